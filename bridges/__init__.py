@@ -1,0 +1,1 @@
+"""Everything that touches another program: link carriers and site-broker bridges."""

@@ -1,0 +1,1 @@
+"""The node as a pure state machine: inputs in, operations and effects out."""

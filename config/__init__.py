@@ -1,0 +1,1 @@
+"""Per-site configuration: one frozen model, read from XML or YAML."""

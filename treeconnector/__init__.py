@@ -1,0 +1,1 @@
+"""Sapwood's protocol, sans I/O: addresses, destinations, bundles, frames, routes, advisories, links."""
