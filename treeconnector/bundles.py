@@ -1,0 +1,188 @@
+"""Bundles: what is stored, forwarded and acknowledged between nodes as one.
+
+A bundle holds messages of one destination and one delivery class. Its body is encoded, and compressed
+where that pays, once, where the messages entered; it travels as opaque bytes behind a small header and
+is unpacked once, where it is delivered.
+
+Law: a header begins with a version byte and only grows by optional fields at its end; a body is the
+concatenation of its messages' MessagePack, so bodies are joined without decoding. Both may be read
+years later and many hops away.
+
+Wrinkle: a bundle carries its expiry as *remaining* milliseconds. `elapsed` is how much of it is used up:
+the smallest `expires_in` of its messages minus the header's `expires_first`.
+"""
+
+import struct
+from collections.abc import Sequence
+from enum import IntEnum, IntFlag
+from typing import Any, Final
+
+import msgspec
+import zstandard
+
+from treeconnector.destinations import Destination
+from treeconnector.errors import FrameError
+
+VERSION: Final = 1
+MAX_MESSAGES: Final = 256
+MAX_BYTES: Final = 256 * 1024
+MAX_HEADER: Final = 8 * 1024
+_WORTH_COMPRESSING: Final = 160
+
+
+class Scope(IntEnum):
+    VERTICAL = 0
+    TREE = 1
+
+
+class Flag(IntFlag):
+    PERSISTENT = 1
+    RETAINED = 2
+    MAYBE_DUPLICATE = 4
+    REROUTED = 8
+    COMPRESSED = 16
+
+
+class Properties(msgspec.Struct, omit_defaults=True, rename="kebab"):
+    """What a message may carry beside its payload. `expires_in`: ms when it entered the tree; 0 = never."""
+
+    correlation_id: int | None = None
+    reply_to: str = ""
+    task_id: str = ""
+    expires_in: int = 0
+    message_id: str = ""
+    content_type: str = ""
+    timestamp: int = 0
+    priority: int = 0
+    interface: str = ""
+    interface_version: str = ""
+    headers: dict[str, Any] = {}
+
+
+class Message(msgspec.Struct, array_like=True):
+    payload: bytes
+    properties: Properties = msgspec.field(default_factory=Properties)
+
+
+class Header(msgspec.Struct, array_like=True, kw_only=True):
+    """The small part that every hop reads. Frozen by version: new fields are optional and come last.
+
+    `id`: 16 bytes. `size`: bytes of the body before compression. `expires_first`, `expires_last`:
+    remaining ms until the first and the last message expires, 0 = never. `reroutes`: how often it went
+    back where it came from. `done`: bit i (little endian) set = message i is dealt with; empty = none.
+    """
+
+    id: bytes
+    destination: Destination
+    scope: int = 0
+    flags: int = 0
+    count: int = 1
+    size: int = 0
+    origin_store: bytes = b""
+    origin: str = ""
+    expires_first: int = 0
+    expires_last: int = 0
+    reroutes: int = 0
+    done: bytes = b""
+
+    def __str__(self) -> str:
+        return f"bundle {self.id.hex()} of {self.count} for {self.destination}"
+
+    @property
+    def persistent(self) -> bool:
+        return bool(self.flags & 1)
+
+
+_header_encoder = msgspec.msgpack.Encoder()
+_header_decoder = msgspec.msgpack.Decoder(Header)
+_messages_decoder = msgspec.msgpack.Decoder(list[Message])
+_message_encoder = msgspec.msgpack.Encoder()
+_compressor = zstandard.ZstdCompressor(level=1, write_content_size=True)
+_decompressor = zstandard.ZstdDecompressor()
+_VERSION_BYTE = bytes([VERSION])
+
+
+def encode_header(header: Header) -> bytes:
+    return _VERSION_BYTE + _header_encoder.encode(header)
+
+
+def decode_header(data: bytes) -> Header:
+    """Read a header from a peer or the store. Raises `FrameError` on anything that is not one."""
+    if not data or len(data) > MAX_HEADER:
+        raise FrameError(f"a bundle header of {len(data)} bytes: expected 1 to {MAX_HEADER}")
+    if data[0] < VERSION:
+        raise FrameError(f"bundle version {data[0]}: this node reads {VERSION} and later ones that only grew")
+    try:
+        header = _header_decoder.decode(memoryview(data)[1:])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise FrameError(f"not a bundle header: {error}") from None
+    _check(header)
+    return header
+
+
+def _check(header: Header) -> None:
+    if len(header.id) != 16:
+        raise FrameError(f"a bundle id of {len(header.id)} bytes: expected 16")
+    if not 1 <= header.count <= MAX_MESSAGES:
+        raise FrameError(f"{header.count} messages in a bundle: expected 1 to {MAX_MESSAGES}")
+    if len(header.done) > (header.count + 7) // 8:
+        raise FrameError(f"a mask of {len(header.done)} bytes for {header.count} messages")
+    if min(header.size, header.reroutes, header.expires_first, header.expires_last) < 0:
+        raise FrameError("a negative size, count or expiry in a bundle header")
+    if header.destination.kind not in ("queue", "topic") or len(header.destination.name) > 4096:
+        raise FrameError(
+            "a bundle's destination is a queue or a topic with a name of at most 4096 characters"
+        )
+
+
+def mask_bits(done: bytes) -> int:
+    return int.from_bytes(done, "little")
+
+
+def mask_bytes(bits: int) -> bytes:
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+
+
+def encode_message(message: Message) -> bytes:
+    return _message_encoder.encode(message)
+
+
+def join(encoded: Sequence[bytes]) -> bytes:
+    """The plain body of messages that are encoded already."""
+    return b"".join(encoded)
+
+
+def compress(plain: bytes) -> tuple[bytes, int]:
+    """Return (body, flag): compressed where that saves an eighth at least, else as it is."""
+    if len(plain) >= _WORTH_COMPRESSING:
+        small = _compressor.compress(plain)
+        if len(small) < len(plain) - len(plain) // 8:
+            return small, int(Flag.COMPRESSED)
+    return plain, 0
+
+
+def plain_body(header: Header, body: bytes) -> bytes:
+    """Undo `compress`. Raises `FrameError` if the body is not the size that its header says."""
+    if header.flags & Flag.COMPRESSED:
+        try:
+            size = zstandard.get_frame_parameters(body).content_size
+            if size != header.size:
+                raise FrameError(f"{header}: says {header.size} bytes, its body says {size}")
+            body = _decompressor.decompress(body, max_output_size=header.size)
+        except zstandard.ZstdError as error:
+            raise FrameError(f"{header}: its body does not decompress: {error}") from None
+    if len(body) != header.size:
+        raise FrameError(f"{header}: says {header.size} bytes and has {len(body)}")
+    return body
+
+
+def decode_messages(plain: bytes, count: int) -> list[Message]:
+    """Read exactly `count` messages. Raises `FrameError` if there are not that many, or more bytes."""
+    try:
+        return _messages_decoder.decode(b"\xdd" + struct.pack(">I", count) + plain)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise FrameError(f"not {count} messages: {error}") from None
+
+
+def unpack(header: Header, body: bytes) -> list[Message]:
+    return decode_messages(plain_body(header, body), header.count)

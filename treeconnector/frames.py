@@ -1,0 +1,300 @@
+"""What two neighbours say to each other, as values and as bytes.
+
+A *packet* is what a carrier transports whole: a MessagePack array of frames, so that one packet carries
+many. A frame is an array that begins with its tag. Law: neighbours may be one version apart. Tags from
+`FIRST_OPTIONAL` on are ignored where they are not known; fields are only ever added at a frame's end,
+with a default. Everything else that does not fit is a `FrameError`, and the link ends.
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from treeconnector.destinations import Destination, Kind
+from treeconnector.errors import FrameError
+
+VERSION: Final = 1
+OLDEST_VERSION: Final = 1
+FIRST_OPTIONAL: Final = 64
+DEFAULT_MAX_FRAME: Final = 64 * 1024
+MAX_ADVICES_IN_FRAME: Final = 500
+_ITEM_OVERHEAD: Final = 5
+
+
+class Advice(NamedTuple):
+    """One consumer advisory. `op`: 'add', 'remove', 'dormant' or 'live'.
+
+    `origin`: node of the consumer; `cause`: id of the consumer event that set it off, 'resync' in a
+    snapshot. `reads`: for domain routes, the highest bundle version that the whole subtree reads.
+    """
+
+    op: str
+    kind: Kind
+    name: str
+    origin: str = ""
+    cause: str = ""
+    reads: int = 0
+
+    @property
+    def key(self) -> Destination:
+        return Destination(self.kind, self.name)
+
+
+class Position(msgspec.Struct, array_like=True, frozen=True):
+    """One end's account of a link. All numbers belong to `epoch` and to the pair of store ids.
+
+    `received`: highest number committed here. `assigned`: highest number given to a bundle for the peer.
+    `deleted`: highest number that the peer confirmed and that was deleted here.
+    """
+
+    epoch: int = 0
+    received: int = 0
+    assigned: int = 0
+    deleted: int = 0
+
+
+class Frame(msgspec.Struct, array_like=True, frozen=True, tag_field="t"):
+    """Base of all frames."""
+
+
+class Hello(Frame, tag=1, kw_only=True):
+    """First frame of both sides; the dialler speaks first. Proofs cover both hellos, byte for byte.
+
+    `chain`: names from this node up to the root, this one first; from a child that has no parent yet, or
+    has a parent as its dialled peer, just itself. `window_*`: how much the *receiver* of this frame may
+    send unacknowledged. `addresses`: where this node can be dialled.
+    """
+
+    version: int
+    oldest: int
+    tree: str
+    name: str
+    role: str
+    store_id: bytes
+    start: int
+    incarnation: bytes
+    nonce: bytes
+    max_frame: int
+    max_message: int
+    window_bundles: int
+    window_bytes: int
+    chain: list[str] = []
+    addresses: list[str] = []
+    zone: str = ""
+    reads: int = 1
+
+
+class Prove(Frame, tag=2, kw_only=True):
+    """HMAC-SHA256 over both hellos with the link's secret, and where this end stands.
+
+    `held_count`, `held_digest`: what this end holds of the other's offers (see `advisories.digest_of`).
+    """
+
+    proof: bytes
+    position: Position
+    held_count: int = 0
+    held_digest: bytes = b""
+
+
+class Refuse(Frame, tag=3):
+    """No. `reason` is an `errors.Refusal`; the sender closes after it."""
+
+    reason: str
+    text: str
+
+
+class Pause(Frame, tag=4):
+    """This node stops for a while: routes and custody stay (SIGTERM)."""
+
+    text: str = ""
+
+
+class Goodbye(Frame, tag=5):
+    """This node leaves the tree, or is told to: withdraw its routes, route its spool again."""
+
+    text: str = ""
+
+
+class Ping(Frame, tag=6):
+    number: int
+
+
+class Pong(Frame, tag=7):
+    number: int
+
+
+class Advise(Frame, tag=8):
+    advices: list[Advice]
+
+
+class SnapshotBegin(Frame, tag=9):
+    count: int
+
+
+class SnapshotEnd(Frame, tag=10):
+    """`digest` of the whole offer that the snapshot cut."""
+
+    digest: bytes
+
+
+class Bundle(Frame, tag=11):
+    """`number` is the link's sequence number; `header` and `body` as in `bundles`."""
+
+    number: int
+    header: bytes
+    body: bytes
+
+
+class Part(Frame, tag=12):
+    """A piece of a Bundle frame that is larger than a packet may be. `total`: bytes of header + body."""
+
+    number: int
+    header: bytes
+    total: int
+    offset: int
+    data: bytes
+
+
+class Volatile(Frame, tag=13):
+    """A bundle that is neither stored nor numbered."""
+
+    header: bytes
+    body: bytes
+
+
+class Ack(Frame, tag=14):
+    """Everything up to `received` is committed here. Cumulative."""
+
+    received: int
+
+
+class Hold(Frame, tag=15):
+    """Keep what is for `destination` (text; '' = everything) until Release."""
+
+    destination: str
+
+
+class Release(Frame, tag=16):
+    destination: str
+
+
+class Chain(Frame, tag=17):
+    """The sender's chain of names up to the root has changed. Sent down only."""
+
+    chain: list[str]
+
+
+class Moved(Frame, tag=18):
+    """`name` is live elsewhere: withdraw it, stop copying, send its spool on. Sent down only."""
+
+    name: str
+
+
+class Declined(Frame, tag=19):
+    """Advices over a limit, by name, and why; the link stays."""
+
+    keys: list[Destination]
+    text: str
+
+
+class Conflict(Frame, tag=20):
+    """Sent down: `name` is live from two children; the later link to it is to be refused."""
+
+    name: str
+    text: str
+
+
+AnyFrame = (
+    Hello
+    | Prove
+    | Refuse
+    | Pause
+    | Goodbye
+    | Ping
+    | Pong
+    | Advise
+    | SnapshotBegin
+    | SnapshotEnd
+    | Bundle
+    | Part
+    | Volatile
+    | Ack
+    | Hold
+    | Release
+    | Chain
+    | Moved
+    | Declined
+    | Conflict
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_packet_decoder = msgspec.msgpack.Decoder(list[AnyFrame])
+_frame_decoder = msgspec.msgpack.Decoder(AnyFrame)
+_raw_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_any_decoder = msgspec.msgpack.Decoder()
+
+
+def encode(frame: Frame) -> bytes:
+    return _encoder.encode(frame)
+
+
+def packet(encoded: list[bytes]) -> bytes:
+    """Join encoded frames to one packet."""
+    count = len(encoded)
+    head = bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
+    return head + b"".join(encoded)
+
+
+def packets(encoded: list[bytes], max_frame: int) -> list[bytes]:
+    """Join encoded frames to as few packets of at most `max_frame` bytes as their order allows."""
+    result: list[bytes] = []
+    batch: list[bytes] = []
+    size = _ITEM_OVERHEAD
+    for item in encoded:
+        if batch and (size + len(item) > max_frame or len(batch) == 0xFFFF):
+            result.append(packet(batch))
+            batch, size = [], _ITEM_OVERHEAD
+        batch.append(item)
+        size += len(item)
+    if batch:
+        result.append(packet(batch))
+    return result
+
+
+def decode_packet(data: bytes, max_frame: int) -> list[AnyFrame]:
+    """Read a packet. Raises `FrameError` if it is too large or is none."""
+    if len(data) > max_frame:
+        raise FrameError(f"a packet of {len(data)} bytes: {max_frame} at most were agreed")
+    try:
+        return _packet_decoder.decode(data)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return _decode_one_by_one(data)
+
+
+def _decode_one_by_one(data: bytes) -> list[AnyFrame]:
+    """The slow way, for a packet that may hold frames of a later version."""
+    try:
+        items = _raw_decoder.decode(data)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise FrameError(f"not a packet of frames: {error}") from None
+    found = (_decode_one(bytes(item)) for item in items)
+    return [frame for frame in found if frame is not None]
+
+
+def _decode_one(item: bytes) -> AnyFrame | None:
+    try:
+        return _frame_decoder.decode(item)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        if _tag_of(item) >= FIRST_OPTIONAL:
+            return None
+        raise FrameError(f"not a frame of version {VERSION}: {error}") from None
+
+
+def _tag_of(item: bytes) -> int:
+    """The frame's tag, -1 if it has none."""
+    try:
+        value = _any_decoder.decode(item)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return -1
+    tag = value[0] if isinstance(value, list) and value else -1
+    return tag if isinstance(tag, int) else -1

@@ -1,0 +1,39 @@
+"""Names of trees, nodes and queues: what is allowed, checked once at the edge.
+
+A node's name is its address in the tree and appears in file names, URLs and DNS labels, so it is
+kept to letters, digits, dot, hyphen and underscore. `local` always means 'this node'.
+"""
+
+import re
+from typing import Final
+
+from treeconnector.errors import InvalidName
+
+LOCAL: Final = "local"
+MAX_NODE_NAME: Final = 64
+MAX_QUEUE_NAME: Final = 255
+
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def node_name(text: str) -> str:
+    """Return `text` if it is a legal node (or tree) name, else raise `InvalidName`."""
+    if not _NODE.fullmatch(text):
+        raise InvalidName(
+            f"{text[:80]!r} is no node name: expected 1 to {MAX_NODE_NAME} letters, digits, '.', '-' or '_',"
+            " beginning with a letter or digit"
+        )
+    if text == LOCAL:
+        raise InvalidName("a node cannot be named 'local': that word always means the node itself")
+    return text
+
+
+def queue_name(text: str) -> str:
+    """Return `text` if it can name a queue: 1 to 255 characters, no control characters, no '@'."""
+    if not text or len(text) > MAX_QUEUE_NAME or "@" in text or _CONTROL.search(text):
+        raise InvalidName(
+            f"{text[:80]!r} is no queue name: expected 1 to {MAX_QUEUE_NAME} characters"
+            " without control characters and without '@' (which stands before a node's name)"
+        )
+    return text
