@@ -57,7 +57,7 @@ class Frame(msgspec.Struct, array_like=True, frozen=True, tag_field="t"):
     """Base of all frames."""
 
 
-class Hello(Frame, tag=1, kw_only=True):
+class Hello(Frame, frozen=True, tag=1, kw_only=True):
     """First frame of both sides; the dialler speaks first. Proofs cover both hellos, byte for byte.
 
     `chain`: names from this node up to the root, this one first; from a child that has no parent yet, or
@@ -84,7 +84,7 @@ class Hello(Frame, tag=1, kw_only=True):
     reads: int = 1
 
 
-class Prove(Frame, tag=2, kw_only=True):
+class Prove(Frame, frozen=True, tag=2, kw_only=True):
     """HMAC-SHA256 over both hellos with the link's secret, and where this end stands.
 
     `held_count`, `held_digest`: what this end holds of the other's offers (see `advisories.digest_of`).
@@ -96,48 +96,48 @@ class Prove(Frame, tag=2, kw_only=True):
     held_digest: bytes = b""
 
 
-class Refuse(Frame, tag=3):
+class Refuse(Frame, frozen=True, tag=3):
     """No. `reason` is an `errors.Refusal`; the sender closes after it."""
 
     reason: str
     text: str
 
 
-class Pause(Frame, tag=4):
+class Pause(Frame, frozen=True, tag=4):
     """This node stops for a while: routes and custody stay (SIGTERM)."""
 
     text: str = ""
 
 
-class Goodbye(Frame, tag=5):
+class Goodbye(Frame, frozen=True, tag=5):
     """This node leaves the tree, or is told to: withdraw its routes, route its spool again."""
 
     text: str = ""
 
 
-class Ping(Frame, tag=6):
+class Ping(Frame, frozen=True, tag=6):
     number: int
 
 
-class Pong(Frame, tag=7):
+class Pong(Frame, frozen=True, tag=7):
     number: int
 
 
-class Advise(Frame, tag=8):
+class Advise(Frame, frozen=True, tag=8):
     advices: list[Advice]
 
 
-class SnapshotBegin(Frame, tag=9):
+class SnapshotBegin(Frame, frozen=True, tag=9):
     count: int
 
 
-class SnapshotEnd(Frame, tag=10):
+class SnapshotEnd(Frame, frozen=True, tag=10):
     """`digest` of the whole offer that the snapshot cut."""
 
     digest: bytes
 
 
-class Bundle(Frame, tag=11):
+class Bundle(Frame, frozen=True, tag=11):
     """`number` is the link's sequence number; `header` and `body` as in `bundles`."""
 
     number: int
@@ -145,7 +145,7 @@ class Bundle(Frame, tag=11):
     body: bytes
 
 
-class Part(Frame, tag=12):
+class Part(Frame, frozen=True, tag=12):
     """A piece of a Bundle frame that is larger than a packet may be. `total`: bytes of header + body."""
 
     number: int
@@ -155,49 +155,49 @@ class Part(Frame, tag=12):
     data: bytes
 
 
-class Volatile(Frame, tag=13):
+class Volatile(Frame, frozen=True, tag=13):
     """A bundle that is neither stored nor numbered."""
 
     header: bytes
     body: bytes
 
 
-class Ack(Frame, tag=14):
+class Ack(Frame, frozen=True, tag=14):
     """Everything up to `received` is committed here. Cumulative."""
 
     received: int
 
 
-class Hold(Frame, tag=15):
+class Hold(Frame, frozen=True, tag=15):
     """Keep what is for `destination` (text; '' = everything) until Release."""
 
     destination: str
 
 
-class Release(Frame, tag=16):
+class Release(Frame, frozen=True, tag=16):
     destination: str
 
 
-class Chain(Frame, tag=17):
+class Chain(Frame, frozen=True, tag=17):
     """The sender's chain of names up to the root has changed. Sent down only."""
 
     chain: list[str]
 
 
-class Moved(Frame, tag=18):
+class Moved(Frame, frozen=True, tag=18):
     """`name` is live elsewhere: withdraw it, stop copying, send its spool on. Sent down only."""
 
     name: str
 
 
-class Declined(Frame, tag=19):
+class Declined(Frame, frozen=True, tag=19):
     """Advices over a limit, by name, and why; the link stays."""
 
     keys: list[Destination]
     text: str
 
 
-class Conflict(Frame, tag=20):
+class Conflict(Frame, frozen=True, tag=20):
     """Sent down: `name` is live from two children; the later link to it is to be refused."""
 
     name: str
@@ -283,7 +283,8 @@ def _decode_one_by_one(data: bytes) -> list[AnyFrame]:
 
 def _decode_one(item: bytes) -> AnyFrame | None:
     try:
-        return _frame_decoder.decode(item)
+        frame: AnyFrame = _frame_decoder.decode(item)
+        return frame
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         if _tag_of(item) >= FIRST_OPTIONAL:
             return None

@@ -1,0 +1,166 @@
+"""What the node keeps on disk, as rows, and a transaction as the set of rows that it changes.
+
+Law: a core never writes; it puts rows into a `Transaction`, the store applies it as one commit, and a
+start loads the same rows again. A row type is a table; its first `KEYS[type]` fields are the key. Within
+a transaction the last word on a key wins.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+
+class BundleRow(NamedTuple):
+    """A blob, stored once however many copies refer to it. `row` increases and is never used again."""
+
+    row: int
+    header: bytes
+    body: bytes
+
+
+class CopyRow(NamedTuple):
+    """One duty to deliver a bundle. `place`: 'queue:NAME[@NODE]', 'link:NODE', 'subscription:ID' or 'dead'.
+
+    `number`: the link's sequence number, 0 = none yet. `done`: mask of messages dealt with. `came`: node
+    that handed it over, '' = entered here. `transfer`: first transfer id given to its messages, 0 = none.
+    `since`: tick (ms of running time) of arrival. `note`: why it is dead; or who sent it, for quotas.
+    """
+
+    row: int
+    bundle: int
+    place: str
+    number: int
+    done: bytes
+    came: str
+    deliveries: int
+    transfer: int
+    since: int
+    note: str
+
+
+class RouteRow(NamedTuple):
+    """A route; `gateway` is 'local' or a neighbour's name. `declined`: held for the digest, never used."""
+
+    kind: str
+    name: str
+    gateway: str
+    live: int
+    origin: str
+    cause: str
+    reads: int
+    declined: int
+
+
+class LinkRow(NamedTuple):
+    """Where we stand with a neighbour. `relation`: 'parent' or 'child'. `detail`: MessagePack map."""
+
+    name: str
+    relation: str
+    store_id: bytes
+    start: int
+    epoch: int
+    received: int
+    assigned: int
+    deleted: int
+    detail: bytes
+
+
+class QueueRow(NamedTuple):
+    """A persistent queue. `home`: stays on this node."""
+
+    name: str
+    home: int
+
+
+class SubscriptionRow(NamedTuple):
+    """A durable subscription of a session to a topic pattern. `seen`: tick of its last reader."""
+
+    id: str
+    session: str
+    pattern: str
+    seen: int
+
+
+class ProducerRow(NamedTuple):
+    """Highest number of a streaming producer that is committed here."""
+
+    producer: str
+    number: int
+    seen: int
+
+
+class RetainedRow(NamedTuple):
+    topic: str
+    header: bytes
+    body: bytes
+
+
+class SeenRow(NamedTuple):
+    """A bundle that was delivered here: which ids are known, for `dedup_window`."""
+
+    bundle: bytes
+    at: int
+
+
+class MetaRow(NamedTuple):
+    """Single values: 'ticks', 'transfer' (first id not reserved), and what the store itself keeps."""
+
+    name: str
+    value: bytes
+
+
+Row = (
+    BundleRow
+    | CopyRow
+    | RouteRow
+    | LinkRow
+    | QueueRow
+    | SubscriptionRow
+    | ProducerRow
+    | RetainedRow
+    | SeenRow
+    | MetaRow
+)
+
+KEYS: Final[dict[type[Any], int]] = {
+    BundleRow: 1,
+    CopyRow: 1,
+    RouteRow: 3,
+    LinkRow: 1,
+    QueueRow: 1,
+    SubscriptionRow: 1,
+    ProducerRow: 1,
+    RetainedRow: 1,
+    SeenRow: 1,
+    MetaRow: 1,
+}
+
+
+class Transaction:
+    """Changes by table and key: the new row, or None where the row goes."""
+
+    __slots__ = ("changes",)
+
+    def __init__(self) -> None:
+        self.changes: dict[type[Any], dict[Any, Any]] = {table: {} for table in KEYS}
+
+    def __repr__(self) -> str:
+        counts = (f"{table.__name__}={len(rows)}" for table, rows in self.changes.items() if rows)
+        return f"<Transaction {' '.join(counts) or 'empty'}>"
+
+    def __bool__(self) -> bool:
+        return any(self.changes.values())
+
+    def put(self, row: Any) -> None:
+        keys = KEYS[type(row)]
+        self.changes[type(row)][row[0] if keys == 1 else row[:keys]] = row
+
+    def delete(self, table: type[Any], key: Any) -> None:
+        """`key`: the key's value, or a tuple of them where a table has several key fields."""
+        self.changes[table][key] = None
+
+    def tables(self) -> Iterator[tuple[type[Any], list[Any], list[Any]]]:
+        """For each table that changes: (table, rows to write, keys to delete)."""
+        for table, changes in self.changes.items():
+            if changes:
+                gone = [key for key, row in changes.items() if row is None]
+                yield table, [row for row in changes.values() if row is not None], gone
