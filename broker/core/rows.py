@@ -10,11 +10,14 @@ from typing import Any, Final, NamedTuple
 
 
 class BundleRow(NamedTuple):
-    """A blob, stored once however many copies refer to it. `row` increases and is never used again."""
+    """A blob, stored once however many copies refer to it. `row` increases and is never used again.
+
+    `body` None: the blob is there already, only the header changes.
+    """
 
     row: int
     header: bytes
-    body: bytes
+    body: bytes | None
 
 
 class CopyRow(NamedTuple):
@@ -89,6 +92,8 @@ class ProducerRow(NamedTuple):
 
 
 class RetainedRow(NamedTuple):
+    """The latest retained message of a topic, as a bundle of one."""
+
     topic: str
     header: bytes
     body: bytes

@@ -1,0 +1,186 @@
+"""What a client and its node say to each other on a streaming session, as values and as bytes.
+
+A packet is a MessagePack array of frames, as on links. Sends are pipelined and numbered by the producer;
+the node confirms them in batches, after its commit. Deliveries are pushed as far as the client has given
+credit, a slice of a bundle at a time; the client acknowledges transfer ids, in ranges.
+
+`body` is always the plain concatenation of messages (see `bundles.join`), unless a frame says compressed.
+Law: as for links: fields are only added at the end with a default; tags from 64 on may be ignored.
+"""
+
+from typing import Final
+
+import msgspec
+
+from treeconnector.destinations import Destination
+from treeconnector.errors import FrameError
+
+VERSION: Final = 1
+MAX_PACKET: Final = 16 * 1024 * 1024
+
+
+class Frame(msgspec.Struct, array_like=True, frozen=True, tag_field="t"):
+    """Base of all session frames."""
+
+
+# --- from the client
+
+
+class Login(Frame, frozen=True, tag=1):
+    """`session`: the client's identity; several connections may share it. `secret`: where one is configured.
+
+    `producer`: names a numbered stream of sends that outlives the connection; '' = none.
+    """
+
+    version: int
+    session: str
+    secret: str = ""
+    producer: str = ""
+
+
+class Create(Frame, frozen=True, tag=2):
+    """Make a queue; '' = a transient one with a fresh name. Answered by Done with the name."""
+
+    request: int
+    queue: str = ""
+    home: bool = False
+
+
+class Subscribe(Frame, frozen=True, tag=3):
+    """Read a queue or a topic pattern. `credit`: messages that may be unacknowledged here at once.
+
+    `durable`: (topics) the subscription outlives the session. `subscription` is chosen by the client and
+    comes back in Deliver.
+    """
+
+    request: int
+    subscription: int
+    destination: Destination
+    credit: int
+    durable: str = ""
+
+
+class Unsubscribe(Frame, frozen=True, tag=4):
+    request: int
+    subscription: int
+
+
+class Send(Frame, frozen=True, tag=5):
+    """Messages for one destination, numbered `first`, `first` + 1, …
+
+    `scope`: -1 = as configured.
+    """
+
+    first: int
+    destination: Destination
+    count: int
+    body: bytes
+    persistent: bool = True
+    retained: bool = False
+    scope: int = -1
+
+
+class Acknowledge(Frame, frozen=True, tag=6):
+    """Transfer ids that are dealt with: [first, last] ranges."""
+
+    ranges: list[tuple[int, int]]
+
+
+class Ping(Frame, frozen=True, tag=7):
+    number: int
+
+
+# --- from the node
+
+
+class Welcome(Frame, frozen=True, tag=21):
+    """`last`: highest number of this producer that is committed. `limit`: most bytes in a packet."""
+
+    node: str
+    session: str
+    last: int
+    limit: int
+
+
+class Done(Frame, frozen=True, tag=22):
+    request: int
+    result: str = ""
+
+
+class Failed(Frame, frozen=True, tag=23):
+    """`request` 0: the session itself; it is closed. `code` is for programs, `text` for people."""
+
+    request: int
+    code: str
+    text: str
+
+
+class Confirm(Frame, frozen=True, tag=24):
+    """All sends up to `through` are on disk, but for those that were rejected."""
+
+    through: int
+
+
+class Reject(Frame, frozen=True, tag=25):
+    """Sends `first` to `last` were not taken."""
+
+    first: int
+    last: int
+    code: str
+    text: str
+
+
+class Deliver(Frame, frozen=True, tag=26):
+    """Messages of one bundle. Message i has transfer id `first` + i and id (`bundle`, `position` + i).
+
+    `skip`: mask of messages that are not for this reader. `size`: plain bytes of the body.
+    """
+
+    subscription: int
+    destination: Destination
+    first: int
+    count: int
+    bundle: bytes
+    position: int
+    flags: int
+    size: int
+    body: bytes
+    skip: bytes = b""
+    redelivered: bool = False
+    origin: str = ""
+
+
+class Pong(Frame, frozen=True, tag=27):
+    number: int
+
+
+ClientFrame = Login | Create | Subscribe | Unsubscribe | Send | Acknowledge | Ping
+NodeFrame = Welcome | Done | Failed | Confirm | Reject | Deliver | Pong
+
+_encoder = msgspec.msgpack.Encoder()
+_client_decoder = msgspec.msgpack.Decoder(list[ClientFrame])
+_node_decoder = msgspec.msgpack.Decoder(list[NodeFrame])
+
+
+def encode(frame: Frame) -> bytes:
+    return _encoder.encode(frame)
+
+
+def encode_packet(frames: list[ClientFrame] | list[NodeFrame]) -> bytes:
+    return _encoder.encode(frames)
+
+
+def decode_client_packet(data: bytes) -> list[ClientFrame]:
+    """Read what a client sent. Raises `FrameError`."""
+    try:
+        return _client_decoder.decode(data)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise FrameError(f"not a packet of client frames: {error}") from None
+
+
+def decode_node_packet(data: bytes) -> list[NodeFrame]:
+    """Read what a node sent. Raises `FrameError`."""
+    try:
+        return _node_decoder.decode(data)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise FrameError(f"not a packet of node frames: {error}") from None
