@@ -1,0 +1,99 @@
+"""The carrier port: what transports packets between two neighbours, and nothing else.
+
+A carrier knows no frames, no link and no node. Adapters: `memory`, `ws`; the same tests hold for all.
+
+Guarantees of every adapter:
+- A packet arrives whole, once, unchanged and in order, or the carrier ends. `max_packet` bounds it.
+- `receive` returns at least one packet and all that have arrived, so that a node commits once for many.
+  It may be cancelled without loss. Packets that arrived before the end come before the error.
+- `send` never blocks and never drops; who calls it only while `writable` keeps the buffer bounded.
+- `close` sends what was buffered (for a few seconds at most), is idempotent and never raises.
+- No exception of another library leaves an adapter; `asyncio.CancelledError` passes.
+
+CarrierError
+├── CarrierClosed    we closed it
+├── CarrierEnded     the other side closed it, with its reason
+├── CarrierBroken    it broke, or could never be made: refused, reset, not trusted, no such host
+└── CarrierBusy      the other side says: not now
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+from treeconnector.errors import LocalError, SapwoodError
+
+BUFFER_BYTES: Final = 1024 * 1024
+CLOSE_TIMEOUT: Final = 3.0
+
+
+class CarrierError(SapwoodError):
+    """The carrier cannot be used, or no longer."""
+
+
+class CarrierClosed(CarrierError):
+    """We closed it."""
+
+
+class CarrierEnded(CarrierError):
+    """The other side closed it."""
+
+
+class CarrierBroken(CarrierError):
+    """It broke, or could not be made; the text says where, why, and what to look at."""
+
+
+class CarrierBusy(CarrierError):
+    """The other side cannot take us now; try later."""
+
+
+class PacketTooLarge(LocalError, ValueError):
+    """A packet above `max_packet`: the caller's mistake."""
+
+
+class Carrier(ABC):
+    """One connection to a neighbour. Used on one event loop; one task receives, any task sends.
+
+    `peer`: the other side's address, for people. It is no identity. `max_packet`: bytes.
+    """
+
+    peer: str
+    max_packet: int
+
+    @abstractmethod
+    async def receive(self) -> list[bytes]:
+        """Wait for packets and return all that have arrived. Raises `CarrierError` at the end."""
+
+    @abstractmethod
+    def send(self, packets: Sequence[bytes]) -> None:
+        """Buffer packets for sending. Raises `CarrierError` if ended, `PacketTooLarge`."""
+
+    @property
+    @abstractmethod
+    def room(self) -> int:
+        """Bytes that the buffer takes before it is full; 0 or less: await `drain` before more."""
+
+    @property
+    def writable(self) -> bool:
+        """True while the buffer has room and the carrier lives."""
+        return self.room > 0
+
+    @abstractmethod
+    async def drain(self) -> None:
+        """Wait until `writable`. Raises `CarrierError` if the carrier ends meanwhile."""
+
+    @abstractmethod
+    async def close(self, reason: str = "") -> None:
+        """End it; `reason` travels to the other side where the carrier can say it."""
+
+    def check_size(self, packets: Sequence[bytes]) -> int:
+        """Return the bytes of all packets; raise `PacketTooLarge` if one is over the limit."""
+        total = 0
+        for packet in packets:
+            size = len(packet)
+            if size > self.max_packet:
+                raise PacketTooLarge(
+                    f"a packet of {size} bytes for {self.peer}: this carrier takes {self.max_packet} at most"
+                )
+            total += size
+        return total

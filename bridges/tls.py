@@ -1,0 +1,122 @@
+"""TLS contexts from files: towards a server that we dial, and for the node's own port.
+
+Law: TLS 1.2 at least; the host's name is verified unless the site's file says otherwise; where a client
+CA is given, every caller needs a certificate from it. Errors name the file and what to do.
+"""
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from treeconnector.errors import LocalError
+
+
+class TlsError(LocalError):
+    """A certificate, key or CA that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """Towards a server. `ca` None: the system's authorities. `certificate` and `key`: this client's own.
+
+    `server_name`: the name that the certificate must carry, where that is not the host dialled.
+    """
+
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    verify_hostname: bool = True
+    server_name: str = ""
+
+
+def client_context(settings: TlsSettings | None = None) -> ssl.SSLContext:
+    """A context for dialling. Raises `TlsError`."""
+    settings = settings or TlsSettings()
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = settings.verify_hostname
+    if settings.ca:
+        context = _trust_only(context, settings.ca)
+    if settings.certificate or settings.key:
+        _identify(context, settings.certificate, settings.key)
+    return context
+
+
+def server_context(
+    certificate: Path | None, key: Path | None, client_ca: Path | None = None
+) -> ssl.SSLContext:
+    """A context for listening; with `client_ca` every client must show a certificate from it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _identify(context, certificate, key)
+    if client_ca:
+        _load_ca(context, client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _trust_only(context: ssl.SSLContext, ca: Path) -> ssl.SSLContext:
+    """The same context, but with the given authorities instead of the system's."""
+    fresh = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    fresh.minimum_version = context.minimum_version
+    fresh.check_hostname = context.check_hostname
+    fresh.verify_mode = ssl.CERT_REQUIRED
+    _load_ca(fresh, ca)
+    return fresh
+
+
+def _load_ca(context: ssl.SSLContext, ca: Path) -> None:
+    _readable(ca, "certificate authority")
+    try:
+        context.load_verify_locations(cafile=str(ca))
+    except (ssl.SSLError, OSError) as error:
+        raise TlsError(
+            f"{ca} holds no certificate authority that can be read ({_reason(error)}): expected PEM text "
+            "that begins with -----BEGIN CERTIFICATE-----"
+        ) from None
+
+
+def _identify(context: ssl.SSLContext, certificate: Path | None, key: Path | None) -> None:
+    if not certificate:
+        raise TlsError(f"the private key {key} has no certificate beside it: give `certificate` too")
+    _readable(certificate, "certificate")
+    if key:
+        _readable(key, "private key")
+    try:
+        context.load_cert_chain(str(certificate), str(key) if key else None, password=_no_password)
+    except _NeedsPassword:
+        raise TlsError(
+            f"the private key {key or certificate} is encrypted: store it decrypted in a file that only the "
+            "node can read"
+        ) from None
+    except (ssl.SSLError, OSError) as error:
+        raise TlsError(_what_is_wrong(certificate, key, error)) from None
+
+
+def _what_is_wrong(certificate: Path, key: Path | None, error: OSError) -> str:
+    reason = _reason(error)
+    if "MISMATCH" in reason:
+        return f"the private key {key or certificate} does not belong to the certificate {certificate}"
+    if not key:
+        return f"{certificate} holds no certificate with its private key ({reason}): give `key` too"
+    return f"{certificate} and {key} are not a PEM certificate and its PEM private key ({reason})"
+
+
+class _NeedsPassword(Exception):
+    """The key is encrypted; a node starts without anybody to ask."""
+
+
+def _no_password() -> str:
+    raise _NeedsPassword
+
+
+def _readable(path: Path, what: str) -> None:
+    try:
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise TlsError(f"the {what} file {path} cannot be read: {error.strerror}") from None
+
+
+def _reason(error: OSError) -> str:
+    return str(getattr(error, "reason", None) or error.strerror or error)
