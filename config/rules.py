@@ -1,0 +1,250 @@
+"""Combinations that cannot be, each value being right by itself.
+
+Law: a rule names the setting to change and all settings that it looked at; it says what would be right.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from config.errors import ConfigurationError, Problem
+from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, settings
+from config.model import ClientTls, ServerTls, Site
+from config.uris import EMBEDDED, Address, address
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """`path` is what to change; `related` are the other settings that the rule looked at."""
+
+    path: Path
+    message: str
+    related: tuple[Path, ...] = ()
+
+
+def check(site: Site, *, what: str = "") -> Site:
+    """Return a site made by a program if it could stand in a file, else raise `ConfigurationError`."""
+    wrong = list(_wrong_values(site, ()))
+    wrong += [] if wrong else contradictions(site, YAML)
+    if wrong:
+        raise ConfigurationError(Problem(f"{_dotted(item.path)}: {item.message}", what) for item in wrong)
+    return site
+
+
+def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
+    """Return all combinations of `site` that cannot be, worded in the names of `spelling`."""
+    rules = (_nodetype, _permits, _secrets, _tls, _site_broker, _ways, _times, _sizes, _destinations)
+    return [found for rule in rules for found in rule(site, spelling)]
+
+
+def secret_advice(key: str, known: Collection[str], spelling: Spelling) -> str:
+    """What to say when a file holds a secret itself; never repeats it."""
+    variable, file = spelling(f"{_snake(key)}_env"), spelling(f"{_snake(key)}_file")
+    if variable not in known:
+        return ""
+    return (
+        f"{key!r}: a secret never stands in a configuration file; put it into an environment variable and "
+        f"name that in {variable!r}, or into a file and name that in {file!r}"
+    )
+
+
+def _snake(key: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
+
+
+def _dotted(path: Path) -> str:
+    return (
+        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".") or "site"
+    )
+
+
+def _wrong_values(section: Any, path: Path) -> Iterator[Contradiction]:
+    for setting in settings(type(section)):
+        here, given = (*path, setting.name), getattr(section, setting.name)
+        match setting:
+            case Scalar(kind=kind, default=default, required=required):
+                if required or given != default:
+                    fault = kind.check(given)
+                    yield from [Contradiction(here, fault)] if fault else []
+            case Values(kind=kind):
+                faults = (((*here, i), kind.check(item)) for i, item in enumerate(given))
+                yield from (Contradiction(where, fault) for where, fault in faults if fault)
+            case Part(default=default):
+                yield from _wrong_values(given, here) if given != default else ()
+            case Parts(maximum=maximum):
+                if maximum is not None and len(given) > maximum:
+                    yield Contradiction(here, f"expected at most {maximum}")
+                for i, item in enumerate(given):
+                    yield from _wrong_values(item, (*here, i))
+            case _:
+                assert_never(setting)
+
+
+def _nodetype(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    scheme, nodetype = spell("scheme"), spell("nodetype")
+    for i, connector in enumerate(site.tree_connectors):
+        path: Path = ("tree_connectors", i, "nodetype")
+        if connector.nodetype and site.scheme:
+            yield Contradiction(
+                path,
+                f"{nodetype!r} and {scheme!r} exclude each other: keep {nodetype!r} for leaf, branch "
+                f"and root, or {scheme!r} for core and satellite",
+                (("scheme",),),
+            )
+        elif not connector.nodetype and not site.scheme:
+            yield Contradiction(path, f"{nodetype!r} is missing: expected leaf or branch", (("scheme",),))
+
+
+def _permits(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    looked_at: tuple[Path, ...] = (("scheme",), ("tree_connectors",), ("tree_connectors", 0, "nodetype"))
+    role = "satellite" if site.scheme else site.role
+    if site.role == "leaf":
+        advice = f"a {role} has no children: leave this out, or write {spell('nodetype')} branch"
+        for name in ("children", "children_secrets"):
+            if getattr(site, name):
+                yield Contradiction((name,), advice, looked_at)
+    names: dict[str, Path] = {}
+    for i, child in enumerate(site.children):
+        path: Path = ("children", i, "name")
+        if child.name in names:
+            yield Contradiction(path, f"child {child.name!r} is listed twice", (names[child.name],))
+        if child.name == site.name:
+            yield Contradiction(
+                path, f"{child.name!r} is this node: it cannot be its own child", (("name",),)
+            )
+        names.setdefault(child.name, path)
+
+
+def _pairs(site: Site) -> Iterator[tuple[Path, Any, str]]:
+    """All places where a secret can be named: path of the section, the section, the secret's name."""
+    yield ("site_broker",), site.site_broker, "secret"
+    yield ("http",), site.http, "token"
+    yield ("http",), site.http, "session_secret"
+    for i, connector in enumerate(site.tree_connectors):
+        yield ("tree_connectors", i), connector, "secret"
+    for i, child in enumerate(site.children):
+        yield ("children", i), child, "secret"
+
+
+def _secrets(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    for path, section, name in _pairs(site):
+        variable, file = f"{name}_env", f"{name}_file"
+        if getattr(section, variable) and getattr(section, file):
+            yield Contradiction(
+                (*path, file),
+                f"{spell(variable)!r} and {spell(file)!r} exclude each other: keep one",
+                ((*path, variable),),
+            )
+
+
+def _tls(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    ends: list[tuple[Path, ClientTls | ServerTls]] = [
+        (("site_broker", "tls"), site.site_broker.tls),
+        (("listener", "tls"), site.listener.tls),
+    ]
+    ends += [(("tree_connectors", i, "tls"), one.tls) for i, one in enumerate(site.tree_connectors)]
+    for path, tls in ends:
+        for given, absent in (("certificate", "key"), ("key", "certificate")):
+            if getattr(tls, given) and not getattr(tls, absent):
+                yield Contradiction(
+                    (*path, given),
+                    f"{spell(given)!r} needs {spell(absent)!r} beside it",
+                    ((*path, absent),),
+                )
+    yield from _tls_of_listener(site, spell)
+    for i, connector in enumerate(site.tree_connectors):
+        ways = [address(uri) for uri in connector.ways]
+        yield from _needless(("tree_connectors", i), connector.tls, ways, spell)
+
+
+def _tls_of_listener(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    tls, path = site.listener.tls, ("listener", "tls", "certificate")
+    if tls.client_ca and not tls.certificate:
+        message = f"{spell('client_ca')!r} needs {spell('certificate')!r} and {spell('key')!r} beside it"
+        yield Contradiction(("listener", "tls", "client_ca"), message, (path,))
+    announced = [("listener", "public_uri")] if site.listener.public_uri else []
+    for where in (*announced, *(("listener", "addresses", i) for i in range(len(site.listener.addresses)))):
+        uri = site.listener.public_uri if where[1] == "public_uri" else site.listener.addresses[int(where[2])]
+        if tls.certificate and uri and address(uri).scheme == "ws":
+            message = "the port has a certificate and speaks TLS only: write wss://"
+            yield Contradiction(where, message, (path, ("listener", "addresses")))
+
+
+def _needless(
+    path: Path, tls: ClientTls, ways: Iterable[Address], spell: Spelling
+) -> Iterator[Contradiction]:
+    """TLS settings beside addresses that all go without TLS: probably the wrong scheme."""
+    plain = [way for way in ways if not way.tls and way.scheme != "srv"]
+    if tls != ClientTls() and plain and len(plain) == len(list(ways)):
+        scheme = plain[0].scheme
+        message = f"{spell('tls')!r} has no use with {scheme}://: write {scheme}s://, or leave it out"
+        yield Contradiction((*path, "tls"), message, ((*path, "uri"), (*path, "uris")))
+
+
+def _site_broker(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    broker, path = site.site_broker, ("site_broker",)
+    uri: tuple[Path, ...] = ((*path, "uri"),)
+    if broker.uri == EMBEDDED:
+        for name in ("user", "secret_env", "secret_file"):
+            if getattr(broker, name):
+                message = f"{spell(name)!r} has no use with the embedded broker: leave it out"
+                yield Contradiction((*path, name), message, uri)
+        if broker.tls != ClientTls():
+            message = f"{spell('tls')!r} has no use with the embedded broker: leave it out"
+            yield Contradiction((*path, "tls"), message, uri)
+        return
+    yield from _needless(path, broker.tls, [address(broker.uri)], spell)
+    if broker.user and not (broker.secret_env or broker.secret_file):
+        message = f"{spell('user')!r} needs {spell('secret_env')!r} or {spell('secret_file')!r} beside it"
+        yield Contradiction((*path, "user"), message, ((*path, "secret_env"), (*path, "secret_file")))
+
+
+def _ways(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    own = {address(uri) for uri in (site.listener.public_uri, *site.listener.addresses) if uri}
+    for i, connector in enumerate(site.tree_connectors):
+        seen: set[Address] = set()
+        for j, uri in enumerate(connector.ways):
+            path: Path = ("tree_connectors", i, "uris", j - 1) if j else ("tree_connectors", i, "uri")
+            way = address(uri)
+            whole: tuple[Path, ...] = (("tree_connectors", i, "uris"), ("tree_connectors", i, "uri"))
+            if way in seen:
+                yield Contradiction(path, f"{uri!r} is listed twice", whole)
+            if way in own:
+                yield Contradiction(path, f"{uri!r} is this node's own address: write its parent's", whole)
+            seen.add(way)
+
+
+def _times(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    if site.link.backoff_initial > site.link.backoff_max:
+        message = f"{spell('backoff_initial')!r} is longer than {spell('backoff_max')!r}"
+        yield Contradiction(("link", "backoff_initial"), message, (("link", "backoff_max"),))
+
+
+def _sizes(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    spool, whole = site.limits.spool, ("limits", "spool", "max_bytes")
+    for name in ("max_bytes_up", "max_bytes_down", "max_bytes_rerouted"):
+        if (getattr(spool, name) or 0) > spool.max_bytes:
+            message = (
+                f"{spell(name)!r} is more than {spell('max_bytes')!r}, which bounds all waiting messages"
+            )
+            yield Contradiction(("limits", "spool", name), message, (whole,))
+
+
+def _destinations(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    patterns: dict[str, Path] = {}
+    for i, policy in enumerate(site.delivery.destinations):
+        path: Path = ("delivery", "destinations", i)
+        pattern: tuple[Path, ...] = ((*path, "pattern"),)
+        if policy.pattern in patterns:
+            message = f"{policy.pattern!r} is listed twice: only the first would count"
+            yield Contradiction(pattern[0], message, (patterns[policy.pattern],))
+        if policy.scope and policy.pattern.startswith("queue:"):
+            message = (
+                f"{spell('scope')!r} is for topics: queue messages always find their way in the whole tree"
+            )
+            yield Contradiction((*path, "scope"), message, pattern)
+        if policy.home and policy.pattern.startswith("topic:"):
+            yield Contradiction(
+                (*path, "home"), f"{spell('home')!r} is for queues: a topic has no home", pattern
+            )
+        patterns.setdefault(policy.pattern, pattern[0])

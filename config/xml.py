@@ -1,0 +1,197 @@
+"""Reads a site's file in XML. Values are attributes, sections are elements, lists are elements of elements.
+
+Law: no document type, no entities but the five of XML, UTF-8 only, bounded size and depth.
+
+Wrinkle: expat tells where an element begins but not where its attributes stand, so the bytes of each
+start tag are scanned again for that.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+from xml.parsers import expat
+
+from config import build
+from config.document import (
+    MAX_DEPTH,
+    UNTYPED,
+    Entry,
+    ListNode,
+    Mark,
+    Node,
+    ScalarNode,
+    SectionNode,
+    Stray,
+    Unreadable,
+    decode,
+    failure,
+)
+from config.fields import XML, Parts, Scalar, Setting, Values, settings
+from config.kinds import shown
+from config.model import Site
+
+ROOT: Final = "broker"
+_ATTRIBUTE: Final = re.compile(rb"""\s+([^\s=/>]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
+_TAG_NAME: Final = re.compile(rb"<[^\s/>]+")
+_SCHEMA_HINTS: Final = frozenset({"xmlns:xsi", "xsi:noNamespaceSchemaLocation"})
+
+
+@dataclass(slots=True)
+class _Attribute:
+    name: str
+    text: str
+    mark: Mark
+    value_mark: Mark
+
+
+@dataclass(slots=True)
+class _Element:
+    name: str
+    mark: Mark
+    attributes: list[_Attribute]
+    children: list["_Element"] = field(default_factory=list)
+    text: str = ""
+
+
+def read(data: bytes | str, file: str = "") -> Site:
+    """Return the site that `data` describes; `file` names it in errors.
+
+    Raises `ConfigurationError` with every mistake and its place.
+    """
+    try:
+        root = _Parser(decode(data)).parse()
+        if root.name != ROOT:
+            raise Unreadable(f"<{root.name[:80]}>: expected the element <{ROOT}>", root.mark)
+    except Unreadable as error:
+        raise failure(file, error) from None
+    root.attributes = [one for one in root.attributes if one.name not in _SCHEMA_HINTS]
+    return build.site(_section(root, Site), XML, file)
+
+
+class _Parser:
+    """One run of expat over a whole file."""
+
+    def __init__(self, text: str) -> None:
+        self.data = text.encode()
+        self.line_starts = [0, *(match.end() for match in re.finditer(b"\n", self.data))]
+        self.open: list[_Element] = []
+        self.root: _Element | None = None
+        self.expat = expat.ParserCreate("utf-8")
+        self.expat.ordered_attributes = True
+        self.expat.buffer_text = True
+        self.expat.XmlDeclHandler = self.declaration
+        self.expat.StartDoctypeDeclHandler = self.document_type
+        self.expat.StartElementHandler = self.start
+        self.expat.EndElementHandler = self.end
+        self.expat.CharacterDataHandler = self.characters
+
+    def parse(self) -> _Element:
+        try:
+            self.expat.Parse(self.data, True)
+        except expat.ExpatError as error:
+            mark = self.mark(self.expat.ErrorByteIndex)
+            raise Unreadable(f"this is not well-formed XML: {expat.ErrorString(error.code)}", mark) from None
+        assert self.root is not None  # expat refuses a file without an element
+        return self.root
+
+    def mark(self, index: int) -> Mark:
+        """The place of the byte at `index`."""
+        line = bisect_right(self.line_starts, index)
+        before = self.data[self.line_starts[line - 1] : index]
+        return Mark(line, len(before.decode("utf-8", "replace")) + 1)
+
+    def here(self) -> Mark:
+        return self.mark(self.expat.CurrentByteIndex)
+
+    def declaration(self, version: str, encoding: str | None, standalone: int) -> None:
+        if encoding and encoding.lower() not in ("utf-8", "us-ascii", "ascii"):
+            raise Unreadable(f"encoding {shown(encoding)}: expected UTF-8", self.here())
+
+    def document_type(self, *_: Any) -> None:
+        raise Unreadable("a document type (<!DOCTYPE) is not allowed: leave it out", self.here())
+
+    def start(self, name: str, attributes: list[str]) -> None:
+        mark = self.here()
+        if len(self.open) >= MAX_DEPTH:
+            raise Unreadable(f"elements stand in each other deeper than {MAX_DEPTH}", mark)
+        places = self.attribute_places(self.expat.CurrentByteIndex) if attributes else []
+        pairs = zip(attributes[::2], attributes[1::2], strict=True)
+        found = [_Attribute(*pair, *place) for pair, place in zip(pairs, places, strict=True)]
+        element = _Element(name, mark, found)
+        if self.open:
+            self.open[-1].children.append(element)
+        else:
+            self.root = element
+        self.open.append(element)
+
+    def attribute_places(self, index: int) -> list[tuple[Mark, Mark]]:
+        """Where each attribute of the start tag at `index` stands: its name, and its value."""
+        name = _TAG_NAME.match(self.data, index)
+        places = []
+        match = _ATTRIBUTE.match(self.data, name.end() if name else index)
+        while match:
+            quote = re.compile(rb"=\s*.").search(self.data, match.end(1))
+            places.append((self.mark(match.start(1)), self.mark(quote.end() if quote else match.start(1))))
+            match = _ATTRIBUTE.match(self.data, match.end())
+        return places
+
+    def end(self, name: str) -> None:
+        self.open.pop()
+
+    def characters(self, text: str) -> None:
+        if self.open:
+            self.open[-1].text += text
+
+
+def _section(element: _Element, cls: type[Any]) -> SectionNode:
+    known = {XML(setting.name): setting for setting in settings(cls)}
+    entries = [_attribute(one, known.get(one.name)) for one in element.attributes]
+    entries += [_child(one, known.get(one.name), element.name) for one in element.children]
+    return SectionNode(tuple(entries), element.mark, _stray_text(element))
+
+
+def _attribute(one: _Attribute, setting: Setting | None) -> Entry:
+    wrong = setting is not None and not isinstance(setting, Scalar)
+    advice = f"{one.name!r} is an element, not an attribute: write <{one.name}> below" if wrong else ""
+    return Entry(one.name, one.mark, ScalarNode(one.text, UNTYPED, one.value_mark), advice)
+
+
+def _child(element: _Element, setting: Setting | None, around: str) -> Entry:
+    node: Node = ScalarNode(element.text, UNTYPED, element.mark)
+    advice = ""
+    match setting:
+        case Scalar():
+            advice = f'{element.name!r} is an attribute, not an element: write <{around} {element.name}="…">'
+        case Values(item=item):
+            node = _list(element, XML(item), _value)
+        case Parts(item=item, section=cls):
+            node = _list(element, XML(item), lambda child: _section(child, cls))
+        case None:
+            pass
+        case _:
+            node = _section(element, setting.section)
+    return Entry(element.name, element.mark, node, advice)
+
+
+def _list(element: _Element, item: str, convert: Callable[[_Element], Node]) -> ListNode:
+    expected = f"expected <{item}> elements in <{element.name}>"
+    strays = [Stray(one.mark, f"attribute {one.name!r}: {expected}") for one in element.attributes]
+    strays += [Stray(one.mark, f"<{one.name}>: {expected}") for one in element.children if one.name != item]
+    items = tuple(convert(one) for one in element.children if one.name == item)
+    return ListNode(items, element.mark, (*_stray_text(element), *strays))
+
+
+def _value(element: _Element) -> Node:
+    """An element that should hold nothing but one value."""
+    if element.attributes or element.children:
+        return SectionNode((), element.mark)
+    return ScalarNode(element.text, UNTYPED, element.mark)
+
+
+def _stray_text(element: _Element) -> tuple[Stray, ...]:
+    text = element.text.strip()
+    return (
+        (Stray(element.mark, f"text {shown(text)} in <{element.name}> has no meaning here"),) if text else ()
+    )
