@@ -1,0 +1,221 @@
+"""The names, options and help of all commands. Surprise: nothing heavy is imported at the top, on purpose."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.cli.errors import explain, wants_traceback
+
+app = typer.Typer(
+    name="sapwood",
+    help="Sapwood joins the message brokers of a chain of sites into one tree.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+node_app = typer.Typer(
+    help="Run, check and look after the node of this site.", no_args_is_help=True, rich_markup_mode=None
+)
+config_app = typer.Typer(
+    help="Write configuration files and their schemas.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(node_app, name="node")
+app.add_typer(config_app, name="config")
+
+DEFAULT_URL = "http://127.0.0.1:7600"
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The site's configuration, XML or YAML.")]
+Url = Annotated[str, typer.Option("--url", help="The node's address.", envvar="SAPWOOD_URL")]
+Token = Annotated[
+    str,
+    typer.Option(
+        "--token", help="Token for status and administration.", envvar="SAPWOOD_TOKEN", show_default=False
+    ),
+]
+Authorities = Annotated[
+    Path | None, typer.Option("--ca", help="PEM file of the authorities that https and wss must come from.")
+]
+Session = Annotated[str, typer.Option("--session", help="Client identity at the node; made up if absent.")]
+Secret = Annotated[
+    str,
+    typer.Option(
+        "--secret", help="Session secret, where the node wants one.", envvar="SAPWOOD_SESSION_SECRET"
+    ),
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"sapwood {version('sapwood')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of the program itself; the commands do the rest."""
+
+
+@app.command()
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the chain running at the end.")] = False,
+    json: Json = False,
+) -> None:
+    """Start HQ, two regions and six stores, break a store and a line, and count what arrived."""
+    from broker.cli.demo.run import run_demo
+
+    raise typer.Exit(run_demo(keep=keep, as_json=json))
+
+
+@node_app.command("run")
+def node_run(
+    file: File, json: Annotated[bool, typer.Option("--json", help="Write log lines as JSON.")] = False
+) -> None:
+    """Run the node until SIGTERM or Ctrl-C."""
+    from broker.cli.run import run_file
+
+    raise typer.Exit(run_file(file, log_json=json))
+
+
+@node_app.command("check")
+def node_check(file: File, json: Json = False) -> None:
+    """Say everything that is wrong with a site's configuration and machine, and change nothing."""
+    from broker.cli.check import check_file
+
+    raise typer.Exit(check_file(file, as_json=json))
+
+
+@node_app.command("leave")
+def node_leave(url: Url = DEFAULT_URL, token: Token = "", ca: Authorities = None, json: Json = False) -> None:
+    """Take the running node out of its tree for good: its routes go, its spool is routed again."""
+    from broker.cli.administration import leave
+
+    leave(url, token, ca, as_json=json)
+
+
+@node_app.command("forget")
+def node_forget(
+    name: Annotated[str, typer.Argument(help="The child that does not come back.")],
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    json: Json = False,
+) -> None:
+    """Say goodbye on behalf of a child that is gone for good. Asked of its parent."""
+    from broker.cli.administration import forget
+
+    forget(name, url, token, ca, as_json=json)
+
+
+@node_app.command("recover")
+def node_recover(file: File, json: Json = False) -> None:
+    """Save what can be saved from a damaged store. The node must be stopped; the old file is kept."""
+    from broker.cli.recover import recover_file
+
+    recover_file(file, as_json=json)
+
+
+@config_app.command("fleet")
+def config_fleet(
+    table: Annotated[Path, typer.Argument(metavar="SITES.CSV", help="One row a site.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to write into.")] = Path("sites"),
+    json: Json = False,
+) -> None:
+    """Write the configuration files of a whole chain from one table, after checking the tree."""
+    from broker.cli.configuration import write_fleet_files
+
+    write_fleet_files(table, out, as_json=json)
+
+
+@config_app.command("schema")
+def config_schema(
+    xsd: Annotated[bool, typer.Option("--xsd", help="The XSD of XML files instead.")] = False,
+    json: Json = False,
+) -> None:
+    """Print the JSON Schema of YAML files, or the XSD of XML files."""
+    from broker.cli.configuration import print_schema
+
+    print_schema(xsd=xsd, as_json=json)
+
+
+@app.command()
+def status(
+    url: Annotated[str, typer.Argument(help="The node's address.", envvar="SAPWOOD_URL")] = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    json: Json = False,
+) -> None:
+    """Show a running node: its place in the tree, its links, queues and routes."""
+    from broker.cli.status import show_status
+
+    show_status(url, token, ca, as_json=json)
+
+
+@app.command()
+def send(
+    destination: Annotated[
+        str, typer.Argument(metavar="DEST", help="queue:NAME, queue:NAME@NODE or topic:NAME")
+    ],
+    payload: Annotated[str | None, typer.Argument(help="The message; '-' reads standard input.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="Send what this file holds.")] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="Each line of the input is a message.")] = False,
+    volatile: Annotated[
+        bool, typer.Option("--volatile", help="Keep it in memory only: faster, may be lost.")
+    ] = False,
+    retained: Annotated[
+        bool, typer.Option("--retained", help="(topics) Later subscribers get it too.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+    session: Session = "",
+    secret: Secret = "",
+    ca: Authorities = None,
+    json: Json = False,
+) -> None:
+    """Send messages, and return when the node has them on its disk."""
+    from broker.cli.messages import Login, Outgoing, send_all
+
+    what = Outgoing(destination, payload, file, lines, not volatile, retained)
+    send_all(Login(url, session, secret, ca), what, as_json=json)
+
+
+@app.command()
+def receive(
+    destination: Annotated[str, typer.Argument(metavar="DEST", help="queue:NAME or topic:PATTERN")],
+    count: Annotated[int, typer.Option("--count", min=1, help="Stop after so many messages.")] = 1,
+    wait: Annotated[float, typer.Option("--wait", min=0, help="Most seconds to wait for them.")] = 10.0,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until Ctrl-C.")] = False,
+    durable: Annotated[
+        str, typer.Option("--durable", help="(topics) Name of a subscription that outlives this.")
+    ] = "",
+    url: Url = DEFAULT_URL,
+    session: Session = "",
+    secret: Secret = "",
+    ca: Authorities = None,
+    json: Json = False,
+) -> None:
+    """Receive messages, print and acknowledge them."""
+    from broker.cli.messages import Incoming, Login, receive_all
+
+    what = Incoming(destination, count, wait, follow, durable)
+    receive_all(Login(url, session, secret, ca), what, as_json=json)
+
+
+def main() -> None:
+    """Run the command line; the only place where an error becomes a text and an exit code."""
+    try:
+        app()
+    except Exception as error:
+        if wants_traceback():
+            raise
+        text, exit_code = explain(error)
+        print(f"sapwood: {text}", file=sys.stderr)
+        raise SystemExit(exit_code) from None

@@ -1,0 +1,270 @@
+"""`sapwood node check`: everything that would keep a node from running here, found before it runs.
+
+Law: checking changes nothing: no folder is made, no database is opened for writing, a running node is not
+disturbed. What only the parent or the network can cure is a warning, because it may be cured tomorrow.
+"""
+
+import logging
+import os
+import shutil
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from broker.cli.errors import FAILED, WELL, WRONG_USE
+from broker.cli.output import patience, print_json, print_table, table
+from config.credentials import children_secrets, connector_secret, session_secret, site_broker_secret, token
+from config.errors import ConfigurationError
+from config.load import load
+from config.model import Site
+from config.uris import address
+from treeconnector.errors import SapwoodError
+
+State = Literal["ok", "warning", "failed"]
+CONNECT_TIMEOUT: Final = 3.0
+_COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    state: State
+    text: str
+
+
+Check = Callable[[Site], Iterator[Finding]]
+
+
+def check_file(file: Path, *, as_json: bool) -> int:
+    """Print what was found about a site's file and this machine; return the exit code."""
+    with patience(f"checking {file}"), _quiet():
+        findings, exit_code = examine(file)
+    if as_json:
+        print_json(
+            {"file": str(file), "exit_code": exit_code, "findings": [asdict(found) for found in findings]}
+        )
+    else:
+        _print(findings)
+    return exit_code
+
+
+def examine(file: Path) -> tuple[list[Finding], int]:
+    """Return all findings and the exit code: 2 for a wrong configuration, 1 where something else failed."""
+    try:
+        site = load(file)
+    except ConfigurationError as error:
+        return [Finding("configuration", "failed", str(problem)) for problem in error.problems], WRONG_USE
+    summary = f"{site.role} {site.name!r} of tree {site.tree!r}"
+    findings = [Finding("configuration", "ok", summary)]
+    for check in CHECKS:
+        findings += check(site)
+    failed = any(found.state == "failed" for found in findings)
+    return findings, FAILED if failed else WELL
+
+
+def check_data(site: Site) -> Iterator[Finding]:
+    """The data folder: can be written, has space."""
+    folder = site.data_directory
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if not nearest.is_dir():
+        yield Finding("data folder", "failed", f"{nearest} is no folder: expected one for the durable store")
+        return
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        yield Finding(
+            "data folder", "failed", f"{nearest} cannot be written by user id {os.getuid()}: chown it"
+        )
+        return
+    exists = nearest == folder
+    yield Finding("data folder", "ok", str(folder) if exists else f"{folder} (will be made)")
+    yield _space(site, nearest)
+
+
+def _space(site: Site, folder: Path) -> Finding:
+    free, reserve = shutil.disk_usage(folder).free, site.limits.disk_reserve
+    text = f"{_size(free)} free on the disk of {folder}"
+    if free < reserve:
+        return Finding(
+            "disk", "failed", f"{text}: less than the reserve of {_size(reserve)} (limits, disk_reserve)"
+        )
+    if free < site.limits.spool.max_bytes:
+        limit = _size(site.limits.spool.max_bytes)
+        return Finding(
+            "disk", "warning", f"{text}: less than the spool may use, {limit} (limits, spool, max_bytes)"
+        )
+    return Finding("disk", "ok", text)
+
+
+def check_store(site: Site) -> Iterator[Finding]:
+    """The durable store, if there is one already."""
+    from broker.cli.recover import look_at_store
+
+    try:
+        yield Finding("store", "ok", look_at_store(site))
+    except SapwoodError as error:
+        yield Finding("store", "failed", str(error))
+
+
+def check_port(site: Site) -> Iterator[Finding]:
+    """The node's port: free, or taken by this very node."""
+    host, port = site.listener.host, site.listener.port
+    try:
+        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(where)
+    except OSError as error:
+        yield _taken(site, f"{host}:{port}", error)
+        return
+    yield Finding("port", "ok", f"{host}:{port} is free")
+
+
+def _taken(site: Site, place: str, error: OSError) -> Finding:
+    if not isinstance(error, socket.gaierror) and _running_node(site) == site.name:
+        return Finding("port", "ok", f"{place} is in use by this node, which is running")
+    advice = "stop what listens there (ss -ltnp), or change listener, port"
+    return Finding("port", "failed", f"{place} cannot be used: {error.strerror or error}; {advice}")
+
+
+def _running_node(site: Site) -> str:
+    """The name of the node that answers on this site's port, '' if none does."""
+    from broker.cli.errors import CommandError
+    from broker.cli.http import ask
+
+    try:
+        answer = ask(
+            f"http://{site.listener.host}:{site.listener.port}", "/api/status", timeout=CONNECT_TIMEOUT
+        )
+    except CommandError:
+        return ""
+    return str(answer.get("name", "")) if isinstance(answer, dict) else ""
+
+
+def check_tls(site: Site) -> Iterator[Finding]:
+    """Certificates, keys and authorities: can be read, belong together."""
+    from bridges.tls import TlsSettings, client_context, server_context
+
+    listener = site.listener.tls
+    if listener.certificate:
+        yield _tls(
+            "TLS of the port", lambda: server_context(listener.certificate, listener.key, listener.client_ca)
+        )
+    ends = [("TLS to the parent", connector.tls) for connector in site.tree_connectors]
+    for subject, tls in (*ends, ("TLS to the site broker", site.site_broker.tls)):
+        if tls.ca or tls.certificate:
+            settings = TlsSettings(tls.ca, tls.certificate, tls.key, tls.verify_hostname)
+            yield _tls(subject, lambda settings=settings: client_context(settings))  # type: ignore[misc]
+
+
+def _tls(subject: str, make: Callable[[], object]) -> Finding:
+    try:
+        make()
+    except SapwoodError as error:
+        return Finding(subject, "failed", str(error))
+    return Finding(subject, "ok", "certificates and keys can be read and belong together")
+
+
+def check_secrets(site: Site) -> Iterator[Finding]:
+    """Every secret that the file names: there, and for the node's eyes only."""
+    readers: list[tuple[str, Callable[[Site], object]]] = [
+        ("secret for the parent", connector_secret),
+        ("password of the site broker", site_broker_secret),
+        ("token", token),
+        ("session secret", session_secret),
+        ("secrets of children", children_secrets),
+    ]
+    for subject, read in readers:
+        try:
+            found = read(site)
+        except SapwoodError as error:
+            yield Finding(subject, "failed", str(error))
+            continue
+        if found:
+            yield Finding(subject, "ok", f"{len(found)} found" if isinstance(found, dict) else "found")
+    for path in _secret_files(site):
+        yield from _permissions(path)
+
+
+def _secret_files(site: Site) -> Iterator[Path]:
+    sections = (site.site_broker, *site.tree_connectors, *site.children)
+    named = [section.secret_file for section in sections]
+    named += [site.http.token_file, site.http.session_secret_file, site.children_secrets]
+    named += [site.listener.tls.key, site.site_broker.tls.key, *(one.tls.key for one in site.tree_connectors)]
+    yield from sorted({path for path in named if path})
+
+
+def _permissions(path: Path) -> Iterator[Finding]:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # said already by whoever reads it
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        text = f"{path} is open to others (mode {stat.S_IMODE(mode):04o}): chmod 600 it"
+        yield Finding("permissions", "warning", text)
+
+
+def check_parent(site: Site) -> Iterator[Finding]:
+    """The parent: its name resolves and somebody listens there. Warnings only."""
+    for uri in site.connector.ways if site.connector else ():
+        way = address(uri)
+        if way.scheme == "srv":
+            yield Finding("parent", "ok", f"{uri} is looked up when the node runs")
+            continue
+        try:
+            with socket.create_connection((way.host, way.port), timeout=CONNECT_TIMEOUT):
+                yield Finding("parent", "ok", f"{way.host}:{way.port} accepts connections")
+        except socket.gaierror as error:
+            yield Finding(
+                "parent", "warning", f"{way.host} has no address ({error.strerror}): check the name"
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            yield Finding("parent", "warning", f"{way.host}:{way.port} cannot be reached ({reason})")
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    check_data,
+    check_store,
+    check_port,
+    check_tls,
+    check_secrets,
+    check_parent,
+)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What readers of secrets log, the table says already."""
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _size(count: int) -> str:
+    value = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"
+
+
+def _print(findings: list[Finding]) -> None:
+    made = table("", "What", "Finding")
+    for found in findings:
+        colour = _COLOURS[found.state]
+        made.add_row(f"[{colour}]{found.state}[/{colour}]", found.subject, _plain(found.text))
+    print_table(made)
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,187 @@
+"""Real node processes: started, killed and stopped by their process id, never by a name.
+
+Law: whoever starts a node ends it: `Nodes` kills what is left when its context ends, and a node dies with
+the process that started it (see `tied`), unless it was told to outlive it.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+
+POLL: Final = 0.05
+STOP_TIME: Final = 15.0
+Status = dict[str, Any]
+
+
+class NodeFailed(Exception):
+    """A node did not do what was waited for; the text ends with the last lines of its log."""
+
+
+class NodeProcess:
+    """One node: its file, its URL and, while it runs, its process. Several starts, one after the other."""
+
+    def __init__(self, name: str, file: Path, url: str, *, outlive: bool = False) -> None:
+        self.name = name
+        self.file = file
+        self.url = url
+        self.log = file.with_suffix(".log")
+        self.starts = 0
+        self._module = "broker.cli" if outlive else "broker.cli.demo.tied"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __repr__(self) -> str:
+        state = f"pid={self._process.pid}" if self.running and self._process else "stopped"
+        return f"<NodeProcess {self.name} {state} starts={self.starts}>"
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the latest start. Raises `NodeFailed` before the first one."""
+        if self._process is None:
+            raise NodeFailed(f"{self.name} was never started")
+        return self._process.pid
+
+    def start(self, *, environment: dict[str, str] | None = None) -> None:
+        """Start the process and return at once; `Nodes.until_ready` waits for it."""
+        if self.running:
+            raise NodeFailed(f"{self.name} runs already, as process {self.pid}")
+        command = [sys.executable, "-P", "-m", self._module, "node", "run", str(self.file)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                command,
+                cwd=self.file.parent,
+                env=os.environ | (environment or {}),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=0,
+            )
+        self.starts += 1
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process, if it still runs."""
+        if self.running and self._process is not None:
+            self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for the end of the process: it gets no chance to do anything."""
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    async def stop(self, seconds: float = STOP_TIME) -> int:
+        """SIGTERM, and return the exit code. Kills after `seconds` and raises `NodeFailed`."""
+        self.signal(signal.SIGTERM)
+        try:
+            return await self.exited(seconds)
+        except NodeFailed:
+            self.kill()
+            raise
+
+    async def exited(self, seconds: float = STOP_TIME) -> int:
+        """Wait for the process to end by itself and return its exit code."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while self.running:
+            if loop.time() > deadline:
+                raise NodeFailed(f"{self.name} still runs after {seconds:g} s\n{self.last_words()}")
+            await asyncio.sleep(POLL)
+        return self._process.returncode if self._process is not None else 0
+
+    def last_words(self, lines: int = 15) -> str:
+        """The end of the node's log, for errors."""
+        if not self.log.exists():
+            return f"({self.name} has written no log)"
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        return "\n".join(f"  {self.name}: {line}" for line in text.splitlines()[-lines:])
+
+
+class Nodes:
+    """Some nodes and an HTTP client to ask them. An async context manager that leaves nothing running.
+
+    `keep`: leave the processes running at a normal end.
+    """
+
+    def __init__(self, nodes: list[NodeProcess], *, keep: bool = False) -> None:
+        self.by_name = {node.name: node for node in nodes}
+        self.keep = keep
+        self._http: aiohttp.ClientSession | None = None
+
+    def __repr__(self) -> str:
+        return f"<Nodes running={sum(node.running for node in self.by_name.values())} of {len(self.by_name)}>"
+
+    def __getitem__(self, name: str) -> NodeProcess:
+        return self.by_name[name]
+
+    async def __aenter__(self) -> "Nodes":
+        self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2.0))
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._http is not None:
+            await self._http.close()
+        if not self.keep or kind is not None:
+            for node in self.by_name.values():
+                node.kill()
+
+    async def status(self, name: str) -> Status | None:
+        """What a node says of itself; None while it cannot be reached."""
+        assert self._http is not None, "use `async with`"
+        try:
+            async with self._http.get(f"{self[name].url}/api/status") as answer:
+                if answer.status != 200:
+                    return None
+                found: Status = await answer.json()
+                return found
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+            return None
+
+    async def all_status(self) -> dict[str, Status | None]:
+        names = list(self.by_name)
+        return dict(zip(names, await asyncio.gather(*map(self.status, names)), strict=True))
+
+    async def until(
+        self, name: str, holds: Callable[[Status], bool], what: str, seconds: float = 20.0
+    ) -> Status:
+        """Poll until `holds(status)`. Raises `NodeFailed` after `seconds`, or when the node ends first."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while True:
+            status = await self.status(name)
+            if status is not None and holds(status):
+                return status
+            if not self[name].running:
+                raise NodeFailed(f"{name} ended before it was {what}\n{self[name].last_words()}")
+            if loop.time() > deadline:
+                raise NodeFailed(f"{name} is not {what} after {seconds:g} s\n{self[name].last_words()}")
+            await asyncio.sleep(POLL)
+
+    async def until_ready(self, name: str, seconds: float = 20.0) -> Status:
+        """Wait until the node answers."""
+        return await self.until(name, lambda _: True, "ready", seconds)
+
+    async def until_linked(self, name: str, seconds: float = 20.0) -> Status:
+        """Wait until the node's link to its parent is up."""
+        return await self.until(name, is_linked, "linked with its parent", seconds)
+
+    async def stop_all(self) -> dict[str, int]:
+        """SIGTERM to all, and their exit codes."""
+        running = [node for node in self.by_name.values() if node.running]
+        codes = await asyncio.gather(*(node.stop() for node in running))
+        return {node.name: code for node, code in zip(running, codes, strict=True)}
+
+
+def is_linked(status: Status) -> bool:
+    """True when a node's parent link runs; a root is always linked."""
+    parent = status.get("parent")
+    return status.get("role") == "root" or bool(parent and parent.get("state") == "running")

@@ -1,0 +1,76 @@
+"""How commands speak: JSON or text on standard output, patience and errors on standard error."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+PATIENCE: Final = 2.0
+"""Seconds after which a command that is still at work says so."""
+
+
+def console() -> "Console":
+    """Standard output with colours on a terminal; plain, and never wrapped, anywhere else."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def table(*columns: str, title: str = "") -> "Table":
+    """A table with one heading a column; a heading that begins with '>' is right-aligned."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
+    for heading in columns:
+        made.add_column(heading.lstrip(">"), justify="right" if heading.startswith(">") else "left")
+    return made
+
+
+def print_table(made: "Table") -> None:
+    """Print all of it: without a terminal nothing is cut to a width of 80."""
+    from rich.console import Console
+
+    Console(highlight=False, width=None if sys.stdout.isatty() else 200).print(made)
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on one line. Bytes and dates have no place in it."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Tell the person something beside the result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def patience(text: str) -> Iterator[None]:
+    """Say `text` on standard error when the work inside takes longer than two seconds."""
+    finished = Event()
+    thread = Thread(target=_say_after_a_while, args=(text, finished), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        thread.join()
+
+
+def _say_after_a_while(text: str, finished: Event) -> None:
+    if finished.wait(PATIENCE):
+        return
+    if not sys.stderr.isatty():
+        note(f"{text} …")
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        finished.wait()

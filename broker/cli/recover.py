@@ -1,0 +1,93 @@
+"""`sapwood node recover`, and the look at a store that `node check` takes.
+
+Looking opens the database read-only and never while a node has it. Wrinkle: SQLite may leave its empty
+`-shm` file behind; nothing that the store reads is changed.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from broker.cli.output import patience, print_json
+from broker.store import files, migrations
+from broker.store.errors import StoreCorrupt, StoreMismatch, mapped
+from config.model import Site
+
+
+def recover_file(file: Path, *, as_json: bool) -> None:
+    """Salvage the store of the site that the file describes. Raises `StoreError` or `ConfigurationError`."""
+    from broker.store.recovery import recover
+    from config.load import load
+
+    site = load(file)
+    with patience(f"reading what can be read of {site.data_directory / files.NAME}"):
+        found = recover(site.data_directory, tree=site.tree, node=site.name)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        print(found)
+
+
+def look_at_store(site: Site) -> str:
+    """Say in one line how a site's store is. Raises `StoreError` if a node could not start on it."""
+    directory = site.data_directory
+    path = directory / files.NAME
+    if not path.exists():
+        if directory.is_dir():
+            files.check_missing(directory)
+        return "none yet: the first start makes it"
+    try:
+        with _held_by_nobody(directory) as holder:
+            if holder:
+                return f"{path} is in use by process {holder}, and was not looked into"
+            return _look(path, site)
+    except (OSError, sqlite3.Error) as error:
+        raise mapped(error, path) from None
+
+
+@contextmanager
+def _held_by_nobody(directory: Path) -> Iterator[str]:
+    """Keep nodes away meanwhile; yield the process id of a node that is there already, else ''."""
+    try:
+        descriptor = os.open(directory / files.LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        yield ""
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield ""
+    except BlockingIOError:
+        yield os.read(descriptor, 20).decode("ascii", "replace").strip() or "unknown"
+    finally:
+        os.close(descriptor)
+
+
+def _look(path: Path, site: Site) -> str:
+    files.check_header(path)
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        if application != files.APPLICATION:
+            raise StoreCorrupt(path, "it is a database, but not one of Sapwood's")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > migrations.VERSION:
+            raise StoreMismatch(f"{path} was made by a newer Sapwood (version {version}): install that one")
+        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise StoreCorrupt(path, str(found))
+        own = files.own_values(connection)
+    _check_owner(path, own, site)
+    start = int.from_bytes(own.get(files.START, b""), "big")
+    return f"{path} is sound: {path.stat().st_size} bytes, started {start} times"
+
+
+def _check_owner(path: Path, own: dict[str, bytes], site: Site) -> None:
+    tree, node = own.get(files.TREE, b"").decode(), own.get(files.NODE, b"").decode()
+    if (tree, node) != (site.tree, site.name):
+        raise StoreMismatch(
+            f"{path} belongs to node {node!r} of tree {tree!r}, not to {site.name!r} of {site.tree!r}: use "
+            "another folder (data), or the name that it was made with"
+        )
