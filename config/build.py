@@ -57,9 +57,8 @@ class _Builder:
                 self.complain(entry.mark, self.unknown(entry.key, known))
             elif entry.key in seen:
                 first = seen[entry.key]
-                self.complain(
-                    entry.mark, f"{entry.key!r} stands here a second time, first in line {first.line}"
-                )
+                self.complain(entry.mark, f"{entry.key!r} stands here again, first in line {first.line}")
+                self.value(setting, entry.node, (*path, setting.name))
             else:
                 self.marks[*path, setting.name] = entry.mark
                 found[setting.name] = self.value(setting, entry.node, (*path, setting.name))

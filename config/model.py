@@ -93,13 +93,21 @@ class SiteBroker:
     """The broker that the applications of this site use."""
 
     uri: str = value(
-        BROKER_URI, "the broker: embedded, or mqtt:// (Mosquitto) or amqp:// (RabbitMQ)", default=EMBEDDED
+        BROKER_URI,
+        "the broker: embedded, or mqtt:// (Mosquitto) or amqp:// (RabbitMQ)",
+        default=EMBEDDED,
+        example="mqtts://localhost:8883",
     )
-    user: str | None = value(_USER, "user to log in as; needs a secret", default=None, aside=True)
+    user: str | None = value(_USER, "user to log in as; needs a secret", default=None, example="sapwood")
     secret_env: str | None = value(
-        _VARIABLE, "environment variable that holds the password", default=None, aside=True
+        _VARIABLE,
+        "environment variable that holds the password",
+        default=None,
+        example="SITE_BROKER_PASSWORD",
     )
-    secret_file: Path | None = value(_PATH, "file that holds the password", default=None, aside=True)
+    secret_file: Path | None = value(
+        _PATH, "file that holds the password; instead of the variable", default=None, aside=True
+    )
     tls: ClientTls = part("TLS towards the broker (mqtts, amqps)", default=ClientTls())
 
 
