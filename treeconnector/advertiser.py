@@ -1,0 +1,235 @@
+"""What this node tells one audience: its parent (`Up`), or all its children at once (`Down`).
+
+Law, up: everything that a local consumer wants or a child has told; live if any such route is. Law, down:
+what a local consumer wants or the parent has told; never what a child has told, and no domain routes.
+Both follow from the table alone.
+
+Law: for each key one *add* when its first route appears, and one *remove* when the last has been gone for
+`linger` seconds. `take` returns what is due: what came and went between two takes costs nothing.
+
+Caller's duty: call `take(now)` after each batch of changes (a change carries no time, so a removal
+lingers from the take that first sees it) and again at `next_deadline()`. What `take` has returned counts
+as told: a link that could not say it finds so at its next start, when both ends compare digests, and is
+then told the whole `snapshot`.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from treeconnector.destinations import Destination, Kind
+from treeconnector.frames import Advice
+from treeconnector.names import LOCAL
+from treeconnector.offers import Standing, Tally, standing
+from treeconnector.routes import Route, RoutingTable
+
+LINGER: Final = 10.0
+RESYNC: Final = "resync"
+AT_ONCE: Final = 0.0
+
+ADVISE_DOWN: Final[Mapping[str, tuple[Kind, ...]]] = {
+    "all": (Kind.QUEUE, Kind.TOPIC),
+    "topics": (Kind.TOPIC,),
+    "none": (),
+}
+
+
+class Up:
+    """The parent: hears of everything on this node and below it."""
+
+    name: Final = "up"
+
+    def standing(self, table: RoutingTable, key: Destination) -> Standing | None:
+        """In which state `key` is to be offered; None = not at all."""
+        routes, live = table.spread(key)
+        parent = table.route(key, table.default) if table.default else None
+        if parent is not None:
+            routes -= 1
+            live -= parent.live
+        if not routes:
+            return None
+        if key.kind != Kind.DOMAIN:
+            return standing(live > 0)
+        route = self.route(table, key)
+        return standing(live > 0, route.reads if route else 0)
+
+    def route(self, table: RoutingTable, key: Destination) -> Route | None:
+        """The route that makes `key` appear: the first that is live, else the first."""
+        found = None
+        for route in table.gateways(key).values():
+            if route.gateway != table.default:
+                if route.live:
+                    return route
+                found = found or route
+        return found
+
+
+class Down:
+    """The children: hear of what this node and its ancestors want. `advise`: 'all', 'topics' or 'none'."""
+
+    name: Final = "down"
+
+    def __init__(self, advise: str = "all") -> None:
+        self._kinds = ADVISE_DOWN[advise]
+
+    def standing(self, table: RoutingTable, key: Destination) -> Standing | None:
+        """In which state `key` is to be offered; None = not at all."""
+        route = self.route(table, key)
+        return standing(route.live) if route else None
+
+    def route(self, table: RoutingTable, key: Destination) -> Route | None:
+        """The route that makes `key` appear: the first that is live, else the first."""
+        if key.kind not in self._kinds:
+            return None
+        local, parent = table.route(key, LOCAL), table.route(key, table.default)
+        if local is None or (not local.live and parent is not None and parent.live):
+            return parent
+        return local
+
+
+Audience = Up | Down
+
+
+class _Leaving(NamedTuple):
+    """A key that is offered still and wanted no more. `due`: None until a take has seen it."""
+
+    due: float | None
+    cause: str
+    origin: str
+
+
+class Advertiser:
+    """Watches a table and says what its audience is to be told. `linger`: seconds of running time.
+
+    What is in the table now counts as told. Caller's duty: restore the table first, name its default
+    gateway, and then make the advertiser, so that a restart tells nobody anything new.
+    """
+
+    def __init__(self, table: RoutingTable, audience: Audience, linger: float = LINGER) -> None:
+        self._table = table
+        self._audience = audience
+        self._linger = linger
+        self._offered: dict[Destination, Standing] = {}
+        self._changed: dict[Destination, tuple[str, str]] = {}
+        self._leaving: OrderedDict[Destination, _Leaving] = OrderedDict()
+        self._unseen: dict[Destination, None] = {}
+        self._tally = Tally()
+        for key in table:
+            wanted = audience.standing(table, key)
+            if wanted is not None:
+                self._offer(key, wanted)
+        table.watch(self._on_change)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Advertiser {self._audience.name} offered={self.count} changed={len(self._changed)}"
+            f" leaving={len(self._leaving)}>"
+        )
+
+    @property
+    def count(self) -> int:
+        """How many keys have been offered, domain routes included."""
+        return self._tally.count
+
+    @property
+    def domains(self) -> int:
+        """How many of the offered keys are domain routes."""
+        return self._tally.domains
+
+    @property
+    def digest(self) -> bytes:
+        """Digest of what has been offered (see `offers`)."""
+        return self._tally.digest
+
+    def close(self) -> None:
+        """Watch the table no more."""
+        self._table.unwatch(self._on_change)
+
+    def offers(self, key: Destination) -> bool:
+        """Whether the audience has been told of `key`, and not yet that it has gone."""
+        return key in self._offered
+
+    def snapshot(self) -> list[Advice]:
+        """All that has been offered, as one consistent cut; changes not yet taken are not in it."""
+        return [self._advice(_add(offered), key, offered, RESYNC) for key, offered in self._offered.items()]
+
+    def next_deadline(self) -> float | None:
+        """When `take` has something to return: a time, `AT_ONCE`, or None where nothing is pending."""
+        if self._changed or self._unseen:
+            return AT_ONCE
+        for leaving in self._leaving.values():
+            return leaving.due
+        return None
+
+    def take(self, now: float) -> list[Advice]:
+        """The advices that are due; from now on they count as told."""
+        if not self._changed and not self._leaving:
+            return []
+        advices = [self._announce(key, cause, origin) for key, (cause, origin) in self._changed.items()]
+        self._changed.clear()
+        self._start_lingering(now)
+        due: list[Destination] = []
+        for key, leaving in self._leaving.items():
+            if leaving.due is not None and leaving.due > now:
+                break
+            due.append(key)
+        advices.extend(self._withdraw(key) for key in due)
+        return advices
+
+    def _on_change(self, key: Destination, cause: str, origin: str) -> None:
+        wanted = self._audience.standing(self._table, key)
+        offered = self._offered.get(key)
+        if wanted is None and offered is not None:
+            self._changed.pop(key, None)
+            if key not in self._leaving:
+                self._leaving[key] = _Leaving(None, cause, origin)
+                self._unseen[key] = None
+            return
+        if self._leaving:
+            self._leaving.pop(key, None)
+            self._unseen.pop(key, None)
+        if wanted == offered:
+            self._changed.pop(key, None)
+        else:
+            self._changed[key] = (cause, origin)
+
+    def _start_lingering(self, now: float) -> None:
+        """Linger times are alike, so keys leave in the order in which they began to."""
+        for key in self._unseen:
+            self._leaving[key] = self._leaving[key]._replace(due=now + self._linger)
+        self._unseen.clear()
+
+    def _announce(self, key: Destination, cause: str, origin: str) -> Advice:
+        wanted = self._audience.standing(self._table, key)
+        if wanted is None:  # cannot be: a change without a standing is never kept
+            raise AssertionError(f"{key} changed to nothing in {self!r}")
+        offered = self._offered.get(key)
+        if offered is not None:
+            self._tally.remove(key, offered)
+        self._offer(key, wanted)
+        if offered is not None and offered.live != wanted.live:
+            return Advice(
+                "live" if wanted.live else "dormant", key.kind, key.name, origin, cause, wanted.reads
+            )
+        return self._advice(_add(wanted), key, wanted)
+
+    def _offer(self, key: Destination, wanted: Standing) -> None:
+        self._offered[key] = wanted
+        self._tally.add(key, wanted)
+
+    def _withdraw(self, key: Destination) -> Advice:
+        leaving = self._leaving.pop(key)
+        self._tally.remove(key, self._offered.pop(key))
+        return Advice("remove", key.kind, key.name, leaving.origin, leaving.cause)
+
+    def _advice(self, operation: str, key: Destination, offered: Standing, cause: str = "") -> Advice:
+        route = self._audience.route(self._table, key)
+        origin = route.origin if route else ""
+        if not cause and route:
+            cause = route.cause
+        return Advice(operation, key.kind, key.name, origin, cause, offered.reads)
+
+
+def _add(offered: Standing) -> str:
+    """The operation that puts a key in this state whether or not it was known."""
+    return "add" if offered.live else "dormant"

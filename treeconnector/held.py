@@ -1,0 +1,327 @@
+"""What one neighbour has told this node: routes in the table, and offers that were declined.
+
+Law: the digest is over what the neighbour offered. An offer over a limit, or one that is not the
+neighbour's to make, is *declined*: kept and counted in the digest, so that a refusal does not make both
+ends differ for ever, and not put into the table. When room comes back, it is put in after all.
+
+Law: a link that has been down for a while makes the neighbour's queue and domain routes dormant
+(`set_dormant`). That is this end's own view and no part of the digest: what was offered live is kept
+apart from what is live here, and `set_live` brings it back.
+
+Law: between `begin_snapshot` and `end_snapshot` every advice marks its key, and the end sweeps what was
+not marked, so a route that stands is never taken out and put in again. Caller's duty: when a link ends,
+`abandon_snapshot`: then nothing is swept.
+
+There is no second copy of a route: what is held is what the table has for this gateway, the declined
+ones, and the set of those that were offered dormant. A method that changes anything returns an `Applied`,
+from which the caller makes the rows that it keeps on disk.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from treeconnector.advertiser import RESYNC
+from treeconnector.destinations import Destination, Kind
+from treeconnector.errors import FrameError, InvalidName, PatternError, SequenceError
+from treeconnector.frames import Advice
+from treeconnector.names import node_name, queue_name
+from treeconnector.offers import Standing, Tally, standing
+from treeconnector.patterns import MAX_LENGTH, MAX_LEVELS, check_pattern
+from treeconnector.routes import Route, RoutingTable
+
+LINK_DOWN: Final = "link-down"
+LINK_UP: Final = "link-up"
+_OPERATIONS: Final = frozenset(("add", "live", "dormant", "remove"))
+
+
+class Limits(NamedTuple):
+    """What one link may put into the table, and how many declined offers are remembered.
+
+    A neighbour that goes on offering beyond `declined` breaks the protocol, as does one whose names are
+    longer than `patterns.MAX_LENGTH`; all else that is too much is declined by name.
+    """
+
+    routes: int = 50_000
+    length: int = 1024
+    levels: int = 64
+    declined: int = 100_000
+
+
+class Kept(NamedTuple):
+    """A row to keep: `route.live` is what was offered; `declined` ones are held for the digest only."""
+
+    route: Route
+    declined: bool
+
+
+class Applied(NamedTuple):
+    """What changed: rows to keep, keys whose rows go, keys that are declined from now on and (the first's) why."""
+
+    kept: list[Kept]
+    gone: list[Destination]
+    declined: list[Destination]
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.kept or self.gone or self.declined)
+
+
+class StoredRoute(Protocol):
+    """A row as it was kept on disk; `broker.core.rows.RouteRow` is one."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def live(self) -> int: ...
+    @property
+    def origin(self) -> str: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def reads(self) -> int: ...
+    @property
+    def declined(self) -> int: ...
+
+
+Legality = Callable[[Route], str]
+"""Says why a neighbour's route is not its to offer; '' if it is."""
+
+
+def anything_goes(_route: Route) -> str:
+    return ""
+
+
+class Held:
+    """The offers of one neighbour. `legality` is asked for each route that is about to enter the table."""
+
+    def __init__(
+        self,
+        table: RoutingTable,
+        gateway: str,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        legality: Legality = anything_goes,
+    ) -> None:
+        self._table = table
+        self._gateway = gateway
+        self._limits = limits
+        self._legality = legality
+        self._tally = Tally()
+        self._declined: dict[Destination, Route] = {}
+        self._waiting: dict[Destination, None] = {}
+        self._offered_dormant: set[Destination] = set()
+        self._unmarked: set[Destination] | None = None
+        self.dormant = False
+        self.heard_at = 0.0
+
+    def __repr__(self) -> str:
+        state = " dormant" if self.dormant else ""
+        return f"<Held from {self._gateway} count={self.count} declined={len(self._declined)}{state}>"
+
+    @property
+    def count(self) -> int:
+        """How many keys the neighbour has offered, declined ones and domain routes included."""
+        return self._tally.count
+
+    @property
+    def digest(self) -> bytes:
+        """Digest of what the neighbour has offered (see `offers`)."""
+        return self._tally.digest
+
+    @property
+    def declined(self) -> Iterable[Destination]:
+        """The keys that were offered and are not in the table."""
+        return self._declined.keys()
+
+    @property
+    def in_snapshot(self) -> bool:
+        return self._unmarked is not None
+
+    def apply(self, advices: Sequence[Advice], now: float) -> Applied:
+        """Take in what the neighbour says. Raises `FrameError`, before any change, if that is no advice."""
+        self._check(advices)
+        self.heard_at = now
+        applied = Applied([], [], [])
+        reasons: list[str] = []
+        for advice in advices:
+            if self._unmarked is not None:
+                self._unmarked.discard(advice.key)
+            if advice.op == "remove":
+                self._withdraw(advice.key, advice.cause, advice.origin, applied)
+            else:
+                self._offer(advice, applied, reasons)
+        self._promote(applied)
+        return applied._replace(reason=reasons[0] if reasons else "")
+
+    def begin_snapshot(self) -> None:
+        """The neighbour begins to say all that it offers. One that was under way counts for nothing."""
+        self._unmarked = {*self._table.routes_of(self._gateway), *self._declined}
+
+    def abandon_snapshot(self) -> None:
+        """The link has ended: whatever was not said yet still stands."""
+        self._unmarked = None
+
+    def end_snapshot(self) -> Applied:
+        """The neighbour has said all: sweep what it did not name. Raises `SequenceError` if it never began."""
+        if self._unmarked is None:
+            raise SequenceError(f"{self._gateway} ends a snapshot: expected it to begin one first")
+        unmarked, self._unmarked = self._unmarked, None
+        return self._withdraw_all(unmarked, RESYNC)
+
+    def withdraw(self, cause: str) -> Applied:
+        """The neighbour leaves the tree: forget all that it has said."""
+        self._unmarked = None
+        return self._withdraw_all([*self._table.routes_of(self._gateway), *self._declined], cause)
+
+    def retry(self) -> Applied:
+        """Ask again for every declined offer, because what made it illegal may have changed."""
+        applied = Applied([], [], [])
+        for key in list(self._declined):
+            self._reconsider(key, applied)
+        return applied
+
+    def set_dormant(self, cause: str = LINK_DOWN) -> None:
+        """The link has been down for long: queue and domain routes wait. Nothing on disk changes."""
+        self.dormant = True
+        self._refresh(cause)
+
+    def set_live(self, cause: str = LINK_UP) -> None:
+        """The link is up: what the neighbour offers live is live."""
+        self.dormant = False
+        self._refresh(cause)
+
+    def restore(self, rows: Iterable[StoredRoute]) -> None:
+        """At a start: take back what was kept. Caller's duty: only this neighbour's rows, and only once."""
+        for row in rows:
+            key = self._table.same_key(Destination(Kind(row.kind), row.name))
+            route = Route(key, self._gateway, bool(row.live), row.origin, row.cause, row.reads)
+            self._tally.add(key, standing(route.live, route.reads))
+            if not route.live:
+                self._offered_dormant.add(key)
+            if row.declined:
+                self._declined[key] = route
+                self._waiting[key] = None
+            else:
+                self._table.put(self._as_seen_here(route))
+
+    # One offer
+
+    def _check(self, advices: Sequence[Advice]) -> None:
+        for advice in advices:
+            if advice.op not in _OPERATIONS:
+                raise FrameError(
+                    f"{self._gateway} advises {advice.op[:20]!r}: expected one of {', '.join(sorted(_OPERATIONS))}"
+                )
+            if len(advice.name) > MAX_LENGTH:
+                raise FrameError(
+                    f"{self._gateway} advises a name of {len(advice.name)} characters: {MAX_LENGTH} at most"
+                )
+        if len(self._declined) > self._limits.declined:
+            raise FrameError(
+                f"{self._gateway} goes on after {len(self._declined)} of its offers were declined:"
+                f" {self._limits.declined} at most are remembered"
+            )
+
+    def _standing(self, key: Destination) -> Standing | None:
+        route = self._table.route(key, self._gateway) or self._declined.get(key)
+        return standing(key not in self._offered_dormant, route.reads) if route else None
+
+    def _offer(self, advice: Advice, applied: Applied, reasons: list[str]) -> None:
+        key = self._table.same_key(advice.key)
+        offered = standing(advice.op != "dormant", advice.reads)
+        before = self._standing(key)
+        if before == offered:
+            return
+        if before is not None:
+            self._tally.remove(key, before)
+        self._tally.add(key, offered)
+        if offered.live:
+            self._offered_dormant.discard(key)
+        else:
+            self._offered_dormant.add(key)
+        route = Route(key, self._gateway, offered.live, advice.origin, advice.cause, advice.reads)
+        reason = self._why_not(route)
+        if reason:
+            if key not in self._declined:
+                applied.declined.append(key)
+                reasons.append(reason)
+            self._decline(route, applied)
+        else:
+            self._accept(route, applied)
+
+    def _withdraw(self, key: Destination, cause: str, origin: str, applied: Applied) -> None:
+        """A key that was never offered may be withdrawn: add and remove may have been taken together."""
+        before = self._standing(key)
+        if before is None:
+            return
+        self._tally.remove(key, before)
+        self._offered_dormant.discard(key)
+        if self._declined.pop(key, None) is None:
+            self._table.drop(key, self._gateway, cause, origin)
+        self._waiting.pop(key, None)
+        applied.gone.append(key)
+
+    def _withdraw_all(self, keys: Iterable[Destination], cause: str) -> Applied:
+        applied = Applied([], [], [])
+        for key in keys:
+            route = self._table.route(key, self._gateway)
+            self._withdraw(key, cause, route.origin if route else "", applied)
+        self._promote(applied)
+        return applied
+
+    def _why_not(self, route: Route) -> str:
+        """Why a route is declined; '' if it is not."""
+        key = route.key
+        try:
+            if key.kind == Kind.TOPIC:
+                check_pattern(key.name, self._limits.length, self._limits.levels)
+            elif key.kind == Kind.QUEUE:
+                queue_name(key.name)
+            else:
+                node_name(key.name)
+        except (PatternError, InvalidName) as error:
+            return str(error)
+        reason = self._legality(route)
+        if reason:
+            return reason
+        routes = self._table.routes_of(self._gateway)
+        if len(routes) >= self._limits.routes and key not in routes:
+            self._waiting[key] = None
+            return f"{self._gateway} has {len(routes)} routes here, which is its limit: {key} is not used"
+        return ""
+
+    def _accept(self, route: Route, applied: Applied) -> None:
+        self._declined.pop(route.key, None)
+        self._waiting.pop(route.key, None)
+        self._table.put(self._as_seen_here(route))
+        applied.kept.append(Kept(route, False))
+
+    def _decline(self, route: Route, applied: Applied) -> None:
+        self._table.drop(route.key, self._gateway, route.cause, route.origin)
+        self._declined[route.key] = route
+        applied.kept.append(Kept(route, True))
+
+    def _promote(self, applied: Applied) -> None:
+        """Offers that were declined for want of room go into the table while there is some."""
+        while self._waiting and len(self._table.routes_of(self._gateway)) < self._limits.routes:
+            key, _ = self._waiting.popitem()
+            self._reconsider(key, applied)
+
+    def _reconsider(self, key: Destination, applied: Applied) -> None:
+        route = self._declined[key]
+        if not self._why_not(route):
+            self._accept(route, applied)
+
+    # What the link's own state makes of it
+
+    def _as_seen_here(self, route: Route) -> Route:
+        if self.dormant and route.live and route.key.kind != Kind.TOPIC:
+            return route._replace(live=False)
+        return route
+
+    def _refresh(self, cause: str) -> None:
+        for key, route in list(self._table.routes_of(self._gateway).items()):
+            live = key not in self._offered_dormant and not (self.dormant and key.kind != Kind.TOPIC)
+            if route.live != live:
+                self._table.set_live(key, self._gateway, live, cause)

@@ -1,0 +1,314 @@
+"""The routing table: for each destination, through which gateways it is reached.
+
+A gateway is `LOCAL` (a consumer on this node) or the name of a neighbour. The table is the single source
+of truth: links put in what their neighbours say, `interests` what local consumers want, and `advisories`
+watches it and tells the neighbours.
+
+Law: there is one route for each key and gateway. Links and interests use `put`, `set_live` and `drop`,
+which may be repeated; operators use `add` and `remove`, which raise where that would be a mistake.
+
+Kinds now: queue, topic, domain, and one `default` gateway (the parent). `exact` and `alias` (rewrites an
+address) would be keys of new kinds beside these, `dumpster` a second single gateway beside `default`.
+
+Wrinkle: most keys have one gateway, so a key's value is that one `Route`; only where there are several is
+it a dictionary. Patterns with wildcards are put into a trie at the first topic that is looked up, not
+before, since most nodes of a simulation never look one up.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from treeconnector.destinations import Destination, Kind
+from treeconnector.errors import RouteError
+from treeconnector.names import LOCAL
+from treeconnector.patterns import has_wildcard
+from treeconnector.trie import PatternTrie
+
+__all__ = ["LOCAL", "Matched", "Route", "RoutingTable", "Watcher"]
+
+CACHED_TOPICS: Final = 4096
+
+
+class Route(NamedTuple):
+    """One row. `origin`: node of the consumer; `cause`: id of the consumer event that set it off.
+
+    `live`: messages can flow now; a dormant one waits for its link. `reads`: for domain routes, the
+    highest bundle version that everything behind the route reads.
+    """
+
+    key: Destination
+    gateway: str
+    live: bool = True
+    origin: str = ""
+    cause: str = ""
+    reads: int = 0
+
+
+class Matched(NamedTuple):
+    """What a topic matches. `gateways`: neighbours, each once, live or not. `local`: patterns of local consumers."""
+
+    gateways: frozenset[str]
+    local: tuple[str, ...]
+
+
+Watcher = Callable[[Destination, str, str], None]
+
+
+class _Several(dict[str, Route]):
+    """The routes of a key that has more than one gateway. `live`: how many of them are."""
+
+    __slots__ = ("live",)
+    live: int
+
+
+_NO_ROUTES: Final[Mapping[str, Route]] = {}
+_NO_KEYS: Final[Mapping[Destination, Route]] = {}
+
+
+class RoutingTable:
+    """All routes of one node. `cached_topics`: how many topics at least are remembered with their matches."""
+
+    def __init__(self, cached_topics: int = CACHED_TOPICS) -> None:
+        self._keys: dict[Destination, Route | _Several] = {}
+        self._gateways: dict[str, dict[Destination, Route]] = {}
+        self._default = ""
+        self._watchers: list[Watcher] = []
+        self._wildcards: PatternTrie[Destination] | None = None
+        self._cached_topics = max(1, cached_topics)
+        self._recent: dict[str, Matched] = {}
+        self._earlier: dict[str, Matched] = {}
+
+    def __repr__(self) -> str:
+        return (
+            f"<RoutingTable keys={len(self._keys)} routes={len(self)} gateways={len(self._gateways)}"
+            f" default={self._default or 'none'}>"
+        )
+
+    def __len__(self) -> int:
+        """Number of routes."""
+        return sum(len(routes) for routes in self._gateways.values())
+
+    def __iter__(self) -> Iterator[Destination]:
+        """Every key that has a route, each once."""
+        return iter(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def routes(self) -> Iterator[Route]:
+        """Every route."""
+        for routes in self._gateways.values():
+            yield from routes.values()
+
+    # Looking up
+
+    @property
+    def default(self) -> str:
+        """The gateway for what no route names: the parent. '' = none."""
+        return self._default
+
+    def set_default(self, gateway: str) -> None:
+        """Name the parent, '' for none. Raises `RouteError` while the old or new one still has routes.
+
+        Routes from the parent are advised down and all others up, so a name cannot change sides silently.
+        """
+        if gateway == self._default:
+            return
+        for name in (self._default, gateway):
+            if self._gateways.get(name):
+                raise RouteError(
+                    f"{gateway or 'nobody'!r} cannot become the default gateway while {len(self._gateways[name])}"
+                    f" routes of {name!r} are in the table: expected them to be removed first (remove_gateway)"
+                )
+        self._default = gateway
+
+    def gateways(self, key: Destination) -> Mapping[str, Route]:
+        """The routes of a key by gateway, without a copy where there are several; read it at once."""
+        found = self._keys.get(key)
+        if found is None:
+            return _NO_ROUTES
+        return {found.gateway: found} if isinstance(found, Route) else found
+
+    def route(self, key: Destination, gateway: str) -> Route | None:
+        routes = self._gateways.get(gateway)
+        return routes.get(key) if routes else None
+
+    def spread(self, key: Destination) -> tuple[int, int]:
+        """How many routes a key has, and how many of them are live. Takes the same time for any number."""
+        found = self._keys.get(key)
+        if found is None:
+            return 0, 0
+        return (1, int(found.live)) if isinstance(found, Route) else (len(found), found.live)
+
+    def routes_of(self, gateway: str) -> Mapping[Destination, Route]:
+        """The routes through a gateway by key: a live view, to be copied before the table is changed."""
+        return self._gateways.get(gateway, _NO_KEYS)
+
+    def same_key(self, key: Destination) -> Destination:
+        """`key`, as the object that the table has already if it has: thousands of routes then share it."""
+        found = self._keys.get(key)
+        if found is None:
+            return key
+        return found.key if isinstance(found, Route) else next(iter(found.values())).key
+
+    def counts(self) -> dict[tuple[Kind, str], int]:
+        """Number of routes by kind and gateway."""
+        result: dict[tuple[Kind, str], int] = {}
+        for gateway, routes in self._gateways.items():
+            for key in routes:
+                place = (key.kind, gateway)
+                result[place] = result.get(place, 0) + 1
+        return result
+
+    # Matching topics
+
+    def match(self, topic: str) -> Matched:
+        """Where a canonical topic name goes. One dictionary look-up where it was asked for lately."""
+        return self._recent.get(topic) or self._look_up(topic)
+
+    def _look_up(self, topic: str) -> Matched:
+        found = self._earlier.get(topic) or self._match(topic)
+        if len(self._recent) >= self._cached_topics:
+            self._earlier, self._recent = self._recent, {}
+        self._recent[topic] = found
+        return found
+
+    def _match(self, topic: str) -> Matched:
+        exact = Destination(Kind.TOPIC, topic)
+        keys = self._trie().match(topic)
+        if exact in self._keys:
+            keys.add(exact)
+        gateways: set[str] = set()
+        for key in keys:
+            gateways.update(self.gateways(key))
+        if LOCAL not in gateways:
+            return Matched(frozenset(gateways), ())
+        gateways.remove(LOCAL)
+        local = self._gateways[LOCAL]
+        return Matched(frozenset(gateways), tuple(sorted(key.name for key in keys if key in local)))
+
+    def _trie(self) -> PatternTrie[Destination]:
+        if self._wildcards is None:
+            self._wildcards = PatternTrie()
+            for key in self._keys:
+                if key.kind == Kind.TOPIC and has_wildcard(key.name):
+                    self._wildcards.add(key.name, key)
+        return self._wildcards
+
+    # Changing
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call `watcher(key, cause, origin)` after each change of a route. It must not change the table."""
+        self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        self._watchers.remove(watcher)
+
+    def add(self, route: Route) -> bool:
+        """Put in a route; return whether it is new, not just changed. Raises `RouteError` if it is there already."""
+        new = self.route(route.key, route.gateway) is None
+        if not self.put(route):
+            raise RouteError(
+                f"the route {route.key} through {route.gateway!r} is there already: expected a new or changed one"
+            )
+        return new
+
+    def remove(self, key: Destination, gateway: str) -> Route:
+        """Take out a route and return it. Raises `RouteError` if it is not there."""
+        route = self.drop(key, gateway)
+        if route is None:
+            known = ", ".join(sorted(self.gateways(key))) or "no gateway"
+            raise RouteError(f"there is no route {key} through {gateway!r}: that key goes through {known}")
+        return route
+
+    def put(self, route: Route) -> bool:
+        """Put in a route, or replace the one of its key and gateway; return whether that changed anything."""
+        key, gateway = route.key, route.gateway
+        routes = self._gateways.get(gateway)
+        if routes is None:
+            routes = self._gateways[gateway] = {}
+        before = routes.get(key)
+        if before == route:
+            return False
+        routes[key] = route
+        self._index(route, before)
+        if before is None and key.kind == Kind.TOPIC:
+            self._topic_changed(key)
+        self._tell(key, route.cause, route.origin)
+        return True
+
+    def set_live(self, key: Destination, gateway: str, live: bool, cause: str = "") -> bool:
+        """Make a route live or dormant; return whether it was not. `cause`: of the change, not of the route.
+
+        Raises `RouteError` if the route is not there.
+        """
+        before = self.route(key, gateway)
+        if before is None:
+            raise RouteError(
+                f"there is no route {key} through {gateway!r}: expected one to make live or dormant"
+            )
+        if before.live == live:
+            return False
+        route = before._replace(live=live)
+        self._gateways[gateway][key] = route
+        self._index(route, before)
+        self._tell(key, cause or route.cause, route.origin)
+        return True
+
+    def drop(self, key: Destination, gateway: str, cause: str = "", origin: str = "") -> Route | None:
+        """Take out a route if it is there, and return it. `cause`, `origin`: of the event that ends it."""
+        routes = self._gateways.get(gateway)
+        route = routes.pop(key, None) if routes else None
+        if routes is None or route is None:
+            return None
+        if not routes:
+            del self._gateways[gateway]
+        self._unindex(route)
+        if key.kind == Kind.TOPIC:
+            self._topic_changed(key)
+        self._tell(key, cause or route.cause, origin or route.origin)
+        return route
+
+    def remove_gateway(self, gateway: str, cause: str = "") -> list[Route]:
+        """Take out all routes through a gateway, and return them."""
+        gone = list(self.routes_of(gateway).values())
+        for route in gone:
+            self.drop(route.key, gateway, cause)
+        return gone
+
+    def _tell(self, key: Destination, cause: str, origin: str) -> None:
+        for watcher in self._watchers:
+            watcher(key, cause, origin)
+
+    def _index(self, route: Route, before: Route | None) -> None:
+        found = self._keys.get(route.key)
+        if isinstance(found, _Several):
+            found[route.gateway] = route
+            found.live += route.live - (before.live if before else 0)
+        elif found is None or found.gateway == route.gateway:
+            self._keys[route.key] = route
+        else:
+            several = _Several({found.gateway: found, route.gateway: route})
+            several.live = found.live + route.live
+            self._keys[route.key] = several
+
+    def _unindex(self, route: Route) -> None:
+        found = self._keys[route.key]
+        if isinstance(found, Route):
+            del self._keys[route.key]
+            return
+        del found[route.gateway]
+        found.live -= route.live
+        if len(found) == 1:
+            (self._keys[route.key],) = found.values()
+
+    def _topic_changed(self, key: Destination) -> None:
+        """A route to a topic came or went: forget what topics matched, and keep the trie in step."""
+        self._recent.clear()
+        self._earlier.clear()
+        if self._wildcards is None or not has_wildcard(key.name):
+            return
+        if key in self._keys:
+            self._wildcards.add(key.name, key)
+        else:
+            self._wildcards.remove(key.name, key)
