@@ -26,7 +26,7 @@ from treeconnector.errors import FrameError, InvalidName, PatternError, Sequence
 from treeconnector.frames import Advice
 from treeconnector.names import node_name, queue_name
 from treeconnector.offers import Standing, Tally, standing
-from treeconnector.patterns import MAX_LENGTH, MAX_LEVELS, check_pattern
+from treeconnector.patterns import MAX_LENGTH, check_pattern
 from treeconnector.routes import Route, RoutingTable
 
 LINK_DOWN: Final = "link-down"
@@ -55,7 +55,7 @@ class Kept(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What changed: rows to keep, keys whose rows go, keys that are declined from now on and (the first's) why."""
+    """What changed: rows to keep, keys whose rows go, keys declined from now on and why the first was."""
 
     kept: list[Kept]
     gone: list[Destination]
@@ -163,7 +163,7 @@ class Held:
         self._unmarked = None
 
     def end_snapshot(self) -> Applied:
-        """The neighbour has said all: sweep what it did not name. Raises `SequenceError` if it never began."""
+        """The neighbour has said all: sweep what it did not name. Raises `SequenceError` if none began."""
         if self._unmarked is None:
             raise SequenceError(f"{self._gateway} ends a snapshot: expected it to begin one first")
         unmarked, self._unmarked = self._unmarked, None
@@ -210,9 +210,8 @@ class Held:
     def _check(self, advices: Sequence[Advice]) -> None:
         for advice in advices:
             if advice.op not in _OPERATIONS:
-                raise FrameError(
-                    f"{self._gateway} advises {advice.op[:20]!r}: expected one of {', '.join(sorted(_OPERATIONS))}"
-                )
+                known = ", ".join(sorted(_OPERATIONS))
+                raise FrameError(f"{self._gateway} advises {advice.op[:20]!r}: expected one of {known}")
             if len(advice.name) > MAX_LENGTH:
                 raise FrameError(
                     f"{self._gateway} advises a name of {len(advice.name)} characters: {MAX_LENGTH} at most"

@@ -98,7 +98,7 @@ class Interests:
                 self._table.put(Route(key, LOCAL, True, self._node, RECOVERING))
 
     def confirm_all(self, source: str = "") -> list[Destination]:
-        """A source's list is complete: give up its keys for which nobody came. Returns those that have gone."""
+        """A source's list is complete: give up its keys for which nobody came, and return them."""
         return self._give_up([key for key, waiting in self._recovering.items() if waiting.source == source])
 
     def expire(self, now: float) -> list[Destination]:
@@ -109,7 +109,7 @@ class Interests:
         return self._give_up([key for key, waiting in self._recovering.items() if waiting.until <= now])
 
     def next_deadline(self) -> float | None:
-        """When `expire` has something to do. Keys are recovered once, at a start: the first is the earliest."""
+        """When `expire` has something to do. The first key recovered is the first to expire."""
         for waiting in self._recovering.values():
             return waiting.until
         return None

@@ -176,7 +176,7 @@ def _decode(code: str) -> str:
 def _short(key: str) -> str:
     if len(key) * 4 > MAX_AMQP_BYTES and len(key.encode()) > MAX_AMQP_BYTES:
         raise PatternError(
-            f"{key[:40]!r}… is {len(key.encode())} bytes as a routing key: AMQP has room for {MAX_AMQP_BYTES};"
+            f"{key[:40]!r}… is {len(key.encode())} bytes as a routing key: expected {MAX_AMQP_BYTES} at most,"
             " use fewer or shorter levels"
         )
     return key

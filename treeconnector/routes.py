@@ -44,10 +44,13 @@ class Route(NamedTuple):
     reads: int = 0
 
 
-class Matched(NamedTuple):
-    """What a topic matches. `gateways`: neighbours, each once, live or not. `local`: patterns of local consumers."""
+class Matched(frozenset[str]):
+    """The gateways that a topic goes to, each once, live or not. `local`: the patterns of local consumers.
 
-    gateways: frozenset[str]
+    `LOCAL` is one of the gateways where `local` is not empty.
+    """
+
+    __slots__ = ("local",)
     local: tuple[str, ...]
 
 
@@ -117,8 +120,8 @@ class RoutingTable:
         for name in (self._default, gateway):
             if self._gateways.get(name):
                 raise RouteError(
-                    f"{gateway or 'nobody'!r} cannot become the default gateway while {len(self._gateways[name])}"
-                    f" routes of {name!r} are in the table: expected them to be removed first (remove_gateway)"
+                    f"{gateway or 'nobody'!r} cannot become the default gateway while the table has"
+                    f" {len(self._gateways[name])} routes of {name!r}: remove them first (remove_gateway)"
                 )
         self._default = gateway
 
@@ -164,10 +167,13 @@ class RoutingTable:
 
     def match(self, topic: str) -> Matched:
         """Where a canonical topic name goes. One dictionary look-up where it was asked for lately."""
-        return self._recent.get(topic) or self._look_up(topic)
+        found = self._recent.get(topic)
+        return self._look_up(topic) if found is None else found
 
     def _look_up(self, topic: str) -> Matched:
-        found = self._earlier.get(topic) or self._match(topic)
+        found = self._earlier.get(topic)
+        if found is None:
+            found = self._match(topic)
         if len(self._recent) >= self._cached_topics:
             self._earlier, self._recent = self._recent, {}
         self._recent[topic] = found
@@ -181,11 +187,10 @@ class RoutingTable:
         gateways: set[str] = set()
         for key in keys:
             gateways.update(self.gateways(key))
-        if LOCAL not in gateways:
-            return Matched(frozenset(gateways), ())
-        gateways.remove(LOCAL)
-        local = self._gateways[LOCAL]
-        return Matched(frozenset(gateways), tuple(sorted(key.name for key in keys if key in local)))
+        found = Matched(gateways)
+        local = self.routes_of(LOCAL)
+        found.local = tuple(sorted(key.name for key in keys if key in local))
+        return found
 
     def _trie(self) -> PatternTrie[Destination]:
         if self._wildcards is None:
@@ -205,11 +210,11 @@ class RoutingTable:
         self._watchers.remove(watcher)
 
     def add(self, route: Route) -> bool:
-        """Put in a route; return whether it is new, not just changed. Raises `RouteError` if it is there already."""
+        """Put in a route; return whether it is new, else it was changed. Else raises `RouteError`."""
         new = self.route(route.key, route.gateway) is None
         if not self.put(route):
             raise RouteError(
-                f"the route {route.key} through {route.gateway!r} is there already: expected a new or changed one"
+                f"the route {route.key} through {route.gateway!r} is there already: expected a new one"
             )
         return new
 
