@@ -1,0 +1,95 @@
+"""From the rows of a table to the models of its sites.
+
+Wrinkle: a node whose address is on another machine's line listens on all interfaces unless `listen_host` says
+otherwise, because the default, 127.0.0.1, would keep its children out.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from config.errors import ConfigurationError, Problem
+from config.fleet.table import SiteRow, cell_problems
+from config.fleet.tree import tree_problems
+from config.kinds import Fault
+from config.model import ClientTls, Listener, ServerTls, Site, SiteBroker, TreeConnector
+from config.rules import check
+from config.uris import address, is_loopback
+
+
+def sites(rows: Sequence[SiteRow]) -> list[Site]:
+    """Return the model of every row, in order.
+
+    Raises `ConfigurationError` with everything that is wrong with the rows or their tree.
+    """
+    problems = [problem for row in rows for problem in cell_problems(row)] + tree_problems(rows)
+    if problems:
+        raise ConfigurationError(problems)
+    by_name = {row.name: row for row in rows}
+    tree = next((row.tree for row in rows if row.tree), "")
+    made: list[Site] = []
+    for row in rows:
+        site = _site(row, by_name, tree)
+        try:
+            made.append(check(site))
+        except (ConfigurationError, Fault) as error:
+            problems.append(Problem(f"{row.name!r}: {error}", row.file, row.line or None))
+    if problems:
+        raise ConfigurationError(problems)
+    return made
+
+
+def _site(row: SiteRow, by_name: Mapping[str, SiteRow], tree: str) -> Site:
+    given: dict[str, Any] = {"tree": tree, "zone": row.zone}
+    paths = {"data": row.data, "children_secrets": row.children_secrets}
+    return Site(
+        name=row.name,
+        site_broker=_site_broker(row),
+        tree_connectors=(_connector(row, by_name[row.parent]),) if row.parent else (),
+        listener=_listener(row),
+        **_set(given),
+        **_paths(paths),
+    )
+
+
+def _set(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Only what the row says; the rest keeps its default."""
+    return {name: value for name, value in given.items() if value}
+
+
+def _paths(given: Mapping[str, str]) -> dict[str, Any]:
+    return {name: Path(value) for name, value in given.items() if value}
+
+
+def _site_broker(row: SiteRow) -> SiteBroker:
+    given = {
+        "uri": row.site_broker,
+        "user": row.site_broker_user,
+        "secret_env": row.site_broker_secret_env,
+    }
+    return SiteBroker(**_set(given), **_paths({"secret_file": row.site_broker_secret_file}))
+
+
+def _connector(row: SiteRow, parent: SiteRow) -> TreeConnector:
+    uri, *more = parent.addresses
+    encrypted = any(address(way).tls for way in (uri, *more))
+    return TreeConnector(
+        nodetype="leaf" if row.role == "leaf" else "branch",
+        uri=uri,
+        uris=tuple(more),
+        tls=ClientTls(**_paths({"ca": row.ca})) if encrypted else ClientTls(),
+        **_set({"secret_env": row.secret_env}),
+        **_paths({"secret_file": row.secret_file}),
+    )
+
+
+def _listener(row: SiteRow) -> Listener:
+    tls = ServerTls(**_paths({"certificate": row.certificate, "key": row.key, "client_ca": row.client_ca}))
+    given: dict[str, Any] = {}
+    if row.addresses:
+        first = address(row.addresses[0])
+        given = {"public_uri": row.addresses[0], "addresses": row.addresses[1:]}
+        given["host"] = "" if is_loopback(first.host) else "0.0.0.0"  # noqa: S104 - see the wrinkle above
+        given["port"] = first.port if first.scheme in ("ws", "wss") else None
+    given |= _set({"host": row.listen_host, "port": int(row.listen_port) if row.listen_port else None})
+    return Listener(tls=tls, **_set(given))
