@@ -1,0 +1,117 @@
+"""Keeps the write-ahead log short without making commits wait.
+
+The log's pages are copied into the database by a connection of its own in a short-lived thread, once the
+log is longer than `LIMIT`. As the writer goes on meanwhile, the copy never quite catches up and the log
+would never begin anew; so the rest, which is small by then, is copied by the writer between two commits.
+
+Wrinkle: how much of the log is in use is read from the shared-memory index (field mxFrame of
+https://www.sqlite.org/walformat.html#the_wal_index_file_format), since the file keeps its length when the
+log begins anew: that makes fsync cheap. Its descriptor is closed only after all connections are.
+"""
+
+import os
+import sqlite3
+import sys
+import threading
+from pathlib import Path
+from typing import Final
+
+from broker.store import files
+
+LIMIT: Final = 32 * 1024 * 1024
+IDLE_LIMIT: Final = 1024 * 1024
+_FRAME_BYTES: Final = files.PAGE_BYTES + 24
+_MAX_FRAME_AT: Final = 16
+_BEGINNING: Final = 4 * 1024 * 1024
+_ROUNDS: Final = 4
+
+
+class Checkpoints:
+    """Decides when the log is copied and does it. One for an open store."""
+
+    def __init__(self, path: Path, limit: int = LIMIT) -> None:
+        self._path = path
+        self._limit = limit
+        self._index = os.open(files.companion(path, "-shm"), os.O_RDONLY)
+        self._thread: threading.Thread | None = None
+        self._rest = False
+        self._failed: sqlite3.Error | None = None
+        self.count = 0
+
+    def __repr__(self) -> str:
+        return f"<Checkpoints {self._path} log={self.log_bytes()} done={self.count}>"
+
+    def log_bytes(self) -> int:
+        """Bytes of the log in use, copied into the database or not."""
+        frames = os.pread(self._index, 4, _MAX_FRAME_AT)
+        return int.from_bytes(frames, sys.byteorder) * _FRAME_BYTES
+
+    def after_commit(self, writer: sqlite3.Connection) -> None:
+        """Called after each commit, where no transaction is open; starts or ends a copy if it is time."""
+        self._reap()
+        if self._thread is not None:
+            return
+        if self._rest:
+            self._rest = False
+            self._copy(writer, "PASSIVE")
+        elif self.log_bytes() > self._limit:
+            self._thread = threading.Thread(target=self._copy_aside, name="sapwood-checkpoint", daemon=True)
+            self._thread.start()
+
+    def worth_shortening(self) -> bool:
+        """Whether the log is long enough to be cut in an idle moment."""
+        return (self._thread is None or not self._thread.is_alive()) and self.log_bytes() > IDLE_LIMIT
+
+    def shorten(self, writer: sqlite3.Connection) -> bool:
+        """Copy all and cut the log, if it is worth it; say whether it was done. For idle times."""
+        self._reap()
+        if not self.worth_shortening():
+            return False
+        self._rest = False
+        self._copy(writer, "TRUNCATE")
+        return self.log_bytes() == 0
+
+    def close(self) -> None:
+        """Wait for a copy under way. The connections must be closed next, then `release` called."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def release(self) -> None:
+        if self._index >= 0:
+            os.close(self._index)
+            self._index = -1
+
+    def _reap(self) -> None:
+        """Notice that a copy has ended, and raise what it raised."""
+        if self._thread is not None and not self._thread.is_alive():
+            self.close()
+        if self._failed is not None:
+            error, self._failed = self._failed, None
+            raise error
+
+    def _copy_aside(self) -> None:
+        try:
+            connection = files.connect(self._path)
+            try:
+                self._catch_up(connection)
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            self._failed = error
+
+    def _catch_up(self, connection: sqlite3.Connection) -> None:
+        """Copy until what the writer added meanwhile is small; leave that to the writer."""
+        copied = 0
+        for _ in range(_ROUNDS):
+            frames, before = self._copy(connection, "PASSIVE"), copied
+            copied = frames
+            if (frames - before) * _FRAME_BYTES < _BEGINNING:
+                break
+        self._rest = True
+
+    def _copy(self, connection: sqlite3.Connection, mode: str) -> int:
+        """Return the frames that have been copied since the log began."""
+        _, _, copied = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+        self.count += 1
+        return int(copied)

@@ -1,0 +1,254 @@
+"""Group commit: one fsync for all transactions that have gathered while the last one was under way.
+
+Law: never two commits at once; a transaction is reported as committed only after its commit returned, in
+the order in which transactions were handed over. After a failure nothing more is accepted.
+
+Commits run on the event loop while the measured fsync stays below `THRESHOLD` (a thread would cost more
+than the disk does), else in one worker thread. Rows are always written on the loop.
+
+Wrinkle: a commit in a thread seems slower than it is, as it waits for the interpreter's lock on its way
+back (up to the switch interval, 5 ms). So where a thread's commits look fast enough to be in doubt, every
+`_PROBE_EVERY`th is made on the loop, to measure the disk alone.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from broker.core.rows import BundleRow, Transaction
+from broker.store.store import Store
+from treeconnector.errors import StoreError
+
+THRESHOLD: Final = 0.001
+IDLE_AFTER: Final = 1.0
+_WEIGHT: Final = 0.1
+_TIDY_SHARE: Final = 20
+_IN_DOUBT: Final = 0.007
+_PROBE_EVERY: Final = 32
+
+Done = Callable[[StoreError | None], None]
+
+
+def merge(transactions: list[Transaction]) -> Transaction:
+    """All changes in one; the last word on a key wins, but a new header keeps the body put before it."""
+    if len(transactions) == 1:
+        return transactions[0]
+    merged = Transaction()
+    for transaction in transactions:
+        for table, changes in transaction.changes.items():
+            into = merged.changes[table]
+            if table is BundleRow:
+                changes = {row: _with_body(into.get(row), change) for row, change in changes.items()}
+            into.update(changes)
+    return merged
+
+
+def _with_body(before: BundleRow | None, change: BundleRow | None) -> BundleRow | None:
+    if change is not None and change.body is None and before is not None:
+        return change._replace(body=before.body)
+    return change
+
+
+class GroupCommit:
+    """Commits transactions for one event loop. Call from its thread only; end with `close`.
+
+    `on_failure` is called once, with the error that ended it. `threshold`: seconds of fsync from which
+    commits go to the thread. `idle_after`: seconds without a commit after which the store is tidied,
+    0 = never. `clock`: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        on_failure: Callable[[StoreError], None] | None = None,
+        threshold: float = THRESHOLD,
+        idle_after: float = IDLE_AFTER,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._store = store
+        self._on_failure = on_failure
+        self._threshold = threshold
+        self._idle_after = idle_after
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._executor: ThreadPoolExecutor | None = None
+        self._gathered: list[tuple[Transaction, Done]] = []
+        self._busy = self._scheduled = self._closed = self._probing = False
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._quiet: list[asyncio.Future[None]] = []
+        self._last = 0.0
+        self._turns = 0
+        self.failure: StoreError | None = None
+        self.seconds = 0.0
+        self.commits = self.transactions = 0
+
+    def __repr__(self) -> str:
+        where = "thread" if self._slow else "loop"
+        return (
+            f"<GroupCommit on={where} fsync={self.seconds * 1000:.2f}ms commits={self.commits} "
+            f"transactions={self.transactions} gathered={len(self._gathered)}>"
+        )
+
+    @property
+    def _slow(self) -> bool:
+        return self.seconds >= self._threshold
+
+    def submit(self, transaction: Transaction, done: Done) -> None:
+        """Commit it soon. `done(None)` is called once it is on disk, `done(error)` if it never will be.
+
+        The transaction must not be changed afterwards. Callbacks run on the loop, in order.
+        """
+        if self.failure is not None or self._closed:
+            self._loop.call_soon(done, self.failure or StoreError(f"{self._store.path} is closed"))
+            return
+        self._gathered.append((transaction, done))
+        self._schedule()
+
+    async def commit(self, transaction: Transaction) -> None:
+        """Return once the transaction is on disk; raise `StoreError` if it never will be."""
+        future = self._loop.create_future()
+        self.submit(transaction, lambda error: _settle(future, error))
+        await future
+
+    async def flush(self) -> None:
+        """Return once everything handed over so far is committed or has failed."""
+        while self._busy or self._gathered:
+            future = self._loop.create_future()
+            self._quiet.append(future)
+            await future
+
+    async def close(self) -> None:
+        """Commit what was handed over and stop. The store stays open. Idempotent."""
+        self._closed = True
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        await self.flush()
+        if self._executor is not None:
+            self._executor.shutdown()
+            self._executor = None
+
+    def _schedule(self) -> None:
+        if not self._busy and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        self._scheduled = False
+        if self._busy or not self._gathered:
+            return
+        batch, self._gathered = self._gathered, []
+        self._busy = True
+        try:
+            self._store.write(merge([transaction for transaction, _ in batch]))
+            if self._use_thread():
+                future = self._loop.run_in_executor(self._worker(), self._timed_commit)
+                future.add_done_callback(lambda ended: self._end(batch, ended.exception()))
+                return
+            self._timed_commit()
+        except StoreError as error:
+            self._end(batch, error)
+        else:
+            self._end(batch, None)
+
+    def _use_thread(self) -> bool:
+        self._probing = False
+        if not self._slow:
+            return False
+        self._turns += 1
+        self._probing = self.seconds < self._threshold + _IN_DOUBT and self._turns % _PROBE_EVERY == 0
+        return not self._probing
+
+    def _worker(self) -> ThreadPoolExecutor:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="sapwood-commit")
+        return self._executor
+
+    def _timed_commit(self) -> None:
+        began = self._clock()
+        self._store.commit()
+        self._learn(self._clock() - began)
+
+    def _learn(self, taken: float) -> None:
+        """Moving average; but one fast commit on the loop says more than many that waited for the lock."""
+        certain = self._probing and taken < self._threshold
+        weight = 1.0 if certain or not self.commits else _WEIGHT
+        self.seconds += weight * (taken - self.seconds)
+        self.commits += 1
+
+    def _end(self, batch: list[tuple[Transaction, Done]], error: BaseException | None) -> None:
+        self._busy = False
+        if error is not None:
+            self._fail(batch, error)
+            return
+        self.transactions += len(batch)
+        self._last = self._loop.time()
+        self._report(batch, None)
+        if self._gathered:
+            self._schedule()
+        else:
+            self._rest()
+
+    def _report(self, batch: list[tuple[Transaction, Done]], error: StoreError | None) -> None:
+        """Call everybody; one caller's mistake does not keep the others waiting."""
+        for _, done in batch:
+            try:
+                done(error)
+            except Exception as mistake:
+                self._loop.call_exception_handler(
+                    {"message": "a callback after a commit raised", "exception": mistake}
+                )
+
+    def _fail(self, batch: list[tuple[Transaction, Done]], error: BaseException) -> None:
+        failure = error if isinstance(error, StoreError) else StoreError(f"{self._store.path}: {error!r}")
+        self.failure = failure
+        waiting, self._gathered = self._gathered, []
+        self._report(batch + waiting, failure)
+        self._wake()
+        if self._on_failure is not None:
+            self._on_failure(failure)
+
+    def _rest(self) -> None:
+        self._wake()
+        if self._idle_after and self._idle_timer is None and not self._closed:
+            self._idle_timer = self._loop.call_later(self._idle_after, self._idle)
+
+    def _wake(self) -> None:
+        quiet, self._quiet = self._quiet, []
+        for future in quiet:
+            _settle(future, None)
+
+    def _idle(self) -> None:
+        """Tidy the store, a little at a time, once it has been idle long enough."""
+        self._idle_timer = None
+        if self._busy or self._gathered or self._closed or self.failure is not None:
+            return
+        idle = self._loop.time() - self._last
+        if idle < self._idle_after:
+            self._idle_timer = self._loop.call_later(self._idle_after - idle, self._idle)
+        elif self._store.untidy():
+            self._busy = True
+            self._loop.run_in_executor(None, self._store.tidy).add_done_callback(self._tidied)
+
+    def _tidied(self, ended: "asyncio.Future[bool]") -> None:
+        self._busy = False
+        error = ended.exception()
+        if error is not None:
+            self._fail([], error)
+        elif self._gathered:
+            self._schedule()
+        else:
+            self._wake()
+            if ended.result() and not self._closed:
+                self._idle_timer = self._loop.call_later(self._idle_after / _TIDY_SHARE, self._idle)
+
+
+def _settle(future: "asyncio.Future[None]", error: StoreError | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)

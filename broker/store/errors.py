@@ -1,0 +1,92 @@
+"""Why the store cannot be used. Every text names the file and what to do.
+
+StoreError (treeconnector.errors)
+├── StoreFull       the disk is full
+├── StoreIOFailed   the disk, or the database library, failed to read or write
+├── StoreCorrupt    the file is no sound database: `sapwood node recover`
+├── StoreBusy       another process has it
+└── StoreMismatch   made for another node or tree, or by a newer Sapwood
+
+Law: after an error at a write or commit nothing more is accepted. What was acknowledged before is on disk.
+"""
+
+import errno
+import os
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from treeconnector.errors import StoreError
+
+_PRIMARY_CODE: Final = 0xFF
+_NEARLY_FULL: Final = 64 * 1024
+_CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class StoreFull(StoreError):
+    """The disk is full."""
+
+
+class StoreIOFailed(StoreError):
+    """The disk, or the database library, failed to read or write."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is no sound database."""
+
+    def __init__(self, path: Path, found: str) -> None:
+        super().__init__(
+            f"{path} is damaged: {found}. It is left as it is and not used; "
+            "`sapwood node recover` saves what can be read and sets it aside"
+        )
+
+
+class StoreBusy(StoreError):
+    """Another process has the store open."""
+
+
+class StoreMismatch(StoreError):
+    """A sound database, but not one that this node may use."""
+
+
+def disk_free(directory: Path) -> int:
+    """Bytes that an unprivileged process may still write beside the database."""
+    status = os.statvfs(directory)
+    return status.f_bavail * status.f_frsize
+
+
+def mapped(error: BaseException, path: Path) -> StoreError:
+    """The store's own error for anything that was raised while a database at `path` was used."""
+    if isinstance(error, StoreError):
+        return error
+    if isinstance(error, OSError):
+        return _full(path) if error.errno == errno.ENOSPC else _failed(path, str(error))
+    code = (getattr(error, "sqlite_errorcode", None) or 0) & _PRIMARY_CODE
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _no_space(path)):
+        return _full(path)
+    if code in _CORRUPT:
+        return StoreCorrupt(path, str(error))
+    if code == sqlite3.SQLITE_BUSY:
+        return StoreBusy(f"{path} is locked by another program ({error}): end it and start the node again")
+    return _failed(path, f"{error} [{getattr(error, 'sqlite_errorname', None) or type(error).__name__}]")
+
+
+def _no_space(path: Path) -> bool:
+    try:
+        return disk_free(path.parent) < _NEARLY_FULL
+    except OSError:
+        return False
+
+
+def _full(path: Path) -> StoreFull:
+    return StoreFull(
+        f"{path}: the disk is full. Make space and start the node again; "
+        "nothing that was acknowledged is lost"
+    )
+
+
+def _failed(path: Path, found: str) -> StoreIOFailed:
+    return StoreIOFailed(
+        f"{path}: read or write failed: {found}. Check the disk and its mount, then start the node again; "
+        "nothing that was acknowledged is lost"
+    )

@@ -1,0 +1,60 @@
+"""Brings an older database to the schema of this version.
+
+Law: `MIGRATIONS[i]` turns version i + 1 into version i + 2, in one transaction together with the new
+version number, so that a crash leaves the old or the new version and nothing between. Migrations are
+never changed once released, and never use `schema.TABLES`, which only knows the newest.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from broker.store.errors import StoreCorrupt, StoreMismatch
+
+Migration = Callable[[sqlite3.Connection], None]
+
+MIGRATIONS: Final[tuple[Migration, ...]] = ()
+VERSION: Final = len(MIGRATIONS) + 1
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def set_version(connection: sqlite3.Connection, version: int) -> None:
+    connection.execute(f"PRAGMA user_version = {version:d}")
+
+
+def newer(path: Path, found: int, newest: int = VERSION) -> StoreMismatch:
+    return StoreMismatch(
+        f"{path} was written by a newer Sapwood (schema {found}, this one knows {newest}): "
+        "install that version again, or use another directory"
+    )
+
+
+def migrate(
+    connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS
+) -> list[int]:
+    """Apply what is missing; return the versions that were reached. Refuses a newer database."""
+    newest, found = len(migrations) + 1, version_of(connection)
+    if found > newest:
+        raise newer(path, found, newest)
+    if found < 1:
+        raise StoreCorrupt(path, "it says no schema version")
+    reached = list(range(found + 1, newest + 1))
+    for version in reached:
+        _step(connection, migrations[version - 2], version)
+    return reached
+
+
+def _step(connection: sqlite3.Connection, migration: Migration, version: int) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        migration(connection)
+        set_version(connection, version)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

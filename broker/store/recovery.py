@@ -1,0 +1,258 @@
+"""`recover`: saves what can be read from a damaged database into a new one.
+
+Law: the damaged file is set aside (`node.db.broken-1`, `-2`, …) and kept; the new database gets a new store
+id, because positions on links belonged to what was lost. A recovery that is cut short is taken up again.
+
+What is lost cannot all be known here: the report counts what is visibly gone, and the peers' positions show
+the rest once the links are up.
+
+Wrinkle: opening the file that was set aside folds its log into it, as any opening would.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from broker.core.rows import KEYS, CopyRow, MetaRow
+from broker.store import files, migrations, salvage, schema
+from broker.store.errors import StoreCorrupt, mapped
+from treeconnector.errors import StoreError
+
+NOTE: Final = "RECOVERED"
+_BATCH: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a recovery did. Tables by name, in rows.
+
+    `unreadable`: stretches of a table that could not be read, however many rows were there. `damaged`: rows
+    that could be read and made no sense. `lost_bundles`: bundles that were still to be delivered and are
+    gone; `lost_copies`: duties to deliver them. `dead`: bundles whose destination is not known any more,
+    now dead letters with the reason RECOVERED.
+    """
+
+    database: Path
+    broken: Path
+    store_id: bytes
+    saved: dict[str, int]
+    unreadable: dict[str, int]
+    damaged: dict[str, int]
+    lost_bundles: int
+    lost_copies: int
+    dead: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is visibly gone."""
+        return not (
+            any(self.unreadable.values()) or any(self.damaged.values()) or self.lost_copies or self.dead
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self.database} is new; what was there is now {self.broken}"]
+        for table, saved in self.saved.items():
+            gone = [
+                f"{count} {what}"
+                for count, what in (
+                    (self.unreadable[table], "unreadable stretches"),
+                    (self.damaged[table], "damaged rows"),
+                )
+                if count
+            ]
+            if saved or gone:
+                lines.append(f"  {table}: {saved} rows saved{''.join(', ' + text for text in gone)}")
+        lines.append(
+            f"  bundles lost: {self.lost_bundles} ({self.lost_copies} deliveries); "
+            f"dead letters made: {self.dead}"
+        )
+        return "\n".join(lines)
+
+
+def recover(directory: Path | str, *, tree: str = "", node: str = "", force: bool = False) -> Report:
+    """Save what can be read from the database in `directory`, which must be stopped.
+
+    `tree` and `node` are needed where the damaged database does not say them any more, and must agree where
+    it does. A database that is sound is left alone with a `StoreError`, unless `force`.
+    """
+    directory = Path(directory)
+    path = directory / files.NAME
+    if not directory.is_dir():
+        raise StoreError(f"{directory} is no directory: give the one that holds {files.NAME}")
+    lock = files.lock(directory)
+    try:
+        broken = _pending(directory)
+        if broken is None:
+            if not force:
+                _refuse_sound(path)
+            broken = _set_aside(path)
+        _move_log(path, broken)
+        return _rebuild(broken, path, tree, node)
+    except (sqlite3.Error, OSError) as error:
+        raise mapped(error, path) from error
+    finally:
+        os.close(lock)
+
+
+def _pending(directory: Path) -> Path | None:
+    """The file that a recovery cut short has set aside; None if there is a database to look at."""
+    if (directory / files.NAME).exists():
+        return None
+    broken = files.broken_files(directory)
+    if not broken:
+        raise StoreError(f"{directory / files.NAME} does not exist: there is nothing to recover")
+    return broken[-1]
+
+
+def _refuse_sound(path: Path) -> None:
+    try:
+        files.check_header(path)
+        connection = files.connect(path)
+        try:
+            sound = _is_sound(connection, path)
+        finally:
+            connection.close()
+    except (sqlite3.Error, StoreCorrupt):
+        return
+    if sound:
+        raise StoreError(
+            f"{path} is sound (every page and row was checked): start the node; "
+            "a recovery would only give it a new store id"
+        )
+
+
+def _is_sound(connection: sqlite3.Connection, path: Path) -> bool:
+    verdict = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    version = migrations.version_of(connection)
+    if verdict == "ok" and version > migrations.VERSION:
+        raise migrations.newer(path, version)
+    if verdict != "ok" or version < 1:
+        return False
+    if version < migrations.VERSION:
+        return True
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    whole = bool(path.stat().st_size >= pages * files.PAGE_BYTES)
+    owned = {files.STORE_ID, files.START, files.TREE, files.NODE} <= files.own_values(connection).keys()
+    return whole and owned and not schema.missing(connection)
+
+
+def _set_aside(path: Path) -> Path:
+    taken = files.broken_files(path.parent)
+    number = int(taken[-1].name[len(files.BROKEN) :]) + 1 if taken else 1
+    broken = path.with_name(f"{files.BROKEN}{number}")
+    path.rename(broken)
+    files.sync_directory(path.parent)
+    return broken
+
+
+def _move_log(path: Path, broken: Path) -> None:
+    """The log goes with its database, and never stays where the new one would take it for its own."""
+    wal = files.companion(path, "-wal")
+    if wal.exists():
+        wal.rename(files.companion(broken, "-wal"))
+    files.companion(path, "-shm").unlink(missing_ok=True)
+    files.sync_directory(path.parent)
+
+
+def _rebuild(broken: Path, path: Path, tree: str, node: str) -> Report:
+    new = path.with_name(files.NEW)
+    model = files.companion(new, ".model")
+    try:
+        files.create(model, tree="", node="").close()
+        source = salvage.open_damaged(broken, model)
+        try:
+            old = _own_values(source)
+            tree, node = _owner(broken, old, tree, node)
+            target = files.create(new, tree=tree, node=node, recovered_from=old.get(files.STORE_ID, b""))
+            try:
+                report = _copy_all(source, target, broken, path)
+            finally:
+                target.close()
+        finally:
+            source.close()
+        files.publish(new, path)
+        return report
+    finally:
+        files.remove(model)
+        files.remove(files.companion(broken, ".copy"))
+
+
+def _own_values(source: sqlite3.Connection) -> dict[str, bytes]:
+    rows = salvage.Reading(source, MetaRow).rows()
+    return {row.name: row.value for row in rows if row.name.startswith("store.")}
+
+
+def _owner(broken: Path, old: dict[str, bytes], tree: str, node: str) -> tuple[str, str]:
+    """Whose database it is: what it says, else what the caller says."""
+    found = (
+        old.get(files.TREE, b"").decode("utf-8", "replace"),
+        old.get(files.NODE, b"").decode("utf-8", "replace"),
+    )
+    for said, given, what in ((found[0], tree, "tree"), (found[1], node, "node")):
+        if said and given and said != given:
+            raise StoreError(f"{broken} belongs to {what} {said!r}, not {given!r}: nothing was recovered yet")
+        if not (said or given):
+            raise StoreError(f"{broken} does not say its {what} any more: give the {what}'s name as well")
+    return found[0] or tree, found[1] or node
+
+
+def _copy_all(source: sqlite3.Connection, target: sqlite3.Connection, broken: Path, path: Path) -> Report:
+    readings = {}
+    for table in KEYS:
+        reading = readings[schema.table_name(table)] = salvage.Reading(source, table)
+        _insert(target, table, _foreign(reading.rows()))
+    lost_bundles, lost_copies, dead = _tie_up(target)
+    tables = [schema.table_name(table) for table in KEYS]
+    counts = {name: _count(target, name) for name in tables}
+    counts["meta"] -= len(files.own_values(target))
+    counts["copy"] -= dead
+    return Report(
+        database=path,
+        broken=broken,
+        store_id=files.own_values(target)[files.STORE_ID],
+        saved=counts,
+        unreadable={name: reading.stretches for name, reading in readings.items()},
+        damaged={name: reading.damaged for name, reading in readings.items()},
+        lost_bundles=lost_bundles,
+        lost_copies=lost_copies,
+        dead=dead,
+    )
+
+
+def _foreign(rows: Iterator[Any]) -> Iterator[Any]:
+    """Leave out what the old store kept for itself."""
+    return (row for row in rows if not (isinstance(row, MetaRow) and row.name.startswith("store.")))
+
+
+def _insert(target: sqlite3.Connection, table: type[Any], rows: Iterator[Any]) -> None:
+    while batch := list(islice(rows, _BATCH)):
+        target.execute("BEGIN IMMEDIATE")
+        target.executemany(schema.STATEMENTS[table].put, batch)
+        target.execute("COMMIT")
+
+
+def _count(target: sqlite3.Connection, table: str) -> int:
+    return int(target.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])  # noqa: S608
+
+
+def _tie_up(target: sqlite3.Connection) -> tuple[int, int, int]:
+    """Drop copies of lost bundles; make a dead letter of each bundle that no copy refers to any more."""
+    target.execute("BEGIN IMMEDIATE")
+    orphans = 'FROM "copy" WHERE "bundle" NOT IN (SELECT "row" FROM bundle)'
+    (bundles,) = target.execute(f'SELECT count(DISTINCT "bundle") {orphans}').fetchone()
+    copies = target.execute(f"DELETE {orphans}").rowcount
+    (highest,) = target.execute('SELECT coalesce(max("row"), 0) FROM "copy"').fetchone()
+    alone = target.execute(
+        'SELECT "row" FROM bundle WHERE "row" NOT IN (SELECT "bundle" FROM "copy") ORDER BY "row"'
+    ).fetchall()
+    rows = [
+        CopyRow(highest + place, row, "dead", 0, b"", "", 0, 0, 0, NOTE)
+        for place, (row,) in enumerate(alone, 1)
+    ]
+    target.executemany(schema.STATEMENTS[CopyRow].put, rows)
+    target.execute("COMMIT")
+    return int(bundles), copies, len(rows)

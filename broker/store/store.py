@@ -1,0 +1,303 @@
+"""The durable store of a node: one SQLite database, WAL, `synchronous=FULL`.
+
+Law: what `commit` (or `apply`) has returned from is on disk. After an error at a write or commit nothing
+more is accepted and every call raises that error: the node stops, and a new start sees what was committed.
+A database that is damaged, foreign or newer is refused, and never replaced.
+
+A store is not thread-safe. `write` belongs on the thread that owns the node (a row costs the interpreter's
+lock, and a thread would wait for it at every row); only `commit` and `tidy` may run in another thread, and
+nothing but `bodies`, `used_bytes` and `disk_free` may be called meanwhile.
+
+Wrinkles: `auto_vacuum` is set before WAL at creation (afterwards it would stay 0), and pages are given
+back by `executescript`, since a single `execute` frees one page. A log left by a crash is folded in at the
+start, since only then can the file's length be compared with what the database says of itself.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from broker.core.rows import BundleRow, Transaction
+from broker.store import files, migrations, schema
+from broker.store.checkpoints import LIMIT, Checkpoints
+from broker.store.errors import StoreCorrupt, StoreFull, StoreIOFailed, StoreMismatch, disk_free, mapped
+from broker.store.loaded import Loaded
+from treeconnector.errors import StoreError
+
+BEFORE_COMMIT: Final = "before commit"
+AFTER_COMMIT: Final = "after commit"
+Result = TypeVar("Result")
+_SAMPLE: Final = 16
+_VACUUM_PAGES: Final = 256
+_VACUUM_FROM: Final = 1024
+
+
+def _no_hook(_moment: str) -> None:
+    """Nothing is injected."""
+
+
+class Store:
+    """An open database. Make one with `Store.open`, end with `close`.
+
+    `store_id`: 16 bytes, made with the database. `start`: which start this is, 1 for the first; committed
+    before `open` returned. `recovered_from`: the store id that it had before a recovery, else empty.
+    `hook` is for tests: called with `BEFORE_COMMIT` and `AFTER_COMMIT`; what it raises breaks the store.
+    """
+
+    def __init__(self, directory: Path, lock: int, *, log_limit: int = LIMIT) -> None:
+        """Callers use `open`; `lock` is the descriptor that `files.lock` returned."""
+        self.path = directory / files.NAME
+        self.store_id, self.recovered_from, self.start = b"", b"", 0
+        self.hook: Callable[[str], None] = _no_hook
+        self.commits = 0
+        self._lock = lock
+        self._log_limit = log_limit
+        self._failed: StoreError | None = None
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._checkpoints: Checkpoints | None = None
+
+    def __repr__(self) -> str:
+        state = "failed" if self._failed else "open" if self._writer else "closed"
+        return f"<Store {self.path} {state} start={self.start} commits={self.commits}>"
+
+    @classmethod
+    def open(cls, directory: Path | str, *, tree: str, node: str, log_limit: int = LIMIT) -> "Store":
+        """Open the database in `directory`, or make one there if there has been none.
+
+        Raises `StoreBusy` if another process has it, `StoreMismatch` if it belongs to another tree or node
+        or a newer Sapwood, `StoreCorrupt`, `StoreFull`, `StoreIOFailed`. `log_limit`: bytes of
+        write-ahead log from which it is copied into the database.
+        """
+        directory = Path(directory)
+        try:
+            store = cls(directory, files.lock(directory), log_limit=log_limit)
+        except OSError as error:
+            raise mapped(error, directory / files.NAME) from error
+        try:
+            store._open(tree, node)
+        except BaseException as error:
+            store.close()
+            if isinstance(error, (sqlite3.Error, OSError)):
+                raise mapped(error, store.path) from error
+            raise
+        return store
+
+    def _open(self, tree: str, node: str) -> None:
+        if not self.path.exists():
+            files.check_missing(self.path.parent)
+            new = self.path.with_name(files.NEW)
+            files.create(new, tree=tree, node=node).close()
+            files.publish(new, self.path)
+        files.check_header(self.path)
+        writer = self._writer = files.connect(self.path)
+        self._check_kind(writer)
+        migrations.migrate(writer, self.path, migrations.MIGRATIONS)
+        self._check_sound(writer)
+        self._begin_start(writer, tree, node)
+        self._checkpoints = Checkpoints(self.path, self._log_limit)
+
+    def _check_kind(self, writer: sqlite3.Connection) -> None:
+        (found,) = writer.execute("PRAGMA application_id").fetchone()
+        if found != files.APPLICATION:
+            raise StoreCorrupt(self.path, "it is a database, but not one of Sapwood's")
+
+    def _check_sound(self, writer: sqlite3.Connection) -> None:
+        """What can be told cheaply: the length, the schema, both ends of each table, some bundles."""
+        if found := schema.missing(writer):
+            raise StoreCorrupt(self.path, found)
+        if self._folded(writer):
+            (pages,) = writer.execute("PRAGMA page_count").fetchone()
+            if (length := self.path.stat().st_size) < pages * files.PAGE_BYTES:
+                raise StoreCorrupt(self.path, f"{length} bytes long, expected {pages * files.PAGE_BYTES}")
+        for statements in schema.STATEMENTS.values():
+            writer.execute(statements.first, (1,)).fetchall()
+            writer.execute(statements.backward, (1,)).fetchall()
+        self._check_bundles(writer)
+
+    def _folded(self, writer: sqlite3.Connection) -> bool:
+        """Copy the log into the database and cut it; False where a full disk lacks the room for that."""
+        try:
+            busy, _, _ = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            if isinstance(mapped(error, self.path), StoreFull):
+                return False
+            raise
+        return not busy
+
+    def _check_bundles(self, writer: sqlite3.Connection) -> None:
+        low, high = writer.execute('SELECT min("row"), max("row") FROM bundle').fetchone()
+        if low is None:
+            return
+        for part in range(_SAMPLE):
+            row = low + (high - low) * part // _SAMPLE
+            writer.execute('SELECT * FROM bundle WHERE "row" >= ? ORDER BY "row" LIMIT 1', (row,)).fetchall()
+
+    def _begin_start(self, writer: sqlite3.Connection, tree: str, node: str) -> None:
+        own = files.own_values(writer)
+        try:
+            self.store_id, start = own[files.STORE_ID], own[files.START]
+            found = own[files.TREE].decode(), own[files.NODE].decode()
+        except (KeyError, ValueError, AttributeError):
+            raise StoreCorrupt(self.path, "it does not say whose it is") from None
+        if found != (tree, node):
+            raise StoreMismatch(
+                f"{self.path} belongs to node {found[1]!r} of tree {found[0]!r}, not to {node!r} of "
+                f"{tree!r}: use another directory, or the name that it was made with"
+            )
+        self.recovered_from = own.get(files.RECOVERED, b"")
+        self.start = int.from_bytes(start, "big") + 1
+        writer.execute(
+            "UPDATE meta SET value = ? WHERE name = ?", (files.encode_start(self.start), files.START)
+        )
+
+    def load(self) -> Loaded:
+        """Read all rows but the bodies of bundles. For the start, before anything is written."""
+        return self._guarded(lambda: Loaded(self._writing()))
+
+    def apply(self, transaction: Transaction) -> None:
+        """Write and commit. On return it is on disk; on `StoreError` it may or may not be, as a whole."""
+        self.write(transaction)
+        self.commit()
+
+    def write(self, transaction: Transaction) -> None:
+        """Hand a transaction to the database, to be committed by the next `commit`; not durable yet."""
+        self._guarded(lambda: self._write(self._writing(), transaction))
+
+    def commit(self) -> None:
+        """Make durable what was written; may run in another thread. Blocks for one fsync."""
+        self._guarded(lambda: self._commit(self._writing()))
+
+    def _write(self, writer: sqlite3.Connection, transaction: Transaction) -> None:
+        if not writer.in_transaction:
+            writer.execute("BEGIN IMMEDIATE")
+        for table, rows, gone in transaction.tables():
+            statements = schema.STATEMENTS[table]
+            if gone:
+                writer.executemany(statements.delete, zip(gone) if statements.keys == 1 else gone)
+            if table is BundleRow:
+                rows = self._set_headers(writer, rows)
+            if rows:
+                writer.executemany(statements.put, rows)
+
+    def _set_headers(self, writer: sqlite3.Connection, rows: list[Any]) -> list[Any]:
+        """Change the headers of the bundles that come without a body; return the others."""
+        headers = [(row.header, row.row) for row in rows if row.body is None]
+        if not headers:
+            return rows
+        changed = writer.executemany(schema.SET_HEADER, headers).rowcount
+        if changed != len(headers):
+            raise StoreIOFailed(
+                f"{self.path}: {len(headers) - changed} of {len(headers)} bundles whose header changes are "
+                "not in the store: a fault of this program; start the node again"
+            )
+        return [row for row in rows if row.body is not None]
+
+    def _commit(self, writer: sqlite3.Connection) -> None:
+        if not writer.in_transaction:
+            return
+        self.hook(BEFORE_COMMIT)
+        writer.execute("COMMIT")
+        self.hook(AFTER_COMMIT)
+        self.commits += 1
+        if self._checkpoints is not None:
+            self._checkpoints.after_commit(writer)
+
+    def bodies(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """Bodies of committed bundles by row. A row that is not there is not in the answer."""
+        return self._guarded(lambda: self._bodies(self._reading(), rows))
+
+    @staticmethod
+    def _bodies(reader: sqlite3.Connection, rows: Sequence[int]) -> dict[int, bytes]:
+        reader.execute("BEGIN")
+        try:
+            found = ((row, reader.execute(schema.GET_BODY, (row,)).fetchone()) for row in rows)
+            return {row: body[0] for row, body in found if body is not None}
+        finally:
+            reader.execute("COMMIT")
+
+    def used_bytes(self) -> int:
+        """Bytes of the database in use, as last committed; the log is not counted."""
+        return self._guarded(lambda: self._used(self._reading()))
+
+    @staticmethod
+    def _used(reader: sqlite3.Connection) -> int:
+        (pages,) = reader.execute("PRAGMA page_count").fetchone()
+        (free,) = reader.execute("PRAGMA freelist_count").fetchone()
+        return int(pages - free) * files.PAGE_BYTES
+
+    def disk_free(self) -> int:
+        """Bytes that may still be written on the disk that holds the database."""
+        return self._guarded(lambda: disk_free(self.path.parent))
+
+    def untidy(self) -> bool:
+        """Whether `tidy` would find something to do. Cheap."""
+        return self._guarded(lambda: self._untidy(self._writing()))
+
+    def tidy(self) -> bool:
+        """For idle times: cut the log and give free pages back, a little at a time; may run in a thread.
+
+        Returns whether it did something, so that there may be more to do.
+        """
+        return self._guarded(lambda: self._tidy(self._writing()))
+
+    def _untidy(self, writer: sqlite3.Connection) -> bool:
+        return self._free_pages(writer) >= _VACUUM_FROM or (
+            self._checkpoints is not None and self._checkpoints.worth_shortening()
+        )
+
+    def _tidy(self, writer: sqlite3.Connection) -> bool:
+        cut = self._checkpoints is not None and self._checkpoints.shorten(writer)
+        free = self._free_pages(writer)
+        if free < _VACUUM_FROM:
+            return cut
+        writer.executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+        return self._free_pages(writer) < free
+
+    @staticmethod
+    def _free_pages(writer: sqlite3.Connection) -> int:
+        return int(writer.execute("PRAGMA freelist_count").fetchone()[0])
+
+    def close(self) -> None:
+        """Close all and give the lock back. What was written and not committed is gone. Idempotent."""
+        checkpoints, self._checkpoints = self._checkpoints, None
+        if checkpoints is not None:
+            checkpoints.close()
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                connection.close()
+        self._reader = self._writer = None
+        if checkpoints is not None:
+            checkpoints.release()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _writing(self) -> sqlite3.Connection:
+        if self._writer is None:
+            raise StoreIOFailed(f"{self.path} is closed")
+        return self._writer
+
+    def _reading(self) -> sqlite3.Connection:
+        """A connection that sees what is committed, while the other may be committing in a thread."""
+        if self._reader is None:
+            self._writing()
+            self._reader = files.connect(self.path, reader=True)
+        return self._reader
+
+    def _guarded(self, work: Callable[[], Result]) -> Result:
+        """Do it, unless the store has failed; whatever it raises makes the store fail for good."""
+        if self._failed is not None:
+            raise self._failed
+        try:
+            return work()
+        except Exception as error:
+            self._failed = mapped(error, self.path)
+            raise self._failed from error
+
+    @property
+    def full(self) -> bool:
+        """Whether the store failed for want of space."""
+        return isinstance(self._failed, StoreFull)

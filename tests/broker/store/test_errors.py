@@ -1,0 +1,39 @@
+import errno
+import sqlite3
+
+import pytest
+
+from broker.store import StoreBusy, StoreCorrupt, StoreFull, StoreIOFailed
+from broker.store.errors import mapped
+
+
+def raised(code: int, text: str = "text") -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorcode, error.sqlite_errorname = code, f"CODE_{code}"
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (raised(sqlite3.SQLITE_FULL), StoreFull, "the disk is full"),
+        (raised(sqlite3.SQLITE_IOERR | 4 << 8), StoreIOFailed, r"read or write failed: text \[CODE_1034\]"),
+        (raised(sqlite3.SQLITE_CORRUPT | 1 << 8), StoreCorrupt, "is damaged: text"),
+        (raised(sqlite3.SQLITE_NOTADB), StoreCorrupt, "sapwood node recover"),
+        (raised(sqlite3.SQLITE_BUSY), StoreBusy, "locked by another program"),
+        (OSError(errno.ENOSPC, "No space"), StoreFull, "Make space and start"),
+        (OSError(errno.EACCES, "Permission denied"), StoreIOFailed, "Permission denied"),
+        (OverflowError("too large"), StoreIOFailed, r"too large \[OverflowError\]"),
+    ],
+)
+def test_each_error_is_told_apart_and_names_the_file(tmp_path, error, kind, text):
+    found = mapped(error, tmp_path / "node.db")
+    assert type(found) is kind
+    with pytest.raises(kind, match=text):
+        raise found
+    assert str(tmp_path / "node.db") in str(found)
+
+
+def test_an_error_of_ours_stays_itself(tmp_path):
+    error = StoreFull("full")
+    assert mapped(error, tmp_path) is error

@@ -1,0 +1,53 @@
+import sqlite3
+
+import pytest
+
+from broker.core.rows import QueueRow, Transaction
+from broker.store import StoreMismatch, migrations
+
+
+def rename_queue(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE queue SET name = 'new ' || name")
+
+
+def break_down(connection: sqlite3.Connection) -> None:
+    connection.execute("DELETE FROM queue")
+    raise RuntimeError("power cut")
+
+
+def with_queue(opened) -> None:
+    store = opened()
+    transaction = Transaction()
+    transaction.put(QueueRow("prices", 0))
+    store.apply(transaction)
+    store.close()
+
+
+def test_an_older_database_is_brought_up_step_by_step(opened, monkeypatch):
+    with_queue(opened)
+    monkeypatch.setattr(migrations, "MIGRATIONS", (rename_queue, rename_queue))
+    store = opened()
+    assert store.load().rows(QueueRow) == [QueueRow("new new prices", 0)]
+    assert migrations.version_of(store._writing()) == 3
+    store.close()
+    assert opened().load().rows(QueueRow) == [QueueRow("new new prices", 0)]
+
+
+def test_a_migration_cut_short_leaves_the_version_before_it(opened, monkeypatch):
+    with_queue(opened)
+    monkeypatch.setattr(migrations, "MIGRATIONS", (rename_queue, break_down))
+    with pytest.raises(RuntimeError, match="power cut"):
+        opened()
+    monkeypatch.setattr(migrations, "MIGRATIONS", (rename_queue,))
+    store = opened()
+    assert store.load().rows(QueueRow) == [QueueRow("new prices", 0)]
+    assert migrations.version_of(store._writing()) == 2
+
+
+def test_a_newer_database_is_refused_and_untouched(opened, monkeypatch):
+    with_queue(opened)
+    with monkeypatch.context() as later:
+        later.setattr(migrations, "MIGRATIONS", (rename_queue,))
+        opened().close()
+    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 2, this one knows 1\)"):
+        opened()
