@@ -64,6 +64,8 @@ class LinkRow(NamedTuple):
     received: int
     assigned: int
     deleted: int
+    session: int
+    met: int
     detail: bytes
 
 

@@ -1,0 +1,130 @@
+"""Arrivals: what a bundle must pass before it is kept, and which were here before.
+
+Rule 22: a child may only hand over what comes from its own subtree, or what was sent back. Rule 16: a
+bundle that may have arrived before is known again by its id, at the node that delivered it.
+"""
+
+from collections.abc import Iterator
+
+from broker.core.custody import Copy, Stored
+from broker.core.forwarding import Forwarder
+from broker.core.neighbours import Neighbour
+from broker.core.rows import SeenRow
+from broker.core.topics import Topics
+from treeconnector.bundles import Flag, Header
+from treeconnector.destinations import Destination, Kind, domain
+from treeconnector.identity import BundleId
+
+
+class Seen:
+    """Ids of bundles that were delivered here, for `window` seconds of running time."""
+
+    def __init__(self, forwarder: Forwarder) -> None:
+        self._forwarder = forwarder
+        self._at: dict[BundleId, float] = {}
+
+    def __repr__(self) -> str:
+        return f"<Seen {len(self._at)} bundles>"
+
+    def __contains__(self, bundle: BundleId) -> bool:
+        return bundle in self._at
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def restore(self, row: SeenRow) -> None:
+        self._at[row.bundle] = row.at / 1000
+
+    def add(self, bundle: BundleId) -> None:
+        now = self._forwarder.moment.now
+        if bundle not in self._at:
+            self._at[bundle] = now
+            self._forwarder.custody.transaction.changes[SeenRow][bundle] = SeenRow(bundle, int(now * 1000))
+
+    def prune(self) -> None:
+        """Forget what is older than the window; the oldest come first."""
+        old = self._forwarder.moment.now - self._forwarder.settings.dedup_window
+        for bundle in list(self._older(old)):
+            del self._at[bundle]
+            self._forwarder.custody.transaction.delete(SeenRow, bundle)
+
+    def _older(self, than: float) -> Iterator[BundleId]:
+        for bundle, at in self._at.items():
+            if at >= than:
+                return
+            yield bundle
+
+
+class Arrivals:
+    """Takes bundles in, from neighbours and from this node's own clients."""
+
+    def __init__(self, forwarder: Forwarder, topics: Topics) -> None:
+        self._forwarder = forwarder
+        self._topics = topics
+        self._custody = forwarder.custody
+        self.seen = Seen(forwarder)
+
+    def __repr__(self) -> str:
+        return f"<Arrivals {self.seen!r}>"
+
+    def finished(self, copy: Copy) -> None:
+        """The last message of a copy was acknowledged by a reader here."""
+        if copy.stored.row:
+            self.seen.add(copy.stored.header.id)
+
+    def enter(self, header: Header, body: bytes, sender: str) -> None:
+        """A bundle made here."""
+        stored = self._custody.store(
+            header, body, self._forwarder.moment.now, self._forwarder.spool_of(header, "")
+        )
+        self._route(stored, "", sender)
+
+    def from_neighbour(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
+        """A bundle that a neighbour committed and handed over."""
+        neighbour.counters["in"] += header.count
+        neighbour.counters["in_bundles"] += 1
+        spool = self._forwarder.spool_of(header, neighbour.name)
+        stored = self._custody.store(header, body, self._forwarder.moment.now, spool)
+        stored.safe = True
+        if self._is_forged(neighbour, header):
+            self._bury(stored, neighbour, f"ORIGIN: {header.origin[:64]} is not below {neighbour.name}")
+        elif header.flags & Flag.MAYBE_DUPLICATE and self._was_here(header):
+            self._forwarder.counters["duplicates_dropped"] += header.count
+        else:
+            self._route(stored, neighbour.name, "")
+
+    def _is_forged(self, neighbour: Neighbour, header: Header) -> bool:
+        if neighbour is self._forwarder.parent or header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE):
+            return False
+        if header.origin == neighbour.name:
+            return False
+        return self._forwarder.table.route(domain(header.origin), neighbour.name) is None
+
+    def _was_here(self, header: Header) -> bool:
+        """Delivered here before, or waiting here now."""
+        if header.id in self.seen:
+            return True
+        place = self._local_place(header.destination)
+        return place is not None and any(copy.stored.header.id == header.id for copy in place)
+
+    def _local_place(self, destination: Destination) -> list[Copy] | None:
+        place = (
+            self._custody.places.get(f"queue:{destination.name}") if destination.kind == Kind.QUEUE else None
+        )
+        if place is None:
+            return None
+        given = [item.copy for reader in place.readers for item in reader.session.desk.of(reader)]
+        return [*place.waiting, *given]
+
+    def _bury(self, stored: Stored, neighbour: Neighbour, reason: str) -> None:
+        copy = self._custody.add(stored, self._custody.dead, neighbour.name, self._forwarder.moment.now)
+        copy.note = reason
+        self._custody.dead.waiting.append(copy)
+
+    def _route(self, stored: Stored, came: str, sender: str) -> None:
+        destination = stored.header.destination
+        here = destination.node == self._forwarder.node
+        if destination.kind == Kind.TOPIC and (here or not destination.node):
+            self._topics.publish(stored, came)
+        else:
+            self._forwarder.wait(stored, came, sender)

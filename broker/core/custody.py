@@ -1,0 +1,408 @@
+"""Custody: which bundles this node must keep, where they wait, and what of that is still to be committed.
+
+A *bundle* is stored once; a *copy* is one duty to deliver it, and waits in a *place*: a queue, a
+neighbour's link, a subscription, or among the dead letters. Everything about a copy is in memory but its
+body, which is dropped from memory when many wait and read again from disk, a page at a time.
+
+Law: whoever changes a bundle or copy says so here, so that the change is in the next transaction.
+Volatile (non-persistent) bundles have row 0 and never touch the transaction.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from broker.core.rows import BundleRow, CopyRow, Transaction
+from treeconnector import bundles
+from treeconnector.bundles import Header
+from treeconnector.destinations import Destination, Kind, parse
+
+if TYPE_CHECKING:
+    from broker.core.readers import Reader
+
+DEAD: Final = "dead"
+_PAGE: Final = 64
+
+ReadBodies = Callable[[Sequence[int]], dict[int, bytes]]
+
+
+class Spool(StrEnum):
+    """Limits are apart for what goes up, what goes down, and what was sent back."""
+
+    UP = "up"
+    DOWN = "down"
+    REROUTED = "rerouted"
+
+
+def place_name(destination: Destination) -> str:
+    """`queue:NAME`, `queue:NAME@NODE`, or `moved:NODE:TOPIC` for a topic's copies that follow a node."""
+    if destination.kind == Kind.TOPIC:
+        return f"moved:{destination.node}:{destination.name}"
+    return f"queue:{destination.name}@{destination.node}" if destination.node else f"queue:{destination.name}"
+
+
+def destination_of(name: str) -> Destination | None:
+    """The inverse of `place_name`; None for places that are no destination."""
+    if name.startswith("queue:"):
+        return parse(name)
+    if name.startswith("moved:"):
+        _, node, topic = name.split(":", 2)
+        return Destination(Kind.TOPIC, topic, node)
+    return None
+
+
+class Stored:
+    """A bundle that is kept. `safe`: its messages may be given to readers (we, or upstream, committed it)."""
+
+    __slots__ = ("body", "copies", "header", "messages", "row", "safe", "since", "size", "spool")
+
+    def __init__(self, row: int, header: Header, body: bytes | None, size: int, since: float) -> None:
+        self.row = row
+        self.header = header
+        self.body = body
+        self.size = size
+        self.since = since
+        self.copies = 0
+        self.safe = False
+        self.spool = Spool.UP
+        self.messages: list[bundles.Message] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Stored {self.row} {self.header} copies={self.copies}>"
+
+
+class Copy:
+    """One duty to deliver a bundle. `done`, `given`: masks of messages dealt with, and with readers now."""
+
+    __slots__ = (
+        "backed_off",
+        "came",
+        "deliveries",
+        "done",
+        "given",
+        "note",
+        "number",
+        "place",
+        "row",
+        "since",
+        "stored",
+        "transfer",
+    )
+
+    def __init__(self, row: int, stored: Stored, place: "Place", came: str, since: float) -> None:
+        self.row = row
+        self.stored = stored
+        self.place = place
+        self.came = came
+        self.since = since
+        self.number = 0
+        self.done = 0
+        self.given = 0
+        self.deliveries = 0
+        self.transfer = 0
+        self.note = ""
+        self.backed_off = False
+
+    def __repr__(self) -> str:
+        return f"<Copy {self.row} of {self.stored.header} in {self.place.name} number={self.number}>"
+
+    @property
+    def all(self) -> int:
+        return (1 << self.stored.header.count) - 1
+
+    @property
+    def open(self) -> int:
+        """How many messages are not dealt with yet."""
+        return self.stored.header.count - self.done.bit_count()
+
+
+class Place:
+    """Where copies wait, in order. `waiting`: those with messages that nobody has; all of it in memory."""
+
+    __slots__ = (
+        "created",
+        "destination",
+        "gauges",
+        "held_back",
+        "home",
+        "messages",
+        "name",
+        "owner",
+        "readers",
+        "senders",
+        "size",
+        "targets",
+        "turn",
+        "waiting",
+    )
+
+    def __init__(self, name: str, destination: Destination | None) -> None:
+        self.name = name
+        self.destination = destination
+        self.waiting: deque[Copy] = deque()
+        self.messages = 0
+        self.size = 0
+        self.readers: list[Reader] = []
+        self.turn = 0
+        self.targets: frozenset[str] = frozenset()
+        self.held_back: set[str] = set()
+        self.senders: dict[str, int] = {}
+        self.created = False
+        self.home = False
+        self.owner = ""
+        self.gauges = [0, 0]
+
+    def __repr__(self) -> str:
+        return f"<Place {self.name} messages={self.messages} readers={len(self.readers)}>"
+
+    def put_back(self, copies: Iterable[Copy]) -> None:
+        """Let copies wait again, oldest first, in front of what came after them."""
+        again = {copy.row: copy for copy in self.waiting}
+        again.update((copy.row, copy) for copy in copies)
+        self.waiting = deque(sorted(again.values(), key=lambda copy: copy.row))
+
+
+class Custody:
+    """All bundles, copies and places of a node."""
+
+    def __init__(self, node: str, read_bodies: ReadBodies, cache_bytes: int) -> None:
+        self.transaction = Transaction()
+        self.places: dict[str, Place] = {}
+        self.readers: dict[str, list[Reader]] = {}
+        self.spools = dict.fromkeys(Spool, 0)
+        self._node = node
+        self.dead = self.place(DEAD)
+        self._read_bodies = read_bodies
+        self._cache_bytes = cache_bytes
+        self._cached = 0
+        self._next_bundle = 1
+        self._next_copy = 1
+        self.fresh: dict[int, Stored] = {}
+        self._unreferenced: list[Stored] = []
+
+    def __repr__(self) -> str:
+        return f"<Custody places={len(self.places)} bytes={sum(self.spools.values())} cached={self._cached}>"
+
+    # --- places
+
+    def place(self, name: str, destination: Destination | None = None) -> Place:
+        found = self.places.get(name)
+        if found is None:
+            found = self.places[name] = Place(name, destination)
+        return found
+
+    def queue(self, destination: Destination) -> Place:
+        """Where messages for a destination wait. `queue:x` and `queue:x@this-node` have the same readers."""
+        name = place_name(destination)
+        place = self.places.get(name)
+        if place is None:
+            place = self.place(name, destination)
+            if destination.kind == Kind.QUEUE and destination.node in ("", self._node):
+                place.readers = self.readers.setdefault(destination.name, [])
+        return place
+
+    def sweep_places(self, wanted: set[str]) -> None:
+        """Forget places that hold nothing and that nobody reads or waits for."""
+        for place in list(self.places.values()):
+            idle = not (place.messages or place.readers or place.created or place.held_back)
+            if idle and place.destination is not None and place.name not in wanted:
+                del self.places[place.name]
+
+    # --- bundles and copies
+
+    def store(self, header: Header, body: bytes, now: float, spool: Spool) -> Stored:
+        """Keep a bundle. Without a copy at the end of the turn it is not written."""
+        if header.flags & 1:
+            stored = Stored(self._next_bundle, header, body, len(body), now)
+            self._next_bundle += 1
+            stored.spool = spool
+            self.spools[spool] += len(body)
+            self._cached += len(body)
+            self.fresh[stored.row] = stored
+        else:
+            stored = Stored(0, header, body, len(body), now)
+            stored.safe = True
+        return stored
+
+    def add(self, stored: Stored, place: Place, came: str, now: float) -> Copy:
+        """A new duty to deliver `stored` from `place`; the caller lets it wait there."""
+        copy = Copy(self._next_copy, stored, place, came, now)
+        self._next_copy += 1
+        if stored.header.done:
+            copy.done = bundles.mask_bits(stored.header.done)
+        stored.copies += 1
+        self._count(place, copy.open, stored.size)
+        if stored.row:
+            self.changed(copy)
+        return copy
+
+    def changed(self, copy: Copy) -> None:
+        """The copy's row differs from what is on disk."""
+        if copy.stored.row:
+            self.transaction.changes[CopyRow][copy.row] = copy
+
+    def header_changed(self, stored: Stored) -> None:
+        if stored.row and stored.row not in self.fresh:
+            row = BundleRow(stored.row, bundles.encode_header(stored.header), None)
+            self.transaction.changes[BundleRow].setdefault(stored.row, row)
+
+    def move(self, copy: Copy, place: Place) -> None:
+        """The copy's duty is another place's now; the caller takes it from the old one's `waiting`."""
+        self._count(copy.place, -copy.open, -copy.stored.size)
+        copy.place = place
+        self._count(place, copy.open, copy.stored.size)
+        self.changed(copy)
+
+    def mark_done(self, copy: Copy, bits: int) -> bool:
+        """Some messages are dealt with. True if that was the last; the copy is then gone."""
+        bits &= ~copy.done
+        copy.given &= ~bits
+        copy.done |= bits
+        copy.place.messages -= bits.bit_count()
+        if copy.done == copy.all:
+            self.discard(copy)
+            return True
+        self.changed(copy)
+        return False
+
+    def discard(self, copy: Copy) -> None:
+        """The duty is fulfilled. The caller takes the copy from `waiting` if it is there."""
+        stored = copy.stored
+        self._count(copy.place, -copy.open, -stored.size)
+        if copy.note and copy.note in copy.place.senders:
+            self.sent(copy.place, copy.note, -stored.header.count)
+        stored.copies -= 1
+        if stored.row:
+            self.transaction.changes[CopyRow][copy.row] = None
+            if not stored.copies:
+                self._unreferenced.append(stored)
+
+    def sent(self, place: Place, sender: str, count: int) -> None:
+        """Count what one sender has in a place, for quotas."""
+        left = place.senders.get(sender, 0) + count
+        if left > 0:
+            place.senders[sender] = left
+        else:
+            place.senders.pop(sender, None)
+
+    def bury(self, copy: Copy, reason: str) -> None:
+        """Move a copy to the dead letters. The caller takes it from `waiting`."""
+        if copy.note in copy.place.senders:
+            self.sent(copy.place, copy.note, -copy.stored.header.count)
+        self.move(copy, self.dead)
+        copy.note = reason
+        copy.number = 0
+        copy.given = 0
+        self.dead.waiting.append(copy)
+        self.changed(copy)
+
+    @staticmethod
+    def _count(place: Place, messages: int, size: int) -> None:
+        place.messages += messages
+        place.size += size
+
+    # --- bodies
+
+    def body(self, copy: Copy) -> bytes:
+        """The bundle's body; if it is on disk, those that wait behind it are read with it."""
+        stored = copy.stored
+        if stored.body is None:
+            self._load_page(copy)
+        assert stored.body is not None
+        return stored.body
+
+    def _load_page(self, first: Copy) -> None:
+        wanted = {first.stored.row: first.stored}
+        for copy in first.place.waiting:
+            if len(wanted) >= _PAGE:
+                break
+            if copy.stored.body is None:
+                wanted[copy.stored.row] = copy.stored
+        for row, body in self._read_bodies(list(wanted)).items():
+            wanted[row].body = body
+            self._cached += len(body)
+
+    def _evict(self, stored: Stored) -> None:
+        if stored.body is not None:
+            self._cached -= stored.size
+            stored.body = None
+            stored.messages = None
+
+    # --- turns
+
+    def take(self) -> tuple[Transaction, list[Stored]]:
+        """The transaction of this turn, and the bundles that it makes safe."""
+        taken, self.transaction = self.transaction, Transaction()
+        fresh, self.fresh = self.fresh, {}
+        table = taken.changes[BundleRow]
+        for stored in fresh.values():
+            if stored.copies:
+                table[stored.row] = BundleRow(stored.row, bundles.encode_header(stored.header), stored.body)
+        self._collect(table, fresh)
+        copies = taken.changes[CopyRow]
+        for row, copy in copies.items():
+            if copy is not None:
+                copies[row] = _copy_row(copy)
+        return taken, list(fresh.values())
+
+    def _collect(self, table: dict[int, BundleRow | None], fresh: dict[int, Stored]) -> None:
+        """Let go of bundles that no copy refers to any more (or ever did)."""
+        gone = {stored.row: stored for stored in self._unreferenced if not stored.copies}
+        gone.update((row, stored) for row, stored in fresh.items() if not stored.copies)
+        for row, stored in gone.items():
+            self.spools[stored.spool] -= stored.size
+            self._evict(stored)
+            if row in fresh:
+                table.pop(row, None)
+            else:
+                table[row] = None
+        self._unreferenced = []
+
+    def committed(self, fresh: list[Stored]) -> None:
+        """These bundles are on disk: they are safe to give, and their bodies may leave memory."""
+        for stored in fresh:
+            stored.safe = True
+            if self._cached > self._cache_bytes and stored.copies:
+                self._evict(stored)
+
+    # --- start
+
+    def load_bundle(self, row: int, header: Header, size: int) -> Stored:
+        stored = Stored(row, header, None, size, 0.0)
+        stored.safe = True
+        self.spools[stored.spool] += size
+        self._next_bundle = max(self._next_bundle, row + 1)
+        return stored
+
+    def load_copy(self, row: CopyRow, stored: Stored) -> Copy:
+        """Put a copy back where it was at the stop; numbered ones wait in no `waiting`."""
+        destination = destination_of(row.place)
+        place = self.queue(destination) if destination else self.place(row.place)
+        copy = Copy(row.row, stored, place, row.came, row.since / 1000)
+        copy.number, copy.done, copy.deliveries = row.number, bundles.mask_bits(row.done), row.deliveries
+        copy.note = row.note
+        stored.copies += 1
+        stored.since = copy.since
+        self._next_copy = max(self._next_copy, row.row + 1)
+        self._count(place, copy.open, stored.size)
+        if copy.note and place is not self.dead and destination is not None:
+            self.sent(place, copy.note, stored.header.count)
+        if not copy.number:
+            place.waiting.append(copy)
+        return copy
+
+
+def _copy_row(copy: Copy) -> CopyRow:
+    return CopyRow(
+        copy.row,
+        copy.stored.row,
+        copy.place.name,
+        copy.number,
+        bundles.mask_bytes(copy.done),
+        copy.came,
+        copy.deliveries,
+        copy.transfer,
+        int(copy.since * 1000),
+        copy.note,
+    )

@@ -1,0 +1,105 @@
+"""Entry: where messages become bundles.
+
+Whatever one sender has for one destination and delivery class while the last commit is under way becomes
+one bundle: nothing waits for company. The body is joined from what the client encoded already, and is
+compressed once, here.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from treeconnector import bundles
+from treeconnector.bundles import Flag, Header
+from treeconnector.destinations import Destination
+from treeconnector.identity import BundleIds
+
+
+class Class(NamedTuple):
+    """What the messages of one bundle have in common."""
+
+    destination: Destination
+    flags: int
+    scope: int
+    sender: str
+
+
+class Batch(NamedTuple):
+    """Messages that came together. `expires_*`: ms, 0 = never."""
+
+    messages: int
+    body: bytes
+    expires_first: int
+    expires_last: int
+
+
+def batch_of(messages: list[bundles.Message], body: bytes) -> Batch:
+    """`body`: the messages' own encoding, joined."""
+    if b"expires-in" not in body:
+        return Batch(len(messages), body, 0, 0)
+    times = [message.properties.expires_in for message in messages]
+    positive = [time for time in times if time > 0]
+    last = max(positive) if positive and len(positive) == len(times) else 0
+    return Batch(len(messages), body, min(positive, default=0), last)
+
+
+class Entry:
+    """Gathers batches; `seal` makes bundles of them and hands them to `enter(header, body, sender)`."""
+
+    def __init__(
+        self, node: str, store_id: bytes, ids: BundleIds, enter: Callable[[Header, bytes, str], None]
+    ) -> None:
+        self._node = node
+        self._store_id = store_id
+        self._ids = ids
+        self._enter = enter
+        self._open: dict[Class, list[Batch]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Entry gathering for {len(self._open)} destinations>"
+
+    def add(self, kind: Class, batch: Batch) -> None:
+        """A batch of at most 256 messages enters; a full one is a bundle at once."""
+        gathered = self._open.get(kind)
+        if gathered is None:
+            if batch.messages == bundles.MAX_MESSAGES:
+                self._make(kind, [batch])
+            else:
+                self._open[kind] = [batch]
+            return
+        count = sum(item.messages for item in gathered)
+        size = sum(len(item.body) for item in gathered)
+        if count + batch.messages > bundles.MAX_MESSAGES or size + len(batch.body) > bundles.MAX_BYTES:
+            self._make(kind, self._open.pop(kind))
+            self._open[kind] = [batch]
+        else:
+            gathered.append(batch)
+
+    def seal(self) -> None:
+        """End of gathering: all that is open becomes bundles."""
+        if self._open:
+            gathered, self._open = self._open, {}
+            for kind, batches in gathered.items():
+                self._make(kind, batches)
+
+    def _make(self, kind: Class, batches: list[Batch]) -> None:
+        plain = batches[0].body if len(batches) == 1 else b"".join(batch.body for batch in batches)
+        body, compressed = bundles.compress(plain)
+        firsts = [batch.expires_first for batch in batches if batch.expires_first]
+        lasts = [batch.expires_last for batch in batches]
+        header = Header(
+            id=self._ids.next(),
+            destination=kind.destination,
+            scope=kind.scope,
+            flags=kind.flags | compressed,
+            count=sum(batch.messages for batch in batches),
+            size=len(plain),
+            origin_store=self._store_id,
+            origin=self._node,
+            expires_first=min(firsts, default=0),
+            expires_last=max(lasts) if all(lasts) else 0,
+        )
+        self._enter(header, body, kind.sender)
+
+
+def flags_of(persistent: bool, retained: bool) -> int:
+    return (int(Flag.PERSISTENT) if persistent else 0) | (int(Flag.RETAINED) if retained else 0)

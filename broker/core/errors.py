@@ -1,0 +1,33 @@
+"""What the switch says no with. `code` is for programs and stands in answers; the text is for people."""
+
+from treeconnector.errors import LocalError
+
+
+class SwitchError(LocalError):
+    """A client's request that is not granted."""
+
+    code = "REFUSED"
+
+    @property
+    def text(self) -> str:
+        return str(self)
+
+
+class QueueFull(SwitchError):
+    code = "QUEUE_FULL"
+
+
+class NotFound(SwitchError):
+    code = "NOT_FOUND"
+
+
+class NotLoggedIn(SwitchError):
+    code = "NOT_LOGGED_IN"
+
+
+class TooLarge(SwitchError):
+    code = "TOO_LARGE"
+
+
+class BadRequest(SwitchError):
+    code = "BAD_REQUEST"

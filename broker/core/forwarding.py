@@ -1,0 +1,355 @@
+"""Forwarding: from where a message waits to where it goes next (rules 9 to 11).
+
+A queue's messages wait in one place. Local readers come first; else the place is wanted by every neighbour
+that a route points to, and whichever has room in its outbox takes the next bundle: that spreads the load.
+Nothing is pushed, so a slow line holds up nobody but itself.
+
+Wrinkle: a queue message may go back where it came from, when the consumer there has gone. It rests a little
+longer each time, and rests without going back while our own offer there still stands (lingering).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from broker.core.custody import Copy, Custody, Place, Spool, Stored
+from broker.core.moment import Moment
+from broker.core.neighbours import Neighbour
+from broker.core.readers import Given, Reader, next_run
+from broker.core.settings import CoreSettings, Overflow
+from broker.core.turn import Turn
+from treeconnector import bundles
+from treeconnector.bundles import Flag, Header
+from treeconnector.destinations import Destination, Kind
+from treeconnector.routes import LOCAL, RoutingTable
+
+_FIRST_REST: Final = 0.05
+_LONGEST_REST: Final = 30.0
+_RELIEF: Final = 0.8
+
+
+class Forwarder:
+    """Moves copies on. One for each node; the only one that takes copies out of `waiting`."""
+
+    def __init__(
+        self,
+        node: str,
+        settings: CoreSettings,
+        moment: Moment,
+        custody: Custody,
+        table: RoutingTable,
+        neighbours: dict[str, Neighbour],
+        counters: dict[str, int],
+    ) -> None:
+        self.node = node
+        self.settings = settings
+        self.moment = moment
+        self.custody = custody
+        self.table = table
+        self.neighbours = neighbours
+        self.counters = counters
+        self.turn = Turn()
+        self.parent: Neighbour | None = None
+        self.touched: dict[str, Neighbour] = {}
+        self.next_transfer = 1
+        self.offered_up: Callable[[Destination], bool] = lambda key: False
+        self.finished: Callable[[Copy], None] = lambda copy: None
+
+    def __repr__(self) -> str:
+        return f"<Forwarder of {self.node} next_transfer={self.next_transfer}>"
+
+    # --- arrival
+
+    def wait(self, stored: Stored, came: str, sender: str = "") -> Copy | None:
+        """A bundle for one place: let it wait in its queue, and go on if it can. None: it was dropped."""
+        place = self.custody.queue(stored.header.destination)
+        if not stored.row and not place.readers:
+            self._send_volatile_to_one(stored, place, came)
+            return None
+        copy = self.custody.add(stored, place, came, self.moment.now)
+        if sender and stored.row:
+            copy.note = sender
+            self.custody.sent(place, sender, stored.header.count)
+        place.waiting.append(copy)
+        if came:
+            self._hold_if_full(place, came)
+        self.dispatch(place)
+        return copy
+
+    def _send_volatile_to_one(self, stored: Stored, place: Place, came: str) -> None:
+        for name in sorted(self.targets(place)):
+            if name != came and self.send_volatile(self.neighbours[name], stored):
+                return
+        self.counters["volatile_dropped"] += stored.header.count
+
+    def send_volatile(self, neighbour: Neighbour, stored: Stored) -> bool:
+        """Send without a number, if the link is up and not blocked; nothing is kept."""
+        if neighbour.link is None or not neighbour.has_room or stored.body is None:
+            return False
+        if stored.size > neighbour.max_message:
+            return False
+        neighbour.link.send_volatile(bundles.encode_header(stored.header), stored.body)
+        return True
+
+    # --- going on
+
+    def dispatch(self, place: Place) -> None:
+        """Something changed for this place: let go on what can."""
+        if not place.waiting or place is self.custody.dead:
+            return
+        if place.readers:
+            self.deliver(place)
+            return
+        place.targets = self.targets(place)
+        for name in place.targets:
+            neighbour = self.neighbours[name]
+            neighbour.want(place)
+            if neighbour.up:
+                self.pump(neighbour)
+
+    def targets(self, place: Place) -> frozenset[str]:
+        """The neighbours that may take these copies: by live child routes, else dormant, else the parent."""
+        destination = place.destination
+        if destination is None or place.home or destination.node == self.node:
+            return place.targets if destination is None else frozenset()
+        routes = self.table.gateways(destination.route_key)
+        parent = self.parent.name if self.parent else ""
+        below = [
+            route for name, route in routes.items() if name not in (LOCAL, parent) and name in self.neighbours
+        ]
+        live = frozenset(route.gateway for route in below if route.live)
+        if live:
+            return live
+        if below:
+            return frozenset(route.gateway for route in below)
+        return frozenset((parent,)) if parent else frozenset()
+
+    def pump(self, neighbour: Neighbour) -> None:
+        """Fill the outbox as far as its window allows, one bundle of each place in turn."""
+        while neighbour.wants and neighbour.has_room:
+            place = neighbour.wants.popleft()
+            neighbour.wanting.discard(place.name)
+            if neighbour.name not in place.targets or (place.readers and place.destination):
+                continue
+            if place.destination and str(place.destination) in neighbour.peer_holds:
+                continue
+            copy = self._next_for(neighbour, place)
+            if copy is None:
+                continue
+            self._assign(neighbour, copy)
+            if place.held_back:
+                self.relieve(place)
+            if place.waiting:
+                neighbour.want(place)
+
+    def _next_for(self, neighbour: Neighbour, place: Place) -> Copy | None:
+        """Take the first copy that this neighbour may have; what cannot go is put aside."""
+        while place.waiting:
+            copy = place.waiting.popleft()
+            if self.expired(copy):
+                self.custody.bury(copy, "EXPIRED")
+            elif copy.stored.size > neighbour.max_message:
+                self.custody.bury(copy, "TOO_LARGE")
+            elif copy.came == neighbour.name and place.destination and not copy.backed_off:
+                self._rest(copy, neighbour)
+            else:
+                return copy
+        return None
+
+    def _rest(self, copy: Copy, neighbour: Neighbour) -> None:
+        """Keep a copy that would go back where it came from for a while."""
+        delay = min(_FIRST_REST * 2 ** min(copy.stored.header.reroutes, 20), _LONGEST_REST)
+
+        def wake() -> None:
+            if copy.place.name not in self.custody.places or copy.number:
+                return
+            key = copy.stored.header.destination.route_key
+            copy.backed_off = not (neighbour is self.parent and self.offered_up(key))
+            copy.place.put_back([copy])
+            self.dispatch(copy.place)
+
+        self.moment.after(delay, wake)
+
+    def _assign(self, neighbour: Neighbour, copy: Copy) -> None:
+        if copy.came == neighbour.name and copy.place.destination:
+            header = copy.stored.header
+            header.reroutes += 1
+            header.flags |= Flag.REROUTED
+            copy.backed_off = False
+            self.counters["rerouted"] += header.count
+            self.custody.header_changed(copy.stored)
+        if copy.note:
+            self.custody.sent(copy.place, copy.note, -copy.stored.header.count)
+            copy.note = ""
+        self.custody.move(copy, neighbour.place)
+        neighbour.number(copy)
+        self.touched[neighbour.name] = neighbour
+
+    def send_committed(self, neighbour: Neighbour) -> None:
+        """Put on the link what has its number on disk."""
+        link = neighbour.link
+        if link is None or not neighbour.up:
+            return
+        for copy in neighbour.sendable():
+            link.send_bundle(copy.number, bundles.encode_header(self.outgoing(copy)), self.custody.body(copy))
+            neighbour.counters["out"] += copy.open
+            neighbour.counters["out_bundles"] += 1
+
+    def outgoing(self, copy: Copy) -> Header:
+        """The header as it goes to the next hop: what remains of its time, and what is left to do."""
+        header = copy.stored.header
+        if not (copy.done or header.expires_last or header.done):
+            return header
+        gone = int((self.moment.now - copy.stored.since) * 1000)
+        return Header(
+            id=header.id,
+            destination=header.destination,
+            scope=header.scope,
+            flags=header.flags,
+            count=header.count,
+            size=header.size,
+            origin_store=header.origin_store,
+            origin=header.origin,
+            expires_first=max(header.expires_first - gone, 1) if header.expires_first else 0,
+            expires_last=max(header.expires_last - gone, 1) if header.expires_last else 0,
+            reroutes=header.reroutes,
+            done=bundles.mask_bytes(copy.done),
+        )
+
+    # --- local readers
+
+    def deliver(self, place: Place) -> None:
+        """Give what waits to the readers, as far as their credit goes; readers are served in turn."""
+        while place.waiting:
+            copy = place.waiting[0]
+            if not copy.stored.safe:
+                self.turn.places[place.name] = place
+                return
+            if copy.stored.header.expires_first and self._drop_expired(copy):
+                continue
+            reader = self._reader_with_room(place)
+            if reader is None:
+                return
+            position, count = next_run(copy, reader.room)
+            if count:
+                self._give(copy, reader, position, count)
+            if not count or copy.given | copy.done == copy.all:
+                place.waiting.popleft()
+        if place.held_back:
+            self.relieve(place)
+
+    @staticmethod
+    def _reader_with_room(place: Place) -> Reader | None:
+        readers = place.readers
+        for _ in readers:
+            place.turn = (place.turn + 1) % len(readers)
+            if readers[place.turn].room > 0:
+                return readers[place.turn]
+        return None
+
+    def _give(self, copy: Copy, reader: Reader, position: int, count: int) -> None:
+        if not copy.transfer:
+            copy.transfer = self.next_transfer
+            self.next_transfer += copy.stored.header.count
+        given = Given(copy.transfer + position, position, count, copy, reader)
+        copy.given |= given.bits
+        self.counters["delivered"] += count
+        reader.give(given, self.custody.body(copy))
+
+    # --- expiry
+
+    def expired(self, copy: Copy) -> bool:
+        """Have all its messages expired?"""
+        last = copy.stored.header.expires_last
+        return bool(last) and (self.moment.now - copy.stored.since) * 1000 >= last
+
+    def _drop_expired(self, copy: Copy) -> bool:
+        """Bury the expired messages of a copy that is about to be given. True if none is left to give."""
+        header = copy.stored.header
+        elapsed = (self.moment.now - copy.stored.since) * 1000
+        if elapsed < header.expires_first:
+            return False
+        messages = bundles.unpack(header, self.custody.body(copy))
+        times = [message.properties.expires_in for message in messages]
+        gone_before = min(filter(None, times), default=0) - header.expires_first
+        over = sum(1 << i for i, time in enumerate(times) if time and time - gone_before <= elapsed)
+        over &= ~(copy.done | copy.given)
+        if not over:
+            return False
+        dead = self.custody.add(copy.stored, copy.place, copy.came, self.moment.now)
+        dead.done = copy.all & ~over
+        copy.place.messages -= dead.done.bit_count()
+        self.custody.bury(dead, "EXPIRED")
+        gone = self.custody.mark_done(copy, over)
+        if gone or copy.given | copy.done == copy.all:
+            copy.place.waiting.popleft()
+            return True
+        return False
+
+    # --- back-pressure
+
+    def _hold_if_full(self, place: Place, came: str) -> None:
+        """Ask the neighbour to keep what is for a destination that is full here."""
+        destination, neighbour = place.destination, self.neighbours.get(came)
+        if destination is None or neighbour is None or neighbour.link is None or not neighbour.up:
+            return
+        policy = self.settings.policy(destination)
+        if place.messages < policy.max_messages and place.size < policy.max_bytes:
+            return
+        if policy.overflow is Overflow.DROP_OLDEST and place.waiting:
+            self.custody.bury(place.waiting.popleft(), "QUEUE_FULL")
+        elif policy.overflow is Overflow.DROP_NEW and place.waiting:
+            self.custody.bury(place.waiting.pop(), "QUEUE_FULL")
+        elif str(destination) not in neighbour.we_hold:
+            neighbour.we_hold.add(str(destination))
+            place.held_back.add(came)
+            neighbour.link.hold(str(destination))
+
+    def relieve(self, place: Place) -> None:
+        """End the holds on a place that has room again."""
+        assert place.destination is not None
+        policy = self.settings.policy(place.destination)
+        if place.messages > _RELIEF * policy.max_messages or place.size > _RELIEF * policy.max_bytes:
+            return
+        for name in place.held_back:
+            neighbour = self.neighbours.get(name)
+            if neighbour and neighbour.link and neighbour.up and str(place.destination) in neighbour.we_hold:
+                neighbour.we_hold.discard(str(place.destination))
+                neighbour.link.release(str(place.destination))
+        place.held_back.clear()
+
+    def spool_of(self, header: Header, came: str) -> Spool:
+        if header.flags & Flag.REROUTED:
+            return Spool.REROUTED
+        return Spool.DOWN if self.parent is not None and came == self.parent.name else Spool.UP
+
+    def spool_full(self, spool: Spool) -> bool:
+        limits = {
+            Spool.UP: self.settings.spool_up,
+            Spool.DOWN: self.settings.spool_down,
+            Spool.REROUTED: self.settings.spool_rerouted,
+        }
+        return self.custody.spools[spool] >= limits[spool]
+
+    def requeue(self, copy: Copy, flags: int = 0) -> None:
+        """Let a copy wait in its queue again: its link will not take it any more."""
+        header = copy.stored.header
+        if flags & ~header.flags:
+            header.flags |= flags
+            self.custody.header_changed(copy.stored)
+        place = self.custody.queue(header.destination)
+        self.custody.move(copy, place)
+        place.put_back([copy])
+        self.dispatch(place)
+
+    # --- routes
+
+    def route_changed(self, key: Destination) -> None:
+        """A route came, went, woke or fell asleep: what waits for it is routed again."""
+        if key.kind == Kind.QUEUE:
+            place = self.custody.places.get(f"queue:{key.name}")
+            if place is not None:
+                self.dispatch(place)
+        elif key.kind == Kind.DOMAIN:
+            for place in list(self.custody.places.values()):
+                if place.destination is not None and place.destination.node == key.name:
+                    self.dispatch(place)

@@ -1,0 +1,435 @@
+"""Links: who may be a neighbour, and what happens when a link comes up, speaks and goes.
+
+The link machine knows the protocol, this room knows the tree. Law: nothing of a handshake is answered
+before all that came before it is on disk, so that a position that is shown is one that is kept.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from treeconnector.link import Link, Standing
+
+from broker.core.custody import Copy, Stored
+from broker.core.neighbours import Neighbour
+from broker.core.rows import LinkRow
+from treeconnector import link as events
+from treeconnector.bundles import Flag, Header
+from treeconnector.destinations import Destination, Kind, domain
+from treeconnector.errors import LinkRefused, Refusal
+from treeconnector.frames import Advice, Hello, Position
+from treeconnector.roles import role_of, why_not_below
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+_NOTHING: Final = Position()
+
+
+class Links:
+    """Decides for all links of one node."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self._names: dict[Link, str] = {}
+        self._orphans: list[Stored] = []
+        self.closing: list[Link] = []
+
+    def __repr__(self) -> str:
+        return f"<Links of {self._core.identity.name} open={len(self._names)}>"
+
+    # --- what the machine says
+
+    def handle(self, link: Link, said: list[Any]) -> None:
+        for event in said:
+            self._handle(link, event)
+
+    def _handle(self, link: Link, event: Any) -> None:
+        match event:
+            case events.PeerHello(hello):
+                self._core.forwarder.turn.after.append(lambda: self._hello(link, hello))
+            case events.Proven(hello):
+                self._proven(link, hello)
+            case events.Up():
+                self._up(link, event)
+            case events.Ended():
+                self.ended(link, event.text if event.error is None else str(event.error))
+            case _:
+                neighbour = self.of(link)
+                if neighbour is not None:
+                    self._said(neighbour, link, event)
+
+    def of(self, link: Link) -> Neighbour | None:
+        """The neighbour that this link is the current one of."""
+        neighbour = self._core.neighbours.get(self._names.get(link, ""))
+        return neighbour if neighbour is not None and neighbour.link is link else None
+
+    def _said(self, neighbour: Neighbour, link: Link, event: Any) -> None:
+        core = self._core
+        match event:
+            case events.BundleArrived():
+                neighbour.received = event.number
+                core.touch(neighbour)
+                core.arrivals.from_neighbour(neighbour, event.header, event.body)
+            case events.VolatileArrived():
+                core.arrivals.from_neighbour(neighbour, event.header, event.body)
+            case events.Acked(received):
+                self._acked(neighbour, received)
+            case events.Advised(advices):
+                core.advised(neighbour, advices)
+            case events.SnapshotStarted():
+                neighbour.held.begin_snapshot()
+            case events.SnapshotEnded(digest):
+                core.snapshot_ended(neighbour, digest)
+            case events.PeerHolds(destination):
+                neighbour.peer_holds.add(destination)
+            case events.PeerReleases(destination):
+                self._released(neighbour, destination)
+            case events.ChainChanged(chain):
+                self._chain(link, chain)
+            case events.PeerMoved(name):
+                self.moved(name)
+            case events.PeerConflict(name, text):
+                self._conflict(name, text)
+            case events.PeerDeclined(keys, text):
+                core.declined(neighbour, keys, text)
+            case events.PeerLeft():
+                self.forget(neighbour, moved=False)
+            case events.PeerPaused(text):
+                neighbour.error = text or "paused"
+
+    # --- handshake
+
+    def _hello(self, link: Link, hello: Hello) -> None:
+        """The peer says who it is: is that possible at all? Then let it prove it."""
+        core = self._core
+        try:
+            self._check(link, hello)
+            secret = core.secret_of(hello.name, link.dials)
+        except LinkRefused as refused:
+            self.handle(link, link.refuse(refused.reason, refused.text))
+            return
+        link.accept(secret, self._standing(hello) if link.dials else None)
+
+    def _check(self, link: Link, hello: Hello) -> None:
+        core = self._core
+        me = core.identity.name
+        child, parent = (core.role, role_of(hello.role)) if link.dials else (role_of(hello.role), core.role)
+        if hello.name == me:
+            raise LinkRefused(Refusal.NAME, f"both ends are called {me!r}: names are unique in a tree")
+        if me in hello.chain if link.dials else hello.name in core.chain:
+            chain = " > ".join(hello.chain if link.dials else core.chain)
+            raise LinkRefused(
+                Refusal.CYCLE, f"{me!r} and {hello.name!r} would be each other's parent: {chain}"
+            )
+        why = why_not_below(child, parent)
+        if why:
+            reason = Refusal.ROLE if child.has_parent else Refusal.SECOND_ROOT
+            raise LinkRefused(reason, f"{hello.name!r} ({hello.role}) and {me!r} ({core.role.name}): {why}")
+
+    def _standing(self, hello: Hello) -> Standing:
+        """Where we stand with this store; nowhere, if it is another one than we knew by that name."""
+        neighbour = self._core.neighbours.get(hello.name)
+        if neighbour is None or neighbour.store_id != hello.store_id:
+            return Standing(_NOTHING, 0, b"") if neighbour is None else neighbour.standing_at(_NOTHING)
+        return neighbour.standing
+
+    def _proven(self, link: Link, hello: Hello) -> None:
+        """The peer is who it says. Is another process that now?"""
+        core = self._core
+        neighbour = core.neighbours.get(hello.name)
+        holder = neighbour.link if neighbour is not None else None
+        if link.dials or neighbour is None or holder is None:
+            self._admit_later(link, hello)
+            return
+        same_store = neighbour.store_id == hello.store_id
+        same_process = same_store and neighbour.detail.incarnation == hello.incarnation
+        if same_process or (same_store and hello.start > neighbour.start):
+            self._drop(neighbour, "superseded by a newer link of the same node")
+            self._admit_later(link, hello)
+            return
+        self._probe(link, hello, holder, same_store)
+
+    def _probe(self, link: Link, hello: Hello, holder: Link, same_store: bool) -> None:
+        """Somebody else has this name: whoever answers within `probe_time` keeps it."""
+        core = self._core
+        heard = holder.heard_at
+        holder.probe(core.moment.now)
+
+        def decide() -> None:
+            neighbour = core.neighbours.get(hello.name)
+            if neighbour is not None and neighbour.link is holder and holder.heard_at > heard:
+                reason = Refusal.CLONE if same_store else Refusal.NAME
+                what = (
+                    "a copy of its database is running already"
+                    if same_store
+                    else "another node has this name"
+                )
+                text = f"{hello.name!r} is live at {core.identity.name!r}: {what}; stop one of the two"
+                self.handle(link, link.refuse(reason, text))
+                return
+            if neighbour is not None and neighbour.link is holder:
+                self._drop(neighbour, "did not answer a probe")
+            self._admit_later(link, hello)
+
+        core.moment.after(core.settings.probe_time, decide)
+
+    def _admit_later(self, link: Link, hello: Hello) -> None:
+        def admit() -> None:
+            self.handle(link, link.admit(self._standing(hello)))
+
+        self._core.forwarder.turn.after.append(admit)
+
+    # --- up
+
+    def _up(self, link: Link, event: events.Up) -> None:
+        core, hello = self._core, event.hello
+        neighbour = self._neighbour(link, hello)
+        self._resume(neighbour, hello, event)
+        neighbour.connected(link, hello, core.moment.now)
+        self._names[link] = neighbour.name
+        core.touch(neighbour)
+        if link.dials:
+            core.set_chain([core.identity.name, *hello.chain])
+        core.link_up(neighbour, event.held_count, event.held_digest)
+        if link.dials:
+            self._adopt_orphans(neighbour)
+        else:
+            self._settle_moves(neighbour)
+
+    def _neighbour(self, link: Link, hello: Hello) -> Neighbour:
+        core = self._core
+        if link.dials and core.parent is not None and core.parent.name != hello.name:
+            self.forget(core.parent, moved=False)
+        found = core.neighbours.get(hello.name)
+        if found is not None and found.link is not None:
+            self._drop(found, "superseded by a newer link")
+        return found or core.new_neighbour(hello.name, "parent" if link.dials else "child")
+
+    def _adopt_orphans(self, parent: Neighbour) -> None:
+        """What topics had for a parent that is none any more goes to this one."""
+        orphans, self._orphans = self._orphans, []
+        for stored in orphans:
+            self._core.topics.copy_to(parent, stored, "")
+
+    def _resume(self, neighbour: Neighbour, hello: Hello, event: events.Up) -> None:
+        """Go on where both stand, or number everything in the outbox again where state was lost."""
+        resumption = event.resumption
+        known = neighbour.store_id == hello.store_id
+        if known and not resumption.new_epoch:
+            neighbour.stand(hello.store_id, resumption.position)
+            for copy in neighbour.confirmed(resumption.peer_received):
+                self._core.custody.discard(copy)
+            neighbour.sent = resumption.peer_received
+            neighbour.unsent.clear()
+            neighbour.unsent.extend(neighbour.outbox)
+            neighbour.committed = neighbour.assigned
+            return
+        again = neighbour.empty_outbox()
+        if neighbour.store_id and resumption.new_epoch:
+            neighbour.detail.gaps += 1
+            neighbour.detail.gap_messages += resumption.gap
+        neighbour.stand(hello.store_id, resumption.position)
+        neighbour.committed = neighbour.sent = 0
+        for copy in again:
+            self._may_have_arrived(copy)
+            neighbour.number(copy)
+
+    def _may_have_arrived(self, copy: Copy) -> None:
+        header = copy.stored.header
+        if not header.flags & Flag.MAYBE_DUPLICATE:
+            header.flags |= Flag.MAYBE_DUPLICATE
+            self._core.custody.header_changed(copy.stored)
+        self._core.custody.changed(copy)
+
+    # --- down
+
+    def _drop(self, neighbour: Neighbour, text: str) -> None:
+        """End a neighbour's link from our side, without a word: its place is needed."""
+        link = neighbour.link
+        if link is not None:
+            self.ended(link, text)
+            self.closing.append(link)
+
+    def ended(self, link: Link, text: str) -> None:
+        neighbour = self.of(link)
+        self._names.pop(link, None)
+        self._core.link_ended(link, text)
+        if neighbour is None:
+            return
+        neighbour.held.abandon_snapshot()
+        neighbour.disconnected(self._core.moment.now, text)
+        self._core.touch(neighbour)
+        self._core.link_down(neighbour)
+
+    # --- custody on the link
+
+    def _acked(self, neighbour: Neighbour, received: int) -> None:
+        core = self._core
+        for copy in neighbour.confirmed(received):
+            core.custody.discard(copy)
+        core.touch(neighbour)
+        core.forwarder.pump(neighbour)
+
+    def _released(self, neighbour: Neighbour, destination: str) -> None:
+        core = self._core
+        neighbour.peer_holds.discard(destination)
+        if not destination:
+            core.forwarder.pump(neighbour)
+            return
+        place = core.custody.places.get(destination) if destination.startswith("queue:") else None
+        if place is not None:
+            core.forwarder.dispatch(place)
+
+    # --- the tree
+
+    def _chain(self, link: Link, chain: list[str]) -> None:
+        me = self._core.identity.name
+        if me in chain:
+            text = f"{me!r} is in its own chain of parents: {' > '.join(chain)}"
+            self.handle(link, link.refuse(Refusal.CYCLE, text))
+            return
+        self._core.set_chain([me, *chain])
+
+    def name_came(self, neighbour: Neighbour, name: str, op: str) -> None:
+        """A child says that a name is below it. Is it somewhere else too?"""
+        core = self._core
+        others = [gateway for gateway in core.table.gateways(domain(name)) if gateway != neighbour.name]
+        for gateway in others:
+            other = core.neighbours.get(gateway)
+            if other is None or other is core.parent:
+                continue
+            if op == "live" and other.link is not None:
+                other.link.conflict(
+                    name, f"{name!r} is live below {neighbour.name!r} already: stop one of the two"
+                )
+            elif other.name == name:
+                self.moved(name)
+            elif other.link is not None:
+                other.link.moved(name)
+
+    def _settle_moves(self, neighbour: Neighbour) -> None:
+        """A child is back: tell it of names that went elsewhere while it was away."""
+        core = self._core
+        for key in list(core.table.routes_of(neighbour.name)):
+            if key.kind == Kind.DOMAIN and core.table.spread(key)[0] > 1 and neighbour.link is not None:
+                neighbour.link.moved(key.name)
+
+    def moved(self, name: str) -> None:
+        """`name` is live elsewhere. If it is our child: is it gone? Else pass it on."""
+        core = self._core
+        neighbour = core.neighbours.get(name)
+        if neighbour is None or neighbour is core.parent:
+            for gateway in list(core.table.gateways(domain(name))):
+                below = core.neighbours.get(gateway)
+                if below is not None and below is not core.parent and below.link is not None:
+                    below.link.moved(name)
+            return
+        holder = neighbour.link
+        if holder is None:
+            self.forget(neighbour, moved=True)
+            return
+        heard = holder.heard_at
+        holder.probe(core.moment.now)
+
+        def decide() -> None:
+            now_there = core.neighbours.get(name)
+            if now_there is not neighbour:
+                return
+            if neighbour.link is holder and holder.heard_at > heard:
+                self._still_here(name)
+            else:
+                self._drop(neighbour, "moved")
+                self.forget(neighbour, moved=True)
+
+        core.moment.after(core.settings.probe_time, decide)
+
+    def _still_here(self, name: str) -> None:
+        """Two nodes have one name; the one that was here first keeps it."""
+        core = self._core
+        if core.parent is not None and core.parent.link is not None and core.parent.up:
+            core.parent.link.advise([Advice("live", Kind.DOMAIN, name, name, "conflict")])
+        for gateway in list(core.table.gateways(domain(name))):
+            other = core.neighbours.get(gateway)
+            if (
+                other is not None
+                and other.name != name
+                and other is not core.parent
+                and other.link is not None
+            ):
+                other.link.conflict(
+                    name, f"{name!r} is live at {core.identity.name!r} already: stop one of the two"
+                )
+
+    def _conflict(self, name: str, text: str) -> None:
+        """From above: the later link to `name` is to be refused. Here, or further down."""
+        core = self._core
+        neighbour = core.neighbours.get(name)
+        if neighbour is not None and neighbour.link is not None:
+            link = neighbour.link
+            self.handle(link, link.refuse(Refusal.NAME, text))
+            self.forget(neighbour, moved=True)
+            return
+        for gateway in list(core.table.gateways(domain(name))):
+            below = core.neighbours.get(gateway)
+            if below is not None and below is not core.parent and below.link is not None:
+                below.link.conflict(name, text)
+
+    def forget(self, neighbour: Neighbour, *, moved: bool) -> None:
+        """A neighbour is none any more: its routes go, what waited for it is routed again.
+
+        `moved`: it is elsewhere in the tree now, so what topics had for it follows it there.
+        """
+        core = self._core
+        if neighbour.link is not None:
+            self._drop(neighbour, "forgotten")
+        core.withdraw(neighbour, "moved" if moved else "left")
+        del core.neighbours[neighbour.name]
+        if core.parent is neighbour:
+            core.forwarder.parent = None
+        core.custody.transaction.delete(LinkRow, neighbour.name)
+        numbered = neighbour.empty_outbox()
+        waiting = list(neighbour.place.waiting)
+        neighbour.place.waiting.clear()
+        for copy in numbered:
+            self._route_again(copy, neighbour, moved, int(Flag.MAYBE_DUPLICATE))
+        for copy in waiting:
+            self._route_again(copy, neighbour, moved, 0)
+        core.custody.places.pop(neighbour.place.name, None)
+
+    def _route_again(self, copy: Copy, neighbour: Neighbour, moved: bool, flags: int) -> None:
+        core = self._core
+        header = copy.stored.header
+        if header.destination.kind == Kind.QUEUE or header.destination.node:
+            core.forwarder.requeue(copy, flags | Flag.REROUTED)
+            return
+        if moved or neighbour.relation == "parent":
+            self._follow(copy, neighbour, moved, flags)
+        else:
+            core.counters["unsubscribed"] += copy.open
+        core.custody.discard(copy)
+
+    def _follow(self, copy: Copy, neighbour: Neighbour, moved: bool, flags: int) -> None:
+        """A topic's copy goes after the node that moved, or up through the new parent."""
+        core = self._core
+        old = core.forwarder.outgoing(copy)
+        node = neighbour.name if moved else ""
+        header = Header(
+            id=old.id,
+            destination=Destination(Kind.TOPIC, old.destination.name, node),
+            scope=old.scope,
+            flags=old.flags | flags | (Flag.REROUTED if moved else 0),
+            count=old.count,
+            size=old.size,
+            origin_store=old.origin_store,
+            origin=old.origin,
+            expires_first=old.expires_first,
+            expires_last=old.expires_last,
+            reroutes=old.reroutes,
+            done=old.done,
+        )
+        body = core.custody.body(copy)
+        stored = core.custody.store(header, body, core.moment.now, core.forwarder.spool_of(header, ""))
+        stored.safe = True
+        if moved:
+            core.forwarder.wait(stored, "")
+        else:
+            self._orphans.append(stored)

@@ -1,0 +1,219 @@
+"""A neighbour: the node at the other end of a link, whether the link is up or not.
+
+Law of numbers: a copy gets its number when it enters the outbox, in the transaction that is taken next; it
+is sent only when that transaction has committed; it leaves the outbox when the peer's position covers it.
+`assigned` >= `committed` >= `sent`, and `deleted` <= `sent`.
+"""
+
+from collections import deque
+from typing import Any
+
+import msgspec
+from treeconnector.link import Link, Standing
+
+from broker.core.custody import Copy, Place
+from broker.core.rows import LinkRow
+from treeconnector.advisories import Held
+from treeconnector.frames import Hello, Position
+
+
+class Detail(msgspec.Struct, omit_defaults=True):
+    """What else is kept. `down_since`: running time, 0 = up. `gaps`: how often state was lost."""
+
+    incarnation: bytes = b""
+    role: str = ""
+    down_since: float = 0.0
+    gaps: int = 0
+    gap_messages: int = 0
+    addresses: list[str] = []
+
+
+class Neighbour:
+    """Routes, position, outbox and what waits for one neighbour. `relation`: 'parent' or 'child'."""
+
+    def __init__(self, name: str, relation: str, place: Place, held: Held) -> None:
+        self.name = name
+        self.relation = relation
+        self.place = place
+        self.held = held
+        self.store_id = b""
+        self.start = 0
+        self.epoch = 0
+        self.received = 0
+        self.assigned = 0
+        self.deleted = 0
+        self.session = 0
+        self.met = 0
+        self.committed = 0
+        self.sent = 0
+        self.detail = Detail()
+        self.link: Link | None = None
+        self.up = False
+        self.blocked = ""
+        self.error = ""
+        self.attempts = 0
+        self.since = 0.0
+        self.dormant = False
+        self.outbox: deque[Copy] = deque()
+        self.unsent: deque[Copy] = deque()
+        self.outbox_bytes = 0
+        self.window_bundles = 0
+        self.window_bytes = 0
+        self.max_message = 0
+        self.wants: deque[Place] = deque()
+        self.wanting: set[str] = set()
+        self.peer_holds: set[str] = set()
+        self.we_hold: set[str] = set()
+        self.counters: dict[str, int] = {
+            "in": 0,
+            "out": 0,
+            "in_bundles": 0,
+            "out_bundles": 0,
+            "volatile_dropped": 0,
+        }
+
+    def __repr__(self) -> str:
+        state = "up" if self.up else "down"
+        return f"<Neighbour {self.name} {self.relation} {state} outbox={len(self.outbox)} epoch={self.epoch}>"
+
+    # --- position
+
+    @property
+    def position(self) -> Position:
+        return Position(self.epoch, self.received, self.assigned, self.deleted, self.session, self.met)
+
+    @property
+    def standing(self) -> Standing:
+        return self.standing_at(self.position)
+
+    def standing_at(self, position: Position) -> Standing:
+        return Standing(position, self.held.count, self.held.digest)
+
+    def row(self) -> LinkRow:
+        return LinkRow(
+            self.name,
+            self.relation,
+            self.store_id,
+            self.start,
+            self.epoch,
+            self.received,
+            self.assigned,
+            self.deleted,
+            self.session,
+            self.met,
+            msgspec.msgpack.encode(self.detail),
+        )
+
+    def restore(self, row: LinkRow) -> None:
+        self.store_id, self.start, self.epoch = row.store_id, row.start, row.epoch
+        self.received, self.assigned, self.deleted = row.received, row.assigned, row.deleted
+        self.session, self.met = row.session, row.met
+        self.committed = row.assigned
+        self.detail = msgspec.msgpack.decode(row.detail, type=Detail)
+
+    def stand(self, store_id: bytes, position: Position) -> None:
+        """Take over a position that was agreed on."""
+        self.store_id = store_id
+        self.epoch, self.received, self.assigned = position.epoch, position.received, position.assigned
+        self.deleted, self.session, self.met = position.deleted, position.session, position.met
+
+    def empty_outbox(self) -> list[Copy]:
+        """Take back everything that has a number; it may have arrived."""
+        taken = list(self.outbox)
+        self.outbox.clear()
+        self.unsent.clear()
+        self.outbox_bytes = 0
+        for copy in taken:
+            copy.number = 0
+        return taken
+
+    # --- outbox
+
+    @property
+    def has_room(self) -> bool:
+        return (
+            self.up
+            and "" not in self.peer_holds
+            and len(self.outbox) < self.window_bundles
+            and self.outbox_bytes < self.window_bytes
+        )
+
+    def number(self, copy: Copy) -> None:
+        self.assigned += 1
+        copy.number = self.assigned
+        self.outbox.append(copy)
+        self.unsent.append(copy)
+        self.outbox_bytes += copy.stored.size
+
+    def confirmed(self, through: int) -> list[Copy]:
+        """The peer has all up to `through`: the copies that are fulfilled by that."""
+        gone: list[Copy] = []
+        while self.outbox and self.outbox[0].number <= through:
+            copy = self.outbox.popleft()
+            self.outbox_bytes -= copy.stored.size
+            gone.append(copy)
+        self.deleted = max(self.deleted, through)
+        return gone
+
+    def sendable(self) -> list[Copy]:
+        """Copies whose numbers are committed and that were not yet sent on this link."""
+        ready: list[Copy] = []
+        while self.unsent and self.unsent[0].number <= self.committed:
+            copy = self.unsent.popleft()
+            self.sent = copy.number
+            ready.append(copy)
+        return ready
+
+    def want(self, place: Place) -> None:
+        """Queue up for room in the outbox; places are served in turn."""
+        if place.name not in self.wanting:
+            self.wanting.add(place.name)
+            self.wants.append(place)
+
+    # --- link
+
+    def connected(self, link: Link, hello: Hello, now: float) -> None:
+        self.link, self.up, self.since, self.error = link, True, now, ""
+        self.start = hello.start
+        self.window_bundles, self.window_bytes = hello.window_bundles, hello.window_bytes
+        self.max_message = hello.max_message
+        self.peer_holds.clear()
+        self.we_hold.clear()
+        self.detail.incarnation, self.detail.role = hello.incarnation, hello.role
+        self.detail.addresses, self.detail.down_since = hello.addresses, 0.0
+
+    def disconnected(self, now: float, error: str) -> None:
+        self.link, self.up, self.since, self.error = None, False, now, error
+        self.detail.down_since = now
+
+    def status(self, now: float) -> dict[str, Any]:
+        """Everything a person asks of a link; times in seconds."""
+        return {
+            "name": self.name,
+            "relation": self.relation,
+            "state": self.state,
+            "since_s": round(now - self.since, 3),
+            "error": self.error,
+            "attempts": self.attempts,
+            "epoch": self.epoch,
+            "received": self.received,
+            "assigned": self.assigned,
+            "deleted": self.deleted,
+            "outbox": len(self.outbox),
+            "waiting": self.place.messages,
+            "routes": self.held.count,
+            "role": self.detail.role,
+            "addresses": self.detail.addresses,
+            "gaps": self.detail.gaps,
+            "held_by_peer": sorted(self.peer_holds),
+            "dormant": self.dormant,
+            **self.counters,
+        }
+
+    @property
+    def state(self) -> str:
+        if not self.up:
+            return "down" if self.link is None else "connecting"
+        if self.blocked or self.peer_holds:
+            return "blocked"
+        return "running"

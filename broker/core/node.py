@@ -1,0 +1,452 @@
+"""A node's pure core: what comes in changes memory and a transaction; what may be told waits for its commit.
+
+The driver's loop is short: tell the core what came (`receive`, `handle_timer`, the switch's calls), then
+`take` a turn, commit its transaction, and report `committed`. Between two commits everything gathers.
+
+Law: nothing leaves this node before what it rests on is on disk, but for deliveries of messages that the
+upstream node has committed, and for non-persistent messages.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+from treeconnector.link import Link, LinkSettings
+
+from broker.core.arrivals import Arrivals
+from broker.core.custody import Custody, ReadBodies, Spool
+from broker.core.entry import Entry
+from broker.core.forwarding import Forwarder
+from broker.core.links import Links
+from broker.core.moment import Moment
+from broker.core.neighbours import Neighbour
+from broker.core.restore import restore
+from broker.core.rows import MetaRow, RouteRow
+from broker.core.settings import CoreSettings
+from broker.core.sweeps import Sweeps
+from broker.core.switch import Switch
+from broker.core.topics import Topics
+from broker.core.turn import Account, Turn
+from treeconnector import bundles
+from treeconnector.advisories import Advertiser, Applied, Down, Held, Limits, Up
+from treeconnector.destinations import Destination, Kind, domain
+from treeconnector.frames import Advice
+from treeconnector.held import anything_goes
+from treeconnector.identity import BundleIds, Identity
+from treeconnector.interests import Interests
+from treeconnector.names import LOCAL
+from treeconnector.roles import Role, role_of
+from treeconnector.routes import Route, RoutingTable
+
+_TICKS_EVERY: Final = 1.0
+_TRANSFER_BLOCK: Final = 1_000_000
+_NONCE_BYTES: Final = 32
+
+Secrets = Callable[[str, bool], bytes | None]
+
+
+class Rows(Protocol):
+    """What a start loads: all rows of a table; bundles with the size of their body instead of it."""
+
+    bundles: Sequence[Any]
+
+    def rows(self, table: type[Any]) -> list[Any]: ...
+
+
+class Chronicle(Protocol):
+    """Where the advisory log is written."""
+
+    def consumer(self, op: str, key: Destination, cause: str) -> None: ...
+
+    def advisories(self, peer: str, direction: str, advices: list[Advice]) -> None: ...
+
+    def link(self, op: str, peer: str, direction: str) -> None: ...
+
+    def chain(self, chain: list[str]) -> None: ...
+
+
+class NodeCore:
+    """One node, without I/O. `secret_of(name, dials)` gives a link's secret or raises `LinkRefused`."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        settings: CoreSettings,
+        link_settings: LinkSettings,
+        *,
+        now: float,
+        read_bodies: ReadBodies,
+        secret_of: Secrets,
+        chronicle: Chronicle,
+        session_secret: str = "",
+        addresses: list[str] | None = None,
+        zone: str = "",
+    ) -> None:
+        name = identity.name
+        self.identity = identity
+        self.settings = settings
+        self.role: Role = role_of(identity.role)
+        self.secret_of = secret_of
+        self.chronicle = chronicle
+        self.chain = [name]
+        self.addresses = addresses or []
+        self._link_settings = link_settings
+        self._zone = zone
+        self.moment = Moment(now)
+        self.counters = dict.fromkeys(
+            (
+                "delivered",
+                "unmatched",
+                "unsubscribed",
+                "rerouted",
+                "volatile_dropped",
+                "duplicates_dropped",
+                "buried",
+                "declined",
+            ),
+            0,
+        )
+        self.neighbours: dict[str, Neighbour] = {}
+        self.custody = Custody(name, read_bodies, settings.cache_bytes)
+        self.table = RoutingTable()
+        self.interests = Interests(self.table, name, settings.reattach_time)
+        self.forwarder = Forwarder(
+            name, settings, self.moment, self.custody, self.table, self.neighbours, self.counters
+        )
+        self.topics = Topics(self.forwarder)
+        self.arrivals = Arrivals(self.forwarder, self.topics)
+        self.entry = Entry(name, identity.store_id, BundleIds(), self.arrivals.enter)
+        self.switch = Switch(name, self.forwarder, self.topics, self.interests, self.entry, session_secret)
+        self.links = Links(self)
+        self.sweeps = Sweeps(self)
+        self._changed_routes: dict[Destination, None] = {}
+        self._ticks = now
+        self._transfer_reserved = 0
+        self.open_links: set[Link] = set()
+        self.forwarder.finished = self.arrivals.finished
+        self.switch.on_consumer = chronicle.consumer
+        self.switch.on_local_route = self.local_route_changed
+        self.table.watch(self._route_changed)
+        self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))
+
+    def __repr__(self) -> str:
+        return f"<NodeCore {self.identity.name} {self.role.name} neighbours={len(self.neighbours)}>"
+
+    @property
+    def parent(self) -> Neighbour | None:
+        return self.forwarder.parent
+
+    # --- start
+
+    def start(self, loaded: Rows) -> None:
+        """Put back what was on disk, before anything else is called. What it offered counts as told."""
+        restore(self, loaded)
+        settings = self.settings
+        self.up = Advertiser(self.table, Up(), settings.linger)
+        self.down = Advertiser(self.table, Down(settings.advise_down), settings.linger)
+        self.forwarder.offered_up = self.up.offers
+        self._settle()
+        for place in list(self.custody.places.values()):
+            self.forwarder.dispatch(place)
+
+    def start_transfer_ids(self, first_free: int) -> None:
+        """Transfer ids go on above every block that an earlier start has reserved."""
+        self.forwarder.next_transfer = self._transfer_reserved = max(first_free, 1)
+
+    # --- links
+
+    def dial(self) -> Link:
+        """A new link to the parent; the driver connects a carrier to it."""
+        return self._open(dials=True)
+
+    def accept(self) -> Link:
+        """A new link for a carrier that a child has connected."""
+        return self._open(dials=False)
+
+    def _open(self, *, dials: bool) -> Link:
+        chain = [self.identity.name] if dials else list(self.chain)
+        link = Link(
+            self.identity,
+            self._link_settings,
+            dials=dials,
+            chain=chain,
+            now=self.moment.now,
+            addresses=self.addresses,
+            zone=self._zone,
+            nonce=secrets.token_bytes(_NONCE_BYTES),
+        )
+        self.open_links.add(link)
+        return link
+
+    def receive(self, link: Link, packet: bytes) -> None:
+        self.links.handle(link, link.receive(packet, self.moment.now))
+
+    def lost(self, link: Link, text: str) -> None:
+        """The carrier has gone."""
+        if link in self.open_links:
+            self.links.ended(link, text)
+
+    def link_ended(self, link: Link, text: str) -> None:
+        self.open_links.discard(link)
+
+    def new_neighbour(self, name: str, relation: str) -> Neighbour:
+        settings = self.settings
+        place = self.custody.place(f"link:{name}")
+        if relation == "parent":
+            self.table.set_default(name)
+        limits = Limits(settings.max_routes, settings.max_filter_length, settings.max_levels)
+        held = Held(
+            self.table, name, limits, self._why_not_from_below if relation == "child" else anything_goes
+        )
+        made = self.neighbours[name] = Neighbour(name, relation, place, held)
+        place.targets = frozenset((name,))
+        if relation == "parent":
+            self.forwarder.parent = made
+        return made
+
+    def _why_not_from_below(self, route: Route) -> str:
+        """A child cannot have below it what is here or above."""
+        if route.key.kind == Kind.DOMAIN and route.key.name in self.chain:
+            return f"{route.key.name!r} is this node or above it: it cannot be below {route.gateway!r}"
+        return ""
+
+    def touch(self, neighbour: Neighbour) -> None:
+        """Its row differs from what is on disk."""
+        self.forwarder.touched[neighbour.name] = neighbour
+
+    def link_up(self, neighbour: Neighbour, held_count: int, held_digest: bytes) -> None:
+        """A link is up: routes wake, offers are compared, what waits goes on."""
+        self.wake(neighbour)
+        self.chronicle.link("up", neighbour.name, _direction(neighbour))
+        self.flush_advisories(but=neighbour)
+        offers = self.up if neighbour is self.parent else self.down
+        if neighbour.link is not None and (held_count, held_digest) != (offers.count, offers.digest):
+            neighbour.link.snapshot(offers.snapshot(), offers.digest)
+        neighbour.want(neighbour.place)
+        for place in list(self.custody.places.values()):
+            if place.waiting:
+                self.forwarder.dispatch(place)
+
+    def link_down(self, neighbour: Neighbour) -> None:
+        self.chronicle.link("down", neighbour.name, _direction(neighbour))
+        self.rest_while_down(neighbour)
+
+    def rest_while_down(self, neighbour: Neighbour) -> None:
+        """A child that stays away makes its queue and node routes dormant."""
+        since = neighbour.since
+        if neighbour is self.parent:
+            return
+
+        def sleep() -> None:
+            current = self.neighbours.get(neighbour.name)
+            if current is neighbour and not neighbour.up and neighbour.since == since:
+                neighbour.dormant = True
+                neighbour.held.set_dormant()
+
+        self.moment.after(self.settings.dormant_after, sleep)
+
+    def wake(self, neighbour: Neighbour) -> None:
+        if neighbour.dormant:
+            neighbour.dormant = False
+            neighbour.held.set_live()
+
+    def set_chain(self, chain: list[str]) -> None:
+        """Our chain of names up to the root, ourselves first; children learn a change at once."""
+        if chain == self.chain:
+            return
+        self.chain = chain
+        self.custody.transaction.put(MetaRow("chain", msgspec.msgpack.encode(chain)))
+        self.chronicle.chain(chain)
+        for neighbour in self.children():
+            if neighbour.link is not None and neighbour.up:
+                neighbour.link.send_chain(chain)
+
+    def spool_is_full_for(self, neighbour: Neighbour) -> bool:
+        """May this neighbour hand over no more?"""
+        spool = Spool.DOWN if neighbour is self.parent else Spool.UP
+        return bool(self.switch.refusing) or self.forwarder.spool_full(spool)
+
+    def children(self) -> list[Neighbour]:
+        return [neighbour for neighbour in self.neighbours.values() if neighbour is not self.parent]
+
+    # --- advisories
+
+    def advised(self, neighbour: Neighbour, advices: list[Advice]) -> None:
+        """A neighbour says what is to be had through it."""
+        self.chronicle.advisories(neighbour.name, _direction(neighbour), advices)
+        known = frozenset(self.table.routes_of(neighbour.name)) if self.topics.retained else frozenset()
+        applied = neighbour.held.apply(advices, self.moment.now)
+        self._keep_routes(neighbour, applied)
+        if applied.declined and neighbour.link is not None:
+            self.counters["declined"] += len(applied.declined)
+            neighbour.link.decline(applied.declined, applied.reason)
+        if neighbour is self.parent:
+            return
+        for route, declined in applied.kept if self.topics.retained else ():
+            if route.key.kind == Kind.TOPIC and not declined and route.key not in known:
+                self.topics.greet_neighbour(neighbour, route.key)
+        for advice in advices:
+            if advice.kind == Kind.DOMAIN and advice.op in ("add", "live"):
+                self.links.name_came(neighbour, advice.name, advice.op)
+
+    def snapshot_ended(self, neighbour: Neighbour, digest: bytes) -> None:
+        self._keep_routes(neighbour, neighbour.held.end_snapshot())
+
+    def withdraw(self, neighbour: Neighbour, cause: str) -> None:
+        """All that a neighbour told us is void."""
+        self._keep_routes(neighbour, neighbour.held.withdraw(cause))
+        if neighbour is self.parent:
+            self.table.set_default("")
+
+    def declined(self, neighbour: Neighbour, keys: list[Destination], text: str) -> None:
+        """The neighbour takes no more of our routes."""
+        neighbour.error = f"{len(keys)} routes declined by {neighbour.name}: {text}"
+        self.counters["declined"] += len(keys)
+
+    def _keep_routes(self, neighbour: Neighbour, applied: Applied) -> None:
+        """Keep on disk what changed. What was withdrawn may have been offered again in the same breath."""
+        transaction = self.custody.transaction
+        for route, declined in applied.kept:
+            transaction.put(_route_row(route, declined))
+        for key in applied.gone:
+            if self.table.route(key, neighbour.name) is None and key not in neighbour.held.declined:
+                transaction.delete(RouteRow, (key.kind, key.name, neighbour.name))
+
+    def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
+        self._changed_routes[key] = None
+
+    def local_route_changed(self, key: Destination) -> None:
+        """Keep a local route, or its absence, on disk."""
+        route = self.table.route(key, LOCAL)
+        if route is None:
+            self.custody.transaction.delete(RouteRow, (key.kind, key.name, LOCAL))
+        else:
+            self.custody.transaction.put(_route_row(route, False))
+
+    def flush_advisories(self, but: Neighbour | None = None) -> None:
+        """Tell the neighbours what is due. `but`: a link that gets a snapshot instead."""
+        now = self.moment.now
+        upward = self.up.take(now)
+        if upward and self.parent is not None and self.parent is not but:
+            self._advise(self.parent, upward)
+        downward = self.down.take(now)
+        if downward:
+            for neighbour in self.children():
+                if neighbour is not but:
+                    self._advise(neighbour, downward)
+
+    @staticmethod
+    def _advise(neighbour: Neighbour, advices: list[Advice]) -> None:
+        if neighbour.link is not None and neighbour.up:
+            neighbour.link.advise(advices)
+
+    # --- time and turns
+
+    def advance(self, now: float) -> None:
+        """Time has passed; `now` never goes back."""
+        self.moment.now = max(now, self.moment.now)
+
+    def handle_timer(self) -> None:
+        """Do what is due."""
+        for link in list(self.open_links):
+            deadline = link.next_deadline()
+            if deadline is not None and deadline <= self.moment.now:
+                self.links.handle(link, link.handle_timer(self.moment.now))
+        self.moment.run_due()
+        for key in self.interests.expire(self.moment.now):
+            self.local_route_changed(key)
+        self.sweeps.run()
+        self._settle()
+
+    def next_deadline(self) -> float:
+        """When `handle_timer` has something to do."""
+        links = (link.next_deadline() for link in self.open_links)
+        times = [self.soonest(), self.interests.next_deadline(), self.sweeps.next, *links]
+        return min(time for time in times if time is not None)
+
+    def soonest(self) -> float | None:
+        """The next of what may have to be done within a fraction of a second."""
+        times = (self.moment.next, self.up.next_deadline(), self.down.next_deadline())
+        return min((time for time in times if time is not None), default=None)
+
+    def _settle(self) -> None:
+        """Let what changed have its effects: routes on what waits, offers on the neighbours."""
+        while self._changed_routes:
+            changed, self._changed_routes = self._changed_routes, {}
+            for key in changed:
+                self.forwarder.route_changed(key)
+        self.flush_advisories()
+
+    def take(self) -> Turn | None:
+        """Everything since the last turn, to be committed; None if there is nothing."""
+        self.entry.seal()
+        self._settle()
+        turn = self.forwarder.turn
+        custody = self.custody
+        for neighbour in self.forwarder.touched.values():
+            self._close_account(turn, neighbour)
+        self.forwarder.touched = {}
+        self._reserve()
+        if not (turn or custody.transaction or custody.fresh):
+            return None
+        if self.moment.now - self._ticks >= _TICKS_EVERY:
+            self._ticks = self.moment.now
+            custody.transaction.put(MetaRow("ticks", str(int(self._ticks * 1000)).encode()))
+        turn.transaction, turn.fresh = custody.take()
+        self.forwarder.turn = Turn()
+        return turn
+
+    def _close_account(self, turn: Turn, neighbour: Neighbour) -> None:
+        if self.neighbours.get(neighbour.name) is neighbour:
+            self.custody.transaction.put(neighbour.row())
+            account = Account(
+                neighbour, neighbour.link, neighbour.epoch, neighbour.assigned, neighbour.received
+            )
+            turn.accounts.append(account)
+
+    def _reserve(self) -> None:
+        """Transfer ids are reserved on disk a block at a time, so that none is ever given twice."""
+        if self.forwarder.next_transfer >= self._transfer_reserved:
+            self._transfer_reserved = self.forwarder.next_transfer + _TRANSFER_BLOCK
+            self.custody.transaction.put(MetaRow("transfer", str(self._transfer_reserved).encode()))
+
+    def committed(self, turn: Turn) -> None:
+        """The turn is on disk: tell everybody."""
+        self.custody.committed(turn.fresh)
+        for account in turn.accounts:
+            self._go_on(account)
+        for place in turn.places.values():
+            self.forwarder.dispatch(place)
+        self.switch.confirm(turn.confirms)
+        for call in turn.after:
+            call()
+
+    def _go_on(self, account: Account) -> None:
+        """Send what has its number on disk, acknowledge what is."""
+        neighbour, link, epoch, assigned, received = account
+        if neighbour.epoch == epoch:
+            neighbour.committed = max(neighbour.committed, assigned)
+        if link is None or neighbour.link is not link or not neighbour.up:
+            return
+        if received:
+            link.acknowledge(received)
+        self.forwarder.send_committed(neighbour)
+
+
+def _direction(neighbour: Neighbour) -> str:
+    return "down" if neighbour.relation == "parent" else "up"
+
+
+def _route_row(route: Route, declined: bool) -> RouteRow:
+    key = route.key
+    return RouteRow(
+        key.kind,
+        key.name,
+        route.gateway,
+        int(route.live),
+        route.origin,
+        route.cause,
+        route.reads,
+        int(declined),
+    )

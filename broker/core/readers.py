@@ -1,0 +1,156 @@
+"""Readers: who takes messages from a place here, and what they have and have not acknowledged.
+
+A reader is a session's subscription. It is given slices of copies: runs of messages of one bundle, as many
+as its credit allows; a whole bundle is handed on as the opaque blob that it is. Transfer ids are counted
+over all queues of the node: message i of a slice has id `first` + i.
+"""
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.core.custody import Copy, Place
+from treeconnector import bundles
+from treeconnector.session_frames import Deliver
+
+if TYPE_CHECKING:
+    from broker.core.sessions import Connection, Session
+
+
+class Given(NamedTuple):
+    """A slice that a reader has: `messages` of them from `position` on, of the copy's bundle."""
+
+    first: int
+    position: int
+    messages: int
+    copy: Copy
+    reader: "Reader"
+
+    @property
+    def bits(self) -> int:
+        return ((1 << self.messages) - 1) << self.position
+
+    def bits_of(self, first: int, last: int) -> int:
+        """The mask of those messages whose transfer ids lie in [first, last]."""
+        low, high = max(first, self.first), min(last, self.first + self.messages - 1)
+        return ((1 << (high - low + 1)) - 1) << (self.position + low - self.first) if low <= high else 0
+
+
+class Reader:
+    """One subscription. `connection` None: messages are fetched by transfer, not pushed."""
+
+    __slots__ = ("connection", "credit", "number", "outstanding", "places", "session")
+
+    def __init__(
+        self,
+        session: "Session",
+        connection: "Connection | None",
+        number: int,
+        credit: int,
+        places: list[Place],
+    ) -> None:
+        self.session = session
+        self.connection = connection
+        self.number = number
+        self.credit = credit
+        self.outstanding = 0
+        self.places = places
+
+    def __repr__(self) -> str:
+        return f"<Reader {self.number} of {self.session.token} outstanding={self.outstanding}/{self.credit}>"
+
+    @property
+    def room(self) -> int:
+        return self.credit - self.outstanding
+
+    def give(self, given: Given, body: bytes) -> None:
+        """Hand a slice over. `body`: the whole bundle's, as stored."""
+        self.outstanding += given.messages
+        self.session.desk.put(given)
+        if self.connection is None:
+            self.session.mail.append(given)
+            return
+        self.connection.send(deliver_frame(given, self.number, body))
+
+
+def deliver_frame(given: Given, subscription: int, body: bytes) -> Deliver:
+    """The frame for a slice: the blob itself where it is the whole bundle, else the slice encoded anew."""
+    header, copy = given.copy.stored.header, given.copy
+    flags, size = header.flags, header.size
+    if given.messages != header.count:
+        messages = slice_of(given, body)
+        body = b"".join(map(bundles.encode_message, messages))
+        flags, size = flags & ~bundles.Flag.COMPRESSED, len(body)
+    return Deliver(
+        subscription,
+        header.destination,
+        given.first,
+        given.messages,
+        header.id,
+        given.position,
+        int(flags),
+        size,
+        body,
+        b"",
+        copy.deliveries > 0,
+        header.origin,
+    )
+
+
+def slice_of(given: Given, body: bytes) -> list[bundles.Message]:
+    stored = given.copy.stored
+    if stored.messages is None:
+        stored.messages = bundles.unpack(stored.header, body)
+    return stored.messages[given.position : given.position + given.messages]
+
+
+class Desk:
+    """What one session has and has not acknowledged, by transfer id."""
+
+    __slots__ = ("_firsts", "_given")
+
+    def __init__(self) -> None:
+        self._given: dict[int, Given] = {}
+        self._firsts: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def put(self, given: Given) -> None:
+        self._given[given.first] = given
+        if self._firsts and given.first < self._firsts[-1]:
+            self._firsts.insert(bisect_right(self._firsts, given.first), given.first)
+        else:
+            self._firsts.append(given.first)
+
+    def within(self, first: int, last: int) -> list[Given]:
+        """The slices that hold any id of [first, last]."""
+        exact = self._given.get(first)
+        if exact is not None and exact.first + exact.messages - 1 == last:
+            return [exact]
+        start = max(bisect_right(self._firsts, first) - 1, 0)
+        end = bisect_right(self._firsts, last)
+        numbers = dict.fromkeys(self._firsts[start:end])
+        found = (self._given[number] for number in numbers if number in self._given)
+        return [given for given in found if given.first + given.messages > first]
+
+    def remove(self, given: Given) -> None:
+        del self._given[given.first]
+        if len(self._firsts) > 2 * len(self._given) + 64:
+            self._firsts = sorted(self._given)
+
+    def of(self, reader: Reader | None) -> list[Given]:
+        """All slices of one reader, or of all."""
+        return [given for given in self._given.values() if reader is None or given.reader is reader]
+
+
+def next_run(copy: Copy, credit: int) -> tuple[int, int]:
+    """The first run of messages that nobody has: (position, count), at most `credit` long; (0, 0) if none."""
+    if not (copy.done or copy.given):
+        return 0, min(credit, copy.stored.header.count)
+    free = copy.all & ~(copy.done | copy.given)
+    if not free:
+        return 0, 0
+    position = (free & -free).bit_length() - 1
+    run = free >> position
+    length = ((~run) & (run + 1)).bit_length() - 1
+    return position, min(credit, length)

@@ -1,0 +1,126 @@
+"""A start: the rows on disk become the same state that made them."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from broker.core.custody import Stored
+from broker.core.neighbours import Neighbour
+from broker.core.rows import (
+    BundleRow,
+    CopyRow,
+    LinkRow,
+    MetaRow,
+    ProducerRow,
+    QueueRow,
+    RetainedRow,
+    RouteRow,
+    SeenRow,
+    SubscriptionRow,
+)
+from broker.core.sessions import Stream
+from broker.core.topics import PLACE, Subscription
+from treeconnector.bundles import decode_header
+from treeconnector.destinations import Destination, Kind
+from treeconnector.names import LOCAL
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore, Rows
+
+_RECOVERED = "recovered"
+
+
+def restore(core: "NodeCore", loaded: "Rows") -> None:
+    """Fill a new core. Links are down, local routes are recovering until their consumers come back."""
+    _meta(core, loaded)
+    _neighbours(core, loaded)
+    for queue in loaded.rows(QueueRow):
+        core.switch.restore_queue(queue)
+    for producer in loaded.rows(ProducerRow):
+        core.switch.streams[producer.producer] = Stream(
+            producer.producer, producer.number, producer.seen / 1000
+        )
+    for retained in loaded.rows(RetainedRow):
+        core.topics.retained[retained.topic] = decode_header(retained.header), retained.body
+    for seen in sorted(loaded.rows(SeenRow), key=lambda row: row.at):
+        core.arrivals.seen.restore(seen)
+    _subscriptions(core, loaded)
+    _custody(core, loaded)
+
+
+def _meta(core: "NodeCore", loaded: "Rows") -> None:
+    meta: dict[str, bytes] = {row.name: row.value for row in loaded.rows(MetaRow)}
+    core.start_transfer_ids(int(meta.get("transfer", b"1")))
+    chain: list[str] = msgspec.msgpack.decode(meta["chain"], type=list[str]) if "chain" in meta else []
+    if core.role.has_parent and chain[:1] == [core.identity.name]:
+        core.chain = chain
+        core.chronicle.chain(chain)
+
+
+def _neighbours(core: "NodeCore", loaded: "Rows") -> None:
+    links: list[LinkRow] = loaded.rows(LinkRow)
+    for link in links:
+        core.new_neighbour(link.name, link.relation).restore(link)
+    routes: dict[str, list[RouteRow]] = {}
+    for row in loaded.rows(RouteRow):
+        routes.setdefault(row.gateway, []).append(row)
+    local = [Destination(Kind(row.kind), row.name) for row in routes.pop(LOCAL, [])]
+    core.interests.recover((key for key in local if key.kind != Kind.DOMAIN), core.moment.now)
+    for name, held in routes.items():
+        if name in core.neighbours:
+            core.neighbours[name].held.restore(held)
+    for neighbour in core.neighbours.values():
+        core.rest_while_down(neighbour)
+
+
+def _subscriptions(core: "NodeCore", loaded: "Rows") -> None:
+    """Durable subscriptions are interests by themselves; plain ones wait for their session to come back."""
+    plain: list[Subscription] = []
+    for row in loaded.rows(SubscriptionRow):
+        subscription = core.topics.restore(row)
+        key = Destination(Kind.TOPIC, subscription.pattern)
+        if subscription.name:
+            core.interests.add(key, subscription.id, _RECOVERED, core.moment.now)
+        else:
+            plain.append(subscription)
+
+    def give_up() -> None:
+        for subscription in plain:
+            if not subscription.attached and core.topics.subscriptions.get(subscription.id) is subscription:
+                core.topics.end(subscription)
+
+    core.moment.after(core.settings.reattach_time, give_up)
+
+
+def _custody(core: "NodeCore", loaded: "Rows") -> None:
+    stored: dict[int, Stored] = {}
+    for row in loaded.bundles:
+        stored[row.row] = core.custody.load_bundle(row.row, decode_header(row.header), row.size)
+    copies: list[CopyRow] = loaded.rows(CopyRow)
+    for row in copies:
+        bundle = stored.get(row.bundle)
+        if bundle is None or _is_orphan(core, row):
+            core.custody.transaction.delete(CopyRow, row.row)
+            continue
+        copy = core.custody.load_copy(row, bundle)
+        if row.number:
+            _outbox(core, row).outbox.append(copy)
+    for neighbour in core.neighbours.values():
+        ordered = sorted(neighbour.outbox, key=lambda copy: copy.number)
+        neighbour.outbox.clear()
+        neighbour.outbox.extend(ordered)
+        neighbour.outbox_bytes = sum(copy.stored.size for copy in ordered)
+    for bundle in stored.values():
+        if not bundle.copies:
+            core.custody.transaction.delete(BundleRow, bundle.row)
+
+
+def _outbox(core: "NodeCore", row: CopyRow) -> Neighbour:
+    return core.neighbours[row.place.removeprefix("link:")]
+
+
+def _is_orphan(core: "NodeCore", row: CopyRow) -> bool:
+    """Does a copy wait in a place that is none any more?"""
+    if row.place.startswith("link:"):
+        return row.place.removeprefix("link:") not in core.neighbours
+    return row.place.startswith(PLACE) and row.place.removeprefix(PLACE) not in core.topics.subscriptions

@@ -1,0 +1,71 @@
+"""What a core needs to know of its site's configuration. All times in seconds, all sizes in bytes."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from treeconnector.bundles import Scope
+from treeconnector.destinations import Destination, Kind
+from treeconnector.patterns import matches
+
+DAY = 86_400.0
+
+
+class Overflow(StrEnum):
+    """What happens to a message for a place that is full."""
+
+    REFUSE = "refuse"
+    DROP_OLDEST = "drop-oldest"
+    DROP_NEW = "drop-new"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What holds for destinations that match `pattern` (a topic pattern, or a queue's name with `#`, `+`)."""
+
+    kind: Kind = Kind.QUEUE
+    pattern: str = "#"
+    scope: Scope = Scope.VERTICAL
+    max_messages: int = 10_000_000
+    max_bytes: int = 4 * 1024**3
+    overflow: Overflow = Overflow.REFUSE
+    home: bool = False
+
+
+DEFAULT_POLICY = Policy()
+
+
+@dataclass(frozen=True, slots=True)
+class CoreSettings:
+    """One node's rules. `advise_down`: 'all', 'topics' or 'none'."""
+
+    advise_down: str = "all"
+    linger: float = 10.0
+    dormant_after: float = 30.0
+    reattach_time: float = 60.0
+    route_retention: float = 30 * DAY
+    subscription_retention: float = 30 * DAY
+    hold_time: float = 7 * DAY
+    dedup_window: float = 3600.0
+    probe_time: float = 2.0
+    max_deliveries: int = 10
+    max_message: int = 16 * 1024**2
+    max_routes: int = 200_000
+    max_filter_length: int = 1024
+    max_levels: int = 32
+    queue_quota: int = 1_000_000
+    spool_up: int = 8 * 1024**3
+    spool_down: int = 8 * 1024**3
+    spool_rerouted: int = 2 * 1024**3
+    disk_reserve: int = 64 * 1024**2
+    dead_messages: int = 100_000
+    dead_bytes: int = 256 * 1024**2
+    dead_age: float = 30 * DAY
+    cache_bytes: int = 64 * 1024**2
+    policies: tuple[Policy, ...] = field(default=())
+
+    def policy(self, destination: Destination) -> Policy:
+        """The first policy that matches, else the default."""
+        for policy in self.policies:
+            if policy.kind == destination.kind and matches(policy.pattern, destination.name):
+                return policy
+        return DEFAULT_POLICY

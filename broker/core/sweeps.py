@@ -1,0 +1,115 @@
+"""Sweeps: what is looked after now and then, not at each message."""
+
+from typing import TYPE_CHECKING, Final
+
+from broker.core.custody import Place
+from broker.core.rows import ProducerRow
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+_EVERY: Final = 1.0
+_AT_ONCE: Final = 10_000
+_PRODUCER_RETENTION: Final = 30 * 86_400.0
+
+
+class Sweeps:
+    """Once a second: expiry, hold time, dead letters, old ids, retention of routes and subscriptions."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self.next = core.moment.now + _EVERY
+
+    def __repr__(self) -> str:
+        return f"<Sweeps next={self.next:.1f}>"
+
+    def run(self) -> None:
+        core = self._core
+        if core.moment.now < self.next:
+            return
+        self.next = core.moment.now + _EVERY
+        self._waiting()
+        self._dead()
+        core.arrivals.seen.prune()
+        self._retention()
+        self._pressure()
+        wanted = {name for neighbour in core.neighbours.values() for name in neighbour.wanting}
+        core.custody.sweep_places(wanted)
+
+    # --- what waits too long
+
+    def _waiting(self) -> None:
+        for place in list(self._core.custody.places.values()):
+            if place.waiting and place is not self._core.custody.dead:
+                self._expire(place)
+                self._hold_time(place)
+
+    def _expire(self, place: Place) -> None:
+        core = self._core
+        if not any(copy.stored.header.expires_last for copy in place.waiting):
+            return
+        over = [copy for copy in place.waiting if not copy.given and core.forwarder.expired(copy)]
+        for copy in over[:_AT_ONCE]:
+            place.waiting.remove(copy)
+            core.custody.bury(copy, "EXPIRED")
+            core.counters["buried"] += copy.open
+
+    def _hold_time(self, place: Place) -> None:
+        """Where nothing can take a queue's messages, and nobody above could, they are not kept for ever."""
+        core = self._core
+        if place.destination is None or place.readers or place.created or core.forwarder.targets(place):
+            return
+        old = core.moment.now - core.settings.hold_time
+        while place.waiting and place.waiting[0].since <= old:
+            copy = place.waiting.popleft()
+            core.custody.bury(copy, "QUEUE_DOES_NOT_EXIST")
+            core.counters["buried"] += copy.open
+
+    def _dead(self) -> None:
+        """Dead letters are bounded by age, number and size; what goes over the edge is counted."""
+        core, settings = self._core, self._core.settings
+        dead = core.custody.dead
+        old = core.moment.now - settings.dead_age
+        while dead.waiting and (
+            dead.messages > settings.dead_messages
+            or dead.size > settings.dead_bytes
+            or dead.waiting[0].since <= old
+        ):
+            copy = dead.waiting.popleft()
+            core.counters["dead_overflow"] = core.counters.get("dead_overflow", 0) + copy.open
+            core.custody.discard(copy)
+
+    # --- retention
+
+    def _retention(self) -> None:
+        core, settings, now = self._core, self._core.settings, self._core.moment.now
+        for neighbour in core.children():
+            down = neighbour.detail.down_since
+            if not neighbour.up and down and now - down > settings.route_retention:
+                core.links.forget(neighbour, moved=False)
+        for subscription in list(core.topics.subscriptions.values()):
+            if subscription.attached:
+                subscription.seen = now
+            elif subscription.name and now - subscription.seen > settings.subscription_retention:
+                core.switch.end_subscription(subscription)
+        for stream in [
+            stream for stream in core.switch.streams.values() if now - stream.seen > _PRODUCER_RETENTION
+        ]:
+            del core.switch.streams[stream.name]
+            core.custody.transaction.delete(ProducerRow, stream.name)
+
+    # --- back-pressure of the whole spool
+
+    def _pressure(self) -> None:
+        """While a spool is full, neighbours that feed it keep what they have."""
+        core = self._core
+        for neighbour in core.neighbours.values():
+            if neighbour.link is None or not neighbour.up:
+                continue
+            full = core.spool_is_full_for(neighbour)
+            if full and "" not in neighbour.we_hold:
+                neighbour.we_hold.add("")
+                neighbour.link.hold("")
+            elif not full and "" in neighbour.we_hold:
+                neighbour.we_hold.discard("")
+                neighbour.link.release("")

@@ -1,0 +1,497 @@
+"""The message switch: what clients of this node can do (the embedded site broker).
+
+Services are known only by the names of their queues. A message is confirmed to its sender after the commit
+that holds it; a message stays until it is acknowledged.
+"""
+
+import hmac
+import secrets
+from collections.abc import Callable
+from typing import assert_never
+
+from broker.core.custody import Copy, Custody, Place
+from broker.core.entry import Class, Entry, batch_of, flags_of
+from broker.core.errors import BadRequest, NotFound, NotLoggedIn, QueueFull, SwitchError, TooLarge
+from broker.core.forwarding import Forwarder
+from broker.core.readers import Given, Reader, slice_of
+from broker.core.rows import ProducerRow, QueueRow
+from broker.core.sessions import Connection, Session, Stream, Waiter
+from broker.core.settings import Overflow
+from broker.core.topics import Subscription, Topics
+from treeconnector import bundles, session_frames
+from treeconnector.bundles import Flag, Message
+from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.errors import FrameError, SapwoodError
+from treeconnector.interests import Interests
+from treeconnector.names import node_name, queue_name
+from treeconnector.patterns import check_pattern, check_topic
+from treeconnector.session_frames import (
+    Acknowledge,
+    ClientFrame,
+    Confirm,
+    Create,
+    Done,
+    Failed,
+    Login,
+    Ping,
+    Pong,
+    Reject,
+    Send,
+    Subscribe,
+    Unsubscribe,
+    Welcome,
+)
+
+_TRANSFER_CREDIT = 1000
+_FRESH_BYTES = 12
+_MAX_TOKEN = 255
+_MAX_PACKET = session_frames.MAX_PACKET
+
+Outcome = Callable[[SwitchError | None], None]
+
+
+class Switch:
+    """Sessions, queues and subscriptions of one node. All calls are synchronous and pure."""
+
+    def __init__(
+        self, node: str, forwarder: Forwarder, topics: Topics, interests: Interests, entry: Entry, secret: str
+    ) -> None:
+        self._node = node
+        self._forwarder = forwarder
+        self._custody: Custody = forwarder.custody
+        self._topics = topics
+        self._interests = interests
+        self._entry = entry
+        self._secret = secret
+        self._events = 0
+        self.sessions: dict[str, Session] = {}
+        self.streams: dict[str, Stream] = {}
+        self.refusing = ""
+        self.on_local_route: Callable[[Destination], None] = lambda key: None
+        self.on_consumer: Callable[[str, Destination, str], None] = lambda op, key, cause: None
+
+    def __repr__(self) -> str:
+        return f"<Switch of {self._node} sessions={len(self.sessions)}>"
+
+    # --- sessions
+
+    def login(self, connection: Connection, token: str, secret: str = "") -> Session:
+        """Bind a connection to the session that `token` names; made if it is not there."""
+        if not token or len(token) > _MAX_TOKEN:
+            raise BadRequest(f"a session's token has 1 to {_MAX_TOKEN} characters")
+        if self._secret and not hmac.compare_digest(self._secret.encode(), secret.encode()):
+            raise NotLoggedIn(
+                "wrong session secret: log in with the secret that this node is configured with"
+            )
+        if connection.session is not None and connection.session.token != token:
+            raise BadRequest("this connection is logged in to another session already")
+        session = self.sessions.get(token)
+        if session is None:
+            session = self.sessions[token] = Session(token)
+        session.connections.add(connection)
+        connection.session = session
+        return session
+
+    def close(self, connection: Connection) -> None:
+        """A connection is gone. With its session's last one the session ends."""
+        session = connection.session
+        if session is None:
+            return
+        connection.session = None
+        session.connections.discard(connection)
+        ended = [reader for reader in session.readers if reader.connection is connection]
+        if not session.connections:
+            ended = list(session.readers)
+            del self.sessions[session.token]
+        for reader in ended:
+            self._detach(session, reader)
+        if not session.connections:
+            for name in session.transient:
+                self.delete_queue(name)
+
+    def _session(self, connection: Connection) -> Session:
+        if connection.session is None:
+            raise NotLoggedIn("log in first: this connection has no session")
+        return connection.session
+
+    # --- queues
+
+    def create(self, connection: Connection, name: str, home: bool = False) -> str:
+        """Make a queue, or find it made; '' makes a transient one. Returns the name to send to."""
+        session = self._session(connection)
+        if not name:
+            fresh = secrets.token_urlsafe(_FRESH_BYTES)
+            place = self._custody.queue(queue(fresh))
+            place.owner, place.created, place.home = session.token, True, True
+            session.transient.add(fresh)
+            return f"{fresh}@{self._node}"
+        name = self._local_name(name)
+        place = self._custody.queue(queue(name))
+        if not place.created:
+            place.created = True
+            place.home = home or self._forwarder.settings.policy(queue(name)).home
+            self._custody.transaction.put(QueueRow(name, int(place.home)))
+        return name
+
+    def restore_queue(self, row: QueueRow) -> None:
+        place = self._custody.queue(queue(row.name))
+        place.created, place.home = True, bool(row.home)
+
+    def delete_queue(self, name: str) -> None:
+        """The queue goes with its messages (a transient one with its session)."""
+        for key in (queue(name), queue(name, self._node)):
+            place = self._custody.places.get(
+                f"queue:{key.name}@{key.node}" if key.node else f"queue:{key.name}"
+            )
+            if place is None:
+                continue
+            while place.waiting:
+                self._custody.discard(place.waiting.popleft())
+            if place.created and not place.owner:
+                self._custody.transaction.delete(QueueRow, name)
+            place.created, place.owner = False, ""
+
+    def _local_name(self, name: str) -> str:
+        """A queue of this node: `NAME` or `NAME@this-node`."""
+        plain, at, node = name.partition("@")
+        if at and node != self._node:
+            raise NotFound(
+                f"queue {name!r} is on node {node!r}: here only queues of {self._node!r} can be read"
+            )
+        return queue_name(plain)
+
+    # --- reading
+
+    def subscribe(self, connection: Connection, name: str) -> None:
+        """Read an existing queue by transfer. Subscribing twice is no error."""
+        session = self._session(connection)
+        name = self._local_name(name)
+        place = self._custody.places.get(f"queue:{name}")
+        if place is None or not place.created:
+            raise NotFound(f"this node has no queue {name!r}: create it first")
+        if any(reader.connection is None and reader.places[0] is place for reader in session.readers):
+            return
+        number = len(session.readers) + 1
+        self._read_queue(Reader(session, None, number, _TRANSFER_CREDIT, self._places_of(name)), name)
+
+    def _places_of(self, name: str) -> list[Place]:
+        return [self._custody.queue(queue(name)), self._custody.queue(queue(name, self._node))]
+
+    def _read_queue(self, reader: Reader, name: str) -> None:
+        reader.session.readers.append(reader)
+        reader.places[0].readers.append(reader)
+        if not reader.places[0].owner:
+            self._consumer("add", queue(name), self._consumer_id(reader))
+        for place in reader.places:
+            self._forwarder.dispatch(place)
+
+    def _read_topic(self, reader: Reader, name: str, pattern: str) -> None:
+        session = reader.session
+        subscription, new = self._topics.subscribe(session.token, name, check_pattern(pattern))
+        subscription.attached = True
+        reader.places.append(subscription.place)
+        session.readers.append(reader)
+        subscription.place.readers.append(reader)
+        self._consumer("add", Destination(Kind.TOPIC, pattern), subscription.id)
+        if new:
+            self._topics.greet(subscription)
+        self._forwarder.dispatch(subscription.place)
+
+    @staticmethod
+    def _consumer_id(reader: Reader) -> str:
+        return f"{reader.session.token}#{id(reader)}"
+
+    def _consumer(self, op: str, key: Destination, consumer: str) -> None:
+        """A local consumer comes or goes: the table learns, and the log."""
+        self._events += 1
+        cause = f"{self._node}:{self._events}"
+        self.on_consumer(op, key, cause)
+        if op == "add":
+            changed = self._interests.add(key, consumer, cause, self._forwarder.moment.now) is not None
+        else:
+            changed = self._interests.remove(key, consumer, cause, self._forwarder.moment.now)
+        if changed:
+            self.on_local_route(key)
+
+    def _detach(self, session: Session, reader: Reader) -> None:
+        """A reader goes: what it had is given again, and its interest ends (but a durable one's)."""
+        session.readers.remove(reader)
+        for place in reader.places:
+            if reader in place.readers:
+                place.readers.remove(reader)
+        self._give_back(session, reader)
+        first = reader.places[0]
+        subscription = self._topics.subscriptions.get(first.name.removeprefix("subscription:"))
+        if subscription is not None and first is subscription.place:
+            self._detach_topic(subscription)
+        elif not first.owner and first.destination is not None:
+            self._consumer("remove", queue(first.destination.name), self._consumer_id(reader))
+        for place in reader.places:
+            self._forwarder.dispatch(place)
+
+    def _detach_topic(self, subscription: Subscription) -> None:
+        subscription.attached = bool(subscription.place.readers)
+        if not subscription.name and not subscription.attached:
+            self.end_subscription(subscription)
+
+    def end_subscription(self, subscription: Subscription) -> None:
+        self._consumer("remove", Destination(Kind.TOPIC, subscription.pattern), subscription.id)
+        self._topics.end(subscription)
+
+    def _give_back(self, session: Session, reader: Reader) -> None:
+        again: dict[str, list[Copy]] = {}
+        settings = self._forwarder.settings
+        for given in session.desk.of(reader):
+            session.desk.remove(given)
+            copy = given.copy
+            copy.given &= ~given.bits
+            fresh = again.setdefault(copy.place.name, [])
+            if copy not in fresh:
+                fresh.append(copy)
+                copy.deliveries += 1
+                self._custody.changed(copy)
+        session.mail = [given for given in session.mail if given.reader is not reader]
+        for copies in again.values():
+            place = copies[0].place
+            place.put_back(copies)
+            for copy in copies:
+                if copy.deliveries >= settings.max_deliveries and not copy.given:
+                    place.waiting.remove(copy)
+                    self._custody.bury(copy, "TOO_MANY_DELIVERIES")
+
+    def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None:
+        """One message is dealt with; `done` is called after the commit."""
+        session = self._session(connection)
+        if not self._acknowledge(session, transfer, transfer):
+            raise NotFound(f"no message {transfer} waits for an acknowledgement of this session")
+        self._forwarder.turn.after.append(lambda: done(None))
+
+    def _acknowledge(self, session: Session, first: int, last: int) -> int:
+        count = 0
+        touched: dict[str, Place] = {}
+        for given in session.desk.within(first, last):
+            count += self._settle(session, given, given.bits_of(first, last))
+            touched.update((place.name, place) for place in given.reader.places)
+        for place in touched.values():
+            self._forwarder.dispatch(place)
+            if place.held_back:
+                self._forwarder.relieve(place)
+        return count
+
+    def _settle(self, session: Session, given: Given, bits: int) -> int:
+        copy = given.copy
+        bits &= ~copy.done
+        count = bits.bit_count()
+        if not count:
+            return 0
+        if self._custody.mark_done(copy, bits):
+            self._forwarder.finished(copy)
+        given.reader.outstanding -= count
+        if not given.bits & ~copy.done:
+            session.desk.remove(given)
+        return count
+
+    # --- transfers
+
+    def transfer(self, connection: Connection, ack_to: int) -> list[tuple[int, Message]]:
+        """What this session was given and has not acknowledged, above `ack_to`, or given again."""
+        session = self._session(connection)
+        mail, session.mail = session.mail, []
+        result: list[tuple[int, Message]] = []
+        for given in session.desk.of(None):
+            if given.reader.connection is not None:
+                continue
+            fresh = given in mail and given.copy.deliveries > 0
+            body = self._custody.body(given.copy)
+            for offset, message in enumerate(slice_of(given, body)):
+                number = given.first + offset
+                if (number > ack_to or fresh) and not given.copy.done >> (given.position + offset) & 1:
+                    result.append((number, message))
+        return sorted(result, key=lambda item: item[0])
+
+    def wait(self, connection: Connection, ack_to: int, ready: Callable[[], None]) -> Waiter:
+        """Be called once when there is mail."""
+        waiter = Waiter(self._session(connection), ack_to, ready)
+        waiter.session.waiters.append(waiter)
+        return waiter
+
+    def cancel(self, waiter: Waiter) -> None:
+        if waiter in waiter.session.waiters:
+            waiter.session.waiters.remove(waiter)
+
+    # --- sending
+
+    def send(self, connection: Connection, name: str, message: Message, done: Outcome) -> None:
+        """One message to a queue or, as `topic:…`, to a topic; `done` is called after the commit."""
+        session = self._session(connection)
+        destination = self._destination(name)
+        body = bundles.encode_message(message)
+        self._check(destination, session.token, 1, len(body))
+        kind = Class(destination, flags_of(True, False), self._scope(destination, -1), session.token)
+        self._entry.add(kind, batch_of([message], body))
+        self._forwarder.turn.after.append(lambda: done(None))
+
+    @staticmethod
+    def _destination(name: str) -> Destination:
+        if name.startswith("topic:"):
+            return Destination(Kind.TOPIC, check_topic(name.removeprefix("topic:")))
+        plain, at, node = name.removeprefix("queue:").partition("@")
+        return queue(queue_name(plain), node_name(node) if at else "")
+
+    def _scope(self, destination: Destination, scope: int) -> int:
+        return scope if scope in (0, 1) else int(self._forwarder.settings.policy(destination).scope)
+
+    def _check(self, destination: Destination, sender: str, count: int, size: int) -> int:
+        """How many of `count` messages may enter. Raises `QueueFull` if none may, or `TooLarge`."""
+        settings = self._forwarder.settings
+        if self.refusing:
+            raise QueueFull(f"QUEUE_FULL: {self.refusing}")
+        if size > max(settings.max_message, bundles.MAX_BYTES):
+            raise TooLarge(f"{size} bytes: this node takes messages of at most {settings.max_message}")
+        if self._forwarder.spool_full(self._forwarder.spool_of(_UP, "")):
+            raise QueueFull(f"QUEUE_FULL: the spool of node {self._node} is full")
+        if destination.kind != Kind.QUEUE:
+            return count
+        place = self._custody.queue(destination)
+        policy = settings.policy(destination)
+        room = settings.queue_quota - place.senders.get(sender, 0)
+        if policy.overflow is Overflow.REFUSE:
+            room = min(room, policy.max_messages - place.messages)
+            room = 0 if place.size >= policy.max_bytes else room
+        if room <= 0:
+            raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
+        return min(count, room)
+
+    def _send(self, connection: Connection, frame: Send) -> None:
+        """Pipelined sends. Numbers that were committed before are confirmed without storing."""
+        session, stream = self._session(connection), connection.stream
+        assert stream is not None
+        last = frame.first + frame.count - 1
+        self._forwarder.turn.confirms[connection] = max(
+            last, self._forwarder.turn.confirms.get(connection, 0)
+        )
+        known = stream.taken - frame.first + 1
+        if known >= frame.count:
+            return
+        try:
+            self._take(session, stream, frame, max(known, 0))
+        except SwitchError as error:
+            connection.send(Reject(max(frame.first, stream.taken + 1), last, error.code, error.text))
+            stream.taken = last
+            self._record(stream)
+
+    def _take(self, session: Session, stream: Stream, frame: Send, known: int) -> None:
+        messages = bundles.decode_messages(frame.body, frame.count)
+        destination, body, count = _checked(frame.destination), frame.body, frame.count - known
+        fits = self._check(destination, session.token, count, len(body))
+        if known or fits < count:
+            messages = messages[known : known + fits]
+            body = b"".join(map(bundles.encode_message, messages))
+        kind = Class(
+            destination,
+            flags_of(frame.persistent, frame.retained),
+            self._scope(destination, frame.scope),
+            session.token,
+        )
+        self._entry.add(kind, batch_of(messages, body))
+        stream.taken = frame.first + known + fits - 1
+        self._record(stream)
+        if fits < count:
+            raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
+
+    def _record(self, stream: Stream) -> None:
+        if stream.name:
+            stream.seen = self._forwarder.moment.now
+            self._custody.transaction.put(ProducerRow(stream.name, stream.taken, int(stream.seen * 1000)))
+
+    def confirm(self, confirms: dict[Connection, int]) -> None:
+        """After a commit: tell the producers how far theirs are on disk."""
+        for connection, through in confirms.items():
+            if connection.stream is not None:
+                connection.stream.committed = max(connection.stream.committed, through)
+            connection.send(Confirm(through))
+
+    # --- streaming
+
+    def receive(self, connection: Connection, frames: list[ClientFrame]) -> None:
+        """What a streaming client sent. Errors are answered; a `FrameError` says: close the connection."""
+        for frame in frames:
+            try:
+                self._handle(connection, frame)
+            except SwitchError as error:
+                connection.send(Failed(getattr(frame, "request", 0), error.code, error.text))
+            except FrameError:
+                raise
+            except SapwoodError as error:
+                connection.send(Failed(getattr(frame, "request", 0), "BAD_REQUEST", str(error)))
+
+    def _handle(self, connection: Connection, frame: ClientFrame) -> None:
+        match frame:
+            case Send():
+                self._send(connection, frame)
+            case Acknowledge(ranges):
+                session = self._session(connection)
+                for first, last in ranges:
+                    self._acknowledge(session, first, last)
+            case Login():
+                self._login(connection, frame)
+            case Create(request, name, home):
+                connection.send(Done(request, self.create(connection, name, home)))
+            case Subscribe():
+                self._subscribe(connection, frame)
+            case Unsubscribe(request, number):
+                session = self._session(connection)
+                reader = session.reader(connection, number)
+                if reader is None:
+                    raise NotFound(f"this connection has no subscription {number}")
+                self._detach(session, reader)
+                connection.send(Done(request))
+            case Ping(number):
+                connection.send(Pong(number))
+            case _:
+                assert_never(frame)
+
+    def _login(self, connection: Connection, frame: Login) -> None:
+        session = self.login(connection, frame.session, frame.secret)
+        name = f"{frame.session}/{frame.producer}" if frame.producer else ""
+        stream = self.streams.get(name) if name else None
+        if stream is None:
+            stream = Stream(name, 0, self._forwarder.moment.now)
+            if name:
+                self.streams[name] = stream
+        connection.stream = stream
+        connection.send(Welcome(self._node, session.token, stream.committed, _MAX_PACKET))
+
+    def _subscribe(self, connection: Connection, frame: Subscribe) -> None:
+        session = self._session(connection)
+        if session.reader(connection, frame.subscription) is not None:
+            raise BadRequest(f"subscription {frame.subscription} is in use on this connection")
+        if frame.credit < 1:
+            raise BadRequest("a subscription needs a credit of at least 1 message")
+        destination = frame.destination
+        if destination.kind == Kind.TOPIC:
+            reader = Reader(session, connection, frame.subscription, frame.credit, [])
+            connection.send(Done(frame.request))
+            self._read_topic(reader, frame.durable, destination.name)
+            return
+        name = self._local_name(
+            f"{destination.name}@{destination.node}" if destination.node else destination.name
+        )
+        connection.send(Done(frame.request))
+        self._read_queue(
+            Reader(session, connection, frame.subscription, frame.credit, self._places_of(name)), name
+        )
+
+
+_UP = bundles.Header(id=b"", destination=queue("x"), flags=int(Flag.PERSISTENT))
+
+
+def _checked(destination: Destination) -> Destination:
+    """A destination from a client, validated."""
+    if destination.kind == Kind.TOPIC:
+        return Destination(Kind.TOPIC, check_topic(destination.name))
+    if destination.kind != Kind.QUEUE:
+        raise BadRequest(f"{destination}: messages are sent to a queue or a topic")
+    return Destination(
+        Kind.QUEUE, queue_name(destination.name), node_name(destination.node) if destination.node else ""
+    )

@@ -1,0 +1,206 @@
+"""Topics: one message to every subscriber, each once (rule 11).
+
+A topic bundle is stored once; each subscription here and each link that it goes over gets a copy of its
+own. Where it may travel was decided at its entry: `vertical` to the entry node's subtree and its ancestors
+as far as they asked for it; `tree` everywhere.
+"""
+
+from broker.core.custody import Place, Stored
+from broker.core.forwarding import Forwarder
+from broker.core.neighbours import Neighbour
+from broker.core.rows import RetainedRow, SubscriptionRow
+from broker.core.settings import Overflow
+from treeconnector import bundles
+from treeconnector.bundles import Flag, Header, Scope
+from treeconnector.destinations import Destination, topic
+from treeconnector.patterns import matches
+from treeconnector.routes import LOCAL
+from treeconnector.trie import PatternTrie
+
+PLACE = "subscription:"
+
+
+class Subscription:
+    """A session's interest in a topic pattern; copies for it wait in its place. `name`: '' = not durable."""
+
+    __slots__ = ("attached", "id", "name", "pattern", "place", "seen", "session")
+
+    def __init__(self, session: str, name: str, pattern: str, place: Place, seen: float) -> None:
+        self.id = place.name.removeprefix(PLACE)
+        self.session = session
+        self.name = name
+        self.pattern = pattern
+        self.place = place
+        self.seen = seen
+        self.attached = False
+
+    def __repr__(self) -> str:
+        return f"<Subscription {self.id} to {self.pattern} messages={self.place.messages}>"
+
+    def row(self) -> SubscriptionRow:
+        return SubscriptionRow(self.id, f"{self.session}\n{self.name}", self.pattern, int(self.seen * 1000))
+
+
+class Topics:
+    """Subscriptions of this node, retained messages, and the fan-out of topic bundles."""
+
+    def __init__(self, forwarder: Forwarder) -> None:
+        self._forwarder = forwarder
+        self._custody = forwarder.custody
+        self._trie: PatternTrie[Subscription] = PatternTrie()
+        self.subscriptions: dict[str, Subscription] = {}
+        self.retained: dict[str, tuple[Header, bytes]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Topics subscriptions={len(self.subscriptions)} retained={len(self.retained)}>"
+
+    # --- subscriptions
+
+    def subscribe(self, session: str, name: str, pattern: str) -> tuple[Subscription, bool]:
+        """The session's subscription, and whether it is new. Subscribing again to the same is the same."""
+        found = self.subscriptions.get(_id(session, name, pattern))
+        if found is not None and found.pattern == pattern:
+            found.seen = self._forwarder.moment.now
+            self._put(found)
+            return found, False
+        if found is not None:
+            self.end(found)
+        return self._add(session, name, pattern, self._forwarder.moment.now), True
+
+    def restore(self, row: SubscriptionRow) -> Subscription:
+        session, _, name = row.session.partition("\n")
+        return self._add(session, name, row.pattern, row.seen / 1000)
+
+    def _add(self, session: str, name: str, pattern: str, seen: float) -> Subscription:
+        place = self._custody.place(PLACE + _id(session, name, pattern))
+        made = Subscription(session, name, pattern, place, seen)
+        self.subscriptions[made.id] = made
+        self._trie.add(pattern, made)
+        self._put(made)
+        return made
+
+    def _put(self, subscription: Subscription) -> None:
+        self._custody.transaction.put(subscription.row())
+
+    def end(self, subscription: Subscription) -> None:
+        """The subscription is over; what waits for it goes, and is counted."""
+        place = subscription.place
+        self._forwarder.counters["unsubscribed"] += place.messages
+        while place.waiting:
+            self._custody.discard(place.waiting.popleft())
+        self._trie.remove(subscription.pattern, subscription)
+        del self.subscriptions[subscription.id]
+        self._custody.places.pop(place.name, None)
+        self._custody.transaction.delete(SubscriptionRow, subscription.id)
+
+    # --- fan-out
+
+    def publish(self, stored: Stored, came: str) -> None:
+        """A topic bundle is here: to everybody who must have it, never back where it came from."""
+        header = stored.header
+        if header.flags & Flag.RETAINED:
+            self._keep(stored)
+        reached = self._locally(stored, came)
+        for neighbour in self._onward(header, came):
+            self.copy_to(neighbour, stored, came)
+            reached = True
+        if not reached:
+            self._forwarder.counters["unmatched"] += header.count
+
+    def _locally(self, stored: Stored, came: str) -> bool:
+        matched = self._trie.match(stored.header.destination.name)
+        for subscription in matched:
+            self._copy(stored, subscription.place, came)
+        return bool(matched)
+
+    def _copy(self, stored: Stored, place: Place, came: str) -> None:
+        copy = self._custody.add(stored, place, came, self._forwarder.moment.now)
+        place.waiting.append(copy)
+        self._forwarder.dispatch(place)
+
+    def _onward(self, header: Header, came: str) -> list[Neighbour]:
+        forwarder = self._forwarder
+        parent = forwarder.parent
+        asked = forwarder.table.match(header.destination.name)
+        from_below = came != "" and (parent is None or came != parent.name)
+        directed = bool(header.destination.node)
+        down = directed or header.scope == Scope.TREE or not from_below
+        found = [
+            forwarder.neighbours[name]
+            for name in asked
+            if name not in (LOCAL, came)
+            and name in forwarder.neighbours
+            and forwarder.neighbours[name] is not parent
+        ]
+        onward = found if down else []
+        upward = parent is not None and came != parent.name and not directed
+        if parent is not None and upward and (header.scope == Scope.TREE or parent.name in asked):
+            onward.append(parent)
+        return onward
+
+    def copy_to(self, neighbour: Neighbour, stored: Stored, came: str) -> None:
+        """One copy for a neighbour, however many of its filters match."""
+        forwarder = self._forwarder
+        if not stored.row:
+            if not forwarder.send_volatile(neighbour, stored):
+                neighbour.counters["volatile_dropped"] += stored.header.count
+            return
+        place = neighbour.place
+        copy = self._custody.add(stored, place, came, forwarder.moment.now)
+        policy = forwarder.settings.policy(stored.header.destination)
+        if place.messages > policy.max_messages or place.size > policy.max_bytes:
+            if policy.overflow is not Overflow.DROP_OLDEST or not place.waiting:
+                self._custody.bury(copy, f"QUEUE_FULL for {neighbour.name}")
+                return
+            self._custody.bury(place.waiting.popleft(), f"QUEUE_FULL for {neighbour.name}")
+        place.waiting.append(copy)
+        place.targets = frozenset((neighbour.name,))
+        forwarder.dispatch(place)
+
+    # --- retained messages
+
+    def _keep(self, stored: Stored) -> None:
+        """Keep the last message of a retained bundle; an empty payload clears."""
+        header = stored.header
+        body = stored.body if stored.body is not None else b""
+        message = bundles.unpack(header, body)[-1]
+        name = header.destination.name
+        if not message.payload:
+            if self.retained.pop(name, None) is not None:
+                self._custody.transaction.delete(RetainedRow, name)
+            return
+        plain = bundles.encode_message(message)
+        small, compressed = bundles.compress(plain)
+        kept = Header(
+            id=header.id,
+            destination=topic(name),
+            scope=header.scope,
+            flags=(header.flags & ~Flag.COMPRESSED) | compressed,
+            count=1,
+            size=len(plain),
+            origin_store=header.origin_store,
+            origin=header.origin,
+        )
+        self.retained[name] = kept, small
+        self._custody.transaction.put(RetainedRow(name, bundles.encode_header(kept), small))
+
+    def retained_for(self, pattern: str) -> list[tuple[Header, bytes]]:
+        return [kept for name, kept in self.retained.items() if matches(pattern, name)]
+
+    def greet(self, subscription: Subscription) -> None:
+        """Give a new subscription the retained messages that match."""
+        for header, body in self.retained_for(subscription.pattern):
+            self._copy(self._store(header, body), subscription.place, "")
+
+    def greet_neighbour(self, neighbour: Neighbour, key: Destination) -> None:
+        """A neighbour below asks for a pattern for the first time: the retained messages follow."""
+        for header, body in self.retained_for(key.name):
+            self.copy_to(neighbour, self._store(header, body), "")
+
+    def _store(self, header: Header, body: bytes) -> Stored:
+        now = self._forwarder.moment.now
+        return self._custody.store(header, body, now, self._forwarder.spool_of(header, ""))
+
+
+def _id(session: str, name: str, pattern: str) -> str:
+    return f"{session}/{name}" if name else f"{session}//{pattern}"

@@ -1,0 +1,43 @@
+"""What waits for a commit: everything that may be told to others only when it is on disk."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from treeconnector.link import Link
+
+from broker.core.custody import Place, Stored
+from broker.core.rows import Transaction
+
+if TYPE_CHECKING:
+    from broker.core.neighbours import Neighbour
+    from broker.core.sessions import Connection
+
+
+class Account(NamedTuple):
+    """How a neighbour stands once the turn is on disk: what we may send, and what we may acknowledge."""
+
+    neighbour: "Neighbour"
+    link: Link | None
+    epoch: int
+    assigned: int
+    received: int
+
+
+class Turn:
+    """One commit: its transaction, and what to do once it is done. Made by `NodeCore.take`."""
+
+    __slots__ = ("accounts", "after", "confirms", "fresh", "places", "transaction")
+
+    def __init__(self) -> None:
+        self.transaction = Transaction()
+        self.fresh: list[Stored] = []
+        self.accounts: list[Account] = []
+        self.places: dict[str, Place] = {}
+        self.confirms: dict[Connection, int] = {}
+        self.after: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<Turn {self.transaction} accounts={len(self.accounts)} after={len(self.after)}>"
+
+    def __bool__(self) -> bool:
+        return bool(self.after or self.confirms or self.accounts or self.places)

@@ -1,0 +1,395 @@
+"""The node as a process: a pure core, a store, links on carriers, one HTTP port, and a short loop.
+
+The loop: whatever comes in is told to the core at once; a *turn* takes what changed, commits it, and tells
+the core, which lets go what waited for it. While a commit is under way the next turn gathers.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from aiohttp import web
+from treeconnector.link import Link
+
+from bridges.carrier import Carrier, CarrierError
+from broker.chronicle import Chronicle
+from broker.core.node import NodeCore
+from broker.core.rows import MetaRow
+from broker.core.turn import Turn
+from broker.permits import Permits
+from broker.settings import core_settings, http_settings, link_settings, server_tls
+from broker.status import status
+from broker.store import GroupCommit, Store
+from broker.supervisor import Supervisor
+from config.credentials import session_secret
+from config.model import Site
+from treeconnector.errors import SapwoodError, StoreError
+from treeconnector.identity import Identity, new_uuid
+
+_log = logging.getLogger("sapwood.node")
+_LONGEST_SLEEP: Final = 0.25
+_SHORTEST_SLEEP: Final = 0.002
+_DRAIN: Final = 2.0
+_DISK_EVERY: Final = 1.0
+_DISK_LOW: Final = "the disk of node {} is nearly full: make space"
+
+
+class Wire:
+    """A link and the carrier that it rides on."""
+
+    __slots__ = ("carrier", "draining", "link", "text", "was_up")
+
+    def __init__(self, link: Link, carrier: Carrier) -> None:
+        self.link = link
+        self.carrier = carrier
+        self.draining: asyncio.Task[None] | None = None
+        self.was_up = False
+        self.text = ""
+
+
+class Node:
+    """One site's node. `start`, then `stop`; errors at start are `SapwoodError`s that say what to do."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.core: NodeCore
+        self.store: Store
+        self.committer: GroupCommit
+        self.chronicle: Chronicle
+        self.supervisor: Supervisor | None = None
+        self.failure: SapwoodError | None = None
+        self.stopped = asyncio.Event()
+        self.port = 0
+        self.started_at = time.time()
+        self._wires: dict[Link, Wire] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._runner: web.AppRunner | None = None
+        self._scheduled = False
+        self._committing = False
+        self._offset = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._disk_checked = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Node {self.site.name} port={self.port} links={len(self._wires)}>"
+
+    # --- life
+
+    async def start(self) -> None:
+        """Open the store, be the node that it describes, listen, and dial the parent."""
+        site = self.site
+        permits = Permits(site)
+        self._loop = asyncio.get_running_loop()
+        self.store = Store.open(site.data_directory, tree=site.tree, node=site.name)
+        try:
+            self._make_core(permits)
+            await self._listen()
+        except BaseException:
+            self.store.close()
+            raise
+        self.wake()
+        self._tick()
+        if site.connector is not None:
+            self.supervisor = Supervisor(self, site, site.connector)
+            self.spawn(self.supervisor.run())
+        _log.info("= node %s (%s) of tree %s listens on port %d", site.name, site.role, site.tree, self.port)
+
+    def _make_core(self, permits: Permits) -> None:
+        site = self.site
+        loaded = self.store.load()
+        ticks = next((int(row.value) for row in loaded.rows(MetaRow) if row.name == "ticks"), 0)
+        self._offset = ticks / 1000 - time.monotonic()
+        identity = Identity(
+            tree=site.tree,
+            name=site.name,
+            role=site.role,
+            store_id=self.store.store_id,
+            start=self.store.start,
+            incarnation=new_uuid(),
+        )
+        secret = session_secret(site)
+        self.chronicle = Chronicle(site)
+        self.core = NodeCore(
+            identity,
+            core_settings(site),
+            link_settings(site),
+            now=self.now(),
+            read_bodies=self.store.bodies,
+            secret_of=permits.secret_of,
+            chronicle=self.chronicle,
+            session_secret=secret.reveal() if secret else "",
+            addresses=[uri for uri in (site.listener.public_uri, *site.listener.addresses) if uri],
+            zone=site.zone or "",
+        )
+        self.core.start(loaded)
+        self.chronicle.node("start")
+        self.committer = GroupCommit(self.store, on_failure=self._fail)
+
+    async def _listen(self) -> None:
+        from broker.http.app import build_app, listen
+
+        listener = self.site.listener
+        app = build_app(self, http_settings(self.site))
+        try:
+            self._runner = await listen(app, listener.host, listener.port, server_tls(self.site))
+        except OSError as error:
+            raise SapwoodError(
+                f"cannot listen on {listener.host}:{listener.port}: {error.strerror or error};"
+                " is another node running there? Change the listener's port"
+            ) from None
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self, text: str = "the node stops") -> None:
+        """Say that we pause, commit what came, and close. Routes and custody stay."""
+        for wire in list(self._wires.values()):
+            if wire.was_up:
+                wire.link.pause(text)
+                self._pull(wire)
+        if self.supervisor is not None:
+            self.supervisor.state = "stopping"
+        if self.failure is None:
+            await self._drain()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._last_commit()
+        self.chronicle.node("stop")
+        self.chronicle.close()
+        self.store.close()
+        self.stopped.set()
+
+    async def _drain(self) -> None:
+        """Give acknowledgements that are under way a moment."""
+        end = self._loop.time() + _DRAIN
+        while self._loop.time() < end and self._busy():  # noqa: ASYNC110 - several conditions, 2 s at most
+            await asyncio.sleep(0.01)
+
+    def _busy(self) -> bool:
+        unsent = any(wire.link.buffered_bytes for wire in self._wires.values() if wire.carrier.writable)
+        return self._committing or self._scheduled or unsent
+
+    async def _last_commit(self) -> None:
+        if self.failure is None:
+            self._turn()
+        await self.committer.close()
+
+    def _fail(self, error: StoreError) -> None:
+        """The store cannot keep anything any more: stop, nothing that was promised is lost."""
+        self.failure = error
+        _log.error("! node %s stops: %s", self.site.name, error)
+        self.stopped.set()
+
+    def spawn(self, work: Awaitable[Any]) -> "asyncio.Task[Any]":
+        task: asyncio.Task[Any] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            error = task.exception()
+            _log.error("! %r", error, exc_info=error)
+
+    # --- time and turns
+
+    def now(self) -> float:
+        """Running time in seconds: goes on over restarts, whatever the wall clock says."""
+        return time.monotonic() + self._offset
+
+    @property
+    def switch(self) -> Any:
+        return self.core.switch
+
+    def wake(self) -> None:
+        """Something was told to the core: take a turn soon."""
+        if not self._scheduled and not self._committing and self.failure is None:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if self._committing or self.failure is not None:
+            return
+        self.core.advance(self.now())
+        turn = self.core.take()
+        if turn is None:
+            self._flush()
+            return
+        if not turn.transaction:
+            self.core.committed(turn)
+            self._flush()
+            self.wake()
+            return
+        self._committing = True
+        self.committer.submit(turn.transaction, lambda error: self._committed(turn, error))
+        self._flush()
+
+    def _committed(self, turn: Turn, error: StoreError | None) -> None:
+        self._committing = False
+        if error is not None:
+            return
+        self.core.advance(self.now())
+        self.core.committed(turn)
+        self._flush()
+        self.wake()
+
+    def _flush(self) -> None:
+        """Let everything out that may go, and see when the core wants to be woken next."""
+        for wire in list(self._wires.values()):
+            if wire.link.buffered_bytes:
+                self._pull(wire)
+        closing, self.core.links.closing = self.core.links.closing, []
+        for link in closing:
+            dropped = self._wires.get(link)
+            if dropped is not None:
+                self.spawn(dropped.carrier.close("superseded"))
+        self.chronicle.flush()
+        soon = self.core.soonest()
+        if soon is not None and soon < self._timer_at - _SHORTEST_SLEEP:
+            self._sleep_until(soon)
+
+    def _sleep_until(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        delay = min(max(at - self.now(), _SHORTEST_SLEEP), _LONGEST_SLEEP)
+        self._timer_at = self.now() + delay
+        self._timer = self._loop.call_later(delay, self._tick)
+
+    def _tick(self) -> None:
+        if self.failure is not None:
+            return
+        now = self.now()
+        self.core.advance(now)
+        self.core.handle_timer()
+        if now - self._disk_checked >= _DISK_EVERY:
+            self._disk_checked = now
+            self._check_disk()
+        self.wake()
+        self._sleep_until(self.core.next_deadline())
+
+    def _check_disk(self) -> None:
+        low = self.store.disk_free() < self.site.limits.disk_reserve
+        self.core.switch.refusing = _DISK_LOW.format(self.site.name) if low else ""
+
+    # --- links
+
+    async def serve_link(self, carrier: Carrier) -> None:
+        """Run the link of a child that has connected, until it ends."""
+        await self.drive(self.core.accept(), carrier)
+
+    async def drive(self, link: Link, carrier: Carrier) -> tuple[bool, str]:
+        """Run one link on one carrier to its end: (whether it was ever up, what ended it)."""
+        wire = self._wires[link] = Wire(link, carrier)
+        try:
+            self._pull(wire)
+            while link in self.core.open_links:
+                packets = await carrier.receive()
+                self.core.advance(self.now())
+                for packet in packets:
+                    self.core.receive(link, packet)
+                wire.was_up = wire.was_up or link.is_up
+                self.wake()
+                pause = link.throttled_until - self.now()
+                if pause > 0:
+                    await asyncio.sleep(pause)
+        except CarrierError as error:
+            wire.text = str(error)
+        finally:
+            await self._end(wire)
+        return wire.was_up, wire.link.end_text or wire.text
+
+    async def _end(self, wire: Wire) -> None:
+        """The link or its carrier has ended: say the last words, tell the core."""
+        with contextlib.suppress(CarrierError):
+            wire.carrier.send(wire.link.data_to_send())
+        self._wires.pop(wire.link, None)
+        if wire.draining is not None:
+            wire.draining.cancel()
+        self.core.advance(self.now())
+        self.core.lost(wire.link, wire.text or "the link ended")
+        self.wake()
+        await wire.carrier.close(wire.link.end_text[:100])
+
+    def _pull(self, wire: Wire) -> None:
+        """Give the carrier what it has room for; if it is full, go on when it has drained."""
+        carrier = wire.carrier
+        try:
+            while carrier.room > 0:
+                packets = wire.link.data_to_send(carrier.room)
+                if not packets:
+                    return
+                carrier.send(packets)
+        except CarrierError:
+            return
+        if wire.draining is None:
+            wire.draining = self.spawn(self._pull_later(wire))
+
+    async def _pull_later(self, wire: Wire) -> None:
+        with contextlib.suppress(CarrierError):
+            await wire.carrier.drain()
+            wire.draining = None
+            self._pull(wire)
+
+    # --- for people
+
+    @property
+    def ready(self) -> bool:
+        """Does it take messages?"""
+        return self.failure is None and not self.core.switch.refusing
+
+    def status(self) -> dict[str, Any]:
+        return status(self)
+
+    async def leave(self) -> None:
+        """Leave the tree for good: say goodbye, so that the parent withdraws our routes."""
+        for wire in self._wires.values():
+            if wire.was_up:
+                wire.link.goodbye("the node leaves the tree")
+                self._pull(wire)
+
+    def forget(self, name: str) -> bool:
+        """Forget a child that will not come back. False if there is none of that name."""
+        neighbour = self.core.neighbours.get(name)
+        if neighbour is None or neighbour is self.core.parent:
+            return False
+        self.core.links.forget(neighbour, moved=False)
+        self.wake()
+        return True
+
+
+async def _run(site: Site) -> int:
+    node = Node(site)
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await node.start()
+    waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(node.stopped.wait())]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+    await node.stop()
+    return 1 if node.failure is not None else 0
+
+
+def run_node(site: Site) -> int:
+    """Run one node until SIGTERM or SIGINT; return the exit code."""
+    from broker.logs import set_up
+
+    set_up(site)
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(_run(site))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(site))

@@ -1,0 +1,48 @@
+"""Which secret a link is proven with, and who may connect at all.
+
+A node that has permits accepts only the children that are named in them. A node without permits accepts
+children without a secret from this machine only, unless the site says otherwise or TLS asked each child for
+a certificate.
+"""
+
+from config.credentials import children_secrets, connector_secret, permitted_children
+from config.model import Site
+from treeconnector.errors import LinkRefused, Refusal
+
+
+class Permits:
+    """The secrets of one site, read once at the start. Raises `ConfigurationError` if one cannot be read."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._own = connector_secret(site)
+        self._children = children_secrets(site)
+        self._permitted = permitted_children(site, self._children)
+
+    def __repr__(self) -> str:
+        return f"<Permits of {self._site.name} children={len(self._children)}>"
+
+    def secret_of(self, name: str, dials: bool) -> bytes | None:
+        """The secret of the link to `name`, None if none is asked for. Raises `LinkRefused`."""
+        if dials:
+            return self._own.reveal().encode() if self._own else None
+        if self._permitted is not None and name not in self._permitted:
+            raise LinkRefused(
+                Refusal.SECRET,
+                f"{self._site.name!r} has no permit for a child {name!r}: name it in <children> or in the"
+                " file of children's secrets",
+            )
+        secret = self._children.get(name)
+        if secret is not None:
+            return secret.reveal().encode()
+        self._allow_anonymous(name)
+        return None
+
+    def _allow_anonymous(self, name: str) -> None:
+        listener = self._site.listener
+        if not (listener.loopback or listener.allow_anonymous or listener.tls.client_ca):
+            raise LinkRefused(
+                Refusal.SECRET,
+                f"{self._site.name!r} accepts children without a secret from its own machine only: give"
+                f" {name!r} a permit with a secret, or say allow_anonymous at the listener",
+            )

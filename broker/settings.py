@@ -1,0 +1,103 @@
+"""From a site's configuration to what the cores, links and HTTP need of it."""
+
+import ssl
+from pathlib import Path
+
+from treeconnector.link import LinkSettings
+
+from bridges.tls import TlsSettings, server_context
+from broker.core.settings import CoreSettings, Overflow, Policy
+from broker.http.settings import HttpSettings
+from config.credentials import session_secret, token
+from config.model import ClientTls, DestinationPolicy, Site
+from treeconnector.bundles import Scope
+from treeconnector.destinations import Kind
+
+
+def core_settings(site: Site) -> CoreSettings:
+    """The rules of one node."""
+    advisories, delivery, limits = site.advisories, site.delivery, site.limits
+    return CoreSettings(
+        advise_down=advisories.advise_down,
+        linger=advisories.linger,
+        dormant_after=advisories.dormant_after,
+        reattach_time=advisories.reattach_time,
+        route_retention=advisories.route_retention,
+        subscription_retention=delivery.subscription_retention,
+        hold_time=delivery.hold_time,
+        dedup_window=delivery.dedup_window,
+        probe_time=site.link.dead_after,
+        max_deliveries=delivery.max_deliveries,
+        max_message=limits.max_message,
+        max_routes=limits.max_routes_per_link,
+        max_filter_length=limits.max_filter_length,
+        max_levels=limits.max_levels,
+        queue_quota=limits.queue_quota,
+        spool_up=limits.spool.up,
+        spool_down=limits.spool.down,
+        spool_rerouted=limits.spool.rerouted,
+        dead_messages=limits.dead_letter.max_messages,
+        dead_bytes=limits.dead_letter.max_bytes,
+        dead_age=limits.dead_letter.max_age,
+        policies=tuple(_policy(site, policy) for policy in delivery.destinations),
+    )
+
+
+def _policy(site: Site, given: DestinationPolicy) -> Policy:
+    kind, _, pattern = given.pattern.partition(":")
+    scope = given.scope or ("tree" if site.scheme else "vertical")
+    plain = Policy()
+    return Policy(
+        kind=Kind(kind),
+        pattern=pattern,
+        scope=Scope[scope.upper()],
+        max_messages=given.max_messages or plain.max_messages,
+        max_bytes=given.max_bytes or plain.max_bytes,
+        overflow=Overflow(given.policy),
+        home=given.home == site.name,
+    )
+
+
+def link_settings(site: Site) -> LinkSettings:
+    """What both ends of a link must keep to."""
+    return LinkSettings(
+        max_frame=site.limits.max_frame,
+        max_message=site.limits.max_message,
+        window_bundles=site.limits.send_window_bundles,
+        window_bytes=site.limits.send_window_bytes,
+        keep_alive=site.link.keep_alive,
+        dead_after=site.link.dead_after,
+        handshake_timeout=site.link.connect_timeout,
+        max_frames_per_second=site.limits.max_frames_per_second,
+    )
+
+
+def http_settings(site: Site) -> HttpSettings:
+    """What the HTTP side needs. Raises `ConfigurationError` if a secret cannot be read."""
+    admin, session = token(site), session_secret(site)
+    return HttpSettings(
+        token=admin.reveal() if admin else "",
+        session_secret=session.reveal() if session else "",
+        children=site.role != "leaf",
+        max_frame=site.limits.max_frame,
+        max_message=site.limits.max_message,
+    )
+
+
+def server_tls(site: Site) -> ssl.SSLContext | None:
+    """TLS of the node's own port, None where the site has none."""
+    tls = site.listener.tls
+    return server_context(tls.certificate, tls.key, tls.client_ca) if tls.certificate else None
+
+
+def client_tls(tls: ClientTls) -> TlsSettings:
+    return TlsSettings(
+        ca=_path(tls.ca),
+        certificate=_path(tls.certificate),
+        key=_path(tls.key),
+        verify_hostname=tls.verify_hostname,
+    )
+
+
+def _path(path: Path | None) -> Path | None:
+    return Path(path) if path else None

@@ -1,0 +1,115 @@
+"""What a node says of itself: one JSON-able dictionary, for people, tests and the dashboard.
+
+Times in seconds, sizes in bytes. Lists are bounded: what is cut is counted in `…_more`.
+"""
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.core.custody import Place
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+_LISTED: Final = 500
+
+
+def status(node: "Node") -> dict[str, Any]:
+    core = node.core
+    now = core.moment.now
+    identity = core.identity
+    parent = core.parent
+    children = sorted(core.children(), key=lambda child: child.name)
+    return {
+        "name": identity.name,
+        "tree": identity.tree,
+        "role": identity.role,
+        "chain": core.chain,
+        "depth": len(core.chain) - 1,
+        "store_id": identity.store_id.hex(),
+        "start": identity.start,
+        "incarnation": identity.incarnation.hex(),
+        "pid": os.getpid(),
+        "port": node.port,
+        "uptime_s": round(time.time() - node.started_at, 3),
+        "running_s": round(now, 3),
+        "ready": node.ready,
+        "refusing": core.switch.refusing,
+        "parent": _parent(node) if parent is None else {**parent.status(now), **_dialling(node)},
+        "children": [child.status(now) for child in children[:_LISTED]],
+        "children_more": max(0, len(children) - _LISTED),
+        "queues": _queues(node),
+        "subscriptions": [
+            {
+                "id": item.id,
+                "pattern": item.pattern,
+                "messages": item.place.messages,
+                "attached": item.attached,
+            }
+            for item in list(core.topics.subscriptions.values())[:_LISTED]
+        ],
+        "sessions": len(core.switch.sessions),
+        "routes": {f"{kind}/{gateway}": count for (kind, gateway), count in _route_counts(node)},
+        "offered": {"up": core.up.count, "down": core.down.count},
+        "retained": len(core.topics.retained),
+        "counters": dict(core.counters),
+        "dead": {
+            "messages": core.custody.dead.messages,
+            "bytes": core.custody.dead.size,
+            "reasons": _reasons(node),
+        },
+        "spool": {str(spool): size for spool, size in core.custody.spools.items()},
+        "store": {
+            "commits": node.committer.commits,
+            "commit_s": round(node.committer.seconds, 6),
+            "used_bytes": node.store.used_bytes(),
+            "disk_free": node.store.disk_free(),
+        },
+    }
+
+
+def _parent(node: "Node") -> dict[str, Any] | None:
+    """A parent that was never reached has no name yet."""
+    if node.supervisor is None:
+        return None
+    return {"name": "", "state": "connecting", **_dialling(node)}
+
+
+def _dialling(node: "Node") -> dict[str, Any]:
+    return {"dialling": node.supervisor.status()} if node.supervisor is not None else {}
+
+
+def _route_counts(node: "Node") -> list[tuple[tuple[str, str], int]]:
+    counts = sorted(node.core.table.counts().items(), key=lambda item: -item[1])
+    return [((str(kind), gateway), count) for (kind, gateway), count in counts[:_LISTED]]
+
+
+def _queues(node: "Node") -> list[dict[str, Any]]:
+    core = node.core
+    places = [place for place in core.custody.places.values() if place.destination is not None]
+    places.sort(key=lambda place: (-place.messages, place.name))
+    return [_queue(node, place) for place in places[:_LISTED]]
+
+
+def _queue(node: "Node", place: Place) -> dict[str, Any]:
+    age = node.core.moment.now - place.waiting[0].since if place.waiting else 0.0
+    return {
+        "name": str(place.destination),
+        "messages": place.messages,
+        "bytes": place.size,
+        "oldest_s": round(age, 3),
+        "readers": len(place.readers),
+        "created": place.created,
+        "home": place.home,
+        "targets": sorted(place.targets),
+        "held_back": sorted(place.held_back),
+    }
+
+
+def _reasons(node: "Node") -> dict[str, int]:
+    """How many dead letters for each reason, of the latest."""
+    found: dict[str, int] = {}
+    for copy in list(node.core.custody.dead.waiting)[-_LISTED:]:
+        found[copy.note] = found.get(copy.note, 0) + copy.open
+    return found

@@ -1,0 +1,92 @@
+"""Keeps the link to the parent: dials, waits longer after each failure, dials again, for ever.
+
+A failed link dies whole; the next one is new. How it stands shows in the node's status.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential_jitter
+
+from bridges import ws
+from bridges.carrier import CarrierError
+from broker.settings import client_tls
+from config.model import Site, TreeConnector
+from treeconnector.errors import LinkRefused, SapwoodError
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+_log = logging.getLogger("sapwood.link")
+_SCHEMES = ("ws://", "wss://")
+
+
+class LinkLost(SapwoodError):
+    """The link was up, or nearly, and has gone."""
+
+
+class Supervisor:
+    """Dials the ways to one parent in turn. `state`: 'connecting', 'running' or 'waiting'."""
+
+    def __init__(self, node: "Node", site: Site, connector: TreeConnector) -> None:
+        self._node = node
+        self._site = site
+        self._connector = connector
+        self._tls = client_tls(connector.tls)
+        self._tried = 0
+        self.state = "connecting"
+        self.error = ""
+        self.failures = 0
+
+    def __repr__(self) -> str:
+        return f"<Supervisor {self._connector.uri} {self.state} failures={self.failures}>"
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            waits = wait_exponential_jitter(self._site.link.backoff_initial, self._site.link.backoff_max)
+            async for attempt in AsyncRetrying(
+                wait=waits, retry=retry_if_exception_type(SapwoodError), before_sleep=self._failed
+            ):
+                with attempt:
+                    await self._once()
+
+    async def _once(self) -> None:
+        """One link, from dialling to its end. Returns if it was up, raises if it never was."""
+        uri = self._connector.ways[self._tried % len(self._connector.ways)]
+        self._tried += 1
+        self.state = "connecting"
+        carrier = await ws.connect(
+            uri,
+            tls=self._tls,
+            timeout=self._site.link.connect_timeout,
+            max_packet=self._site.limits.max_frame,
+        )
+        was_up, error = await self._node.drive(self._node.core.dial(), carrier)
+        if not was_up:
+            raise LinkLost(error or f"{uri}: the link ended in its handshake")
+        self._tried = 0
+        self.failures = 0
+        self._note(f"lost the parent at {uri}: {error}")
+
+    def _failed(self, state: RetryCallState) -> None:
+        self.failures += 1
+        error = state.outcome.exception() if state.outcome else None
+        self._note(str(error))
+
+    def _note(self, text: str) -> None:
+        self.state = "waiting"
+        if text != self.error:
+            _log.warning("! parent %s: %s", self._connector.uri, text)
+        self.error = text
+
+    def status(self) -> dict[str, object]:
+        return {
+            "uris": list(self._connector.ways),
+            "state": self.state,
+            "failures": self.failures,
+            "error": self.error,
+        }
+
+
+__all__ = ["CarrierError", "LinkLost", "LinkRefused", "Supervisor"]
