@@ -8,6 +8,7 @@ credit, a slice of a bundle at a time; the client acknowledges transfer ids, in 
 Law: as for links: fields are only added at the end with a default; tags from 64 on may be ignored.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -160,13 +161,15 @@ NodeFrame = Welcome | Done | Failed | Confirm | Reject | Deliver | Pong
 _encoder = msgspec.msgpack.Encoder()
 _client_decoder = msgspec.msgpack.Decoder(list[ClientFrame])
 _node_decoder = msgspec.msgpack.Decoder(list[NodeFrame])
+# msgspec lets UnicodeDecodeError (a ValueError) and RecursionError through.
+_UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 def encode(frame: Frame) -> bytes:
     return _encoder.encode(frame)
 
 
-def encode_packet(frames: list[ClientFrame] | list[NodeFrame]) -> bytes:
+def encode_packet(frames: Sequence[ClientFrame] | Sequence[NodeFrame]) -> bytes:
     return _encoder.encode(frames)
 
 
@@ -174,7 +177,7 @@ def decode_client_packet(data: bytes) -> list[ClientFrame]:
     """Read what a client sent. Raises `FrameError`."""
     try:
         return _client_decoder.decode(data)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except _UNREADABLE as error:
         raise FrameError(f"not a packet of client frames: {error}") from None
 
 
@@ -182,5 +185,5 @@ def decode_node_packet(data: bytes) -> list[NodeFrame]:
     """Read what a node sent. Raises `FrameError`."""
     try:
         return _node_decoder.decode(data)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except _UNREADABLE as error:
         raise FrameError(f"not a packet of node frames: {error}") from None

@@ -1,0 +1,32 @@
+"""Where children dial: a WebSocket at /link is a carrier, and the node does the rest."""
+
+from aiohttp import web
+
+from bridges import ws
+from bridges.carrier import CarrierBroken
+from broker.http.guard import from_a_web_page
+from broker.http.ports import NodePort
+from broker.http.settings import HttpSettings
+
+
+class LinkEndpoint:
+    """Handler of `GET /link`."""
+
+    def __init__(self, node: NodePort, settings: HttpSettings) -> None:
+        self._node = node
+        self._settings = settings
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if not self._settings.children:
+            return web.Response(status=403, text="this node is a leaf: it takes no children\n")
+        if from_a_web_page(request):
+            return web.Response(status=403, text="links are for nodes, not for web pages\n")
+        try:
+            carrier = await ws.accept(request, max_packet=self._settings.max_frame)
+        except CarrierBroken as error:
+            return web.Response(status=426, text=f"{error}\n", headers={"Upgrade": "websocket"})
+        try:
+            await self._node.serve_link(carrier)
+        finally:
+            await carrier.close()
+        return carrier.response

@@ -1,0 +1,168 @@
+"""The streaming client session: packets of `session_frames` on a WebSocket at /session.
+
+What a client sends goes to the switch as it arrives; what the switch says to it within one turn of the
+event loop leaves as one packet.
+
+Bounds: a client that has more than `max_unconfirmed` bytes under way is read no further until its sends
+are confirmed; one that leaves more than `max_unread` bytes unread is cut off, and its messages are given
+again.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import Final
+
+from aiohttp import web
+
+from bridges import ws
+from bridges.carrier import BUFFER_BYTES, Carrier, CarrierBroken, CarrierError
+from broker.core.sessions import Connection
+from broker.http.guard import address, from_a_web_page
+from broker.http.ports import NodePort
+from broker.http.settings import HttpSettings
+from treeconnector import frames
+from treeconnector.errors import FrameError
+from treeconnector.session_frames import (
+    MAX_PACKET,
+    VERSION,
+    ClientFrame,
+    Confirm,
+    Failed,
+    Login,
+    NodeFrame,
+    Send,
+    decode_client_packet,
+    encode,
+)
+
+_log = logging.getLogger("sapwood.http")
+_PACKET_BYTES: Final = 1024 * 1024
+
+
+class SessionEndpoint:
+    """`GET /session`."""
+
+    def __init__(self, node: NodePort, settings: HttpSettings) -> None:
+        self._node = node
+        self._settings = settings
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if from_a_web_page(request):
+            return web.Response(status=403, text="sessions are for programs, not for web pages\n")
+        try:
+            carrier = await ws.accept(request, max_packet=MAX_PACKET)
+        except CarrierBroken as error:
+            return web.Response(status=426, text=f"{error}\n", headers={"Upgrade": "websocket"})
+        await StreamingSession(self._node, self._settings, carrier, address(request)).serve()
+        return carrier.response
+
+
+class _Refused(Exception):
+    """The session is ended with a Failed frame."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class StreamingSession:
+    """One client's connection, from its first packet to its last."""
+
+    def __init__(self, node: NodePort, settings: HttpSettings, carrier: Carrier, peer: str) -> None:
+        self._node = node
+        self._settings = settings
+        self._carrier = carrier
+        self._connection = Connection(self._send, peer)
+        self._loop = asyncio.get_running_loop()
+        self._outgoing: list[NodeFrame] = []
+        self._logged_in = False
+        self._under_way: deque[tuple[int, int]] = deque()
+        self._unconfirmed = 0
+        self._confirmed = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<StreamingSession {self._connection.address}, {self._unconfirmed} bytes unconfirmed>"
+
+    async def serve(self) -> None:
+        """Run until either side ends it. Never raises for what the client does."""
+        try:
+            await self._serve()
+        except CarrierError as error:
+            _log.debug("session of %s ended: %s", self._connection.address, error)
+        except _Refused as error:
+            await self._refuse(error.code, str(error))
+        except FrameError as error:
+            await self._refuse("BAD_REQUEST", str(error))
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            _log.exception("a session's packet was not understood and not refused: please report this")
+            await self._refuse("BAD_REQUEST", f"not understood: {error}")
+        finally:
+            self._node.switch.close(self._connection)
+            self._node.wake()
+            await self._carrier.close()
+
+    async def _serve(self) -> None:
+        switch, node, connection = self._node.switch, self._node, self._connection
+        while True:
+            for packet in await self._carrier.receive():
+                arrived = decode_client_packet(packet)
+                if not self._logged_in:
+                    self._check_login(arrived)
+                self._count(arrived, len(packet))
+                switch.receive(connection, arrived)
+            node.wake()
+            while self._unconfirmed > self._settings.max_unconfirmed:
+                self._confirmed.clear()
+                await self._confirmed.wait()
+
+    def _check_login(self, arrived: list[ClientFrame]) -> None:
+        first = arrived[0] if arrived else None
+        if not isinstance(first, Login):
+            raise _Refused("NOT_LOGGED_IN", "the first frame of a session is Login")
+        if first.version != VERSION:
+            raise _Refused("BAD_REQUEST", f"session version {first.version}: this node speaks {VERSION}")
+        self._logged_in = True
+
+    async def _refuse(self, code: str, text: str) -> None:
+        self._send(Failed(0, code, text))
+        self._flush()
+        await self._carrier.close(text)
+
+    # --- bounds
+
+    def _count(self, arrived: list[ClientFrame], size: int) -> None:
+        """Remember what has to be confirmed before more may be read."""
+        for frame in reversed(arrived):
+            if isinstance(frame, Send):
+                self._under_way.append((frame.first + frame.count - 1, size))
+                self._unconfirmed += size
+                return
+
+    def _count_confirmed(self, through: int) -> None:
+        under_way = self._under_way
+        while under_way and under_way[0][0] <= through:
+            self._unconfirmed -= under_way.popleft()[1]
+        self._confirmed.set()
+
+    # --- to the client
+
+    def _send(self, frame: NodeFrame) -> None:
+        """Called by the switch. Buffered; leaves at the end of this turn of the event loop."""
+        if not self._outgoing:
+            self._loop.call_soon(self._flush)
+        self._outgoing.append(frame)
+        if type(frame) is Confirm:
+            self._count_confirmed(frame.through)
+
+    def _flush(self) -> None:
+        outgoing, self._outgoing = self._outgoing, []
+        if not outgoing:
+            return
+        try:
+            self._carrier.send(frames.packets([encode(frame) for frame in outgoing], _PACKET_BYTES))
+        except CarrierError:
+            return
+        if BUFFER_BYTES - self._carrier.room > self._settings.max_unread:
+            _log.warning("%s leaves its messages unread: cut off", self._connection.address)
+            self._loop.create_task(self._carrier.close("you do not read what you asked for"))

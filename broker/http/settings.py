@@ -1,0 +1,26 @@
+"""What the HTTP side needs of the site's configuration. Sizes in bytes, times in seconds."""
+
+from dataclasses import dataclass
+from typing import Final
+
+MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """`token`: for status and administration; '' = they answer this machine only.
+
+    `session_secret`: what applications need to log in; '' = none. `children`: False on a leaf, whose link
+    endpoint refuses. `max_unconfirmed`: bytes of sends that one streaming client may have under way before
+    it is read no further. `max_unread`: bytes that wait for one streaming client before it is cut off.
+    `max_wait`: longest blocking transfer.
+    """
+
+    token: str = ""
+    session_secret: str = ""
+    children: bool = True
+    max_frame: int = 64 * 1024
+    max_message: int = 16 * MIB
+    max_unconfirmed: int = 64 * MIB
+    max_unread: int = 256 * MIB
+    max_wait: float = 3600.0

@@ -1,0 +1,79 @@
+"""What a client can be told.
+
+ClientError
+├── ConnectFailed     the node cannot be reached, or the line broke
+├── SessionRefused    the node does not take this session: wrong secret, another version, a name in use
+├── SendRejected      the node did not take some messages, and why
+├── RequestFailed     the node refused to create, subscribe or unsubscribe
+├── Unconfirmed       the client was closed before the node had confirmed everything
+└── ClientClosed      a closed client was used
+"""
+
+from typing import NamedTuple
+
+from treeconnector.errors import SapwoodError
+
+
+class ClientError(SapwoodError):
+    """Root of the client library's errors."""
+
+
+class ConnectFailed(ClientError):
+    """The node cannot be reached; the text says which address and what to look at."""
+
+
+class SessionRefused(ClientError):
+    """The node said no to the session. `code` is for programs, `text` for people."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"the node refused the session: {text} [{code}]")
+        self.code = code
+        self.text = text
+
+
+class Rejection(NamedTuple):
+    """Sends numbered `first` to `last` that were not taken."""
+
+    first: int
+    last: int
+    code: str
+    text: str
+
+    @property
+    def messages(self) -> int:
+        return self.last - self.first + 1
+
+
+class SendRejected(ClientError):
+    """Messages that the node did not take. `code` of the first, QUEUE_FULL for example."""
+
+    def __init__(self, rejections: list[Rejection]) -> None:
+        first = rejections[0]
+        count = sum(rejection.messages for rejection in rejections)
+        were = "messages were" if count > 1 else "message was"
+        super().__init__(f"{count} {were} not taken: {first.text} [{first.code}]")
+        self.code = first.code
+        self.text = first.text
+        self.count = count
+        self.rejections = rejections
+
+
+class RequestFailed(ClientError):
+    """The node refused a request. `code` is for programs, `text` for people."""
+
+    def __init__(self, what: str, code: str, text: str) -> None:
+        super().__init__(f"{what} failed: {text} [{code}]")
+        self.code = code
+        self.text = text
+
+
+class Unconfirmed(ClientError):
+    """Closed while `count` messages were not confirmed; a producer with a name may look at `committed`."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"the client was closed with {count} messages that the node had not confirmed")
+        self.count = count
+
+
+class ClientClosed(ClientError):
+    """The client was closed, or never opened: use it within `async with connect(...)`."""

@@ -1,0 +1,223 @@
+"""What a client receives: batches, deliveries, acknowledgements in ranges. No I/O.
+
+Law: a message is acknowledged when the application says so, or, with `auto_ack`, when it asks for the
+next one. What is not acknowledged when the subscription or the client is closed is given to another reader.
+After a lost connection the node gives again what it has no acknowledgement for; a `Memory` keeps an
+application from seeing a second time what it was handed already, as far as this process remembers.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from treeconnector.bundles import Flag, Header, Message, Properties, decode_messages, unpack
+from treeconnector.destinations import Destination
+from treeconnector.session_frames import Deliver
+
+MAX_RANGES_IN_FRAME: Final = 4096
+_REMEMBERED_BUNDLES: Final = 4096
+
+Range = tuple[int, int]
+
+
+class Acks:
+    """Transfer ids that are acknowledged and not yet told to the node, as ranges."""
+
+    __slots__ = ("_ranges",)
+
+    def __init__(self) -> None:
+        self._ranges: list[Range] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._ranges)
+
+    def add(self, first: int, last: int) -> None:
+        ranges = self._ranges
+        if ranges and ranges[-1][1] + 1 == first:
+            ranges[-1] = (ranges[-1][0], last)
+        else:
+            ranges.append((first, last))
+
+    def take(self) -> list[list[Range]]:
+        """Everything, sorted and merged, in lists that fit a frame each."""
+        merged: list[Range] = []
+        for first, last in sorted(self._ranges):
+            if merged and first <= merged[-1][1] + 1:
+                merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+            else:
+                merged.append((first, last))
+        self._ranges = []
+        return [
+            merged[start : start + MAX_RANGES_IN_FRAME]
+            for start in range(0, len(merged), MAX_RANGES_IN_FRAME)
+        ]
+
+
+class Memory:
+    """Which messages of which bundles were handed to the application, and which it has acknowledged.
+
+    Bounded: the bundles that were used last. Messages are bits at their index in the bundle.
+    """
+
+    def __init__(self, bundles: int = _REMEMBERED_BUNDLES) -> None:
+        self._bundles = bundles
+        self._seen: OrderedDict[bytes, list[int]] = OrderedDict()
+
+    def hand_out(self, bundle: bytes, bits: int) -> tuple[int, int]:
+        """Note that `bits` arrived. Returns (those that are new here, those acknowledged here before)."""
+        known = self._seen.get(bundle)
+        if known is None:
+            self._seen[bundle] = [bits, 0]
+            if len(self._seen) > self._bundles:
+                self._seen.popitem(last=False)
+            return bits, 0
+        fresh, done = bits & ~known[0], bits & known[1]
+        known[0] |= bits
+        self._seen.move_to_end(bundle)
+        return fresh, done
+
+    def acknowledge(self, bundle: bytes, bits: int) -> None:
+        known = self._seen.get(bundle)
+        if known is not None:
+            known[1] |= bits
+
+
+class Delivery(NamedTuple):
+    """One message. `transfer_id`: the node's number for it; `message_id`: its identity in the tree.
+
+    `redelivered`: it may have been handed to somebody before.
+    """
+
+    payload: bytes
+    properties: Properties
+    destination: Destination
+    transfer_id: int
+    redelivered: bool
+    batch: "Batch"
+
+    @property
+    def message_id(self) -> str:
+        """Bundle and index, unchanged on the whole way through the tree."""
+        return f"{self.batch.bundle.hex()}-{self.batch.position + self.transfer_id - self.batch.first}"
+
+    @property
+    def origin(self) -> str:
+        """The node where the message entered the tree, where the node said so."""
+        return self.batch.origin
+
+    def ack(self) -> None:
+        """Say that this message is dealt with: the node forgets it."""
+        self.batch.ack_one(self.transfer_id)
+
+    def __repr__(self) -> str:
+        return f"<Delivery {self.transfer_id} of {self.destination}, {len(self.payload)} bytes>"
+
+
+class Batch:
+    """Messages of one bundle, unpacked. Iterate for deliveries, or take `payloads` for speed.
+
+    `messages` and `transfer_ids` go together.
+    """
+
+    __slots__ = (
+        "_acknowledge", "bundle", "destination", "first", "messages", "origin", "position", "redelivered",
+        "transfer_ids",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        frame: Deliver,
+        messages: list[Message],
+        transfer_ids: Sequence[int],
+        acknowledge: Callable[["Batch", int, int], None],
+    ) -> None:
+        self.destination = frame.destination
+        self.bundle = frame.bundle
+        self.position = frame.position
+        self.first = frame.first
+        self.origin = frame.origin
+        self.redelivered = frame.redelivered or bool(frame.flags & Flag.MAYBE_DUPLICATE)
+        self.messages = messages
+        self.transfer_ids = transfer_ids
+        self._acknowledge = acknowledge
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __repr__(self) -> str:
+        return f"<Batch of {len(self)} for {self.destination} from transfer id {self.first}>"
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [message.payload for message in self.messages]
+
+    def __iter__(self) -> Iterator[Delivery]:
+        destination, redelivered = self.destination, self.redelivered
+        for index, message in enumerate(self.messages):
+            yield Delivery(
+                message.payload, message.properties, destination, self.transfer_ids[index], redelivered, self
+            )
+
+    def ack(self) -> None:
+        """Say that all messages of the batch are dealt with."""
+        for first, last in ranges_of(self.transfer_ids):
+            self._acknowledge(self, first, last)
+
+    def ack_one(self, transfer_id: int) -> None:
+        self._acknowledge(self, transfer_id, transfer_id)
+
+
+class Unpacked(NamedTuple):
+    """What becomes of a Deliver frame: a batch, if anything in it is new, and ids to acknowledge again."""
+
+    batch: Batch | None
+    again: list[Range]
+
+
+def unpack_delivery(
+    frame: Deliver, memory: Memory, acknowledge: Callable[[Batch, int, int], None]
+) -> Unpacked:
+    """Decode a Deliver frame and leave out what is not for us or was handed out before.
+
+    Raises `FrameError` if its body is not what it says.
+    """
+    messages = _messages_of(frame)
+    everything = (1 << frame.count) - 1
+    wanted = everything & ~int.from_bytes(frame.skip, "little") if frame.skip else everything
+    fresh, done = memory.hand_out(frame.bundle, wanted << frame.position)
+    fresh >>= frame.position
+    again = ranges_of([frame.first + i for i in _bits(done >> frame.position)]) if done else []
+    if fresh == everything:
+        ids: Sequence[int] = range(frame.first, frame.first + frame.count)
+        return Unpacked(Batch(frame, messages, ids, acknowledge), again)
+    if not fresh:
+        return Unpacked(None, again)
+    kept = _bits(fresh)
+    ids = [frame.first + i for i in kept]
+    return Unpacked(Batch(frame, [messages[i] for i in kept], ids, acknowledge), again)
+
+
+def _messages_of(frame: Deliver) -> list[Message]:
+    if not frame.flags & Flag.COMPRESSED:
+        return decode_messages(frame.body, frame.count)
+    header = Header(
+        id=frame.bundle, destination=frame.destination, flags=frame.flags, count=frame.count, size=frame.size
+    )
+    return unpack(header, frame.body)
+
+
+def _bits(mask: int) -> list[int]:
+    return [index for index in range(mask.bit_length()) if mask >> index & 1]
+
+
+def ranges_of(ids: Sequence[int]) -> list[Range]:
+    """Ascending ids as ranges."""
+    if isinstance(ids, range):
+        return [(ids[0], ids[-1])] if ids else []
+    result: list[Range] = []
+    for number in ids:
+        if result and result[-1][1] + 1 == number:
+            result[-1] = (result[-1][0], number)
+        else:
+            result.append((number, number))
+    return result

@@ -1,0 +1,293 @@
+"""What a client has sent and the node has not confirmed: numbers, frames, window, rejections. No I/O.
+
+Law: a number is given once, when a frame is sealed, and the frame's bytes are kept until the node's
+confirmation covers them, so that after a lost connection the same bytes go out under the same numbers.
+Rejections become known to the caller only when they are final, that is confirmed: what is sent again
+after a lost connection may be taken then.
+
+Messages of one destination that are published before the event loop comes round share a frame, also when
+they alternate with others: order is kept per destination.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from sapwood.errors import Rejection
+from treeconnector.bundles import MAX_BYTES, MAX_MESSAGES, Properties
+from treeconnector.destinations import Destination
+from treeconnector.session_frames import Send, encode
+
+_encoder = msgspec.msgpack.Encoder()
+
+# A message as it is encoded: the payload alone, or with its properties (`bundles.Message`).
+Item = tuple[bytes] | tuple[bytes, Properties]
+
+
+class Route(NamedTuple):
+    """What the messages of one frame have in common."""
+
+    destination: Destination
+    persistent: bool = True
+    retained: bool = False
+    scope: int = -1
+
+
+class Call:
+    """A caller that waits for some messages. `settled` is called once, when the last is confirmed."""
+
+    __slots__ = ("_open", "_sealed", "rejections")
+
+    def __init__(self) -> None:
+        self._open = 0
+        self._sealed = False
+        self.rejections: list[Rejection] = []
+
+    def add(self) -> None:
+        """One more frame holds messages of this call."""
+        self._open += 1
+
+    def end(self) -> None:
+        """No further frames follow."""
+        self._sealed = True
+        if not self._open:
+            self.settled()
+
+    def confirm(self) -> None:
+        """A frame of this call is confirmed."""
+        self._open -= 1
+        if not self._open and self._sealed:
+            self.settled()
+
+    def settled(self) -> None:
+        """To be overridden by who waits."""
+
+    def failed(self, error: Exception) -> None:
+        """The client is over. To be overridden by who waits."""
+
+
+class _Share(NamedTuple):
+    """Messages `first` to `last` of a frame belong to `call`."""
+
+    first: int
+    last: int
+    call: Call
+
+
+class _Sent(NamedTuple):
+    """A frame that is not confirmed. `size`: payload bytes, for the window."""
+
+    first: int
+    last: int
+    size: int
+    frame: bytes
+    shares: tuple[_Share, ...]
+
+
+class _Open:
+    """Messages of one route that wait to be sealed. `calls`: (index of the message, call)."""
+
+    __slots__ = ("calls", "items", "size")
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.size = 0
+        self.calls: list[tuple[int, Call]] = []
+
+
+class Outbox:
+    """Feed it with `add` and `add_many`; take `frames_to_send`; tell it `confirm` and `reject`."""
+
+    def __init__(self, window_messages: int, window_bytes: int) -> None:
+        self.window_messages = window_messages
+        self.window_bytes = window_bytes
+        self.messages = 0
+        self.size = 0
+        self.total = 0
+        self.next_number = 1
+        self.settled_through = 0
+        self.rejections: list[Rejection] = []
+        self._open: dict[Route, _Open] = {}
+        self._unsent: list[bytes] = []
+        self._sent: deque[_Sent] = deque()
+        self._pending: list[Rejection] = []
+
+    def __repr__(self) -> str:
+        return f"<Outbox next {self.next_number}, {self.messages} unconfirmed of {self.size} bytes>"
+
+    @property
+    def has_room(self) -> bool:
+        return self.messages < self.window_messages and self.size < self.window_bytes
+
+    # --- sending
+
+    def add(self, route: Route, item: Item, call: Call | None = None) -> None:
+        """Put one message into its route's open frame."""
+        batch = self._open.get(route)
+        if batch is None:
+            batch = self._open[route] = _Open()
+        size = len(item[0])
+        if batch.items and batch.size + size > MAX_BYTES:
+            self._seal(route)
+            batch = self._open[route] = _Open()
+        if call:
+            call.add()
+            batch.calls.append((len(batch.items), call))
+        batch.items.append(item)
+        batch.size += size
+        self.messages += 1
+        self.size += size
+        self.total += size
+        if len(batch.items) == MAX_MESSAGES:
+            self._seal(route)
+
+    def add_many(self, route: Route, items: Sequence[Item], size: int, call: Call) -> None:
+        """Put messages that fit one frame into a frame of their own, after what is open for the route."""
+        if route in self._open:
+            self._seal(route)
+        call.add()
+        self.messages += len(items)
+        self.size += size
+        self.total += size
+        first = self.next_number
+        self._frame(route, items, size, (_Share(first, first + len(items) - 1, call),))
+
+    def frames_to_send(self) -> list[bytes]:
+        """Seal what is open and return the encoded frames that have not been taken yet."""
+        self.seal()
+        frames, self._unsent = self._unsent, []
+        return frames
+
+    def seal(self) -> int:
+        """Number everything that was added; return the last number."""
+        for route in list(self._open):
+            self._seal(route)
+        return self.next_number - 1
+
+    def fail(self, error: Exception) -> None:
+        """The client is over: tell every call that still waits."""
+        self.seal()
+        for sent in self._sent:
+            for share in sent.shares:
+                share.call.failed(error)
+
+    def _seal(self, route: Route) -> None:
+        batch = self._open.pop(route)
+        first = self.next_number
+        shares = tuple(_Share(first + index, first + index, call) for index, call in batch.calls)
+        self._frame(route, batch.items, batch.size, shares)
+
+    def _frame(self, route: Route, items: Sequence[Item], size: int, shares: tuple[_Share, ...]) -> None:
+        first, count = self.next_number, len(items)
+        self.next_number = first + count
+        body = body_of(items)
+        frame = encode(
+            Send(first, route.destination, count, body, route.persistent, route.retained, route.scope)
+        )
+        self._sent.append(_Sent(first, first + count - 1, size, frame, shares))
+        self._unsent.append(frame)
+
+    # --- what the node says
+
+    def begin(self, last: int) -> bool:
+        """A connection is open; the node has committed up to `last`. What it lacks is to be sent again.
+
+        Returns False if the node has more of this producer than was sent here: somebody else uses its name.
+        """
+        if self.next_number == 1 and not self._sent:
+            self.next_number = last + 1
+            self.settled_through = last
+        if last >= self.next_number:
+            return False
+        self._pending.clear()
+        self._settle(last)
+        self._unsent = [sent.frame for sent in self._sent]
+        return True
+
+    def confirm(self, through: int) -> None:
+        """Everything up to `through` is dealt with: on disk, or rejected."""
+        self._settle(through)
+
+    def reject(self, rejection: Rejection) -> None:
+        """Some sends are not taken. Known to their callers once everything before is settled."""
+        self._pending.append(rejection)
+        if rejection.first <= self.settled_through + 1:
+            self._settle(rejection.last)
+
+    def _settle(self, through: int) -> None:
+        self.settled_through = through = max(self.settled_through, self._over_rejected(through))
+        while self._sent and self._sent[0].last <= through:
+            sent = self._sent.popleft()
+            self.messages -= sent.last - sent.first + 1
+            self.size -= sent.size
+            self._tell(sent)
+        if self._pending:
+            self._pending = [rejection for rejection in self._pending if rejection.last > through]
+
+    def _over_rejected(self, through: int) -> int:
+        """Numbers directly after `through` that are rejected are settled as well."""
+        for rejection in sorted(self._pending):
+            if rejection.first <= through + 1:
+                through = max(through, rejection.last)
+        return through
+
+    def _tell(self, sent: _Sent) -> None:
+        rejected = _within(self._pending, sent.first, sent.last) if self._pending else []
+        for share in sent.shares:
+            share.call.rejections += _within(rejected, share.first, share.last)
+            share.call.confirm()
+        if rejected:
+            self.rejections += _unclaimed(rejected, sent.shares)
+
+
+def _within(rejections: list[Rejection], first: int, last: int) -> list[Rejection]:
+    """The parts of the rejections that lie in [first, last]."""
+    return [
+        rejection._replace(first=max(first, rejection.first), last=min(last, rejection.last))
+        for rejection in rejections
+        if rejection.first <= last and rejection.last >= first
+    ]
+
+
+def _unclaimed(rejections: list[Rejection], shares: Sequence[_Share]) -> list[Rejection]:
+    """The rejected messages that no call waits for: they were published."""
+    if not shares:
+        return rejections
+    claimed = {number for share in shares for number in range(share.first, share.last + 1)}
+    return [
+        rejection._replace(first=number, last=number)
+        for rejection in rejections
+        for number in range(rejection.first, rejection.last + 1)
+        if number not in claimed
+    ]
+
+
+def body_of(items: Sequence[Item]) -> bytes:
+    """The plain body of messages (see `bundles`): one encoding of the list, without its array header."""
+    encoded = _encoder.encode(items)
+    return encoded[1:] if len(items) < 16 else encoded[3:]
+
+
+def chunks(items: Sequence[Item]) -> list[tuple[Sequence[Item], int]]:
+    """Cut messages into lists that fit a frame each, with their payload bytes."""
+    result: list[tuple[Sequence[Item], int]] = []
+    for start in range(0, len(items), MAX_MESSAGES):
+        part = items[start : start + MAX_MESSAGES]
+        size = sum([len(item[0]) for item in part])
+        result += [(part, size)] if size <= MAX_BYTES else _cut(part)
+    return result
+
+
+def _cut(items: Sequence[Item]) -> list[tuple[Sequence[Item], int]]:
+    """The same for messages that are too large for one frame; a single one may be larger."""
+    result: list[tuple[Sequence[Item], int]] = []
+    start = size = 0
+    for index, item in enumerate(items):
+        if index > start and size + len(item[0]) > MAX_BYTES:
+            result.append((items[start:index], size))
+            start, size = index, 0
+        size += len(item[0])
+    result.append((items[start:], size))
+    return result

@@ -1,0 +1,150 @@
+"""A subscription: an async iterator of deliveries, or of batches.
+
+`subscribe` asks the node at once; `await subscription.ready()` waits for its answer, as does the first
+delivery. Closing it gives what was not acknowledged to other readers.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Self
+
+from sapwood.inbox import Acks, Batch, Delivery, Memory, unpack_delivery
+from treeconnector.destinations import Destination
+from treeconnector.session_frames import Deliver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sapwood.errors import ClientError
+
+
+class Subscription:
+    """Made by `Client.subscribe`. One task iterates it."""
+
+    def __init__(
+        self,
+        number: int,
+        destination: Destination,
+        credit: int,
+        durable: str,
+        auto_ack: bool,
+        acks: Acks,
+        changed: "Callable[[], None]",
+        leave: "Callable[[Subscription], None]",
+    ) -> None:
+        self.number = number
+        self.destination = destination
+        self.credit = credit
+        self.durable = durable
+        self.auto_ack = auto_ack
+        self._acks = acks
+        self._changed = changed
+        self._leave = leave
+        self._memory = Memory(max(4096, 2 * credit))
+        self._waiting: deque[Deliver] = deque()
+        self._arrived = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._error: ClientError | None = None
+        self._closed = False
+        self._current: Iterator[Delivery] = iter(())
+        self._last: Delivery | None = None
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "ready" if self._ready.is_set() else "asking"
+        return f"<Subscription to {self.destination} {state}, {len(self._waiting)} waiting>"
+
+    # --- for the application
+
+    async def ready(self) -> Self:
+        """Wait until the node has granted it. Raises `RequestFailed`."""
+        await self._ready.wait()
+        if self._error:
+            raise self._error
+        return self
+
+    def close(self) -> None:
+        """End it. What was not acknowledged is given to other readers."""
+        if not self._closed:
+            self._closed = True
+            self._waiting.clear()
+            self._arrived.set()
+            self._leave(self)
+
+    async def __aenter__(self) -> Self:
+        return await self.ready()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delivery:
+        if self.auto_ack and self._last:
+            self._last.ack()
+            self._last = None
+        delivery = next(self._current, None)
+        while delivery is None:
+            self._current = iter(await self._next_batch())
+            delivery = next(self._current, None)
+        self._last = delivery
+        return delivery
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """The same, a bundle at a time: the fast way. With `auto_ack` a batch is acknowledged as one."""
+        while True:
+            try:
+                batch = await self._next_batch()
+            except StopAsyncIteration:
+                return
+            yield batch
+            if self.auto_ack:
+                batch.ack()
+
+    async def _next_batch(self) -> Batch:
+        while True:
+            while not self._waiting:
+                if self._error:
+                    raise self._error
+                if self._closed:
+                    raise StopAsyncIteration
+                self._arrived.clear()
+                await self._arrived.wait()
+            unpacked = unpack_delivery(self._waiting.popleft(), self._memory, self._acknowledge)
+            for first, last in unpacked.again:
+                self._acks.add(first, last)
+            if unpacked.again:
+                self._changed()
+            if unpacked.batch:
+                return unpacked.batch
+
+    def _acknowledge(self, batch: Batch, first: int, last: int) -> None:
+        bits = (1 << (last - first + 1)) - 1
+        self._memory.acknowledge(batch.bundle, bits << (batch.position + first - batch.first))
+        self._acks.add(first, last)
+        self._changed()
+
+    # --- for the client
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def granted(self) -> None:
+        self._ready.set()
+
+    def failed(self, error: "ClientError") -> None:
+        """The node refuses it, or the client is over: whoever iterates gets `error`."""
+        self._error = self._error or error
+        self._ready.set()
+        self._arrived.set()
+
+    def arrived(self, frame: Deliver) -> None:
+        if not self._closed:
+            self._waiting.append(frame)
+            self._arrived.set()
+
+    def forget_waiting(self) -> None:
+        """The connection was lost: the node gives again what is not yet handed out."""
+        self._waiting.clear()

@@ -1,0 +1,246 @@
+"""A node in memory, and its real port: what the HTTP side is tested against."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from bridges.carrier import Carrier, CarrierError
+from broker.core.errors import NotFound, NotLoggedIn, QueueFull, SwitchError
+from broker.core.sessions import Connection
+from broker.http.app import build_app, listen
+from broker.http.settings import HttpSettings
+from treeconnector.bundles import Message
+from treeconnector.session_frames import (
+    ClientFrame,
+    Confirm,
+    Create,
+    Done,
+    Failed,
+    Login,
+    Ping,
+    Pong,
+    Send,
+    Welcome,
+)
+
+Outcome = Callable[[SwitchError | None], None]
+
+
+@dataclass
+class Waiting:
+    """A blocked transfer of the fake switch."""
+
+    token: str
+    ready: Callable[[], None]
+
+
+@dataclass
+class FakeSwitch:
+    """Queues in lists. What must be on disk is told when the node is woken."""
+
+    secret: str = ""
+    quota: int = 1000
+    tokens: dict[Connection, str] = field(default_factory=dict)
+    closed: list[Connection] = field(default_factory=list)
+    queues: dict[str, list[tuple[int, Message]]] = field(default_factory=dict)
+    readers: dict[str, set[str]] = field(default_factory=dict)
+    waiters: list[Waiting] = field(default_factory=list)
+    woken: int = 0
+    after: list[Callable[[], None]] = field(default_factory=list)
+    received: list[ClientFrame] = field(default_factory=list)
+    hold_confirms: bool = False
+    last_id: int = 0
+
+    def login(self, connection: Connection, token: str, secret: str = "") -> None:
+        if self.secret and secret != self.secret:
+            raise NotLoggedIn("wrong session secret")
+        self.tokens[connection] = token
+
+    def close(self, connection: Connection) -> None:
+        self.tokens.pop(connection, None)
+        self.closed.append(connection)
+
+    def create(self, connection: Connection, name: str) -> str:
+        name = name or f"fresh{len(self.queues)}@here"
+        self.queues.setdefault(name, [])
+        return name
+
+    def subscribe(self, connection: Connection, name: str) -> None:
+        if name not in self.queues:
+            raise NotFound(f"this node has no queue {name!r}")
+        self.readers.setdefault(self.tokens[connection], set()).add(name)
+
+    def send(self, connection: Connection, name: str, message: Message, done: Outcome) -> None:
+        queue = self.queues.setdefault(name, [])
+        if len(queue) >= self.quota:
+            raise QueueFull(f"{name} has no room")
+        self.last_id += 1
+        queue.append((self.last_id, message))
+        self.after.append(lambda: done(None))
+        for waiting in list(self.waiters):
+            if name in self.readers.get(waiting.token, ()):
+                self.waiters.remove(waiting)
+                self.woken += 1
+                self.after.append(waiting.ready)
+                break
+
+    def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None:
+        for queue in self.queues.values():
+            for item in queue:
+                if item[0] == transfer:
+                    queue.remove(item)
+                    self.after.append(lambda: done(None))
+                    return
+        raise NotFound(f"no message {transfer}")
+
+    def transfer(self, connection: Connection, ack_to: int) -> list[tuple[int, Message]]:
+        names = self.readers.get(self.tokens[connection], ())
+        return sorted(item for name in names for item in self.queues[name] if item[0] > ack_to)
+
+    def wait(self, connection: Connection, ack_to: int, ready: Callable[[], None]) -> Waiting:
+        waiting = Waiting(self.tokens[connection], ready)
+        self.waiters.append(waiting)
+        return waiting
+
+    def cancel(self, waiter: Waiting) -> None:
+        if waiter in self.waiters:
+            self.waiters.remove(waiter)
+
+    def receive(self, connection: Connection, frames: list[ClientFrame]) -> None:
+        for frame in frames:
+            self.received.append(frame)
+            match frame:
+                case Login():
+                    self.tokens[connection] = frame.session
+                    connection.send(Welcome("here", frame.session, 0, 1))
+                case Send():
+                    through = frame.first + frame.count - 1
+                    if not self.hold_confirms:
+                        self.after.append(lambda c=connection, n=through: c.send(Confirm(n)))  # type: ignore[misc]
+                case Create():
+                    connection.send(Done(frame.request, self.create(connection, frame.queue)))
+                case Ping():
+                    connection.send(Pong(frame.number))
+                case _:
+                    connection.send(Failed(getattr(frame, "request", 0), "NOT_FOUND", "not in this test"))
+
+
+@dataclass
+class FakeNode:
+    """Commits whenever it is woken."""
+
+    switch: FakeSwitch = field(default_factory=FakeSwitch)
+    ready: bool = True
+    linked: list[list[bytes]] = field(default_factory=list)
+
+    def wake(self) -> None:
+        after, self.switch.after = self.switch.after, []
+        for call in after:
+            asyncio.get_running_loop().call_soon(call)
+
+    def status(self) -> dict[str, Any]:
+        return {"name": "here", "links": []}
+
+    async def serve_link(self, carrier: Carrier) -> None:
+        try:
+            while True:
+                packets = await carrier.receive()
+                self.linked.append(packets)
+                carrier.send(packets)
+        except CarrierError:
+            pass
+
+
+class Port:
+    """The node's port and a way to talk to it with plain sockets."""
+
+    def __init__(self, node: FakeNode, number: int) -> None:
+        self.node = node
+        self.number = number
+        self.clients: list[Plain] = []
+
+    @property
+    def http(self) -> str:
+        return f"http://127.0.0.1:{self.number}"
+
+    async def dial(self) -> "Plain":
+        client = Plain(*await asyncio.open_connection("127.0.0.1", self.number))
+        self.clients.append(client)
+        return client
+
+
+class Answer:
+    """An HTTP answer, read by its Content-Length."""
+
+    def __init__(self, head: str, body: bytes) -> None:
+        lines = head.split("\r\n")
+        self.status = int(lines[0].split(" ")[1])
+        self.headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines[1:])}
+        self.body = body
+
+
+class Plain:
+    """A client of the link-level protocol that knows sockets only."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def ask(
+        self, path: str, *, method: str = "GET", body: bytes | None = None, headers: tuple[str, ...] = ()
+    ) -> Answer:
+        lines = [f"{method} {path} HTTP/1.1", *headers]
+        if body is not None:
+            lines.append(f"Content-Length: {len(body)}")
+        self.writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + (body or b""))
+        return await self.answer()
+
+    async def answer(self) -> Answer:
+        async with asyncio.timeout(20):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+            length = next(
+                int(line.split(":")[1])
+                for line in head.split("\r\n")
+                if line.lower().startswith("content-length:")
+            )
+            return Answer(head.strip(), await self.reader.readexactly(length))
+
+    async def close(self) -> None:
+        self.writer.close()
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
+
+
+Opener = Callable[..., Awaitable[Port]]
+
+
+@pytest.fixture
+def node() -> FakeNode:
+    return FakeNode()
+
+
+@pytest.fixture
+async def serve(node: FakeNode) -> AsyncIterator[Opener]:
+    """Open the node's port with the given settings."""
+    ports: list[tuple[Any, Port]] = []
+
+    async def start(**settings: Any) -> Port:
+        opened = await listen(build_app(node, HttpSettings(**settings)), "127.0.0.1", 0)
+        port = Port(node, opened.addresses[0][1])
+        ports.append((opened, port))
+        return port
+
+    yield start
+    for opened, port in ports:
+        for client in port.clients:
+            await client.close()
+        await opened.cleanup()
+
+
+@pytest.fixture
+async def port(serve: Opener) -> Port:
+    return await serve()
