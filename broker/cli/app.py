@@ -128,12 +128,15 @@ def node_recover(file: File, json: Json = False) -> None:
 def config_fleet(
     table: Annotated[Path, typer.Argument(metavar="SITES.CSV", help="One row a site.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to write into.")] = Path("sites"),
+    secrets: Annotated[
+        bool, typer.Option("--secrets", help="Make a secret for every link too, once; they are kept.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Write the configuration files of a whole chain from one table, after checking the tree."""
     from broker.cli.configuration import write_fleet_files
 
-    write_fleet_files(table, out, as_json=json)
+    write_fleet_files(table, out, secrets=secrets, as_json=json)
 
 
 @config_app.command("schema")

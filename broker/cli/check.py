@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from broker.cli.errors import FAILED, WELL, WRONG_USE
 from broker.cli.output import patience, print_json, print_table, table
+from broker.cli.status import size
 from config.credentials import children_secrets, connector_secret, session_secret, site_broker_secret, token
 from config.errors import ConfigurationError
 from config.load import load
@@ -87,13 +88,13 @@ def check_data(site: Site) -> Iterator[Finding]:
 
 def _space(site: Site, folder: Path) -> Finding:
     free, reserve = shutil.disk_usage(folder).free, site.limits.disk_reserve
-    text = f"{_size(free)} free on the disk of {folder}"
+    text = f"{size(free)} free on the disk of {folder}"
     if free < reserve:
         return Finding(
-            "disk", "failed", f"{text}: less than the reserve of {_size(reserve)} (limits, disk_reserve)"
+            "disk", "failed", f"{text}: less than the reserve of {size(reserve)} (limits, disk_reserve)"
         )
     if free < site.limits.spool.max_bytes:
-        limit = _size(site.limits.spool.max_bytes)
+        limit = size(site.limits.spool.max_bytes)
         return Finding(
             "disk", "warning", f"{text}: less than the spool may use, {limit} (limits, spool, max_bytes)"
         )
@@ -191,8 +192,9 @@ def check_secrets(site: Site) -> Iterator[Finding]:
 
 
 def _secret_files(site: Site) -> Iterator[Path]:
-    sections = (site.site_broker, *site.tree_connectors, *site.children)
-    named = [section.secret_file for section in sections]
+    named = [site.site_broker.secret_file]
+    named += [connector.secret_file for connector in site.tree_connectors]
+    named += [child.secret_file for child in site.children]
     named += [site.http.token_file, site.http.session_secret_file, site.children_secrets]
     named += [site.listener.tls.key, site.site_broker.tls.key, *(one.tls.key for one in site.tree_connectors)]
     yield from sorted({path for path in named if path})
@@ -245,15 +247,6 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logging.disable(logging.NOTSET)
-
-
-def _size(count: int) -> str:
-    value = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if value < 1024:
-            return f"{value:.0f} {unit}"
-        value /= 1024
-    return f"{value:.1f} GiB"
 
 
 def _print(findings: list[Finding]) -> None:

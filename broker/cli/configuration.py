@@ -1,30 +1,37 @@
 """`sapwood config fleet` and `config schema`: a whole chain's files from one table; the published schemas."""
 
 from pathlib import Path
+from typing import Final
 
-from broker.cli.output import patience, print_json
+from broker.cli.output import note, patience, print_json
+
+LISTED: Final = 10
 
 
-def write_fleet_files(table: Path, out: Path, *, as_json: bool) -> None:
+def write_fleet_files(table: Path, out: Path, *, secrets: bool, as_json: bool) -> None:
     """Write every site's file in both formats. Raises `ConfigurationError` with all mistakes of the table."""
     from config.fleet import read_sites, write_fleet
 
     with patience(f"writing the files of {table}"):
-        sites = read_sites(table)
-        written = write_fleet(sites, out)
+        report = write_fleet(read_sites(table), out, secrets=secrets)
     if as_json:
-        print_json({"sites": len(sites), "files": [str(path) for path in written]})
-    else:
-        print(f"{len(sites)} sites make one tree; {len(written)} files written to {out}")
+        sites = [{"name": site.name, "role": site.role} for site in report.sites]
+        files = [str(path) for path in report.files]
+        print_json({"sites": sites, "files": files, "warnings": list(report.warnings)})
+        return
+    print(f"{len(report.sites)} sites make one tree; {len(report.files)} files written to {out}")
+    for warning in report.warnings[:LISTED]:
+        note(f"sapwood: {warning}")
+    if len(report.warnings) > LISTED:
+        note(f"sapwood: and {len(report.warnings) - LISTED} warnings more (--json lists all)")
 
 
 def print_schema(*, xsd: bool, as_json: bool) -> None:
     """Print a schema. `as_json` puts an XSD into a JSON text."""
-    from config import schemas
+    from config.schema import json_schema_text, xsd_text
 
-    if not xsd:
-        print(schemas.json_schema(), end="")
-    elif as_json:
-        print_json({"xsd": schemas.xsd()})
+    text = xsd_text() if xsd else json_schema_text()
+    if xsd and as_json:
+        print_json({"xsd": text})
     else:
-        print(schemas.xsd(), end="")
+        print(text, end="")

@@ -1,7 +1,7 @@
 """Real node processes: started, killed and stopped by their process id, never by a name.
 
 Law: whoever starts a node ends it: `Nodes` kills what is left when its context ends, and a node dies with
-the process that started it (see `tied`), unless it was told to outlive it.
+the process that started it, however that ends (see `tied`).
 """
 
 import asyncio
@@ -27,13 +27,12 @@ class NodeFailed(Exception):
 class NodeProcess:
     """One node: its file, its URL and, while it runs, its process. Several starts, one after the other."""
 
-    def __init__(self, name: str, file: Path, url: str, *, outlive: bool = False) -> None:
+    def __init__(self, name: str, file: Path, url: str) -> None:
         self.name = name
         self.file = file
         self.url = url
         self.log = file.with_suffix(".log")
         self.starts = 0
-        self._module = "broker.cli" if outlive else "broker.cli.demo.tied"
         self._process: subprocess.Popen[bytes] | None = None
 
     def __repr__(self) -> str:
@@ -55,7 +54,7 @@ class NodeProcess:
         """Start the process and return at once; `Nodes.until_ready` waits for it."""
         if self.running:
             raise NodeFailed(f"{self.name} runs already, as process {self.pid}")
-        command = [sys.executable, "-P", "-m", self._module, "node", "run", str(self.file)]
+        command = [sys.executable, "-P", "-m", "broker.cli.demo.tied", "node", "run", str(self.file)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
                 command,
@@ -107,14 +106,10 @@ class NodeProcess:
 
 
 class Nodes:
-    """Some nodes and an HTTP client to ask them. An async context manager that leaves nothing running.
+    """Some nodes and an HTTP client to ask them. An async context manager that leaves nothing running."""
 
-    `keep`: leave the processes running at a normal end.
-    """
-
-    def __init__(self, nodes: list[NodeProcess], *, keep: bool = False) -> None:
+    def __init__(self, nodes: list[NodeProcess]) -> None:
         self.by_name = {node.name: node for node in nodes}
-        self.keep = keep
         self._http: aiohttp.ClientSession | None = None
 
     def __repr__(self) -> str:
@@ -127,12 +122,11 @@ class Nodes:
         self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2.0))
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
+        for node in self.by_name.values():
+            node.kill()
         if self._http is not None:
             await self._http.close()
-        if not self.keep or kind is not None:
-            for node in self.by_name.values():
-                node.kill()
 
     async def status(self, name: str) -> Status | None:
         """What a node says of itself; None while it cannot be reached."""

@@ -1,0 +1,90 @@
+"""The end of the demo: what was sent and arrived, and what the consumers cost, as data and as tables."""
+
+from typing import Any, Final
+
+from rich.console import Console
+
+from broker.cli.demo.costs import MEASURED_ON, Cost
+from broker.cli.demo.ledger import Ledger
+from broker.cli.output import table
+
+Report = dict[str, Any]
+FIGURES: Final = ("sent", "to_deliver", "delivered", "lost", "duplicated", "given_again", "not_sent")
+
+
+def make_report(ledger: Ledger, costs: list[Cost], seconds: float, exit_codes: dict[str, int]) -> Report:
+    """Everything that was counted. `well`: nothing missing, nothing twice, all nodes stopped properly.
+
+    `seconds`: how long the demo took. `exit_codes`: of the nodes, at their SIGTERM.
+    """
+    rows: list[dict[str, Any]] = [
+        {
+            "what": account.title,
+            "sent": len(account.confirmed),
+            "to_deliver": len(account.expected),
+            "delivered": account.delivered,
+            "lost": account.lost,
+            "duplicated": account.duplicated,
+            "given_again": account.again,
+            "not_sent": account.unsent,
+        }
+        for account in ledger.accounts
+    ]
+    return {
+        "well": ledger.complete and not any(exit_codes.values()),
+        "messages": rows,
+        "total": {key: sum(row[key] for row in rows) for key in FIGURES},
+        "strange": ledger.strange,
+        "consumers": [_cost_row(cost) for cost in costs],
+        "compared_with": MEASURED_ON,
+        "nodes_that_failed_to_stop": sorted(name for name, code in exit_codes.items() if code),
+        "seconds": round(seconds, 1),
+    }
+
+
+def _cost_row(cost: Cost) -> dict[str, Any]:
+    row: dict[str, Any] = {"node": cost.node, "destination": cost.destination}
+    row |= {"added": cost.added, "closed": cost.closed}
+    for ttl, (added, closed) in cost.flooded.items():
+        row |= {f"ttl_{ttl}_added": added, f"ttl_{ttl}_closed": closed}
+    return row
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print the two tables and the verdict."""
+    _print_messages(report, console)
+    _print_consumers(report, console)
+    if report["strange"]:
+        console.print(f"{report['strange']} messages arrived that nobody sent")
+    if report["nodes_that_failed_to_stop"]:
+        console.print(f"failed to stop: {', '.join(report['nodes_that_failed_to_stop'])}")
+    verdict = "[green]every message arrived, once[/green]" if report["well"] else "[red]not well[/red]"
+    console.print(f"{verdict} · {report['seconds']} s")
+
+
+def _print_messages(report: Report, console: Console) -> None:
+    made = table(
+        "Messages", ">sent", ">to deliver", ">delivered", ">lost", ">duplicated", title="What was sent"
+    )
+    for row in (*report["messages"], {"what": "together", **report["total"]}):
+        figures = (row[key] for key in FIGURES[:5])
+        made.add_row(row["what"], *map(str, figures))
+    console.print(made)
+    if report["total"]["not_sent"]:
+        console.print(f"{report['total']['not_sent']} messages were not taken by their node in time")
+    if report["total"]["given_again"]:
+        console.print(f"{report['total']['given_again']} were given again, and known by their id")
+
+
+def _print_consumers(report: Report, console: Console) -> None:
+    made = table(
+        "Consumer", "at", ">came", ">went", ">TTL 2 came", ">went", ">TTL 3 came", ">went",
+        title="Advisories that each consumer cost, and what networkTTL 2 and 3 would have cost in this tree",
+    )  # fmt: skip
+    keys = ("added", "closed", "ttl_2_added", "ttl_2_closed", "ttl_3_added", "ttl_3_closed")
+    for row in report["consumers"]:
+        made.add_row(row["destination"], row["node"], *(str(row[key]) for key in keys))
+    sums = (str(sum(row[key] for row in report["consumers"])) for key in keys)
+    made.add_row("together", "", *sums)
+    console.print(made)
+    console.print(f"came, went: read from the nodes' advisory logs; TTL: the law {report['compared_with']}")

@@ -1,0 +1,184 @@
+"""`sapwood send` and `sapwood receive`: an application's session from the command line."""
+
+import asyncio
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.cli.errors import WRONG_USE, CommandError
+from broker.cli.http import node_url
+from broker.cli.output import note, patience, print_json
+from sapwood.client import Client, connect
+from treeconnector.destinations import Destination, Kind, parse
+from treeconnector.errors import InvalidName, PatternError
+
+if TYPE_CHECKING:
+    from sapwood.inbox import Delivery
+    from sapwood.subscription import Subscription
+
+CONNECT_TIMEOUT: Final = 10.0
+CREDIT: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Where and as whom to log in."""
+
+    url: str
+    session: str
+    secret: str
+    ca: Path | None
+
+    def client(self) -> Client:
+        return connect(
+            node_url(self.url),
+            session=self.session,
+            secret=self.secret or None,
+            timeout=CONNECT_TIMEOUT,
+            ca=str(self.ca) if self.ca else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """What to send. The payload comes from the argument, standard input ('-' or nothing) or a file."""
+
+    destination: str
+    payload: str | None
+    file: Path | None
+    lines: bool
+    persistent: bool
+    retained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """What to receive. `wait`: seconds for all `count` messages; not used with `follow`."""
+
+    destination: str
+    count: int
+    wait: float
+    follow: bool
+    durable: str
+
+
+def send_all(login: Login, what: Outgoing, *, as_json: bool) -> None:
+    """Send, and return when the node has everything on its disk. Raises `CommandError` or `ClientError`."""
+    destination = _destination(what.destination)
+    payloads = list(_payloads(what))
+    with patience(f"sending {len(payloads)} messages to {destination}"):
+        asyncio.run(_send(login, destination, payloads, what))
+    if as_json:
+        print_json({"destination": str(destination), "sent": len(payloads), "persistent": what.persistent})
+    else:
+        print(f"{len(payloads)} {'message' if len(payloads) == 1 else 'messages'} sent to {destination}")
+
+
+async def _send(login: Login, destination: Destination, payloads: list[bytes], what: Outgoing) -> None:
+    options: dict[str, Any] = {"persistent": what.persistent, "retained": what.retained}
+    async with login.client() as client:
+        await client.send_many(destination, payloads, **options)
+
+
+def _payloads(what: Outgoing) -> Iterator[bytes]:
+    if what.file is not None and what.payload is not None:
+        raise CommandError("a payload and --file exclude each other: give one of them", WRONG_USE)
+    if what.file is not None:
+        data = _read_file(what.file)
+    elif what.payload is None or what.payload == "-":
+        data = sys.stdin.buffer.read()
+    else:
+        data = what.payload.encode()
+    yield from data.splitlines() if what.lines else (data,)
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}", WRONG_USE) from None
+
+
+def receive_all(login: Login, what: Incoming, *, as_json: bool) -> None:
+    """Print and acknowledge messages as they come. Raises `CommandError` if too few came in time."""
+    destination = _destination(what.destination)
+    if what.durable and destination.kind is not Kind.TOPIC:
+        raise CommandError("--durable is for topics: a queue keeps its messages anyway", WRONG_USE)
+    printer = _Printer(None if what.follow else what.count, as_json)
+    try:
+        asyncio.run(_receive(login, destination, what, printer))
+    except KeyboardInterrupt:
+        if what.follow:
+            return  # that is how following ends
+        raise
+    if not what.follow and printer.received < what.count:
+        raise CommandError(f"{printer.received} of {what.count} messages came within {what.wait:g} s")
+
+
+async def _receive(login: Login, destination: Destination, what: Incoming, printer: "_Printer") -> None:
+    credit = CREDIT if what.follow else min(CREDIT, what.count)
+    async with (
+        login.client() as client,
+        client.subscribe(destination, credit=credit, durable=what.durable) as subscription,
+    ):
+        if sys.stderr.isatty():
+            note(f"waiting for messages of {destination} …")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if what.follow else what.wait):
+                await printer.print_all(subscription)
+
+
+class _Printer:
+    """Prints and acknowledges up to `count` messages (None: for ever). `received`: how many it has."""
+
+    def __init__(self, count: int | None, as_json: bool) -> None:
+        self.received = 0
+        self._count = count
+        self._as_json = as_json
+
+    async def print_all(self, subscription: "Subscription") -> None:
+        async for delivery in subscription:
+            _print(delivery, self._as_json)
+            delivery.ack()
+            self.received += 1
+            if self.received == self._count:
+                return
+
+
+def _print(delivery: "Delivery", as_json: bool) -> None:
+    if as_json:
+        print_json(as_fields(delivery))
+        return
+    sys.stdout.buffer.write(delivery.payload + b"\n")
+    sys.stdout.flush()
+
+
+def as_fields(delivery: "Delivery") -> dict[str, Any]:
+    """A message for JSON; a payload that is no UTF-8 comes as base64 and says so."""
+    fields: dict[str, Any] = {
+        "destination": str(delivery.destination),
+        "message_id": delivery.message_id,
+        "transfer_id": delivery.transfer_id,
+        "redelivered": delivery.redelivered,
+        "origin": delivery.origin,
+    }
+    try:
+        fields["payload"] = delivery.payload.decode()
+    except UnicodeDecodeError:
+        fields |= {"payload": b64encode(delivery.payload).decode(), "encoding": "base64"}
+    properties = delivery.properties
+    for name in ("correlation_id", "reply_to", "task_id", "content_type"):
+        if (value := getattr(properties, name)) not in (None, ""):
+            fields[name] = value
+    return fields
+
+
+def _destination(text: str) -> Destination:
+    try:
+        return parse(text)
+    except (InvalidName, PatternError) as error:
+        raise CommandError(str(error), WRONG_USE) from None

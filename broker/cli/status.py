@@ -1,0 +1,107 @@
+"""`sapwood status`: a running node as it says of itself, for people or as JSON.
+
+Law: what a node does not say is left out, so that a newer program can look at an older node.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+from broker.cli.http import ask
+from broker.cli.output import patience, print_json, print_table, table
+
+Fields = dict[str, Any]
+LISTED: Final = 20
+
+
+def show_status(url: str, token: str, ca: Path | None, *, as_json: bool) -> None:
+    """Print the status of the node at `url`. Raises `CommandError`."""
+    with patience(f"asking {url}"):
+        found: Fields = ask(url, "/api/status", token=token, ca=ca)
+    if as_json:
+        print_json(found)
+        return
+    print("\n".join(summary(found)))
+    _print_links(found)
+    _print_queues(found)
+
+
+def summary(found: Fields) -> list[str]:
+    """The node in a few lines."""
+    chain = " < ".join(str(name) for name in found.get("chain", []))
+    lines = [
+        f"{found.get('name')} · {found.get('role')} of tree {found.get('tree')} · {chain}",
+        f"up {duration(found.get('uptime_s', 0))} · start {found.get('start')} · process {found.get('pid')}"
+        f" · {'ready' if found.get('ready') else 'NOT READY ' + str(found.get('refusing', ''))}",
+    ]
+    store, dead = found.get("store", {}), found.get("dead", {})
+    lines.append(
+        f"store {size(store.get('used_bytes', 0))} used, {size(store.get('disk_free', 0))} free"
+        f" · {found.get('sessions', 0)} sessions · {dead.get('messages', 0)} dead letters"
+    )
+    reasons = ", ".join(f"{count} {reason}" for reason, count in dead.get("reasons", {}).items())
+    return [*lines, f"dead letters: {reasons}"] if reasons else lines
+
+
+def _print_links(found: Fields) -> None:
+    parent, children = found.get("parent"), found.get("children", [])
+    if not parent and not children:
+        return
+    made = table("Link", "to", "State", ">since", ">waiting", "Why")
+    for relation, link in [
+        *([("parent", parent)] if parent else []),
+        *(("child", child) for child in children),
+    ]:
+        since, why = link.get("since_s"), link.get("blocked") or link.get("error") or _dialling(link)
+        made.add_row(
+            relation,
+            link.get("name", ""),
+            link.get("state", ""),
+            duration(since) if since is not None else "",
+            str(link.get("waiting", link.get("messages", ""))),
+            why,
+        )
+    print_table(made)
+
+
+def _dialling(link: Fields) -> str:
+    return str(link.get("dialling", {}).get("error", "")) if link.get("state") != "running" else ""
+
+
+def _print_queues(found: Fields) -> None:
+    queues = [queue for queue in found.get("queues", []) if queue.get("messages") or queue.get("readers")]
+    if not queues:
+        return
+    made = table("Queue", ">messages", ">bytes", ">oldest", ">readers", "Goes to")
+    for queue in queues[:LISTED]:
+        made.add_row(
+            queue["name"],
+            str(queue.get("messages", 0)),
+            size(queue.get("bytes", 0)),
+            duration(queue.get("oldest_s", 0)),
+            str(queue.get("readers", 0)),
+            ", ".join(queue.get("targets", [])),
+        )
+    print_table(made)
+    if len(queues) > LISTED:
+        print(f"and {len(queues) - LISTED} more (--json lists all)")
+
+
+def duration(seconds: float) -> str:
+    """A time for people: the two largest units, as 3h 5m."""
+    rest = int(seconds)
+    parts: list[str] = []
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, rest = divmod(rest, length)
+        if count or (unit == "s" and not parts):
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2])
+
+
+def size(count: float) -> str:
+    """Bytes for people, as 3.4 MiB."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
