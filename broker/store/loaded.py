@@ -30,6 +30,11 @@ class Loaded:
         counts = (f"{table.__name__}={len(rows)}" for table, rows in self._rows.items() if rows)
         return f"<Loaded bundles={len(self.bundles)} {' '.join(counts)}>"
 
+    @property
+    def meta(self) -> list[MetaRow]:
+        """Single values that the node keeps; not what the store keeps for itself."""
+        return self.rows(MetaRow)
+
     def rows(self, table: type[RowType]) -> list[RowType]:
         """Rows of one type, in the order of their keys. For `BundleRow` ask `bundles`: KeyError."""
         return self._rows[table]

@@ -12,7 +12,7 @@ Wrinkle: opening the file that was set aside folds its log into it, as any openi
 import os
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -52,6 +52,12 @@ class Report:
         return not (
             any(self.unreadable.values()) or any(self.damaged.values()) or self.lost_copies or self.dead
         )
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: paths as text, the store id as hexadecimal digits."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        paths = {"database": str(self.database), "broken": str(self.broken)}
+        return named | paths | {"store_id": self.store_id.hex(), "complete": self.complete}
 
     def __str__(self) -> str:
         lines = [f"{self.database} is new; what was there is now {self.broken}"]

@@ -1,3 +1,4 @@
+import json
 import random
 import shutil
 import sqlite3
@@ -280,6 +281,14 @@ def test_the_report_reads_as_text(model):
     assert (
         f"bundles lost: {report.lost_bundles} ({report.lost_copies} deliveries); dead letters made: 0" in text
     )
+
+
+def test_the_report_is_json(model):
+    report = recover(model, force=True)
+    found = json.loads(json.dumps(report.as_dict()))
+    assert found["store_id"] == report.store_id.hex()
+    assert (found["complete"], found["saved"]["bundle"]) == (True, BUNDLES)
+    assert found["broken"].endswith("node.db.broken-1")
 
 
 def test_every_table_is_in_the_report(model):
