@@ -102,11 +102,15 @@ def connect(path: Path, *, reader: bool = False) -> sqlite3.Connection:
 
 
 def create(path: Path, *, tree: str, node: str, recovered_from: bytes = b"") -> sqlite3.Connection:
-    """Make an empty database of the newest schema with a new store id; start number 0."""
+    """Make an empty database of the newest schema with a new store id; start number 0.
+
+    Nothing is synced, whatever is written to it, until it is closed and `publish` gives it its name.
+    """
     remove(path)
     path.touch(mode=0o600)
     connection = connect(path)
     try:
+        connection.execute("PRAGMA synchronous = OFF")
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.execute("PRAGMA auto_vacuum = 2")
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
