@@ -1,0 +1,279 @@
+"""Model, readers, writers and schemas say the same: for random valid sites, and for broken files."""
+
+import contextlib
+import copy
+import json
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import pytest
+import xmlschema
+import yaml as pyyaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from config import fields, xml, yaml
+from config.errors import ConfigurationError
+from config.fields import XML, YAML, Part, Parts, Scalar, Values, every_setting
+from config.kinds import Boolean, Choice, Duration, Fault, FilePath, Kind, Size, Text, Whole
+from config.model import Site, TreeConnector
+from config.reference import reference_xml, reference_yaml
+from config.rules import check, contradictions
+from config.schema import json_schema_text, xsd_text
+from config.write import to_xml, to_yaml
+
+XSD = xmlschema.XMLSchema(xsd_text())
+JSON = jsonschema.Draft202012Validator(json.loads(json_schema_text()))
+
+
+def allowed(kind: Kind[Any], value: Any) -> bool:
+    try:
+        kind.parse(value)
+    except Fault:
+        return False
+    return True
+
+
+def values_of(kind: Kind[Any]) -> st.SearchStrategy[Any]:
+    match kind:
+        case Boolean():
+            return st.booleans()
+        case Choice(words=words):
+            return st.sampled_from(words)
+        case Whole(minimum=low, maximum=high) | Size(minimum=low, maximum=high):
+            return st.integers(low, high) | st.integers(low, min(high, low + 5000))
+        case Duration(minimum=low):
+            return st.integers(round(low * 1000), 10**10).map(lambda milliseconds: milliseconds / 1000)
+        case Text(pattern=pattern):
+            return st.from_regex(pattern, fullmatch=True).filter(lambda text: allowed(kind, text))
+        case FilePath():
+            texts = st.from_regex(r"[^\t\n\r]{1,30}", fullmatch=True)
+            return texts.filter(lambda text: allowed(kind, text)).map(kind.parse)
+    raise AssertionError(kind)
+
+
+@st.composite
+def sections(draw: st.DrawFn, cls: type[Any]) -> Any:
+    """A section in which each setting has its default or something else that is right by itself."""
+    given: dict[str, Any] = {}
+    for setting in fields.settings(cls):
+        required = isinstance(setting, Scalar) and setting.required
+        if not required and draw(st.integers(0, 2)):
+            continue
+        match setting:
+            case Scalar(kind=kind):
+                given[setting.name] = draw(values_of(kind))
+            case Part(section=inner):
+                given[setting.name] = draw(sections(inner))
+            case Values(kind=kind):
+                given[setting.name] = tuple(draw(st.lists(values_of(kind), max_size=2)))
+            case Parts(section=inner, maximum=maximum):
+                given[setting.name] = tuple(draw(st.lists(sections(inner), max_size=maximum or 2)))
+    return cls(**given)
+
+
+def without(section: Any, path: tuple[str | int, ...]) -> Any:
+    """The section with the setting at `path` as it is by default, or its list's item gone."""
+    name, *rest = path
+    setting = next(one for one in fields.settings(type(section)) if one.name == name)
+    held = getattr(section, str(name))
+    if isinstance(setting, Parts | Values) and rest:
+        position, *inside = rest
+        inner = (
+            next((one for one in fields.settings(setting.section) if [one.name] == inside), None)
+            if inside
+            else None
+        )
+        gone = not inside or (isinstance(inner, Scalar) and inner.required)
+        changed = () if gone else (without(held[position], tuple(inside)),)
+        return replace(section, **{name: (*held[:position], *changed, *held[position + 1 :])})
+    if isinstance(setting, Part) and rest:
+        return replace(section, **{name: without(held, tuple(rest))})
+    return replace(section, **{name: setting.default if isinstance(setting, Scalar | Part) else ()})
+
+
+@st.composite
+def valid_sites(draw: st.DrawFn) -> Site:
+    """A random site, out of which every contradiction was taken."""
+    site: Site = draw(sections(Site))
+    nodetype = None if site.scheme else draw(st.sampled_from(("leaf", "branch")))
+    connectors = tuple(replace(one, nodetype=nodetype) for one in site.tree_connectors)
+    site = replace(site, tree_connectors=connectors)
+    for _ in range(50):
+        found = contradictions(site, YAML)
+        if not found:
+            return site
+        for path in (found[0].path, *(found[0].related if without(site, found[0].path) == site else ())):
+            site = without(site, path)
+    raise AssertionError(found)
+
+
+@given(valid_sites())
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_valid_site_is_written_validated_and_read_back_in_both_formats(site: Site) -> None:
+    in_xml, in_yaml = to_xml(site), to_yaml(site)
+    XSD.validate(in_xml)
+    JSON.validate(pyyaml.safe_load(in_yaml))
+    assert xml.read(in_xml) == site
+    assert yaml.read(in_yaml) == site
+    assert check(site) is site
+
+
+SETTINGS = [path for path, _ in every_setting(Site)]
+SCALARS = [(path, one) for path, one in every_setting(Site) if isinstance(one, Scalar)]
+SECTIONS = [(), *(path for path, one in every_setting(Site) if isinstance(one, Part | Parts))]
+
+
+def wrong_texts(kind: Kind[Any]) -> list[str]:
+    return ["", *([] if isinstance(kind, Text | FilePath) else ["-1", "x y", "1 hour", "TRUE "])]
+
+
+def yaml_section(document: Any, path: tuple[str, ...]) -> Any:
+    """The mapping at `path` in a loaded reference file; of a list its first item."""
+    here = document["broker"]
+    for name in path:
+        here = here[YAML(name)]
+        here = here[0] if isinstance(here, list) else here
+    return here
+
+
+def xml_section(root: ElementTree.Element, path: tuple[str, ...]) -> ElementTree.Element:
+    here = root
+    for position, name in enumerate(path):
+        found = here.find(XML(name))
+        assert found is not None
+        setting = dict(every_setting(Site))[path[: position + 1]]
+        here = found[0] if isinstance(setting, Parts) else found
+    return here
+
+
+def refused_as_yaml(document: Any) -> str:
+    """Both the schema and the reader refuse it; return what the reader says."""
+    assert list(JSON.iter_errors(document))
+    with pytest.raises(ConfigurationError) as caught:
+        yaml.read(json.dumps(document))
+    return str(caught.value)
+
+
+def refused_as_xml(root: ElementTree.Element) -> str:
+    text = ElementTree.tostring(root, "unicode")
+    assert not XSD.is_valid(text)
+    with pytest.raises(ConfigurationError) as caught:
+        xml.read(text)
+    return str(caught.value)
+
+
+def test_the_broken_files_below_are_right_before_they_are_broken() -> None:
+    document, root = pyyaml.safe_load(reference_yaml()), ElementTree.fromstring(reference_xml())
+    JSON.validate(document)
+    assert yaml.read(json.dumps(document)) == xml.read(ElementTree.tostring(root, "unicode"))
+
+
+@pytest.mark.parametrize(
+    ("path", "setting"), SCALARS, ids=lambda value: ".".join(value) if type(value) is tuple else ""
+)
+def test_a_wrong_value_is_refused_by_reader_and_schema(path: tuple[str, ...], setting: Scalar) -> None:
+    for text in wrong_texts(setting.kind):
+        document = pyyaml.safe_load(reference_yaml())
+        for value in (text, [text], {"x": text}):
+            yaml_section(document, path[:-1])[YAML(setting.name)] = value
+            assert YAML(setting.name) in refused_as_yaml(document)
+        root = ElementTree.fromstring(reference_xml())
+        xml_section(root, path[:-1]).set(XML(setting.name), text)
+        assert XML(setting.name) in refused_as_xml(root)
+
+
+@pytest.mark.parametrize("path", SECTIONS, ids=".".join)
+def test_an_unknown_key_is_refused_by_reader_and_schema(path: tuple[str, ...]) -> None:
+    document, root = pyyaml.safe_load(reference_yaml()), ElementTree.fromstring(reference_xml())
+    yaml_section(document, path)["nonsense"] = 1
+    assert "'nonsense' is not a setting here" in refused_as_yaml(document)
+    xml_section(root, path).set("nonsense", "1")
+    assert "'nonsense' is not a setting here" in refused_as_xml(root)
+    root = ElementTree.fromstring(reference_xml())
+    ElementTree.SubElement(xml_section(root, path), "nonsense")
+    assert "'nonsense' is not a setting here" in refused_as_xml(root)
+
+
+@pytest.mark.parametrize(("path", "setting"), [one for one in SCALARS if one[1].required], ids=str)
+def test_a_missing_required_value_is_refused_by_reader_and_schema(
+    path: tuple[str, ...], setting: Scalar
+) -> None:
+    document, root = pyyaml.safe_load(reference_yaml()), ElementTree.fromstring(reference_xml())
+    del yaml_section(document, path[:-1])[YAML(setting.name)]
+    assert "is missing" in refused_as_yaml(document)
+    del xml_section(root, path[:-1]).attrib[XML(setting.name)]
+    assert "is missing" in refused_as_xml(root)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path, one in every_setting(Site) if not isinstance(one, Scalar)], ids=".".join
+)
+def test_a_section_or_list_is_no_value(path: tuple[str, ...]) -> None:
+    document, root = pyyaml.safe_load(reference_yaml()), ElementTree.fromstring(reference_xml())
+    yaml_section(document, path[:-1])[YAML(path[-1])] = "text"
+    assert "found the text 'text'" in refused_as_yaml(document)
+    around = xml_section(root, path[:-1])
+    around.set(XML(path[-1]), "text")
+    assert "is an element, not an attribute" in refused_as_xml(root)
+
+
+def second_connector(document: Any, root: ElementTree.Element) -> None:
+    connectors, element = document["broker"]["tree_connectors"], root.find("treeConnectors")
+    assert element is not None
+    connectors.append(copy.deepcopy(connectors[0]))
+    element.append(copy.deepcopy(element[0]))
+
+
+def test_a_second_connector_is_refused_by_reader_and_schema() -> None:
+    document, root = pyyaml.safe_load(reference_yaml()), ElementTree.fromstring(reference_xml())
+    second_connector(document, root)
+    assert "a node has one parent" in refused_as_yaml(document)
+    assert "a node has one parent" in refused_as_xml(root)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scheme": "core"},
+        {"scheme": "satellite"},
+        {"tree_connectors": [{"uri": "ws://hq"}]},
+        {"tree_connectors": [{"nodetype": "leaf", "uri": "ws://hq"}], "children_secrets": None},
+        {"http": {"token_env": "A", "token_file": "b"}},
+        {"children": [{"name": "a", "secret_env": "A", "secret_file": "b"}]},
+        {"site_broker": {"uri": "mqtt://b", "secret_env": "A", "secret_file": "b"}},
+    ],
+    ids=str,
+)
+def test_what_excludes_each_other_is_refused_by_reader_and_json_schema(change: dict[str, Any]) -> None:
+    document = pyyaml.safe_load(reference_yaml())
+    document["broker"] |= change
+    document["broker"] = {key: value for key, value in document["broker"].items() if value is not None}
+    refused_as_yaml(document)
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+@settings(max_examples=300, deadline=None)
+def test_garbage_is_refused_with_our_own_error(data: bytes) -> None:
+    for reader in (xml.read, yaml.read):
+        with pytest.raises(ConfigurationError):
+            reader(data)
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_damaged_file_is_read_or_refused_with_our_own_error(data: st.DataObject) -> None:
+    for reader, text in ((xml.read, SMALL_XML), (yaml.read, SMALL_YAML)):
+        raw = bytearray(text.encode())
+        for _ in range(data.draw(st.integers(1, 4))):
+            raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+        with contextlib.suppress(ConfigurationError):
+            assert isinstance(reader(bytes(raw)), Site)
+
+
+_SMALL = Site(
+    name="store-1", tree_connectors=(TreeConnector(nodetype="leaf", uri="ws://hq", uris=("ws://b",)),)
+)
+SMALL_XML, SMALL_YAML = to_xml(_SMALL), to_yaml(_SMALL)
