@@ -143,16 +143,17 @@ class Outbox:
         if len(batch.items) == MAX_MESSAGES:
             self._seal(route)
 
-    def add_many(self, route: Route, items: Sequence[Item], size: int, call: Call) -> None:
+    def add_many(self, route: Route, items: Sequence[Item], size: int, call: Call | None = None) -> None:
         """Put messages that fit one frame into a frame of their own, after what is open for the route."""
         if route in self._open:
             self._seal(route)
-        call.add()
         self.messages += len(items)
         self.size += size
         self.total += size
         first = self.next_number
-        self._frame(route, items, size, (_Share(first, first + len(items) - 1, call),))
+        if call:
+            call.add()
+        self._frame(route, items, size, (_Share(first, first + len(items) - 1, call),) if call else ())
 
     def frames_to_send(self) -> list[bytes]:
         """Seal what is open and return the encoded frames that have not been taken yet."""

@@ -1,0 +1,349 @@
+"""The session behind a client: one connection after the other, and what has to be said again on each.
+
+Everything that the node and the client say to each other passes here; the bookkeeping is in `outbox`,
+`inbox` and `subscription`, which do no I/O.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from itertools import count
+from typing import Final, assert_never
+
+from sapwood.errors import (
+    ClientClosed,
+    ClientError,
+    ConnectFailed,
+    Rejection,
+    RequestFailed,
+    SessionRefused,
+)
+from sapwood.inbox import Acks
+from sapwood.outbox import Outbox
+from sapwood.socket import Socket, open_socket
+from sapwood.subscription import Subscription
+from treeconnector import frames
+from treeconnector.destinations import Destination
+from treeconnector.errors import FrameError
+from treeconnector.session_frames import (
+    Acknowledge,
+    ClientFrame,
+    Confirm,
+    Deliver,
+    Done,
+    Failed,
+    Login,
+    NodeFrame,
+    Ping,
+    Pong,
+    Reject,
+    Subscribe,
+    Unsubscribe,
+    Welcome,
+    decode_node_packet,
+    encode,
+)
+
+_PACKET_BYTES: Final = 1024 * 1024
+_FINAL_CODES: Final = frozenset({"REFUSED", "BAD_REQUEST", "NOT_LOGGED_IN"})
+
+
+class Session:
+    """See the module. `timeout`, `keep_alive`: seconds. After `finish`, everything raises its error."""
+
+    def __init__(
+        self,
+        uri: str,
+        login: Login,
+        outbox: Outbox,
+        *,
+        timeout: float,
+        keep_alive: float,
+        context: ssl.SSLContext | None,
+    ) -> None:
+        self.uri = uri
+        self.outbox = outbox
+        self.acks = Acks()
+        self.node = ""
+        self.committed = 0
+        self.error: ClientError | None = None
+        self._login = login
+        self._timeout = timeout
+        self._keep_alive = keep_alive
+        self._context = context
+        self._requests: dict[int, tuple[str, bytes, asyncio.Future[str]]] = {}
+        self._subscriptions: dict[int, Subscription] = {}
+        self._asked: dict[int, Subscription] = {}
+        self._numbers = count(1)
+        self._loose: list[bytes] = []
+        self._work = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._heard = False
+        self._socket: Socket | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> str:
+        return "closed" if self.error else "connected" if self._socket else "not connected"
+
+    @property
+    def is_open(self) -> bool:
+        return self._task is not None and self.error is None
+
+    def check_open(self) -> None:
+        """Raise what ended the session, or `ClientClosed` if it was never opened."""
+        if self.error:
+            raise self.error
+        if not self._task:
+            raise ClientClosed("this client is not open: use it within `async with connect(...)`")
+
+    async def open(self) -> None:
+        """Connect, within `timeout`. Raises `ConnectFailed` or `SessionRefused`."""
+        if self._task or self.error:
+            raise ClientClosed("this client was opened before: make a new one with `connect`")
+        await self._connect(self._timeout)
+        self._task = asyncio.create_task(self._run(), name=f"sapwood session at {self.uri}")
+
+    async def close(self) -> None:
+        """End the connection; who still waits gets `ClientClosed`."""
+        self.finish(ClientClosed("this client was closed"))
+        task, self._task = self._task, None
+        if task:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if self._socket:
+            await self._socket.close()
+            self._socket = None
+
+    async def send_rest(self) -> None:
+        """Give what is still to be said to the line, if there is one. Raises `ConnectFailed`."""
+        if self._socket:
+            await self._write_once(self._socket)
+
+    def finish(self, error: ClientError) -> None:
+        """Nothing goes any more: everybody who waits gets `error`."""
+        self.error = self.error or error
+        self._moved.set()
+        for subscription in self._subscriptions.values():
+            subscription.failed(self.error)
+        for _what, _frame, future in self._requests.values():
+            if not future.done():
+                future.set_exception(self.error)
+        self._requests.clear()
+        self.outbox.fail(self.error)
+
+    # --- for the client
+
+    def work(self) -> None:
+        """There is something to write."""
+        self._work.set()
+
+    async def wait_moved(self) -> None:
+        """Wait until the node has said something. Raises what ended the session."""
+        self._moved.clear()
+        await self._moved.wait()
+        if self.error:
+            raise self.error
+
+    async def request(self, what: str, frame_of: Callable[[int], ClientFrame]) -> str:
+        """Ask, also on the next connection if this one is lost. Raises `RequestFailed`."""
+        number = next(self._numbers)
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        frame = encode(frame_of(number))
+        self._requests[number] = (what, frame, future)
+        self._say(frame)
+        try:
+            return await future
+        finally:
+            self._requests.pop(number, None)
+
+    def subscribe(self, destination: Destination, credit: int, durable: str, auto_ack: bool) -> Subscription:
+        number = next(self._numbers)
+        subscription = Subscription(
+            number, destination, credit, durable, auto_ack, self.acks, self._work.set, self._leave
+        )
+        self._subscriptions[number] = subscription
+        self._say(self._ask(subscription))
+        return subscription
+
+    def _ask(self, subscription: Subscription) -> bytes:
+        request = next(self._numbers)
+        self._asked[request] = subscription
+        number, where = subscription.number, subscription.destination
+        return encode(Subscribe(request, number, where, subscription.credit, subscription.durable))
+
+    def _leave(self, subscription: Subscription) -> None:
+        if self._subscriptions.pop(subscription.number, None):
+            self._say(encode(Unsubscribe(next(self._numbers), subscription.number)))
+
+    def _say(self, frame: bytes) -> None:
+        self._loose.append(frame)
+        self._work.set()
+
+    # --- the connection
+
+    async def _run(self) -> None:
+        """Serve one connection after the other until the client is closed or refused."""
+        while self._socket:
+            await self._serve(self._socket)
+            await self._socket.close()
+            self._socket = None
+            for subscription in self._subscriptions.values():
+                subscription.forget_waiting()
+            try:
+                await self._connect(None)
+            except ClientError as error:
+                self.finish(error)
+
+    async def _connect(self, seconds: float | None) -> None:
+        """Try until it works, `seconds` at most; None = for ever."""
+        from tenacity import (
+            AsyncRetrying,
+            retry_if_exception_type,
+            stop_after_delay,
+            stop_never,
+            wait_exponential,
+            wait_random,
+        )
+
+        attempts = AsyncRetrying(
+            retry=retry_if_exception_type(ConnectFailed),
+            wait=wait_exponential(multiplier=0.05, max=10.0) + wait_random(0, 0.1),
+            stop=stop_never if seconds is None else stop_after_delay(seconds),
+            reraise=True,
+        )
+        async for attempt in attempts:
+            with attempt:
+                self._socket = await self._log_in()
+
+    async def _log_in(self) -> Socket:
+        socket = await open_socket(self.uri, self._context, self._timeout)
+        try:
+            await socket.send(frames.packet([encode(self._login)]))
+            async with asyncio.timeout(self._timeout):
+                first, *rest = _decode(await socket.receive())
+            self._welcome(first)
+        except TimeoutError:
+            await socket.close()
+            raise ConnectFailed(f"{self.uri} did not answer the login within {self._timeout:g} s") from None
+        except BaseException:
+            await socket.close()
+            raise
+        for frame in rest:
+            self._handle(frame)
+        return socket
+
+    def _welcome(self, frame: NodeFrame) -> None:
+        """The node's answer to the login; then everything that has to be said again."""
+        if isinstance(frame, Failed):
+            if frame.code in _FINAL_CODES:
+                raise SessionRefused(frame.code, frame.text)
+            raise ConnectFailed(f"{self.uri} does not take the session now: {frame.text} [{frame.code}]")
+        if not isinstance(frame, Welcome):
+            raise ConnectFailed(
+                f"{self.uri} answered the login with {type(frame).__name__}: expected Welcome"
+            )
+        if not self.outbox.begin(frame.last):
+            raise SessionRefused(
+                "PRODUCER_IN_USE",
+                f"another client sends as producer {self._login.producer!r}: give each its own",
+            )
+        self.node, self.committed = frame.node, frame.last
+        self._asked.clear()
+        self._loose = [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
+        self._loose += [self._ask(subscription) for subscription in self._subscriptions.values()]
+        self._loose += [frame for _what, frame, _future in self._requests.values()]
+        self._work.set()
+        self._moved.set()
+
+    async def _serve(self, socket: Socket) -> None:
+        """Read, write and probe until one of them fails."""
+        loops = (self._read(socket), self._write(socket), self._probe())
+        tasks = [asyncio.create_task(loop) for loop in loops]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception) and not isinstance(result, ConnectFailed | FrameError):
+                raise result
+
+    async def _read(self, socket: Socket) -> None:
+        while True:
+            for frame in _decode(await socket.receive()):
+                self._handle(frame)
+            self._heard = True
+            self._moved.set()
+
+    async def _write(self, socket: Socket) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            await self._write_once(socket)
+
+    async def _write_once(self, socket: Socket) -> None:
+        encoded, self._loose = self._loose, []
+        encoded += [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
+        encoded += self.outbox.frames_to_send()
+        for packet in frames.packets(encoded, _PACKET_BYTES):
+            await socket.send(packet)
+
+    async def _probe(self) -> None:
+        """After silence ask for a sign of life; after more silence the connection is dead."""
+        while True:
+            self._heard = False
+            await asyncio.sleep(self._keep_alive)
+            if not self._heard:
+                self._say(encode(Ping(next(self._numbers))))
+                await asyncio.sleep(self._keep_alive)
+                if not self._heard:
+                    raise ConnectFailed(f"{self.uri} has been silent for {2 * self._keep_alive:g} s")
+
+    def _handle(self, frame: NodeFrame) -> None:
+        match frame:
+            case Deliver():
+                subscription = self._subscriptions.get(frame.subscription)
+                if subscription:
+                    subscription.arrived(frame)
+            case Confirm():
+                self.outbox.confirm(frame.through)
+                self.committed = self.outbox.settled_through
+            case Reject():
+                self.outbox.reject(Rejection(frame.first, frame.last, frame.code, frame.text))
+            case Done() | Failed():
+                self._answered(frame)
+            case Pong() | Welcome():
+                pass
+            case _:
+                assert_never(frame)
+
+    def _answered(self, frame: Done | Failed) -> None:
+        if isinstance(frame, Failed) and not frame.request:
+            raise ConnectFailed(f"{self.uri} ended the session: {frame.text} [{frame.code}]")
+        if subscription := self._asked.pop(frame.request, None):
+            self._subscription_answered(subscription, frame)
+        elif request := self._requests.pop(frame.request, None):
+            what, _, future = request
+            if future.done():
+                return
+            if isinstance(frame, Failed):
+                future.set_exception(RequestFailed(what, frame.code, frame.text))
+            else:
+                future.set_result(frame.result)
+
+    def _subscription_answered(self, subscription: Subscription, frame: Done | Failed) -> None:
+        if isinstance(frame, Done):
+            subscription.granted()
+            return
+        self._subscriptions.pop(subscription.number, None)
+        subscription.failed(
+            RequestFailed(f"subscribing to {subscription.destination}", frame.code, frame.text)
+        )
+
+
+def _decode(packets: list[bytes]) -> list[NodeFrame]:
+    if len(packets) == 1:
+        return decode_node_packet(packets[0])
+    return [frame for packet in packets for frame in decode_node_packet(packet)]

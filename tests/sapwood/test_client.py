@@ -1,0 +1,350 @@
+"""The client against a node that the test plays: confirmation, windows, rejections, reconnection."""
+
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from sapwood import (
+    ClientClosed,
+    ConnectFailed,
+    RequestFailed,
+    SendRejected,
+    SessionRefused,
+    Unconfirmed,
+    connect,
+)
+from treeconnector.bundles import Message, Properties, decode_messages
+from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.session_frames import Confirm, Failed, Reject, Send
+
+
+def messages_of(frame: Send) -> list[Message]:
+    return decode_messages(frame.body, frame.count)
+
+
+def payloads_of(frames: list[Send]) -> list[bytes]:
+    return [message.payload for frame in frames for message in messages_of(frame)]
+
+
+async def test_a_send_returns_when_it_is_confirmed(played: Any) -> None:
+    played.holding = True
+    async with connect(played.uri, session="till-7") as client:
+        sending = asyncio.create_task(client.send("queue:sales@hq", b"one", correlation_id=4, reply_to="r"))
+        await played.until(lambda: played.sent)
+        assert not sending.done()
+        await played.say(Confirm(1))
+        await sending
+    (frame,) = played.sent
+    assert (frame.first, frame.count) == (1, 1)
+    assert frame.destination == Destination(Kind.QUEUE, "sales", "hq")
+    assert messages_of(frame) == [Message(b"one", Properties(correlation_id=4, reply_to="r"))]
+
+
+async def test_the_login_names_session_secret_and_producer(played: Any) -> None:
+    async with connect(played.uri, session="till-7", secret="word", producer="sales") as client:
+        assert client.node == "played"
+    (login,) = played.logins
+    assert (login.session, login.secret, login.producer) == ("till-7", "word", "sales")
+
+
+async def test_two_anonymous_clients_are_two(played: Any) -> None:
+    async with connect(played.uri), connect(played.uri):
+        pass
+    first, second = played.logins
+    assert first.session != second.session
+    assert first.producer != second.producer
+
+
+async def test_published_messages_share_a_frame_per_destination(played: Any) -> None:
+    async with connect(played.uri) as client:
+        for number in range(10):
+            await client.publish(f"queue:{'ab'[number % 2]}", b"%d" % number)
+        await client.flush()
+    a, b = played.sent
+    assert payloads_of([a]) == [b"0", b"2", b"4", b"6", b"8"]
+    assert payloads_of([b]) == [b"1", b"3", b"5", b"7", b"9"]
+    assert (a.first, b.first) == (1, 6)
+
+
+async def test_options_of_a_message(played: Any) -> None:
+    async with connect(played.uri) as client:
+        await client.send("topic:prices/milk", "1.20", persistent=False, retained=True, scope=1)
+    (frame,) = played.sent
+    assert frame.destination == Destination(Kind.TOPIC, "prices/milk")
+    assert (frame.persistent, frame.retained, frame.scope) == (False, True, 1)
+    assert payloads_of([frame]) == [b"1.20"]
+
+
+async def test_send_many_makes_full_frames(played: Any) -> None:
+    payloads = [b"%d" % number for number in range(1000)]
+    async with connect(played.uri) as client:
+        await client.send_many("queue:q", payloads, task_id="t")
+        assert client.committed == 1000
+    assert [frame.count for frame in played.sent] == [256, 256, 256, 232]
+    assert payloads_of(played.sent) == payloads
+    assert messages_of(played.sent[3])[-1].properties.task_id == "t"
+
+
+async def test_frames_are_bounded_in_bytes(played: Any) -> None:
+    large = [b"x" * 100_000] * 5 + [b"y" * 1_000_000] + [b"z"]
+    async with connect(played.uri) as client:
+        await client.send_many("queue:q", large)
+        for payload in large:
+            await client.publish("queue:q", payload)
+        await client.flush()
+    assert [frame.count for frame in played.sent] == [2, 2, 1, 1, 1] * 2
+    assert payloads_of(played.sent) == large * 2
+
+
+async def test_the_window_bounds_what_is_unconfirmed(played: Any) -> None:
+    played.holding = True
+    async with connect(played.uri, window_messages=512) as client:
+        sending = asyncio.create_task(client.send_many("queue:q", [b"x"] * 2000))
+        await played.until(lambda: len(played.sent) == 2)
+        await asyncio.sleep(0.05)
+        assert len(played.sent) == 2
+        played.holding = False
+        await played.say(Confirm(512))
+        await sending
+    assert sum(frame.count for frame in played.sent) == 2000
+
+
+async def test_a_rejected_send_says_why(played: Any) -> None:
+    played.holding = True
+    async with connect(played.uri) as client:
+        sends = [asyncio.create_task(client.send("queue:q", b"%d" % n)) for n in range(4)]
+        await played.until(lambda: sum(frame.count for frame in played.sent) == 4)
+        await played.say(Reject(2, 3, "QUEUE_FULL", "q has no room"), Confirm(4))
+        results = await asyncio.gather(*sends, return_exceptions=True)
+    assert [type(result) for result in results] == [type(None), SendRejected, SendRejected, type(None)]
+    error = results[1]
+    assert isinstance(error, SendRejected)
+    assert (error.code, error.count) == ("QUEUE_FULL", 1)
+    assert "1 message was not taken: q has no room [QUEUE_FULL]" in str(error)
+
+
+async def test_flush_tells_what_was_not_taken_of_what_was_published(played: Any) -> None:
+    played.holding = True
+    async with connect(played.uri) as client:
+        for number in range(10):
+            await client.publish("queue:q", b"%d" % number)
+        flushing = asyncio.create_task(client.flush())
+        await played.until(lambda: played.sent)
+        await played.say(Reject(3, 5, "QUEUE_FULL", "no room"), Confirm(10))
+        with pytest.raises(SendRejected, match="3 messages were not taken") as caught:
+            await flushing
+        assert [(r.first, r.last) for r in caught.value.rejections] == [(3, 5)]
+        await client.flush()
+
+
+async def test_send_many_tells_how_many_were_not_taken(played: Any) -> None:
+    played.holding = True
+    async with connect(played.uri) as client:
+        sending = asyncio.create_task(client.send_many("queue:q", [b"x"] * 600))
+        await played.until(lambda: len(played.sent) == 3)
+        await played.say(Reject(250, 300, "QUEUE_FULL", "no room"), Confirm(600))
+        with pytest.raises(SendRejected) as caught:
+            await sending
+    assert caught.value.count == 51
+
+
+async def test_after_a_lost_line_the_unconfirmed_goes_out_again_under_the_same_numbers(played: Any) -> None:
+    played.holding = True
+    async with connect(played.uri) as client:
+        sending = asyncio.create_task(client.send_many("queue:q", [b"%d" % n for n in range(600)]))
+        await played.until(lambda: len(played.sent) == 3)
+        played.committed[client.producer] = 256
+        played.kept = played.kept[:1]
+        played.holding = False
+        await played.cut()
+        await sending
+        assert len(played.logins) == 2
+    assert [frame.first for frame in played.sent[3:]] == [257, 513]
+    assert payloads_of(played.kept) == [b"%d" % n for n in range(600)]
+
+
+async def test_what_is_published_while_the_line_is_down_is_sent_later(played: Any) -> None:
+    async with connect(played.uri) as client:
+        await client.send("queue:q", b"before")
+        await played.cut()
+        await client.publish("queue:q", b"while")
+        await client.flush()
+    assert payloads_of(played.kept) == [b"before", b"while"]
+
+
+async def test_a_rejection_that_is_not_final_is_not_told(played: Any) -> None:
+    """The node rejects while an earlier send is open, then the line breaks: the send may be taken yet."""
+    played.holding = True
+    async with connect(played.uri) as client:
+        first = asyncio.create_task(client.send("queue:q", b"1"))
+        await played.until(lambda: played.sent)
+        second = asyncio.create_task(client.send("queue:q", b"2"))
+        await played.until(lambda: len(played.sent) == 2)
+        await played.say(Reject(2, 2, "QUEUE_FULL", "no room"))
+        played.holding = False
+        played.committed.clear()
+        played.kept.clear()
+        await played.cut()
+        await asyncio.gather(first, second)
+    assert payloads_of(played.kept) == [b"1", b"2"]
+
+
+async def test_a_named_producer_goes_on_after_what_is_committed(played: Any) -> None:
+    played.committed["sales"] = 41
+    async with connect(played.uri, producer="sales") as client:
+        assert client.committed == 41
+        await client.send("queue:q", b"x")
+        assert client.committed == 42
+    assert played.sent[0].first == 42
+
+
+async def test_two_clients_under_one_producers_name_are_told(played: Any) -> None:
+    client = await connect(played.uri, producer="sales").open()
+    await client.send("queue:q", b"x")
+    played.committed["sales"] = 7
+    await played.cut()
+    await played.until(lambda: len(played.logins) == 2)
+    with pytest.raises(SessionRefused, match=r"another client sends as producer 'sales'"):
+        await client.send("queue:q", b"x")
+    await client.close(wait=False)
+
+
+async def test_creating_queues(played: Any) -> None:
+    async with connect(played.uri) as client:
+        assert await client.create("sales") == "sales"
+        assert (await client.create()).endswith("@played")
+
+
+async def test_a_request_survives_a_lost_line(played: Any) -> None:
+    async with connect(played.uri) as client:
+        played.deaf = True
+        creating = asyncio.create_task(client.create("sales"))
+        await asyncio.sleep(0.02)
+        played.deaf = False
+        await played.cut()
+        assert await creating == "sales"
+
+
+async def test_a_refused_session_is_not_tried_again(played: Any) -> None:
+    played.refusal = Failed(0, "REFUSED", "wrong session secret")
+    with pytest.raises(SessionRefused, match="wrong session secret") as caught:
+        await connect(played.uri, secret="wrong").open()
+    assert caught.value.code == "REFUSED"
+    assert len(played.logins) == 1
+
+
+async def test_a_session_that_is_refused_later_ends_everything(played: Any) -> None:
+    played.holding = True
+    client = await connect(played.uri).open()
+    sending = asyncio.create_task(client.send("queue:q", b"x"))
+    subscription = client.subscribe("queue:q")
+    await subscription.ready()
+    await played.until(lambda: played.sent)
+    played.refusal = Failed(0, "REFUSED", "no longer welcome")
+    await played.cut()
+    for waiting in (sending, subscription.__anext__(), client.create("q")):
+        with pytest.raises(SessionRefused, match="no longer welcome"):
+            await waiting
+    with pytest.raises(Unconfirmed, match="1 messages"):
+        await client.close()
+
+
+async def test_a_node_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConnectFailed, match=r"ws://127.0.0.1:9/session cannot be reached"):
+        await connect("http://127.0.0.1:9", timeout=0.2).open()
+
+
+async def test_a_node_that_comes_later_is_waited_for(played: Any) -> None:
+    played.refusal = Failed(0, "BUSY", "starting")
+    opening = asyncio.create_task(connect(played.uri).open())
+    await played.until(lambda: len(played.logins) == 2)
+    played.refusal = None
+    client = await opening
+    await client.close()
+
+
+async def test_a_silent_node_is_left(played: Any) -> None:
+    async with connect(played.uri, keep_alive=0.05) as client:
+        await played.until(lambda: any(type(frame).__name__ == "Ping" for frame in played.frames))
+        assert len(played.lines) == 1
+        played.answers_pings = False
+        await played.until(lambda: len(played.logins) == 2)
+        played.answers_pings = True
+        await client.send("queue:q", b"x")
+
+
+async def test_closing_waits_for_confirmations(played: Any) -> None:
+    played.holding = True
+    client = await connect(played.uri).open()
+    await client.publish("queue:q", b"x")
+    closing = asyncio.create_task(client.close())
+    await played.until(lambda: played.sent)
+    assert not closing.done()
+    await played.say(Confirm(1))
+    await closing
+
+
+async def test_closing_tells_what_was_not_confirmed(played: Any) -> None:
+    played.holding = True
+    client = await connect(played.uri, timeout=0.1).open()
+    await client.publish("queue:q", b"x")
+    with pytest.raises(Unconfirmed) as caught:
+        await client.close()
+    assert caught.value.count == 1
+
+
+async def test_an_error_in_the_block_is_not_hidden_by_the_close(played: Any) -> None:
+    played.holding = True
+
+    async def application() -> None:
+        async with connect(played.uri) as client:
+            await client.publish("queue:q", b"x")
+            raise KeyError("of the application")
+
+    with pytest.raises(KeyError):
+        await application()
+
+
+async def test_a_closed_client_says_so(played: Any) -> None:
+    client = connect(played.uri)
+    with pytest.raises(ClientClosed, match="async with"):
+        await client.send("queue:q", b"x")
+    await client.open()
+    await client.close()
+    await client.close()
+    for use in (client.send("queue:q", b"x"), client.create("q"), client.flush(), client.open()):
+        with pytest.raises(ClientClosed):
+            await use
+    with pytest.raises(ClientClosed):
+        client.subscribe("queue:q")
+
+
+async def test_an_unknown_property_or_destination_is_the_callers_mistake(played: Any) -> None:
+    async with connect(played.uri) as client:
+        with pytest.raises(TypeError, match="colour"):
+            await client.send("queue:q", b"x", colour="red")
+        with pytest.raises(ValueError, match="'queue:NAME'"):
+            await client.send("sales", b"x")
+        with pytest.raises(ValueError, match="credit"):
+            client.subscribe(queue("q"), credit=0)
+    assert not played.sent
+
+
+async def test_a_refused_subscription(played: Any) -> None:
+    played.refuse_queues.add("absent")
+    async with connect(played.uri) as client:
+        with pytest.raises(RequestFailed, match=r"subscribing to queue:absent failed: .* \[NOT_FOUND\]"):
+            async for _ in client.subscribe("queue:absent"):
+                pass
+
+
+def test_the_library_stands_alone_and_is_quick_to_import() -> None:
+    code = (
+        "import sys, sapwood; "
+        "print([m for m in ('broker','bridges','config','aiohttp','tenacity') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
