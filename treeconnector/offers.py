@@ -1,7 +1,8 @@
 """What one end of a link has told the other about routes, as counts and a digest that both can compare.
 
-Law: the digest is the sum, modulo 2**128, of a 16-byte BLAKE2b of each offer (kind, name, live, reads), as
-16 bytes big-endian; nothing offered is 16 zero bytes. So it depends on no order, and an add or remove
+Law: the digest is the sum, modulo 2**128, of a 16-byte BLAKE2b of each offer, as 16 bytes big-endian;
+nothing offered is 16 zero bytes. An offer is hashed as the text `kind:length:name:live:reads` (length of the
+name in characters, live as 1 or 0): `queue:6:orders:1:0`. So it depends on no order, and an add or remove
 changes it without looking at the rest. It covers what was *offered*: also what the receiver declined, and
 without what the receiver makes of it (a link that is down makes routes dormant at its own end only).
 It finds lost advisories, not attackers: a peer that wants to lie about its own offers can do so anyway.
