@@ -2,8 +2,12 @@
 
 A *packet* is what a carrier transports whole: a MessagePack array of frames, so that one packet carries
 many. A frame is an array that begins with its tag. Law: neighbours may be one version apart. Tags from
-`FIRST_OPTIONAL` on are ignored where they are not known; fields are only ever added at a frame's end,
-with a default. Everything else that does not fit is a `FrameError`, and the link ends.
+`FIRST_OPTIONAL` on are ignored where they are not known; fields are only ever added at the end of a frame
+or of `Position`, with a default. `Advice` and `Destination` never grow: what a later version adds to an
+advice goes into a list of its own at the end of `Advise`. Everything else that does not fit is a
+`FrameError`, and the link ends.
+
+Surprise: msgspec lets `UnicodeDecodeError` and `RecursionError` through, so `_UNREADABLE` names them.
 """
 
 from typing import Final, NamedTuple
@@ -18,7 +22,7 @@ OLDEST_VERSION: Final = 1
 FIRST_OPTIONAL: Final = 64
 DEFAULT_MAX_FRAME: Final = 64 * 1024
 MAX_ADVICES_IN_FRAME: Final = 500
-_ITEM_OVERHEAD: Final = 5
+PACKET_OVERHEAD: Final = 5
 
 
 class Advice(NamedTuple):
@@ -44,13 +48,17 @@ class Position(msgspec.Struct, array_like=True, frozen=True):
     """One end's account of a link. All numbers belong to `epoch` and to the pair of store ids.
 
     `received`: highest number committed here. `assigned`: highest number given to a bundle for the peer.
-    `deleted`: highest number that the peer confirmed and that was deleted here.
+    `deleted`: highest number that the peer confirmed and that was deleted here. `session`: the handshake
+    under which these numbers last changed, `met`: a digest of what the peer showed in it (see `positions`,
+    which makes both; they are stored with the numbers).
     """
 
     epoch: int = 0
     received: int = 0
     assigned: int = 0
     deleted: int = 0
+    session: int = 0
+    met: int = 0
 
 
 class Frame(msgspec.Struct, array_like=True, frozen=True, tag_field="t"):
@@ -146,7 +154,12 @@ class Bundle(Frame, frozen=True, tag=11):
 
 
 class Part(Frame, frozen=True, tag=12):
-    """A piece of a Bundle frame that is larger than a packet may be. `total`: bytes of header + body."""
+    """A piece of a bundle that is larger than a packet may be. Pieces come in order, nothing but control
+    frames between them.
+
+    `number`: the bundle's, 0 = it is a volatile one. `header` stands in the first piece, '' in the others.
+    `total`: bytes of header + body. `offset`: how many of them came before; `data`: the body's next bytes.
+    """
 
     number: int
     header: bytes
@@ -204,6 +217,12 @@ class Conflict(Frame, frozen=True, tag=20):
     text: str
 
 
+class Unknown(msgspec.Struct, frozen=True):
+    """Stands for an optional frame of a later version. Is never sent."""
+
+    tag: int
+
+
 AnyFrame = (
     Hello
     | Prove
@@ -232,6 +251,7 @@ _packet_decoder = msgspec.msgpack.Decoder(list[AnyFrame])
 _frame_decoder = msgspec.msgpack.Decoder(AnyFrame)
 _raw_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _any_decoder = msgspec.msgpack.Decoder()
+_UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 def encode(frame: Frame) -> bytes:
@@ -249,11 +269,11 @@ def packets(encoded: list[bytes], max_frame: int) -> list[bytes]:
     """Join encoded frames to as few packets of at most `max_frame` bytes as their order allows."""
     result: list[bytes] = []
     batch: list[bytes] = []
-    size = _ITEM_OVERHEAD
+    size = PACKET_OVERHEAD
     for item in encoded:
         if batch and (size + len(item) > max_frame or len(batch) == 0xFFFF):
             result.append(packet(batch))
-            batch, size = [], _ITEM_OVERHEAD
+            batch, size = [], PACKET_OVERHEAD
         batch.append(item)
         size += len(item)
     if batch:
@@ -261,33 +281,33 @@ def packets(encoded: list[bytes], max_frame: int) -> list[bytes]:
     return result
 
 
-def decode_packet(data: bytes, max_frame: int) -> list[AnyFrame]:
+def decode_packet(data: bytes, max_frame: int) -> list[AnyFrame | Unknown]:
     """Read a packet. Raises `FrameError` if it is too large or is none."""
     if len(data) > max_frame:
         raise FrameError(f"a packet of {len(data)} bytes: {max_frame} at most were agreed")
     try:
-        return _packet_decoder.decode(data)
-    except (msgspec.DecodeError, msgspec.ValidationError):
+        return _packet_decoder.decode(data)  # type: ignore[return-value]  # list is invariant
+    except _UNREADABLE:
         return _decode_one_by_one(data)
 
 
-def _decode_one_by_one(data: bytes) -> list[AnyFrame]:
+def _decode_one_by_one(data: bytes) -> list[AnyFrame | Unknown]:
     """The slow way, for a packet that may hold frames of a later version."""
     try:
         items = _raw_decoder.decode(data)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except _UNREADABLE as error:
         raise FrameError(f"not a packet of frames: {error}") from None
-    found = (_decode_one(bytes(item)) for item in items)
-    return [frame for frame in found if frame is not None]
+    return [_decode_one(bytes(item)) for item in items]
 
 
-def _decode_one(item: bytes) -> AnyFrame | None:
+def _decode_one(item: bytes) -> AnyFrame | Unknown:
     try:
         frame: AnyFrame = _frame_decoder.decode(item)
         return frame
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        if _tag_of(item) >= FIRST_OPTIONAL:
-            return None
+    except _UNREADABLE as error:
+        tag = _tag_of(item)
+        if tag >= FIRST_OPTIONAL:
+            return Unknown(tag)
         raise FrameError(f"not a frame of version {VERSION}: {error}") from None
 
 
@@ -295,7 +315,7 @@ def _tag_of(item: bytes) -> int:
     """The frame's tag, -1 if it has none."""
     try:
         value = _any_decoder.decode(item)
-    except (msgspec.DecodeError, ValueError, RecursionError):
+    except (*_UNREADABLE, TypeError):  # TypeError: a map with keys that cannot be keys in Python
         return -1
     tag = value[0] if isinstance(value, list) and value else -1
     return tag if isinstance(tag, int) else -1

@@ -1,0 +1,177 @@
+"""What one end of a link has received: numbers, window, pieces, snapshot.
+
+Law: numbers are consecutive; a gap, a repetition or a change of order is a `SequenceError`. The peer never
+has more under way than this end's window: a bundle may come while fewer than `window_bundles` and fewer
+than `window_bytes` are unacknowledged. What is buffered here is at most one unfinished bundle.
+"""
+
+from collections import deque
+from typing import Final
+
+from treeconnector import link_events as events
+from treeconnector.bundles import Header, decode_header
+from treeconnector.destinations import Destination, parse
+from treeconnector.errors import FrameError, InvalidName, LocalError, SequenceError
+from treeconnector.frames import (
+    MAX_ADVICES_IN_FRAME,
+    Advise,
+    Bundle,
+    Declined,
+    Part,
+    SnapshotBegin,
+    SnapshotEnd,
+    Volatile,
+)
+from treeconnector.parts import VOLATILE, Assembly
+from treeconnector.positions import MAX_NUMBER
+
+MAX_NAME: Final = 4096
+MAX_CAUSE: Final = 512
+_OPERATIONS: Final = frozenset(("add", "remove", "dormant", "live"))
+
+
+class Incoming:
+    """`received`: highest number that arrived whole. `acknowledged`: highest that this end committed."""
+
+    __slots__ = (
+        "_assembly",
+        "_max_message",
+        "_sizes",
+        "_snapshot_left",
+        "_unacknowledged",
+        "_window_bundles",
+        "_window_bytes",
+        "acknowledged",
+        "received",
+    )
+
+    def __init__(self, received: int, max_message: int, window_bundles: int, window_bytes: int) -> None:
+        self.received = received
+        self.acknowledged = received
+        self._max_message = max_message
+        self._window_bundles = window_bundles
+        self._window_bytes = window_bytes
+        self._sizes: deque[int] = deque()
+        self._unacknowledged = 0
+        self._assembly = Assembly(max_message)
+        self._snapshot_left: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<Incoming received={self.received} acknowledged={self.acknowledged}>"
+
+    def acknowledge(self, received: int) -> bool:
+        """This end has committed through `received`. Returns whether that is news."""
+        if received > self.received:
+            raise LocalError(f"cannot acknowledge {received}: only {self.received} has arrived")
+        if received <= self.acknowledged:
+            return False
+        for _ in range(received - self.acknowledged):
+            self._unacknowledged -= self._sizes.popleft()
+        self.acknowledged = received
+        return True
+
+    # --- bundles
+
+    def bundle(self, frame: Bundle) -> events.BundleArrived:
+        size = len(frame.header) + len(frame.body)
+        self._expect(frame.number, size)
+        return self._arrived(frame.number, frame.header, frame.body, size)
+
+    def volatile(self, frame: Volatile) -> events.VolatileArrived:
+        self._check_size(VOLATILE, len(frame.header) + len(frame.body))
+        return events.VolatileArrived(_header(frame.header), frame.header, frame.body)
+
+    def part(self, frame: Part) -> events.BundleArrived | events.VolatileArrived | None:
+        """Take a piece; return the bundle when it is whole."""
+        if self._assembly.begins(frame) and frame.number != VOLATILE:
+            self._expect(frame.number, frame.total)
+        whole = self._assembly.add(frame)
+        if whole is None:
+            return None
+        if whole.number == VOLATILE:
+            return events.VolatileArrived(_header(whole.header), whole.header, whole.body)
+        return self._arrived(whole.number, whole.header, whole.body, frame.total)
+
+    def _expect(self, number: int, size: int) -> None:
+        if number != self.received + 1:
+            raise SequenceError(f"bundle {number}: expected {self.received + 1}")
+        self._check_size(number, size)
+        if len(self._sizes) >= self._window_bundles or self._unacknowledged >= self._window_bytes:
+            raise SequenceError(
+                f"bundle {number} while {len(self._sizes)} of {self._unacknowledged} bytes are open:"
+                f" the window is {self._window_bundles} bundles or {self._window_bytes} bytes"
+            )
+
+    def _check_size(self, number: int, size: int) -> None:
+        if self._assembly.busy:
+            raise SequenceError(f"another bundle between the pieces of one: {self._assembly!r}")
+        if size > self._max_message:
+            raise FrameError(f"bundle {number} of {size} bytes: this end takes {self._max_message} at most")
+
+    def _arrived(self, number: int, header: bytes, body: bytes, size: int) -> events.BundleArrived:
+        event = events.BundleArrived(number, _header(header), header, body)
+        self.received = number
+        self._sizes.append(size)
+        self._unacknowledged += size
+        return event
+
+    # --- advices
+
+    def snapshot_begin(self, frame: SnapshotBegin) -> events.SnapshotStarted:
+        if self._snapshot_left is not None:
+            raise SequenceError("a snapshot within a snapshot")
+        if not 0 <= frame.count < MAX_NUMBER:
+            raise FrameError(f"a snapshot of {frame.count} advices")
+        self._snapshot_left = frame.count
+        return events.SnapshotStarted(frame.count)
+
+    def snapshot_end(self, frame: SnapshotEnd) -> events.SnapshotEnded:
+        if self._snapshot_left is None:
+            raise SequenceError("the end of a snapshot that never began")
+        if self._snapshot_left:
+            raise SequenceError(f"the end of a snapshot that lacks {self._snapshot_left} advices")
+        self._snapshot_left = None
+        return events.SnapshotEnded(frame.digest)
+
+    def advise(self, frame: Advise) -> events.Advised:
+        count = len(frame.advices)
+        if count > MAX_ADVICES_IN_FRAME:
+            raise FrameError(f"{count} advices in a frame: {MAX_ADVICES_IN_FRAME} at most")
+        for advice in frame.advices:
+            if advice.op not in _OPERATIONS:
+                raise FrameError(f"an advice to {advice.op[:20]!r}: expected one of {sorted(_OPERATIONS)}")
+            if len(advice.name) > MAX_NAME or len(advice.origin) + len(advice.cause) > MAX_CAUSE:
+                raise FrameError(
+                    f"an advice with a name of {len(advice.name)} characters: {MAX_NAME} at most"
+                )
+            if not 0 <= advice.reads < MAX_NUMBER:
+                raise FrameError(f"an advice that reads version {advice.reads}")
+        if self._snapshot_left is not None:
+            self._snapshot_left -= count
+            if self._snapshot_left < 0:
+                raise SequenceError("a snapshot with more advices than it said")
+        return events.Advised(frame.advices)
+
+
+def _header(data: bytes) -> Header:
+    try:
+        return decode_header(data)
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"not a bundle header: {error}") from None
+
+
+def destination_text(text: str) -> str:
+    """A destination of Hold or Release, '' or as `parse` reads it; `FrameError` if it is neither."""
+    if text:
+        try:
+            parse(text)
+        except InvalidName as error:
+            raise FrameError(f"a hold or release: {error}") from None
+    return text
+
+
+def declined_keys(frame: Declined) -> list[Destination]:
+    """The keys of a Declined frame, after a look at their size."""
+    if len(frame.keys) > MAX_ADVICES_IN_FRAME or any(len(key.name) > MAX_NAME for key in frame.keys):
+        raise FrameError(f"{len(frame.keys)} declined keys, or one with a name above {MAX_NAME} characters")
+    return frame.keys

@@ -1,0 +1,141 @@
+"""What a link tells its node. `match` on the type; every event is an immutable value.
+
+Law: `Ended` comes exactly once and last. Texts come from the peer, cleaned of control characters and
+cut, unless the docstring says otherwise.
+"""
+
+import msgspec
+
+from treeconnector.bundles import Header
+from treeconnector.destinations import Destination
+from treeconnector.errors import LinkRefused, RemoteError
+from treeconnector.frames import Advice, Hello
+from treeconnector.positions import Resumption
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Base of all events."""
+
+
+class PeerHello(Event, frozen=True):
+    """The peer says who it is, unproven. The node must `accept` or `refuse`."""
+
+    hello: Hello
+
+
+class Proven(Event, frozen=True):
+    """At the parent only: the child is who it says. The node must `admit` or `refuse`."""
+
+    hello: Hello
+
+
+class Up(Event, frozen=True):
+    """The link works. `held_*`: what the peer holds of what we offered, to be compared with our digest."""
+
+    hello: Hello
+    resumption: Resumption
+    held_count: int
+    held_digest: bytes
+
+
+class Advised(Event, frozen=True):
+    """At most 500 advices; between `SnapshotStarted` and `SnapshotEnded` they are the snapshot's."""
+
+    advices: list[Advice]
+
+
+class SnapshotStarted(Event, frozen=True):
+    count: int
+
+
+class SnapshotEnded(Event, frozen=True):
+    """All of the snapshot has come: sweep what was not in it. `digest`: of the peer's whole offer."""
+
+    digest: bytes
+
+
+class BundleArrived(Event, frozen=True):
+    """The next bundle. The node commits it and then acknowledges its `number`."""
+
+    number: int
+    header: Header
+    header_bytes: bytes
+    body: bytes
+
+
+class VolatileArrived(Event, frozen=True):
+    header: Header
+    header_bytes: bytes
+    body: bytes
+
+
+class Acked(Event, frozen=True):
+    """The peer has committed everything up to `received`."""
+
+    received: int
+
+
+class PeerHolds(Event, frozen=True):
+    """Keep what is for `destination` (text, '' = everything) until `PeerReleases`."""
+
+    destination: str
+
+
+class PeerReleases(Event, frozen=True):
+    destination: str
+
+
+class ChainChanged(Event, frozen=True):
+    """At the child only: names from the parent up to the root, the parent first."""
+
+    chain: list[str]
+
+
+class PeerMoved(Event, frozen=True):
+    """At the child only: `name` is live elsewhere."""
+
+    name: str
+
+
+class PeerDeclined(Event, frozen=True):
+    """The peer takes no more of these advices, and says why."""
+
+    keys: list[Destination]
+    text: str
+
+
+class PeerConflict(Event, frozen=True):
+    """At the child only: `name` is live from two children above; the later link to it is to be refused."""
+
+    name: str
+    text: str
+
+
+class PeerPaused(Event, frozen=True):
+    """The peer stops for a while; `Ended` follows."""
+
+    text: str
+
+
+class PeerLeft(Event, frozen=True):
+    """The peer leaves the tree for good, or tells us to; `Ended` follows."""
+
+    text: str
+
+
+class Throttled(Event, frozen=True):
+    """The peer sends more control frames than allowed: read nothing from it before `until` (seconds)."""
+
+    until: float
+
+
+class Ended(Event, frozen=True):
+    """The link is over. Send what `data_to_send` still gives, then close the transport.
+
+    `error`: None after a pause, a goodbye or a closed transport; `RemoteError` if the peer broke the protocol
+    or fell silent; `LinkRefused` if either side said no. `by_peer`: they ended it. `text`: for people, ours.
+    """
+
+    error: RemoteError | LinkRefused | None
+    text: str
+    by_peer: bool = False
