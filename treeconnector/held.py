@@ -18,6 +18,7 @@ from which the caller makes the rows that it keeps on disk.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from sys import intern
 from typing import Final, NamedTuple, Protocol
 
 from treeconnector.advertiser import RESYNC
@@ -195,7 +196,7 @@ class Held:
         """At a start: take back what was kept. Caller's duty: only this neighbour's rows, and only once."""
         for row in rows:
             key = self._table.same_key(Destination(Kind(row.kind), row.name))
-            route = Route(key, self._gateway, bool(row.live), row.origin, row.cause, row.reads)
+            route = Route(key, self._gateway, bool(row.live), intern(row.origin), row.cause, row.reads)
             self._tally.add(key, standing(route.live, route.reads))
             if not route.live:
                 self._offered_dormant.add(key)
@@ -239,7 +240,8 @@ class Held:
             self._offered_dormant.discard(key)
         else:
             self._offered_dormant.add(key)
-        route = Route(key, self._gateway, offered.live, advice.origin, advice.cause, advice.reads)
+        origin = intern(advice.origin)  # one text for the thousands of routes of a store
+        route = Route(key, self._gateway, offered.live, origin, advice.cause, advice.reads)
         reason = self._why_not(route)
         if reason:
             if key not in self._declined:

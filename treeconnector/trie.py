@@ -15,13 +15,17 @@ V = TypeVar("V")
 
 
 class _Place(Generic[V]):
-    """What follows after some levels of a pattern, and the values of the patterns that end here."""
+    """What follows after some levels of a pattern, and the values of the patterns that end here.
+
+    Most places have nothing below or no value, and few have several values: none of that is kept before
+    it is needed, which halves the memory.
+    """
 
     __slots__ = ("below", "values")
 
     def __init__(self) -> None:
-        self.below: dict[str, _Place[V]] = {}
-        self.values: set[V] | None = None
+        self.below: dict[str, _Place[V]] | None = None
+        self.values: tuple[V] | set[V] | None = None
 
 
 class PatternTrie(Generic[V]):
@@ -44,15 +48,20 @@ class PatternTrie(Generic[V]):
         """Return whether that pair is new. Caller's duty: `pattern` is canonical."""
         place = self._root
         for level in pattern.split("/"):
+            if place.below is None:
+                place.below = {}
             following = place.below.get(level)
             if following is None:
                 following = place.below[level] = _Place()
             place = following
         if place.values is None:
-            place.values = set()
-        if value in place.values:
+            place.values = (value,)
+        elif value in place.values:
             return False
-        place.values.add(value)
+        elif isinstance(place.values, set):
+            place.values.add(value)
+        else:
+            place.values = {*place.values, value}
         self._count += 1
         return True
 
@@ -61,16 +70,17 @@ class PatternTrie(Generic[V]):
         path = [self._root]
         levels = pattern.split("/")
         for level in levels:
-            following = path[-1].below.get(level)
+            following = path[-1].below.get(level) if path[-1].below else None
             if following is None:
                 raise self._missing(pattern, value)
             path.append(following)
         values = path[-1].values
         if values is None or value not in values:
             raise self._missing(pattern, value)
-        values.remove(value)
         self._count -= 1
-        if not values:
+        if isinstance(values, set) and len(values) > 1:
+            values.remove(value)
+        else:
             path[-1].values = None
             _prune(path, levels)
 
@@ -84,14 +94,14 @@ class PatternTrie(Generic[V]):
         found: set[V] = set()
         for place in self._reached(topic):
             if place.values is not None:
-                found |= place.values
+                found.update(place.values)
         return found
 
     def _reached(self, topic: str) -> Iterator[_Place[V]]:
         levels = topic.split("/")
         walk: _Walk[V] = _Walk()
         if topic[:1] == "$":
-            walk.enter(self._root.below.get(levels[0]))
+            walk.enter(self._root.below.get(levels[0]) if self._root.below else None)
         else:
             walk.enter(self._root)
             walk = walk.step(levels[0])
@@ -120,10 +130,10 @@ class _Walk(Generic[V]):
 
     def _skip(self, place: _Place[V]) -> None:
         """A `#` right after `place` may take no level at all."""
-        following = place.below.get(MANY)
+        following = place.below.get(MANY) if place.below else None
         while following is not None and id(following) not in self.many:
             self.many[id(following)] = following
-            following = following.below.get(MANY)
+            following = following.below.get(MANY) if following.below else None
 
     def step(self, level: str) -> "_Walk[V]":
         after: _Walk[V] = _Walk()
@@ -142,4 +152,6 @@ def _prune(path: list[_Place[V]], levels: list[str]) -> None:
     for place, parent, level in zip(reversed(path), reversed(path[:-1]), reversed(levels), strict=False):
         if place.below or place.values is not None:
             return
-        del parent.below[level]
+        if parent.below is not None:
+            parent.below.pop(level)
+            parent.below = parent.below or None

@@ -40,7 +40,7 @@ def test_an_emptied_trie_keeps_nothing() -> None:
     assert repr(trie) == "<PatternTrie patterns=5>"
     for pattern in patterns:
         trie.remove(pattern, "value")
-    assert trie._root.below == {}
+    assert trie._root.below is None
 
 
 @pytest.mark.parametrize(("pattern", "value"), [("a", 1), ("a/b", 2), ("a/b/c", 1), ("x", 1)])
