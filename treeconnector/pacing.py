@@ -25,7 +25,9 @@ class KeepAlive:
         self._asked = None
 
     def asked(self, now: float) -> None:
-        self._asked = now
+        """A question is on its way; one that is open already keeps its time."""
+        if self._asked is None:
+            self._asked = now
 
     @property
     def deadline(self) -> float:
