@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from treeconnector import bundles, frames, hellos
-from treeconnector.errors import FrameError, LinkRefused, Refusal, RemoteError, SequenceError
+from treeconnector.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
 from treeconnector.frames import Frame, Hello
 from treeconnector.identity import Identity
 from treeconnector.incoming import Incoming
