@@ -1,7 +1,5 @@
 """What this node tells the advisory log, in the words of its core."""
 
-from typing import Final
-
 from broker.advisory_log import AdvisoryLog
 from config.model import Site
 from treeconnector.destinations import Destination
@@ -13,8 +11,9 @@ class Chronicle:
 
     def __init__(self, site: Site) -> None:
         settings = site.advisory_log
-        self._log = (
-            AdvisoryLog(
+        self._log: AdvisoryLog | None = None
+        if settings.enabled:
+            self._log = AdvisoryLog(
                 site.advisory_directory,
                 tree=site.tree,
                 node=site.name,
@@ -23,6 +22,30 @@ class Chronicle:
                 max_files=settings.max_files,
                 gzip=settings.gzip,
             )
-            if settings.enabled
-            else None
-        )
+
+    def __repr__(self) -> str:
+        return f"<Chronicle {self._log!r}>"
+
+    def consumer(self, op: str, key: Destination, cause: str) -> None:
+        if self._log:
+            self._log.write_consumer(op, str(key.kind), key.name, cause)
+
+    def advisories(self, peer: str, direction: str, advices: list[Advice]) -> None:
+        if self._log:
+            self._log.write_advisories(peer, direction, advices)
+
+    def link(self, op: str, peer: str, direction: str) -> None:
+        if self._log:
+            self._log.write_link(op, peer, direction)
+
+    def chain(self, chain: list[str]) -> None:
+        if self._log:
+            self._log.set_chain(chain)
+
+    def node(self, op: str) -> None:
+        if self._log:
+            self._log.write_node(op)
+
+    def close(self) -> None:
+        if self._log:
+            self._log.close()

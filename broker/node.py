@@ -10,10 +10,7 @@ import logging
 import signal
 import time
 from collections.abc import Awaitable
-from typing import Any, Final
-
-from aiohttp import web
-from treeconnector.link import Link
+from typing import TYPE_CHECKING, Any, Final
 
 from bridges.carrier import Carrier, CarrierError
 from broker.chronicle import Chronicle
@@ -29,6 +26,10 @@ from config.credentials import session_secret
 from config.model import Site
 from treeconnector.errors import SapwoodError, StoreError
 from treeconnector.identity import Identity, new_uuid
+from treeconnector.link import Link
+
+if TYPE_CHECKING:
+    from broker.http.app import Port
 
 _log = logging.getLogger("sapwood.node")
 _LONGEST_SLEEP: Final = 0.25
@@ -67,7 +68,7 @@ class Node:
         self.started_at = time.time()
         self._wires: dict[Link, Wire] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._runner: web.AppRunner | None = None
+        self._port: Port | None = None
         self._scheduled = False
         self._committing = False
         self._offset = 0.0
@@ -136,13 +137,13 @@ class Node:
         listener = self.site.listener
         app = build_app(self, http_settings(self.site))
         try:
-            self._runner = await listen(app, listener.host, listener.port, server_tls(self.site))
+            self._port = await listen(app, listener.host, listener.port, server_tls(self.site))
         except OSError as error:
             raise SapwoodError(
                 f"cannot listen on {listener.host}:{listener.port}: {error.strerror or error};"
                 " is another node running there? Change the listener's port"
             ) from None
-        self.port = self._runner.addresses[0][1]
+        self.port = self._port.addresses[0][1]
 
     async def stop(self, text: str = "the node stops") -> None:
         """Say that we pause, commit what came, and close. Routes and custody stay."""
@@ -157,8 +158,8 @@ class Node:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._port is not None:
+            await self._port.cleanup()
         if self._timer is not None:
             self._timer.cancel()
         await self._last_commit()
@@ -253,7 +254,6 @@ class Node:
             dropped = self._wires.get(link)
             if dropped is not None:
                 self.spawn(dropped.carrier.close("superseded"))
-        self.chronicle.flush()
         soon = self.core.soonest()
         if soon is not None and soon < self._timer_at - _SHORTEST_SLEEP:
             self._sleep_until(soon)
@@ -279,7 +279,7 @@ class Node:
 
     def _check_disk(self) -> None:
         low = self.store.disk_free() < self.site.limits.disk_reserve
-        self.core.switch.refusing = _DISK_LOW.format(self.site.name) if low else ""
+        self.core.switch.sending.refusing = _DISK_LOW.format(self.site.name) if low else ""
 
     # --- links
 
@@ -345,7 +345,7 @@ class Node:
     @property
     def ready(self) -> bool:
         """Does it take messages?"""
-        return self.failure is None and not self.core.switch.refusing
+        return self.failure is None and not self.core.switch.sending.refusing
 
     def status(self) -> dict[str, Any]:
         return status(self)
@@ -362,7 +362,7 @@ class Node:
         neighbour = self.core.neighbours.get(name)
         if neighbour is None or neighbour is self.core.parent:
             return False
-        self.core.links.forget(neighbour, moved=False)
+        self.core.moves.forget(neighbour, moved=False)
         self.wake()
         return True
 

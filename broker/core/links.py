@@ -6,16 +6,13 @@ before all that came before it is on disk, so that a position that is shown is o
 
 from typing import TYPE_CHECKING, Any, Final
 
-from treeconnector.link import Link, Standing
-
-from broker.core.custody import Copy, Stored
+from broker.core.custody import Copy
 from broker.core.neighbours import Neighbour
-from broker.core.rows import LinkRow
-from treeconnector import link as events
-from treeconnector.bundles import Flag, Header
-from treeconnector.destinations import Destination, Kind, domain
+from treeconnector import link_events as events
+from treeconnector.bundles import Flag
 from treeconnector.errors import LinkRefused, Refusal
-from treeconnector.frames import Advice, Hello, Position
+from treeconnector.frames import Hello, Position
+from treeconnector.link import Link, Standing
 from treeconnector.roles import role_of, why_not_below
 
 if TYPE_CHECKING:
@@ -30,7 +27,6 @@ class Links:
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
         self._names: dict[Link, str] = {}
-        self._orphans: list[Stored] = []
         self.closing: list[Link] = []
 
     def __repr__(self) -> str:
@@ -86,13 +82,13 @@ class Links:
             case events.ChainChanged(chain):
                 self._chain(link, chain)
             case events.PeerMoved(name):
-                self.moved(name)
+                core.moves.moved(name)
             case events.PeerConflict(name, text):
-                self._conflict(name, text)
+                core.moves.conflict(name, text)
             case events.PeerDeclined(keys, text):
                 core.declined(neighbour, keys, text)
             case events.PeerLeft():
-                self.forget(neighbour, moved=False)
+                core.moves.forget(neighbour, moved=False)
             case events.PeerPaused(text):
                 neighbour.error = text or "paused"
 
@@ -143,7 +139,7 @@ class Links:
         same_store = neighbour.store_id == hello.store_id
         same_process = same_store and neighbour.detail.incarnation == hello.incarnation
         if same_process or (same_store and hello.start > neighbour.start):
-            self._drop(neighbour, "superseded by a newer link of the same node")
+            self.drop(neighbour, "superseded by a newer link of the same node")
             self._admit_later(link, hello)
             return
         self._probe(link, hello, holder, same_store)
@@ -167,7 +163,7 @@ class Links:
                 self.handle(link, link.refuse(reason, text))
                 return
             if neighbour is not None and neighbour.link is holder:
-                self._drop(neighbour, "did not answer a probe")
+                self.drop(neighbour, "did not answer a probe")
             self._admit_later(link, hello)
 
         core.moment.after(core.settings.probe_time, decide)
@@ -191,24 +187,18 @@ class Links:
             core.set_chain([core.identity.name, *hello.chain])
         core.link_up(neighbour, event.held_count, event.held_digest)
         if link.dials:
-            self._adopt_orphans(neighbour)
+            core.moves.adopt_orphans(neighbour)
         else:
-            self._settle_moves(neighbour)
+            core.moves.settle(neighbour)
 
     def _neighbour(self, link: Link, hello: Hello) -> Neighbour:
         core = self._core
         if link.dials and core.parent is not None and core.parent.name != hello.name:
-            self.forget(core.parent, moved=False)
+            core.moves.forget(core.parent, moved=False)
         found = core.neighbours.get(hello.name)
         if found is not None and found.link is not None:
-            self._drop(found, "superseded by a newer link")
+            self.drop(found, "superseded by a newer link")
         return found or core.new_neighbour(hello.name, "parent" if link.dials else "child")
-
-    def _adopt_orphans(self, parent: Neighbour) -> None:
-        """What topics had for a parent that is none any more goes to this one."""
-        orphans, self._orphans = self._orphans, []
-        for stored in orphans:
-            self._core.topics.copy_to(parent, stored, "")
 
     def _resume(self, neighbour: Neighbour, hello: Hello, event: events.Up) -> None:
         """Go on where both stand, or number everything in the outbox again where state was lost."""
@@ -242,7 +232,7 @@ class Links:
 
     # --- down
 
-    def _drop(self, neighbour: Neighbour, text: str) -> None:
+    def drop(self, neighbour: Neighbour, text: str) -> None:
         """End a neighbour's link from our side, without a word: its place is needed."""
         link = neighbour.link
         if link is not None:
@@ -288,148 +278,3 @@ class Links:
             self.handle(link, link.refuse(Refusal.CYCLE, text))
             return
         self._core.set_chain([me, *chain])
-
-    def name_came(self, neighbour: Neighbour, name: str, op: str) -> None:
-        """A child says that a name is below it. Is it somewhere else too?"""
-        core = self._core
-        others = [gateway for gateway in core.table.gateways(domain(name)) if gateway != neighbour.name]
-        for gateway in others:
-            other = core.neighbours.get(gateway)
-            if other is None or other is core.parent:
-                continue
-            if op == "live" and other.link is not None:
-                other.link.conflict(
-                    name, f"{name!r} is live below {neighbour.name!r} already: stop one of the two"
-                )
-            elif other.name == name:
-                self.moved(name)
-            elif other.link is not None:
-                other.link.moved(name)
-
-    def _settle_moves(self, neighbour: Neighbour) -> None:
-        """A child is back: tell it of names that went elsewhere while it was away."""
-        core = self._core
-        for key in list(core.table.routes_of(neighbour.name)):
-            if key.kind == Kind.DOMAIN and core.table.spread(key)[0] > 1 and neighbour.link is not None:
-                neighbour.link.moved(key.name)
-
-    def moved(self, name: str) -> None:
-        """`name` is live elsewhere. If it is our child: is it gone? Else pass it on."""
-        core = self._core
-        neighbour = core.neighbours.get(name)
-        if neighbour is None or neighbour is core.parent:
-            for gateway in list(core.table.gateways(domain(name))):
-                below = core.neighbours.get(gateway)
-                if below is not None and below is not core.parent and below.link is not None:
-                    below.link.moved(name)
-            return
-        holder = neighbour.link
-        if holder is None:
-            self.forget(neighbour, moved=True)
-            return
-        heard = holder.heard_at
-        holder.probe(core.moment.now)
-
-        def decide() -> None:
-            now_there = core.neighbours.get(name)
-            if now_there is not neighbour:
-                return
-            if neighbour.link is holder and holder.heard_at > heard:
-                self._still_here(name)
-            else:
-                self._drop(neighbour, "moved")
-                self.forget(neighbour, moved=True)
-
-        core.moment.after(core.settings.probe_time, decide)
-
-    def _still_here(self, name: str) -> None:
-        """Two nodes have one name; the one that was here first keeps it."""
-        core = self._core
-        if core.parent is not None and core.parent.link is not None and core.parent.up:
-            core.parent.link.advise([Advice("live", Kind.DOMAIN, name, name, "conflict")])
-        for gateway in list(core.table.gateways(domain(name))):
-            other = core.neighbours.get(gateway)
-            if (
-                other is not None
-                and other.name != name
-                and other is not core.parent
-                and other.link is not None
-            ):
-                other.link.conflict(
-                    name, f"{name!r} is live at {core.identity.name!r} already: stop one of the two"
-                )
-
-    def _conflict(self, name: str, text: str) -> None:
-        """From above: the later link to `name` is to be refused. Here, or further down."""
-        core = self._core
-        neighbour = core.neighbours.get(name)
-        if neighbour is not None and neighbour.link is not None:
-            link = neighbour.link
-            self.handle(link, link.refuse(Refusal.NAME, text))
-            self.forget(neighbour, moved=True)
-            return
-        for gateway in list(core.table.gateways(domain(name))):
-            below = core.neighbours.get(gateway)
-            if below is not None and below is not core.parent and below.link is not None:
-                below.link.conflict(name, text)
-
-    def forget(self, neighbour: Neighbour, *, moved: bool) -> None:
-        """A neighbour is none any more: its routes go, what waited for it is routed again.
-
-        `moved`: it is elsewhere in the tree now, so what topics had for it follows it there.
-        """
-        core = self._core
-        if neighbour.link is not None:
-            self._drop(neighbour, "forgotten")
-        core.withdraw(neighbour, "moved" if moved else "left")
-        del core.neighbours[neighbour.name]
-        if core.parent is neighbour:
-            core.forwarder.parent = None
-        core.custody.transaction.delete(LinkRow, neighbour.name)
-        numbered = neighbour.empty_outbox()
-        waiting = list(neighbour.place.waiting)
-        neighbour.place.waiting.clear()
-        for copy in numbered:
-            self._route_again(copy, neighbour, moved, int(Flag.MAYBE_DUPLICATE))
-        for copy in waiting:
-            self._route_again(copy, neighbour, moved, 0)
-        core.custody.places.pop(neighbour.place.name, None)
-
-    def _route_again(self, copy: Copy, neighbour: Neighbour, moved: bool, flags: int) -> None:
-        core = self._core
-        header = copy.stored.header
-        if header.destination.kind == Kind.QUEUE or header.destination.node:
-            core.forwarder.requeue(copy, flags | Flag.REROUTED)
-            return
-        if moved or neighbour.relation == "parent":
-            self._follow(copy, neighbour, moved, flags)
-        else:
-            core.counters["unsubscribed"] += copy.open
-        core.custody.discard(copy)
-
-    def _follow(self, copy: Copy, neighbour: Neighbour, moved: bool, flags: int) -> None:
-        """A topic's copy goes after the node that moved, or up through the new parent."""
-        core = self._core
-        old = core.forwarder.outgoing(copy)
-        node = neighbour.name if moved else ""
-        header = Header(
-            id=old.id,
-            destination=Destination(Kind.TOPIC, old.destination.name, node),
-            scope=old.scope,
-            flags=old.flags | flags | (Flag.REROUTED if moved else 0),
-            count=old.count,
-            size=old.size,
-            origin_store=old.origin_store,
-            origin=old.origin,
-            expires_first=old.expires_first,
-            expires_last=old.expires_last,
-            reroutes=old.reroutes,
-            done=old.done,
-        )
-        body = core.custody.body(copy)
-        stored = core.custody.store(header, body, core.moment.now, core.forwarder.spool_of(header, ""))
-        stored.safe = True
-        if moved:
-            core.forwarder.wait(stored, "")
-        else:
-            self._orphans.append(stored)

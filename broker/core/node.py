@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
-from treeconnector.link import Link, LinkSettings
 
 from broker.core.arrivals import Arrivals
 from broker.core.custody import Custody, ReadBodies, Spool
@@ -20,6 +19,7 @@ from broker.core.entry import Entry
 from broker.core.forwarding import Forwarder
 from broker.core.links import Links
 from broker.core.moment import Moment
+from broker.core.moves import Moves
 from broker.core.neighbours import Neighbour
 from broker.core.restore import restore
 from broker.core.rows import MetaRow, RouteRow
@@ -35,6 +35,7 @@ from treeconnector.frames import Advice
 from treeconnector.held import anything_goes
 from treeconnector.identity import BundleIds, Identity
 from treeconnector.interests import Interests
+from treeconnector.link import Link, LinkSettings
 from treeconnector.names import LOCAL
 from treeconnector.roles import Role, role_of
 from treeconnector.routes import Route, RoutingTable
@@ -49,7 +50,8 @@ Secrets = Callable[[str, bool], bytes | None]
 class Rows(Protocol):
     """What a start loads: all rows of a table; bundles with the size of their body instead of it."""
 
-    bundles: Sequence[Any]
+    @property
+    def bundles(self) -> Sequence[Any]: ...
 
     def rows(self, table: type[Any]) -> list[Any]: ...
 
@@ -117,8 +119,11 @@ class NodeCore:
         self.topics = Topics(self.forwarder)
         self.arrivals = Arrivals(self.forwarder, self.topics)
         self.entry = Entry(name, identity.store_id, BundleIds(), self.arrivals.enter)
-        self.switch = Switch(name, self.forwarder, self.topics, self.interests, self.entry, session_secret)
+        self.switch = Switch(
+            name, identity.start, self.forwarder, self.topics, self.interests, self.entry, session_secret
+        )
         self.links = Links(self)
+        self.moves = Moves(self)
         self.sweeps = Sweeps(self)
         self._changed_routes: dict[Destination, None] = {}
         self._ticks = now
@@ -265,7 +270,7 @@ class NodeCore:
     def spool_is_full_for(self, neighbour: Neighbour) -> bool:
         """May this neighbour hand over no more?"""
         spool = Spool.DOWN if neighbour is self.parent else Spool.UP
-        return bool(self.switch.refusing) or self.forwarder.spool_full(spool)
+        return bool(self.switch.sending.refusing) or self.forwarder.spool_full(spool)
 
     def children(self) -> list[Neighbour]:
         return [neighbour for neighbour in self.neighbours.values() if neighbour is not self.parent]
@@ -288,7 +293,7 @@ class NodeCore:
                 self.topics.greet_neighbour(neighbour, route.key)
         for advice in advices:
             if advice.kind == Kind.DOMAIN and advice.op in ("add", "live"):
-                self.links.name_came(neighbour, advice.name, advice.op)
+                self.moves.name_came(neighbour, advice.name, advice.op)
 
     def snapshot_ended(self, neighbour: Neighbour, digest: bytes) -> None:
         self._keep_routes(neighbour, neighbour.held.end_snapshot())
@@ -418,7 +423,7 @@ class NodeCore:
             self._go_on(account)
         for place in turn.places.values():
             self.forwarder.dispatch(place)
-        self.switch.confirm(turn.confirms)
+        self.switch.sending.confirm(turn.confirms)
         for call in turn.after:
             call()
 

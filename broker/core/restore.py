@@ -37,7 +37,7 @@ def restore(core: "NodeCore", loaded: "Rows") -> None:
     for queue in loaded.rows(QueueRow):
         core.switch.restore_queue(queue)
     for producer in loaded.rows(ProducerRow):
-        core.switch.streams[producer.producer] = Stream(
+        core.switch.sending.streams[producer.producer] = Stream(
             producer.producer, producer.number, producer.seen / 1000
         )
     for retained in loaded.rows(RetainedRow):

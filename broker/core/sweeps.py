@@ -86,16 +86,15 @@ class Sweeps:
         for neighbour in core.children():
             down = neighbour.detail.down_since
             if not neighbour.up and down and now - down > settings.route_retention:
-                core.links.forget(neighbour, moved=False)
+                core.moves.forget(neighbour, moved=False)
         for subscription in list(core.topics.subscriptions.values()):
             if subscription.attached:
                 subscription.seen = now
             elif subscription.name and now - subscription.seen > settings.subscription_retention:
                 core.switch.end_subscription(subscription)
-        for stream in [
-            stream for stream in core.switch.streams.values() if now - stream.seen > _PRODUCER_RETENTION
-        ]:
-            del core.switch.streams[stream.name]
+        streams = core.switch.sending.streams
+        for stream in [item for item in streams.values() if now - item.seen > _PRODUCER_RETENTION]:
+            del streams[stream.name]
             core.custody.transaction.delete(ProducerRow, stream.name)
 
     # --- back-pressure of the whole spool

@@ -10,32 +10,30 @@ from collections.abc import Callable
 from typing import assert_never
 
 from broker.core.custody import Copy, Custody, Place
-from broker.core.entry import Class, Entry, batch_of, flags_of
-from broker.core.errors import BadRequest, NotFound, NotLoggedIn, QueueFull, SwitchError, TooLarge
+from broker.core.entry import Entry
+from broker.core.errors import BadRequest, NotFound, NotLoggedIn, SwitchError
 from broker.core.forwarding import Forwarder
 from broker.core.readers import Given, Reader, slice_of
-from broker.core.rows import ProducerRow, QueueRow
-from broker.core.sessions import Connection, Session, Stream, Waiter
-from broker.core.settings import Overflow
+from broker.core.rows import QueueRow
+from broker.core.sending import Sending
+from broker.core.sessions import Connection, Session, Waiter
 from broker.core.topics import Subscription, Topics
-from treeconnector import bundles, session_frames
-from treeconnector.bundles import Flag, Message
+from treeconnector import session_frames
+from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.errors import FrameError, SapwoodError
 from treeconnector.interests import Interests
-from treeconnector.names import node_name, queue_name
-from treeconnector.patterns import check_pattern, check_topic
+from treeconnector.names import queue_name
+from treeconnector.patterns import check_pattern
 from treeconnector.session_frames import (
     Acknowledge,
     ClientFrame,
-    Confirm,
     Create,
     Done,
     Failed,
     Login,
     Ping,
     Pong,
-    Reject,
     Send,
     Subscribe,
     Unsubscribe,
@@ -54,19 +52,25 @@ class Switch:
     """Sessions, queues and subscriptions of one node. All calls are synchronous and pure."""
 
     def __init__(
-        self, node: str, forwarder: Forwarder, topics: Topics, interests: Interests, entry: Entry, secret: str
+        self,
+        node: str,
+        start: int,
+        forwarder: Forwarder,
+        topics: Topics,
+        interests: Interests,
+        entry: Entry,
+        secret: str,
     ) -> None:
         self._node = node
+        self._start = start
         self._forwarder = forwarder
         self._custody: Custody = forwarder.custody
         self._topics = topics
         self._interests = interests
-        self._entry = entry
         self._secret = secret
         self._events = 0
         self.sessions: dict[str, Session] = {}
-        self.streams: dict[str, Stream] = {}
-        self.refusing = ""
+        self.sending = Sending(node, forwarder, entry)
         self.on_local_route: Callable[[Destination], None] = lambda key: None
         self.on_consumer: Callable[[str, Destination, str], None] = lambda op, key, cause: None
 
@@ -204,7 +208,7 @@ class Switch:
     def _consumer(self, op: str, key: Destination, consumer: str) -> None:
         """A local consumer comes or goes: the table learns, and the log."""
         self._events += 1
-        cause = f"{self._node}:{self._events}"
+        cause = f"{self._node}:{self._start}:{self._events}"
         self.on_consumer(op, key, cause)
         if op == "add":
             changed = self._interests.add(key, consumer, cause, self._forwarder.moment.now) is not None
@@ -319,97 +323,10 @@ class Switch:
         if waiter in waiter.session.waiters:
             waiter.session.waiters.remove(waiter)
 
-    # --- sending
-
     def send(self, connection: Connection, name: str, message: Message, done: Outcome) -> None:
         """One message to a queue or, as `topic:…`, to a topic; `done` is called after the commit."""
-        session = self._session(connection)
-        destination = self._destination(name)
-        body = bundles.encode_message(message)
-        self._check(destination, session.token, 1, len(body))
-        kind = Class(destination, flags_of(True, False), self._scope(destination, -1), session.token)
-        self._entry.add(kind, batch_of([message], body))
+        self.sending.one(self._session(connection), name, message)
         self._forwarder.turn.after.append(lambda: done(None))
-
-    @staticmethod
-    def _destination(name: str) -> Destination:
-        if name.startswith("topic:"):
-            return Destination(Kind.TOPIC, check_topic(name.removeprefix("topic:")))
-        plain, at, node = name.removeprefix("queue:").partition("@")
-        return queue(queue_name(plain), node_name(node) if at else "")
-
-    def _scope(self, destination: Destination, scope: int) -> int:
-        return scope if scope in (0, 1) else int(self._forwarder.settings.policy(destination).scope)
-
-    def _check(self, destination: Destination, sender: str, count: int, size: int) -> int:
-        """How many of `count` messages may enter. Raises `QueueFull` if none may, or `TooLarge`."""
-        settings = self._forwarder.settings
-        if self.refusing:
-            raise QueueFull(f"QUEUE_FULL: {self.refusing}")
-        if size > max(settings.max_message, bundles.MAX_BYTES):
-            raise TooLarge(f"{size} bytes: this node takes messages of at most {settings.max_message}")
-        if self._forwarder.spool_full(self._forwarder.spool_of(_UP, "")):
-            raise QueueFull(f"QUEUE_FULL: the spool of node {self._node} is full")
-        if destination.kind != Kind.QUEUE:
-            return count
-        place = self._custody.queue(destination)
-        policy = settings.policy(destination)
-        room = settings.queue_quota - place.senders.get(sender, 0)
-        if policy.overflow is Overflow.REFUSE:
-            room = min(room, policy.max_messages - place.messages)
-            room = 0 if place.size >= policy.max_bytes else room
-        if room <= 0:
-            raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
-        return min(count, room)
-
-    def _send(self, connection: Connection, frame: Send) -> None:
-        """Pipelined sends. Numbers that were committed before are confirmed without storing."""
-        session, stream = self._session(connection), connection.stream
-        assert stream is not None
-        last = frame.first + frame.count - 1
-        self._forwarder.turn.confirms[connection] = max(
-            last, self._forwarder.turn.confirms.get(connection, 0)
-        )
-        known = stream.taken - frame.first + 1
-        if known >= frame.count:
-            return
-        try:
-            self._take(session, stream, frame, max(known, 0))
-        except SwitchError as error:
-            connection.send(Reject(max(frame.first, stream.taken + 1), last, error.code, error.text))
-            stream.taken = last
-            self._record(stream)
-
-    def _take(self, session: Session, stream: Stream, frame: Send, known: int) -> None:
-        messages = bundles.decode_messages(frame.body, frame.count)
-        destination, body, count = _checked(frame.destination), frame.body, frame.count - known
-        fits = self._check(destination, session.token, count, len(body))
-        if known or fits < count:
-            messages = messages[known : known + fits]
-            body = b"".join(map(bundles.encode_message, messages))
-        kind = Class(
-            destination,
-            flags_of(frame.persistent, frame.retained),
-            self._scope(destination, frame.scope),
-            session.token,
-        )
-        self._entry.add(kind, batch_of(messages, body))
-        stream.taken = frame.first + known + fits - 1
-        self._record(stream)
-        if fits < count:
-            raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
-
-    def _record(self, stream: Stream) -> None:
-        if stream.name:
-            stream.seen = self._forwarder.moment.now
-            self._custody.transaction.put(ProducerRow(stream.name, stream.taken, int(stream.seen * 1000)))
-
-    def confirm(self, confirms: dict[Connection, int]) -> None:
-        """After a commit: tell the producers how far theirs are on disk."""
-        for connection, through in confirms.items():
-            if connection.stream is not None:
-                connection.stream.committed = max(connection.stream.committed, through)
-            connection.send(Confirm(through))
 
     # --- streaming
 
@@ -428,7 +345,7 @@ class Switch:
     def _handle(self, connection: Connection, frame: ClientFrame) -> None:
         match frame:
             case Send():
-                self._send(connection, frame)
+                self.sending.pipelined(connection, self._session(connection), frame)
             case Acknowledge(ranges):
                 session = self._session(connection)
                 for first, last in ranges:
@@ -453,13 +370,7 @@ class Switch:
 
     def _login(self, connection: Connection, frame: Login) -> None:
         session = self.login(connection, frame.session, frame.secret)
-        name = f"{frame.session}/{frame.producer}" if frame.producer else ""
-        stream = self.streams.get(name) if name else None
-        if stream is None:
-            stream = Stream(name, 0, self._forwarder.moment.now)
-            if name:
-                self.streams[name] = stream
-        connection.stream = stream
+        connection.stream = stream = self.sending.stream(frame.session, frame.producer)
         connection.send(Welcome(self._node, session.token, stream.committed, _MAX_PACKET))
 
     def _subscribe(self, connection: Connection, frame: Subscribe) -> None:
@@ -481,17 +392,3 @@ class Switch:
         self._read_queue(
             Reader(session, connection, frame.subscription, frame.credit, self._places_of(name)), name
         )
-
-
-_UP = bundles.Header(id=b"", destination=queue("x"), flags=int(Flag.PERSISTENT))
-
-
-def _checked(destination: Destination) -> Destination:
-    """A destination from a client, validated."""
-    if destination.kind == Kind.TOPIC:
-        return Destination(Kind.TOPIC, check_topic(destination.name))
-    if destination.kind != Kind.QUEUE:
-        raise BadRequest(f"{destination}: messages are sent to a queue or a topic")
-    return Destination(
-        Kind.QUEUE, queue_name(destination.name), node_name(destination.node) if destination.node else ""
-    )

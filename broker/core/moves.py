@@ -1,0 +1,181 @@
+"""Moves: a name that becomes live elsewhere, a name that two nodes have, a neighbour that is none any more.
+
+A node that sees one name below two children asks down the older way whether it is still there. If not, the
+old parent lets go: it withdraws the name and sends on what it kept for it, marked where it may have arrived.
+If it is, the later link is refused: down the newer way goes a conflict.
+"""
+
+from typing import TYPE_CHECKING
+
+from broker.core.custody import Copy, Stored
+from broker.core.neighbours import Neighbour
+from broker.core.rows import LinkRow
+from treeconnector.bundles import Flag, Header
+from treeconnector.destinations import Destination, Kind, domain
+from treeconnector.errors import Refusal
+from treeconnector.frames import Advice
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+
+class Moves:
+    """Settles who is where, and where the spool of a neighbour goes that has left."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self._orphans: list[Stored] = []
+
+    def __repr__(self) -> str:
+        return f"<Moves at {self._core.identity.name} orphans={len(self._orphans)}>"
+
+    def adopt_orphans(self, parent: Neighbour) -> None:
+        """What topics had for a parent that is none any more goes to this one."""
+        orphans, self._orphans = self._orphans, []
+        for stored in orphans:
+            self._core.topics.copy_to(parent, stored, "")
+
+    def name_came(self, neighbour: Neighbour, name: str, op: str) -> None:
+        """A child says that a name is below it. Is it somewhere else too?"""
+        core = self._core
+        others = [gateway for gateway in core.table.gateways(domain(name)) if gateway != neighbour.name]
+        for gateway in others:
+            other = core.neighbours.get(gateway)
+            if other is None or other is core.parent:
+                continue
+            if op == "live" and other.link is not None:
+                other.link.conflict(
+                    name, f"{name!r} is live below {neighbour.name!r} already: stop one of the two"
+                )
+            elif other.name == name:
+                self.moved(name)
+            elif other.link is not None:
+                other.link.moved(name)
+
+    def settle(self, neighbour: Neighbour) -> None:
+        """A child is back: tell it of names that went elsewhere while it was away."""
+        core = self._core
+        for key in list(core.table.routes_of(neighbour.name)):
+            if key.kind == Kind.DOMAIN and core.table.spread(key)[0] > 1 and neighbour.link is not None:
+                neighbour.link.moved(key.name)
+
+    def moved(self, name: str) -> None:
+        """`name` is live elsewhere. If it is our child: is it gone? Else pass it on."""
+        core = self._core
+        neighbour = core.neighbours.get(name)
+        if neighbour is None or neighbour is core.parent:
+            for gateway in list(core.table.gateways(domain(name))):
+                below = core.neighbours.get(gateway)
+                if below is not None and below is not core.parent and below.link is not None:
+                    below.link.moved(name)
+            return
+        holder = neighbour.link
+        if holder is None:
+            self.forget(neighbour, moved=True)
+            return
+        heard = holder.heard_at
+        holder.probe(core.moment.now)
+
+        def decide() -> None:
+            now_there = core.neighbours.get(name)
+            if now_there is not neighbour:
+                return
+            if neighbour.link is holder and holder.heard_at > heard:
+                self._still_here(name)
+            else:
+                core.links.drop(neighbour, "moved")
+                self.forget(neighbour, moved=True)
+
+        core.moment.after(core.settings.probe_time, decide)
+
+    def _still_here(self, name: str) -> None:
+        """Two nodes have one name; the one that was here first keeps it."""
+        core = self._core
+        if core.parent is not None and core.parent.link is not None and core.parent.up:
+            core.parent.link.advise([Advice("live", Kind.DOMAIN, name, name, "conflict")])
+        for gateway in list(core.table.gateways(domain(name))):
+            other = core.neighbours.get(gateway)
+            if (
+                other is not None
+                and other.name != name
+                and other is not core.parent
+                and other.link is not None
+            ):
+                other.link.conflict(
+                    name, f"{name!r} is live at {core.identity.name!r} already: stop one of the two"
+                )
+
+    def conflict(self, name: str, text: str) -> None:
+        """From above: the later link to `name` is to be refused. Here, or further down."""
+        core = self._core
+        neighbour = core.neighbours.get(name)
+        if neighbour is not None and neighbour.link is not None:
+            link = neighbour.link
+            core.links.handle(link, link.refuse(Refusal.NAME, text))
+            self.forget(neighbour, moved=True)
+            return
+        for gateway in list(core.table.gateways(domain(name))):
+            below = core.neighbours.get(gateway)
+            if below is not None and below is not core.parent and below.link is not None:
+                below.link.conflict(name, text)
+
+    def forget(self, neighbour: Neighbour, *, moved: bool) -> None:
+        """A neighbour is none any more: its routes go, what waited for it is routed again.
+
+        `moved`: it is elsewhere in the tree now, so what topics had for it follows it there.
+        """
+        core = self._core
+        if neighbour.link is not None:
+            core.links.drop(neighbour, "forgotten")
+        core.withdraw(neighbour, "moved" if moved else "left")
+        del core.neighbours[neighbour.name]
+        if core.parent is neighbour:
+            core.forwarder.parent = None
+        core.custody.transaction.delete(LinkRow, neighbour.name)
+        numbered = neighbour.empty_outbox()
+        waiting = list(neighbour.place.waiting)
+        neighbour.place.waiting.clear()
+        for copy in numbered:
+            self._route_again(copy, neighbour, moved, int(Flag.MAYBE_DUPLICATE))
+        for copy in waiting:
+            self._route_again(copy, neighbour, moved, 0)
+        core.custody.places.pop(neighbour.place.name, None)
+
+    def _route_again(self, copy: Copy, neighbour: Neighbour, moved: bool, flags: int) -> None:
+        core = self._core
+        header = copy.stored.header
+        if header.destination.kind == Kind.QUEUE or header.destination.node:
+            core.forwarder.requeue(copy, flags | Flag.REROUTED)
+            return
+        if moved or neighbour.relation == "parent":
+            self._follow(copy, neighbour, moved, flags)
+        else:
+            core.counters["unsubscribed"] += copy.open
+        core.custody.discard(copy)
+
+    def _follow(self, copy: Copy, neighbour: Neighbour, moved: bool, flags: int) -> None:
+        """A topic's copy goes after the node that moved, or up through the new parent."""
+        core = self._core
+        old = core.forwarder.outgoing(copy)
+        node = neighbour.name if moved else ""
+        header = Header(
+            id=old.id,
+            destination=Destination(Kind.TOPIC, old.destination.name, node),
+            scope=old.scope,
+            flags=old.flags | flags | (Flag.REROUTED if moved else 0),
+            count=old.count,
+            size=old.size,
+            origin_store=old.origin_store,
+            origin=old.origin,
+            expires_first=old.expires_first,
+            expires_last=old.expires_last,
+            reroutes=old.reroutes,
+            done=old.done,
+        )
+        body = core.custody.body(copy)
+        stored = core.custody.store(header, body, core.moment.now, core.forwarder.spool_of(header, ""))
+        stored.safe = True
+        if moved:
+            core.forwarder.wait(stored, "")
+        else:
+            self._orphans.append(stored)

@@ -1,0 +1,146 @@
+"""Sending: what enters this node from its clients, and how it is confirmed.
+
+A producer numbers its sends; what was taken before is confirmed again and not stored again. Only here, where
+messages enter, is anything refused for want of room.
+"""
+
+from broker.core.entry import Class, Entry, batch_of, flags_of
+from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
+from broker.core.forwarding import Forwarder
+from broker.core.rows import ProducerRow
+from broker.core.sessions import Connection, Session, Stream
+from broker.core.settings import Overflow
+from treeconnector import bundles
+from treeconnector.bundles import Flag, Message
+from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.names import node_name, queue_name
+from treeconnector.patterns import check_topic
+from treeconnector.session_frames import Confirm, Reject, Send
+
+
+class Sending:
+    """The way in for messages. `refusing`: why nothing is taken now, '' if it is."""
+
+    def __init__(self, node: str, forwarder: Forwarder, entry: Entry) -> None:
+        self._node = node
+        self._forwarder = forwarder
+        self._entry = entry
+        self.streams: dict[str, Stream] = {}
+        self.refusing = ""
+
+    def __repr__(self) -> str:
+        return f"<Sending at {self._node} streams={len(self.streams)}>"
+
+    def stream(self, session: str, producer: str) -> Stream:
+        """The numbered stream of a session's producer; '' = one that ends with its connection."""
+        name = f"{session}/{producer}" if producer else ""
+        found = self.streams.get(name) if name else None
+        if found is None:
+            found = Stream(name, 0, self._forwarder.moment.now)
+            if name:
+                self.streams[name] = found
+        return found
+
+    def one(self, session: Session, name: str, message: Message) -> None:
+        """One message to a queue or, as `topic:…`, to a topic. Raises `SwitchError`."""
+        destination = _named(name)
+        body = bundles.encode_message(message)
+        self._check(destination, session.token, 1, len(body))
+        kind = Class(destination, flags_of(True, False), self._scope(destination, -1), session.token)
+        self._entry.add(kind, batch_of([message], body))
+
+    def _scope(self, destination: Destination, scope: int) -> int:
+        return scope if scope in (0, 1) else int(self._forwarder.settings.policy(destination).scope)
+
+    def _check(self, destination: Destination, sender: str, count: int, size: int) -> int:
+        """How many of `count` messages may enter. Raises `QueueFull` if none may, or `TooLarge`."""
+        settings = self._forwarder.settings
+        if self.refusing:
+            raise QueueFull(f"QUEUE_FULL: {self.refusing}")
+        if size > max(settings.max_message, bundles.MAX_BYTES):
+            raise TooLarge(f"{size} bytes: this node takes messages of at most {settings.max_message}")
+        if self._forwarder.spool_full(self._forwarder.spool_of(_UP, "")):
+            raise QueueFull(f"QUEUE_FULL: the spool of node {self._node} is full")
+        if destination.kind != Kind.QUEUE:
+            return count
+        place = self._forwarder.custody.queue(destination)
+        policy = settings.policy(destination)
+        room = settings.queue_quota - place.senders.get(sender, 0)
+        if policy.overflow is Overflow.REFUSE:
+            room = min(room, policy.max_messages - place.messages)
+            room = 0 if place.size >= policy.max_bytes else room
+        if room <= 0:
+            raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
+        return min(count, room)
+
+    def pipelined(self, connection: Connection, session: Session, frame: Send) -> None:
+        """Numbered sends. Numbers that were committed before are confirmed without storing."""
+        stream = connection.stream
+        assert stream is not None
+        last = frame.first + frame.count - 1
+        self._forwarder.turn.confirms[connection] = max(
+            last, self._forwarder.turn.confirms.get(connection, 0)
+        )
+        known = stream.taken - frame.first + 1
+        if known >= frame.count:
+            return
+        try:
+            self._take(session, stream, frame, max(known, 0))
+        except SwitchError as error:
+            connection.send(Reject(max(frame.first, stream.taken + 1), last, error.code, error.text))
+            stream.taken = last
+            self._record(stream)
+
+    def _take(self, session: Session, stream: Stream, frame: Send, known: int) -> None:
+        messages = bundles.decode_messages(frame.body, frame.count)
+        destination, body, count = _checked(frame.destination), frame.body, frame.count - known
+        fits = self._check(destination, session.token, count, len(body))
+        if known or fits < count:
+            messages = messages[known : known + fits]
+            body = b"".join(map(bundles.encode_message, messages))
+        kind = Class(
+            destination,
+            flags_of(frame.persistent, frame.retained),
+            self._scope(destination, frame.scope),
+            session.token,
+        )
+        self._entry.add(kind, batch_of(messages, body))
+        stream.taken = frame.first + known + fits - 1
+        self._record(stream)
+        if fits < count:
+            raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
+
+    def _record(self, stream: Stream) -> None:
+        if stream.name:
+            stream.seen = self._forwarder.moment.now
+            self._forwarder.custody.transaction.put(
+                ProducerRow(stream.name, stream.taken, int(stream.seen * 1000))
+            )
+
+    def confirm(self, confirms: dict[Connection, int]) -> None:
+        """After a commit: tell the producers how far theirs are on disk."""
+        for connection, through in confirms.items():
+            if connection.stream is not None:
+                connection.stream.committed = max(connection.stream.committed, through)
+            connection.send(Confirm(through))
+
+
+def _named(name: str) -> Destination:
+    if name.startswith("topic:"):
+        return Destination(Kind.TOPIC, check_topic(name.removeprefix("topic:")))
+    plain, at, node = name.removeprefix("queue:").partition("@")
+    return queue(queue_name(plain), node_name(node) if at else "")
+
+
+_UP = bundles.Header(id=b"", destination=queue("x"), flags=int(Flag.PERSISTENT))
+
+
+def _checked(destination: Destination) -> Destination:
+    """A destination from a client, validated."""
+    if destination.kind == Kind.TOPIC:
+        return Destination(Kind.TOPIC, check_topic(destination.name))
+    if destination.kind != Kind.QUEUE:
+        raise BadRequest(f"{destination}: messages are sent to a queue or a topic")
+    return Destination(
+        Kind.QUEUE, queue_name(destination.name), node_name(destination.node) if destination.node else ""
+    )
