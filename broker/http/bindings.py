@@ -7,6 +7,7 @@ on to it, and sees the end.
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
 from aiohttp import web
 
@@ -80,8 +81,7 @@ class Bindings:
         self._node.switch.login(connection, token, secret)
         if known is None:
             self._bound[transport] = Binding(connection)
-            inner = transport.get_protocol()
-            assert isinstance(inner, asyncio.Protocol)
+            inner = cast("asyncio.Protocol", transport.get_protocol())
             transport.set_protocol(_Watcher(inner, lambda: self._lost(transport)))
 
     def _lost(self, transport: asyncio.Transport) -> None:

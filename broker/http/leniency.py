@@ -8,7 +8,7 @@ each request. It follows Content-Length to know where heads begin; at the first 
 
 import asyncio
 import re
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote_from_bytes
 
 _MAX_HEAD: Final = 32 * 1024
@@ -58,8 +58,7 @@ class Lenient(Forwarding):
         self._aside = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # another loop's transport is none by class
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
