@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bridges.carrier import Carrier, CarrierError
 from broker.chronicle import Chronicle
+from broker.core.errors import NotFound, SwitchError
 from broker.core.node import NodeCore
 from broker.core.rows import MetaRow
 from broker.core.turn import Turn
@@ -35,6 +36,8 @@ _log = logging.getLogger("sapwood.node")
 _LONGEST_SLEEP: Final = 0.25
 _SHORTEST_SLEEP: Final = 0.002
 _DRAIN: Final = 2.0
+_HAND_OVER: Final = 30.0
+_LAST_WORDS: Final = 0.3
 _DISK_EVERY: Final = 1.0
 _DISK_LOW: Final = "the disk of node {} is nearly full: make space"
 
@@ -128,6 +131,8 @@ class Node:
             zone=site.zone or "",
         )
         self.core.start(loaded)
+        if self.store.recovered_from:
+            self.core.links.void_positions()
         self.chronicle.node("start")
         self.committer = GroupCommit(self.store, on_failure=self._fail)
 
@@ -350,21 +355,33 @@ class Node:
     def status(self) -> dict[str, Any]:
         return status(self)
 
-    async def leave(self) -> None:
-        """Leave the tree for good: say goodbye, so that the parent withdraws our routes."""
-        for wire in self._wires.values():
-            if wire.was_up:
-                wire.link.goodbye("the node leaves the tree")
-                self._pull(wire)
+    async def leave(self) -> dict[str, Any]:
+        """Hand over what is on its way up, say goodbye, so that the parent withdraws our routes, and stop."""
+        parent = self.core.parent
+        if parent is None or parent.link is None or not parent.up:
+            raise SwitchError("the parent cannot be reached now: leave again when the line is up")
+        end = self._loop.time() + _HAND_OVER
+        while (
+            parent.up and (parent.outbox or parent.place.waiting or parent.wants) and self._loop.time() < end
+        ):
+            await asyncio.sleep(0.02)
+        kept = sum(place.messages for place in self.core.custody.places.values())
+        parent.link.goodbye("the node leaves the tree")
+        self.wake()
+        self._loop.call_later(_LAST_WORDS, self.stopped.set)
+        return {"left": parent.name, "messages_kept_here": kept}
 
-    def forget(self, name: str) -> bool:
-        """Forget a child that will not come back. False if there is none of that name."""
+    def forget(self, name: str) -> dict[str, Any]:
+        """Forget a child that will not come back: its routes go, what waits for it is routed again."""
         neighbour = self.core.neighbours.get(name)
         if neighbour is None or neighbour is self.core.parent:
-            return False
+            raise NotFound(f"{self.site.name} has no child {name!r}")
+        if neighbour.up:
+            raise SwitchError(f"{name!r} is connected: run 'sapwood node leave' there, or stop it first")
+        waiting = neighbour.place.messages
         self.core.moves.forget(neighbour, moved=False)
         self.wake()
-        return True
+        return {"forgotten": name, "messages_routed_again": waiting}
 
 
 async def _run(site: Site) -> int:

@@ -230,6 +230,17 @@ class Links:
             self._core.custody.header_changed(copy.stored)
         self._core.custody.changed(copy)
 
+    def void_positions(self) -> None:
+        """The database was salvaged: what it says of numbers is not to be trusted."""
+        for neighbour in self._core.neighbours.values():
+            again = neighbour.empty_outbox()
+            neighbour.stand(b"", _NOTHING)
+            neighbour.committed = neighbour.sent = 0
+            for copy in again:
+                self._may_have_arrived(copy)
+                neighbour.number(copy)
+            self._core.touch(neighbour)
+
     # --- down
 
     def drop(self, neighbour: Neighbour, text: str) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from broker.http.administration import AdministrationEndpoint
 from broker.http.documentation import add_link, documentation
 from broker.http.leniency import Lenient
 from broker.http.link_endpoint import LinkEndpoint
@@ -41,6 +42,7 @@ def build_app(node: NodePort, settings: HttpSettings | None = None) -> web.Appli
     router.add_get("/session", SessionEndpoint(node, settings).handle, allow_head=False)
     Verbs(node, settings).add_to(router)
     router.add_get("/api/status", status.status)
+    AdministrationEndpoint(node, settings).add_to(router)
     router.add_get("/healthz", status.health)
     router.add_get("/readyz", status.readiness)
     router.add_get("/docs", documentation)
