@@ -1,11 +1,10 @@
-"""What consumers cost: the measured law against its own measurements, and counting in logs."""
+"""What consumers cost: the measured law against its own measurements, and counting in rows of logs."""
 
-import gzip
-import json
-from pathlib import Path
+from typing import Any
 
 import pytest
 
+from broker.advisory_log import LogRow
 from broker.cli.demo import costs
 
 
@@ -34,26 +33,37 @@ def test_hops_reach_every_node_once() -> None:
     assert hops == {"b0-0": 0, "b0": 1, "root": 2, "b0-1": 2, "b1": 3, "b1-0": 4, "b1-1": 4}
 
 
-def event(**fields: object) -> dict[str, object]:
-    return {"kind": "queue", "destination": "tills", "op": "add", "at": "2026-01-01T00:00:00Z"} | fields
+def row(**fields: Any) -> LogRow:
+    common = {
+        "at": "2026-01-01T00:00:00Z",
+        "tree": "t",
+        "role": "leaf",
+        "kind": "queue",
+        "destination": "tills",
+    }
+    return LogRow(**(common | {"op": "add", "node": "root"} | fields))
 
 
 def test_a_consumer_costs_the_advisories_that_its_coming_and_going_caused() -> None:
-    events = [
-        event(event="consumer", node="b0-0", cause="1"),
-        event(event="advisory", node="b0", cause="1"),
-        event(event="advisory", node="root", cause="1"),
-        event(event="advisory", node="root", cause="other"),
-        event(event="advisory", node="b1", cause="1", kind="domain"),
-        event(event="consumer", node="b0-0", cause="2", op="remove"),
-        event(event="advisory", node="b0", cause="2", op="remove"),
+    rows = [
+        row(event="consumer", node="b0-0", cause="1"),
+        row(event="advisory", node="b0", cause="1"),
+        row(event="advisory", node="root", cause="1"),
+        row(event="advisory", node="root", cause="other"),
+        row(event="advisory", node="b1", cause="1", kind="domain"),
+        row(event="consumer", node="b0-0", cause="2", op="remove"),
+        row(event="advisory", node="b0", cause="2", op="remove"),
+        row(event="link", node="b0", op="up", kind=None, destination=None),
     ]
-    (found,) = costs.consumer_costs(events, tree(2, 2))
+    (found,) = costs.consumer_costs(rows, tree(2, 2))
     assert (found.node, found.destination, found.added, found.closed) == ("b0-0", "queue:tills", 2, 1)
+    assert found.gone
     assert found.flooded == {2: (3, 7), 3: (4, 10)}
 
 
-def test_a_log_is_read_in_all_its_files_but_for_a_torn_last_line(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"n": 1}\n{"n": 2}\n'))
-    (tmp_path / "b.jsonl").write_text(json.dumps({"n": 3}) + '\n{"n": 4, "torn')
-    assert sorted(row["n"] for row in costs.read_log(tmp_path)) == [1, 2, 3]
+def test_consumers_stand_in_the_order_of_their_coming() -> None:
+    rows = [
+        row(event="consumer", node="b0-1", cause="2", at="2026-01-01T00:00:02Z"),
+        row(event="consumer", node="b0-0", cause="1", at="2026-01-01T00:00:01Z"),
+    ]
+    assert [cost.node for cost in costs.consumer_costs(rows, tree(1, 2)) if not cost.gone] == ["b0-0", "b0-1"]

@@ -5,13 +5,11 @@ and default settings: a consumer that comes costs one advisory for each broker w
 its own; one that goes costs twice that, and one for each broker at exactly networkTTL + 1 hops.
 """
 
-import gzip
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+
+from broker.advisory_log import LogRow
 
 MEASURED_ON = "measured on ActiveMQ Classic 5.17.2"
 Neighbours = dict[str, set[str]]
@@ -21,13 +19,14 @@ Neighbours = dict[str, set[str]]
 class Cost:
     """One consumer: how many advisories its coming and its going cost here, and would have cost.
 
-    `flooded` maps networkTTL to (added, closed).
+    `gone`: it went; a durable subscription stays. `flooded` maps networkTTL to (added, closed).
     """
 
     node: str
     destination: str
     added: int
     closed: int
+    gone: bool
     flooded: dict[int, tuple[int, int]]
 
 
@@ -49,29 +48,29 @@ def flooded(node: str, neighbours: Neighbours, ttl: int) -> tuple[int, int]:
     return added, 2 * added + distances[ttl + 1]
 
 
-def read_log(folder: Path) -> Iterator[dict[str, Any]]:
-    """Events of one node's advisory log, oldest file first; a line cut off by a kill is left out."""
-    for path in sorted(folder.rglob("*.jsonl*"), key=lambda path: path.stat().st_mtime):
-        text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        for line in text.splitlines():
-            try:
-                yield json.loads(line)
-            except ValueError:
-                continue
-
-
 def consumer_costs(
-    events: Iterable[dict[str, Any]], neighbours: Neighbours, ttls: tuple[int, ...] = (2, 3)
+    rows: Iterable[LogRow], neighbours: Neighbours, ttls: tuple[int, ...] = (2, 3)
 ) -> list[Cost]:
-    """One row for each consumer of a queue or topic that came, in the order of their coming."""
-    rows = sorted((row for row in events if row["kind"] != "domain"), key=lambda row: str(row["at"]))
-    received = Counter((row["cause"], row["op"]) for row in rows if row["event"] == "advisory")
+    """One row for each consumer of a queue or topic that came, in the order of their coming.
+
+    `rows`: of all nodes, in any order.
+    """
+    ordered = sorted((row for row in rows if row.kind != "domain"), key=lambda row: row.at)
+    received = Counter((row.cause, row.op) for row in ordered if row.event == "advisory")
     totals: dict[tuple[str, str], Counter[str]] = {}
-    for row in rows:
-        if row["event"] == "consumer":
-            total = totals.setdefault((row["node"], f"{row['kind']}:{row['destination']}"), Counter())
-            total[row["op"]] += received[row["cause"], row["op"]]
+    for row in ordered:
+        if row.event == "consumer":
+            total = totals.setdefault((row.node, f"{row.kind}:{row.destination}"), Counter())
+            total[row.op] += received[row.cause, row.op]
+            total["gone"] = row.op == "remove"
     return [
-        Cost(node, name, total["add"], total["remove"], {ttl: flooded(node, neighbours, ttl) for ttl in ttls})
+        Cost(
+            node,
+            name,
+            total["add"],
+            total["remove"],
+            bool(total["gone"]),
+            {ttl: flooded(node, neighbours, ttl) for ttl in ttls},
+        )
         for (node, name), total in totals.items()
     ]

@@ -9,6 +9,7 @@ from broker.cli.demo.ledger import Ledger
 from broker.cli.output import table
 
 Report = dict[str, Any]
+COSTS: Final = ("added", "closed", "ttl_2_added", "ttl_2_closed", "ttl_3_added", "ttl_3_closed")
 FIGURES: Final = ("sent", "to_deliver", "delivered", "lost", "duplicated", "given_again", "not_sent")
 
 
@@ -44,7 +45,7 @@ def make_report(ledger: Ledger, costs: list[Cost], seconds: float, exit_codes: d
 
 def _cost_row(cost: Cost) -> dict[str, Any]:
     row: dict[str, Any] = {"node": cost.node, "destination": cost.destination}
-    row |= {"added": cost.added, "closed": cost.closed}
+    row |= {"added": cost.added, "closed": cost.closed if cost.gone else None}
     for ttl, (added, closed) in cost.flooded.items():
         row |= {f"ttl_{ttl}_added": added, f"ttl_{ttl}_closed": closed}
     return row
@@ -78,13 +79,19 @@ def _print_messages(report: Report, console: Console) -> None:
 
 def _print_consumers(report: Report, console: Console) -> None:
     made = table(
-        "Consumer", "at", ">came", ">went", ">TTL 2 came", ">went", ">TTL 3 came", ">went",
+        "Consumer", "at", ">came", ">went", ">TTL 2: came", ">went", ">TTL 3: came", ">went",
         title="Advisories that each consumer cost, and what networkTTL 2 and 3 would have cost in this tree",
     )  # fmt: skip
-    keys = ("added", "closed", "ttl_2_added", "ttl_2_closed", "ttl_3_added", "ttl_3_closed")
     for row in report["consumers"]:
-        made.add_row(row["destination"], row["node"], *(str(row[key]) for key in keys))
-    sums = (str(sum(row[key] for row in report["consumers"])) for key in keys)
-    made.add_row("together", "", *sums)
+        made.add_row(row["destination"], row["node"], *(_figure(row[key]) for key in COSTS))
+    sums = (sum(row[key] or 0 for row in report["consumers"] if row["closed"] is not None) for key in COSTS)
+    stays = any(row["closed"] is None for row in report["consumers"])
+    made.add_row("those that came and went" if stays else "together", "", *map(str, sums))
     console.print(made)
+    if stays:
+        console.print("stays: a durable subscription outlives its reader, so its route is not withdrawn")
     console.print(f"came, went: read from the nodes' advisory logs; TTL: the law {report['compared_with']}")
+
+
+def _figure(value: int | None) -> str:
+    return "stays" if value is None else str(value)

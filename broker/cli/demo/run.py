@@ -17,15 +17,14 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-
+from broker.advisory_log import read_log
 from broker.cli.demo import costs, plan
 from broker.cli.demo.ledger import Ledger
 from broker.cli.demo.line import Line
 from broker.cli.demo.processes import NodeFailed, NodeProcess, Nodes
 from broker.cli.demo.report import Report, make_report, print_report
 from broker.cli.demo.traffic import Applications
-from broker.cli.demo.view import Scene, View, make_view
+from broker.cli.demo.view import Scene, View, make_console, make_view
 from broker.cli.errors import FAILED, WELL, CommandError
 from broker.cli.output import print_json
 from treeconnector.errors import SapwoodError
@@ -88,7 +87,7 @@ class _Demo:
         self.parcels = [parcel for account in self.ledger.accounts for parcel in account.parcels]
         self.nodes = Nodes([NodeProcess(name, file, self.urls[name]) for name, file in self.files.items()])
         self.line = Line(self.ports.line, self.ports.nodes[self.chain.root.name])
-        self.console = Console(stderr=as_json, highlight=False)
+        self.console = make_console(as_json)
         self.scene = Scene(self.chain, self.ledger, started=time.monotonic())
         self.view: View = make_view(self.scene, self.console)
 
@@ -132,9 +131,7 @@ class _Demo:
 
     async def _act(self) -> None:
         async with Applications(self.chain, self.urls, self.ledger) as applications:
-            await applications.subscribe()
-            if not await _within(PATIENCE, self._interest_is_known):
-                raise NodeFailed(f"HQ does not know all consumers after {PATIENCE:g} s")
+            await applications.subscribe(self._until_known)
             self.view.say("all consumers are known on their way up; traffic begins")
             if await self._send_and_arrive(applications):
                 await asyncio.sleep(QUIET)
@@ -142,7 +139,7 @@ class _Demo:
             else:
                 self.view.say("not everything arrived in time")
             applications.unsubscribe()
-            if not await _within(PATIENCE, self._advisories_balance):
+            if not await _within(PATIENCE, self._withdrawn):
                 self.view.say("some routes have not been withdrawn yet")
 
     async def _send_and_arrive(self, applications: Applications) -> bool:
@@ -157,22 +154,25 @@ class _Demo:
         except TimeoutError:
             return False
 
-    def _interest_is_known(self) -> bool:
-        """HQ has an advisory for every destination that somebody reads below it."""
-        stores = {plan.price_queue(store.name) for store in self.chain.stores}
-        wanted = stores | {plan.offer_topic(self.chain.region.name)}
-        return wanted <= self._received(self.chain.root.name, "add").keys()
+    async def _until_known(self, destination: str) -> None:
+        """Wait until HQ has an advisory that somebody reads `destination`."""
+        root = self.chain.root.name
+        if not await _within(PATIENCE, lambda: destination in self._received(root, "add")):
+            raise NodeFailed(f"{root} does not know after {PATIENCE:g} s who reads {destination}")
 
-    def _advisories_balance(self) -> bool:
-        """For every advisory that a consumer came, there is one that it went."""
-        return all(self._received(name, "add") == self._received(name, "remove") for name in self.files)
+    def _withdrawn(self) -> bool:
+        """For every advisory that a queue is read, there is one that it is not any more."""
+        return all(
+            _queues(self._received(name, "add")) == _queues(self._received(name, "remove"))
+            for name in self.files
+        )
 
     def _received(self, name: str, op: str) -> Counter[str]:
         """Advisories of consumers that a node has received, by destination."""
         return Counter(
-            f"{row['kind']}:{row['destination']}"
-            for row in costs.read_log(self._log_folder(name))
-            if row["event"] == "advisory" and row["op"] == op and row["kind"] != "domain"
+            f"{row.kind}:{row.destination}"
+            for row in read_log(self._log_folder(name))
+            if row.event == "advisory" and row.op == op and row.kind != "domain"
         )
 
     def _log_folder(self, name: str) -> Path:
@@ -206,8 +206,8 @@ class _Demo:
         return await self.nodes.stop_all()
 
     def _report(self, exit_codes: dict[str, int]) -> Report:
-        events = (row for name in self.files for row in costs.read_log(self._log_folder(name)))
-        found = costs.consumer_costs(events, self.chain.neighbours())
+        rows = (row for name in self.files for row in read_log(self._log_folder(name)))
+        found = costs.consumer_costs(rows, self.chain.neighbours())
         report = make_report(self.ledger, found, self.scene.seconds, exit_codes)
         if self.as_json:
             print_json(report)
@@ -231,6 +231,11 @@ def _cancel_at_sigterm() -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+def _queues(received: Counter[str]) -> dict[str, int]:
+    """Without topics: a durable subscription outlives its reader."""
+    return {name: count for name, count in received.items() if name.startswith("queue:")}
 
 
 async def _within(seconds: float, holds: Callable[[], bool]) -> bool:

@@ -5,7 +5,7 @@ confirmed, under the same numbers; the application does nothing special for that
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -52,13 +52,19 @@ class Applications:
         await asyncio.gather(*self._receiving, return_exceptions=True)
         await self._stack.__aexit__(None, None, None)
 
-    async def subscribe(self) -> None:
-        """Every store reads its prices, those of the region its offers, HQ the sales; one after the other."""
-        region = self.chain.region.name
+    async def subscribe(self, known: Callable[[str], Awaitable[None]]) -> None:
+        """Every store reads its prices, those of the region its offers, HQ the sales.
+
+        One after the other: `known(destination)` waits until HQ knows that somebody reads it, so that each
+        consumer's advisories are its own.
+        """
         for store in self.chain.stores:
             await self._read(store.name, price_queue(store.name))
+            await known(price_queue(store.name))
+        region = self.chain.region.name
         for store in self.chain.children(region):
             await self._read(store.name, offer_topic(region), durable=f"offers-{store.name}")
+            await known(offer_topic(region))
         await self._read(self.chain.root.name, SALES_QUEUE)
 
     async def _read(self, name: str, destination: str, durable: str = "") -> None:

@@ -16,6 +16,7 @@ from broker.cli.demo.processes import Status, is_linked
 
 QUIET_LINES: Final = 2.0
 LAST_EVENTS: Final = 8
+WIDTH: Final = 110
 
 
 @dataclass(slots=True)
@@ -139,6 +140,12 @@ def state_of(scene: Scene, place: Place) -> tuple[str, str]:
         cut = scene.line_cut and place.name == scene.chain.region.name
         return ("line to HQ is cut", "bold red") if cut else ("connecting", "yellow")
     return "running", "green"
+
+
+def make_console(on_stderr: bool) -> Console:
+    """As wide as the terminal; wide enough for the report where there is none."""
+    found = Console(stderr=on_stderr, highlight=False)
+    return found if found.is_terminal else Console(stderr=on_stderr, highlight=False, width=WIDTH)
 
 
 def make_view(scene: Scene, console: Console) -> View:

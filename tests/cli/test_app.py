@@ -1,0 +1,155 @@
+"""The command line from outside: what it imports, what it answers, with which exit code."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("aiohttp", "sqlite3", "msgspec", "asyncio", "rich", "yaml", "ssl", "tenacity", "uvloop", "zstandard")
+COMMANDS = [
+    line.split()
+    for line in (
+        "",
+        "demo",
+        "node",
+        "node run",
+        "node check",
+        "node leave",
+        "node forget",
+        "node recover",
+        "config",
+        "config fleet",
+        "config schema",
+        "status",
+        "send",
+        "receive",
+    )
+]
+
+
+def sapwood(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-P", "-m", "broker.cli", *arguments]
+    return subprocess.run(command, input=given, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_imports_nothing_that_it_does_not_need(command: list[str]) -> None:
+    program = (
+        "import sys; from broker.cli.app import app\n"
+        "try: app(sys.argv[1:], prog_name='sapwood')\n"
+        "finally: print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", program, *command, "--help"], capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 0
+    assert "Usage: sapwood" in ran.stdout
+    imported = set(ran.stderr.split())
+    assert "typer" in imported
+    assert imported.isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize(
+    "command", [command for command in COMMANDS if command not in ([], ["node"], ["config"])], ids=" ".join
+)
+def test_every_command_can_speak_json(command: list[str]) -> None:
+    assert b"--json" in sapwood(*command, "--help").stdout
+
+
+def test_the_version_is_printed() -> None:
+    from importlib.metadata import version
+
+    assert sapwood("--version").stdout.decode().split() == ["sapwood", version("sapwood")]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("status", "--nonsense"),
+        ("send",),
+        ("send", "nowhere", "x"),
+        ("send", "queue:a@b@c", "x"),
+        ("receive", "queue:x", "--durable", "d"),
+        ("receive", "queue:x", "--count", "0"),
+        ("status", "ftp://host"),
+        ("node", "forget", "no such name"),
+        ("node", "run", "missing.yaml"),
+        ("node", "check", "missing.yaml"),
+        ("config", "fleet", "missing.csv"),
+        ("send", "queue:x", "--file", "missing"),
+        ("send", "queue:x", "payload", "--file", "missing"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_use_is_exit_code_two_and_one_text(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "broker.cli", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 2
+    assert (ran.stderr or ran.stdout).strip()
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status", "127.0.0.1:1"),
+        ("node", "leave", "--url", "127.0.0.1:1"),
+        ("node", "forget", "x", "--url", "127.0.0.1:1"),
+    ],
+    ids=" ".join,
+)
+def test_a_node_that_does_not_answer_is_exit_code_one(arguments: tuple[str, ...]) -> None:
+    ran = sapwood(*arguments)
+    assert ran.returncode == 1
+    assert b"127.0.0.1:1 does not answer" in ran.stderr
+    assert b"Traceback" not in ran.stderr
+
+
+def test_a_defect_is_told_as_one_and_can_be_looked_into(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from broker.cli import app
+
+    def broken() -> None:
+        raise KeyError("oops")
+
+    monkeypatch.setattr(app, "app", broken)
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+    assert ended.value.code == 1
+    assert "unexpected KeyError: 'oops'" in capsys.readouterr().err
+    monkeypatch.setenv("SAPWOOD_TRACEBACK", "1")
+    with pytest.raises(KeyError):
+        app.main()
+
+
+def test_the_schemas_are_printed() -> None:
+    assert json.loads(sapwood("config", "schema").stdout)["$schema"]
+    assert sapwood("config", "schema", "--xsd").stdout.lstrip().startswith(b"<?xml")
+    assert "schema" in json.loads(sapwood("config", "schema", "--xsd", "--json").stdout)["xsd"]
+
+
+def test_a_fleet_is_written_and_counted(tmp_path: Path) -> None:
+    table = Path(__file__).parents[2] / "examples" / "retail" / "stores.csv"
+    ran = sapwood("config", "fleet", str(table), "--out", str(tmp_path / "out"), "--json")
+    assert ran.returncode == 0, ran.stderr
+    answer = json.loads(ran.stdout)
+    assert len(answer["sites"]) == 9
+    assert all(Path(file).exists() for file in answer["files"])
+
+
+def test_a_wrong_table_is_refused_with_its_place_and_writes_nothing(tmp_path: Path) -> None:
+    table = tmp_path / "sites.csv"
+    table.write_text("name,parent,role,address\nhq,,root,hq.example\nstore,nowhere,leaf,\n")
+    ran = sapwood("config", "fleet", str(table), "--out", str(tmp_path / "out"))
+    assert ran.returncode == 2
+    assert b"sites.csv:3" in ran.stderr
+    assert not (tmp_path / "out").exists()

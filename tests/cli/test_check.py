@@ -1,0 +1,165 @@
+"""`sapwood node check`: every kind of finding, each from a site that has it, and nothing changed."""
+
+import os
+import socket
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import trustme
+
+from broker.cli.check import Finding, check_file, examine
+from broker.cli.demo.plan import free_ports
+from broker.store import Store
+
+
+def site(folder: Path, extra: str = "", port: int | None = None) -> Path:
+    """A root's file in `folder`; `extra` is further YAML, indented as the other keys."""
+    file = folder / "hq.yaml"
+    port = free_ports(1)[0] if port is None else port
+    file.write_text(f"broker:\n  name: hq\n  data: data\n  listener: {{port: {port}}}\n{extra}")
+    return file
+
+
+def found(file: Path, subject: str) -> list[Finding]:
+    findings, _ = examine(file)
+    return [finding for finding in findings if finding.subject == subject]
+
+
+def state(file: Path, subject: str) -> str:
+    (one,) = found(file, subject)
+    return one.state
+
+
+def test_a_sound_site_is_well_and_stays_untouched(tmp_path: Path) -> None:
+    file = site(tmp_path)
+    findings, exit_code = examine(file)
+    assert exit_code == 0
+    assert {finding.state for finding in findings} <= {"ok", "warning"}
+    assert [path.name for path in tmp_path.iterdir()] == ["hq.yaml"]
+
+
+def test_every_mistake_of_the_file_is_told_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "hq.yaml"
+    file.write_text("broker:\n  name: local\n  lisener: {port: 1}\n  advisories: {linger: soon}\n")
+    findings, exit_code = examine(file)
+    assert exit_code == 2
+    assert [
+        finding.text.startswith(f"{file}:{line}:") for finding, line in zip(findings, (2, 3, 4), strict=True)
+    ]
+
+
+def test_a_data_folder_that_is_a_file_fails(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("not a folder")
+    file = site(tmp_path)
+    assert state(file, "data folder") == "failed"
+    assert examine(file)[1] == 1
+
+
+def test_a_data_folder_that_cannot_be_written_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may write everywhere, so the system's answer is given here."""
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    (finding,) = found(site(tmp_path), "data folder")
+    assert finding.state == "failed"
+    assert "chown it" in finding.text
+
+
+def test_too_little_disk_fails_and_less_than_the_spool_warns(tmp_path: Path) -> None:
+    assert state(site(tmp_path, "  limits: {disk_reserve: 4000TB}\n"), "disk") == "failed"
+    assert state(site(tmp_path, "  limits: {spool: {max_bytes: 4000TB}}\n"), "disk") == "warning"
+
+
+def test_a_sound_store_is_looked_at_and_not_changed(tmp_path: Path) -> None:
+    file = site(tmp_path)
+    Store.open(tmp_path / "data", tree="sapwood", node="hq").close()
+    before = (tmp_path / "data" / "node.db").read_bytes()
+    (finding,) = found(file, "store")
+    assert (finding.state, "started 1 times" in finding.text) == ("ok", True)
+    assert (tmp_path / "data" / "node.db").read_bytes() == before
+
+
+def test_a_store_in_use_is_left_alone(tmp_path: Path) -> None:
+    file = site(tmp_path)
+    store = Store.open(tmp_path / "data", tree="sapwood", node="hq")
+    try:
+        (finding,) = found(file, "store")
+    finally:
+        store.close()
+    assert f"in use by process {os.getpid()}" in finding.text
+
+
+def test_a_damaged_store_fails_and_says_what_to_do(tmp_path: Path) -> None:
+    file = site(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "node.db").write_bytes(b"nonsense" * 1000)
+    (finding,) = found(file, "store")
+    assert finding.state == "failed"
+    assert "node recover" in finding.text
+
+
+def test_a_foreign_database_and_another_node_s_store_fail(tmp_path: Path) -> None:
+    file = site(tmp_path)
+    (tmp_path / "data").mkdir()
+    with closing(sqlite3.connect(tmp_path / "data" / "node.db")) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    assert state(file, "store") == "failed"
+    (tmp_path / "data" / "node.db").unlink()
+    Store.open(tmp_path / "data", tree="sapwood", node="other").close()
+    (finding,) = found(file, "store")
+    assert "belongs to node 'other'" in finding.text
+
+
+def test_a_port_in_use_fails(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        file = site(tmp_path, port=other.getsockname()[1])
+        (finding,) = found(file, "port")
+    assert finding.state == "failed"
+    assert "change listener, port" in finding.text
+
+
+def test_a_secret_that_is_missing_fails_and_one_that_is_open_warns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = site(tmp_path, "  http: {token_env: SAPWOOD_TOKEN}\n")
+    assert state(file, "token") == "failed"
+    monkeypatch.setenv("SAPWOOD_TOKEN", "t")
+    assert state(file, "token") == "ok"
+    secret = tmp_path / "token"
+    secret.write_text("t")
+    secret.chmod(0o644)
+    file = site(tmp_path, "  http: {token_file: token}\n")
+    assert state(file, "permissions") == "warning"
+    secret.chmod(0o600)
+    assert found(file, "permissions") == []
+
+
+def test_tls_files_are_read(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
+    tls = "  listener: {port: 0, tls: {certificate: CERT, key: both.pem}}\n"
+    file = tmp_path / "hq.yaml"
+    file.write_text("broker:\n  name: hq\n" + tls.replace("CERT", "both.pem"))
+    assert state(file, "TLS of the port") == "ok"
+    file.write_text("broker:\n  name: hq\n" + tls.replace("CERT", "missing.pem"))
+    assert state(file, "TLS of the port") == "failed"
+
+
+def test_a_parent_that_cannot_be_reached_is_only_a_warning(tmp_path: Path) -> None:
+    connector = "  tree_connectors: [{nodetype: leaf, uri: 'ws://HOST/link'}]\n"
+    (closed,) = free_ports(1)
+    file = site(tmp_path, connector.replace("HOST", f"127.0.0.1:{closed}"))
+    assert (state(file, "parent"), examine(file)[1]) == ("warning", 0)
+    assert state(site(tmp_path, connector.replace("HOST", "parent.invalid:7600")), "parent") == "warning"
+    with socket.create_server(("127.0.0.1", 0)) as parent:
+        port = parent.getsockname()[1]
+        assert state(site(tmp_path, connector.replace("HOST", f"127.0.0.1:{port}")), "parent") == "ok"
+
+
+def test_the_table_and_the_json_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = site(tmp_path)
+    assert check_file(file, as_json=False) == 0
+    text = capsys.readouterr().out
+    assert check_file(file, as_json=True) == 0
+    assert '"exit_code":0' in capsys.readouterr().out
+    assert "root 'hq' of tree 'sapwood'" in text

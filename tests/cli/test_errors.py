@@ -1,0 +1,34 @@
+"""Exceptions as texts and exit codes."""
+
+import pytest
+
+from broker.cli.errors import FAILED, WRONG_USE, CommandError, explain
+from config.errors import ConfigurationError
+from treeconnector.errors import InvalidName, StoreError
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "exit_code"),
+    [
+        (CommandError("no"), "no", FAILED),
+        (CommandError("no", WRONG_USE), "no", WRONG_USE),
+        (ConfigurationError("bad key"), "bad key", WRONG_USE),
+        (InvalidName("bad name"), "bad name", WRONG_USE),
+        (StoreError("damaged"), "damaged", FAILED),
+        (
+            FileNotFoundError(2, "No such file or directory", "x.yaml"),
+            "x.yaml: No such file or directory",
+            FAILED,
+        ),
+        (OSError("odd"), "odd", FAILED),
+    ],
+    ids=repr,
+)
+def test_what_is_ours_or_the_system_s_is_one_text(error: Exception, text: str, exit_code: int) -> None:
+    assert explain(error) == (text, exit_code)
+
+
+def test_anything_else_is_called_unexpected() -> None:
+    text, exit_code = explain(ZeroDivisionError("division by zero"))
+    assert text.startswith("unexpected ZeroDivisionError: division by zero")
+    assert exit_code == FAILED

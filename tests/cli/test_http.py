@@ -1,0 +1,100 @@
+"""Asking a node over HTTP: what is asked, and what is made of its answers."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from broker.cli import administration
+from broker.cli.errors import WRONG_USE, CommandError
+from broker.cli.http import ask, node_url
+
+Request = tuple[str, str, str]
+
+
+@contextmanager
+def node(status: int, body: bytes) -> Iterator[tuple[str, list[Request]]]:
+    """A server that answers everything alike; yields its URL and what it was asked."""
+    asked: list[Request] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            asked.append((self.command, self.path, self.headers.get("Authorization", "")))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = answer  # noqa: N815 - the library's names
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing is logged."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_the_answer_is_returned_and_the_token_sent() -> None:
+    with node(200, b'{"name": "hq"}') as (url, asked):
+        assert ask(url, "/api/status", token="t") == {"name": "hq"}
+    assert asked == [("GET", "/api/status", "Bearer t")]
+
+
+@pytest.mark.parametrize(
+    ("body", "text"), [(b'{"text": "not here"}', "404 not here"), (b"plain words", "404 plain words")]
+)
+def test_a_refusal_is_told_in_the_node_s_words(body: bytes, text: str) -> None:
+    with node(404, body) as (url, _), pytest.raises(CommandError, match=text):
+        ask(url, "/api/status")
+
+
+def test_a_missing_token_is_explained() -> None:
+    with node(403, b"") as (url, _), pytest.raises(CommandError, match="--token"):
+        ask(url, "/api/status")
+
+
+def test_an_answer_that_is_no_json_is_no_node() -> None:
+    with node(200, b"<html>") as (url, _), pytest.raises(CommandError, match="is it a Sapwood node"):
+        ask(url, "/api/status")
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("localhost:7600", "http://localhost:7600"),
+        ("https://hq:7600/any/path", "https://hq:7600"),
+        ("ws://hq:1", "http://hq:1"),
+        ("wss://hq:1/session", "https://hq:1"),
+    ],
+)
+def test_addresses_are_read_generously(given: str, url: str) -> None:
+    assert node_url(given) == url
+
+
+@pytest.mark.parametrize("given", ["ftp://hq", "http://", ""])
+def test_what_is_no_address_is_wrong_use(given: str) -> None:
+    with pytest.raises(CommandError, match="no address") as refused:
+        node_url(given)
+    assert refused.value.exit_code == WRONG_USE
+
+
+def test_leave_and_forget_ask_the_node_to(capsys: pytest.CaptureFixture[str]) -> None:
+    with node(200, b'{"left": true}') as (url, asked):
+        administration.leave(url, "", None, as_json=True)
+        administration.forget("store-1", url, "", None, as_json=True)
+    assert [(method, path) for method, path, _ in asked] == [
+        ("POST", "/api/node/leave"),
+        ("POST", "/api/node/forget/store-1"),
+    ]
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"left": True}] * 2

@@ -1,0 +1,59 @@
+"""What `sapwood status` makes of what a node says."""
+
+import pytest
+
+from broker.cli import status
+from broker.cli.status import duration, show_status, size, summary
+
+FOUND = {
+    "name": "york", "tree": "acme", "role": "leaf", "chain": ["york", "north", "hq"], "start": 3, "pid": 7,
+    "uptime_s": 3725.4, "ready": True, "sessions": 2,
+    "store": {"used_bytes": 5 * 2**20, "disk_free": 3 * 2**30},
+    "dead": {"messages": 4, "reasons": {"EXPIRED": 4}},
+    "parent": {"name": "north", "state": "running", "since_s": 61.0, "waiting": 12},
+    "children": [],
+    "queues": [
+        {"name": "queue:prices", "messages": 3, "bytes": 300, "oldest_s": 1.5, "readers": 1,
+         "targets": ["local"]}
+    ],
+}  # fmt: skip
+
+
+def test_a_node_in_a_few_lines() -> None:
+    text = "\n".join(summary(FOUND))
+    for part in ("york · leaf of tree acme · york < north < hq", "up 1h 2m", "5.0 MiB used", "4 EXPIRED"):
+        assert part in text
+
+
+def test_a_node_that_refuses_says_why() -> None:
+    assert "NOT READY disk full" in "\n".join(summary(FOUND | {"ready": False, "refusing": "disk full"}))
+
+
+def test_an_older_node_that_says_little_is_shown_all_the_same() -> None:
+    assert summary({"name": "hq"})
+
+
+def test_links_and_queues_are_tables(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(status, "ask", lambda *_args, **_options: FOUND)
+    show_status("http://127.0.0.1:1", "", None, as_json=False)
+    text = capsys.readouterr().out
+    for part in ("north", "running", "1m 1s", "12", "queue:prices", "local"):
+        assert part in text
+    show_status("http://127.0.0.1:1", "", None, as_json=True)
+    assert '"name":"york"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (59.9, "59s"), (3600, "1h"), (90061, "1d 1h"), (60, "1m")]
+)
+def test_times_for_people(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**40 * 3, "3.0 TiB")]
+)
+def test_sizes_for_people(count: int, text: str) -> None:
+    assert size(count) == text
