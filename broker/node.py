@@ -176,7 +176,7 @@ class Node:
     async def _drain(self) -> None:
         """Give acknowledgements that are under way a moment."""
         end = self._loop.time() + _DRAIN
-        while self._loop.time() < end and self._busy():  # noqa: ASYNC110 - several conditions, 2 s at most
+        while self._loop.time() < end and self._busy():
             await asyncio.sleep(0.01)
 
     def _busy(self) -> bool:
