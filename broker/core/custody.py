@@ -169,6 +169,7 @@ class Custody:
     def __init__(self, node: str, read_bodies: ReadBodies, cache_bytes: int) -> None:
         self.transaction = Transaction()
         self.places: dict[str, Place] = {}
+        self.directed: dict[str, dict[str, Place]] = {}
         self.readers: dict[str, list[Reader]] = {}
         self.spools = dict.fromkeys(Spool, 0)
         self._node = node
@@ -198,6 +199,8 @@ class Custody:
         place = self.places.get(name)
         if place is None:
             place = self.place(name, destination)
+            if destination.node:
+                self.directed.setdefault(destination.node, {})[name] = place
             if destination.kind == Kind.QUEUE and destination.node in ("", self._node):
                 place.readers = self.readers.setdefault(destination.name, [])
         return place
@@ -208,6 +211,7 @@ class Custody:
             idle = not (place.messages or place.readers or place.created or place.held_back)
             if idle and place.destination is not None and place.name not in wanted:
                 del self.places[place.name]
+                self.directed.get(place.destination.node, {}).pop(place.name, None)
 
     # --- bundles and copies
 

@@ -350,6 +350,5 @@ class Forwarder:
             if place is not None:
                 self.dispatch(place)
         elif key.kind == Kind.DOMAIN:
-            for place in list(self.custody.places.values()):
-                if place.destination is not None and place.destination.node == key.name:
-                    self.dispatch(place)
+            for place in list(self.custody.directed.get(key.name, {}).values()):
+                self.dispatch(place)

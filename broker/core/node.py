@@ -229,9 +229,13 @@ class NodeCore:
         if neighbour.link is not None and (held_count, held_digest) != (offers.count, offers.digest):
             neighbour.link.snapshot(offers.snapshot(), offers.digest)
         neighbour.want(neighbour.place)
-        for place in list(self.custody.places.values()):
-            if place.waiting:
+        if neighbour is self.parent:
+            for place in list(self.custody.places.values()):
                 self.forwarder.dispatch(place)
+        else:
+            for key in list(self.table.routes_of(neighbour.name)):
+                self.forwarder.route_changed(key)
+        self.forwarder.pump(neighbour)
 
     def link_down(self, neighbour: Neighbour) -> None:
         self.chronicle.link("down", neighbour.name, _direction(neighbour))
