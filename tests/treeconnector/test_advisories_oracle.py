@@ -264,6 +264,8 @@ class Network:
 
     def add(self, name: str, key: Destination, consumer: str) -> None:
         self.consumers[name].setdefault(key, set()).add(consumer)
+        if (name, key, consumer) in self.away:
+            self.away.remove((name, key, consumer))
         self._attach(name, key, consumer)
 
     def _attach(self, name: str, key: Destination, consumer: str) -> None:
@@ -684,12 +686,15 @@ class Chaos:
 
 @pytest.mark.parametrize("linger", [0.0, 10.0])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5])
-def test_after_quiet_every_table_is_that_of_a_fresh_network(depth: int, linger: float) -> None:
-    rng = random.Random(depth * 100 + linger)
-    network = Network(irregular(rng, 4 + 5 * depth, depth), linger, batch=2)
+@pytest.mark.parametrize("seed", range(4))
+def test_after_quiet_every_table_is_that_of_a_fresh_network(depth: int, linger: float, seed: int) -> None:
+    rng = random.Random(f"{depth} {linger} {seed}")
+    network = Network(
+        irregular(rng, rng.randrange(2, 5 + 8 * depth), depth), linger, batch=rng.randrange(1, 5)
+    )
     chaos = Chaos(network, rng)
     for _ in range(10):
-        for _ in range(150):
+        for _ in range(rng.randrange(20, 300)):
             chaos.step()
         network.settle()
         network.check()
