@@ -98,6 +98,7 @@ class _Parser:
 
     def mark(self, index: int) -> Mark:
         """The place of the byte at `index`."""
+        index = max(index, 0)  # expat says -1 of a file without an element
         line = bisect_right(self.line_starts, index)
         before = self.data[self.line_starts[line - 1] : index]
         return Mark(line, len(before.decode("utf-8", "replace")) + 1)
@@ -110,7 +111,8 @@ class _Parser:
             raise Unreadable(f"encoding {shown(encoding)}: expected UTF-8", self.here())
 
     def document_type(self, *_: Any) -> None:
-        raise Unreadable("a document type (<!DOCTYPE) is not allowed: leave it out", self.here())
+        begin = self.data.rfind(b"<!DOCTYPE", 0, self.expat.CurrentByteIndex + 1)
+        raise Unreadable("a document type (<!DOCTYPE) is not allowed: leave it out", self.mark(begin))
 
     def start(self, name: str, attributes: list[str]) -> None:
         mark = self.here()

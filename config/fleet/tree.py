@@ -43,7 +43,7 @@ def _names(rows: Sequence[SiteRow]) -> Iterator[Problem]:
     for row in rows:
         first = seen.setdefault(row.name.lower(), row)
         if first is not row and row.name:
-            twice = "is already" if first.name == row.name else "differs only in case from"
+            twice = "stands twice, first as" if first.name == row.name else "differs only in case from"
             yield _problem(
                 row, "name", f"{row.name!r} {twice} {_where(first)}: every node needs its own name"
             )

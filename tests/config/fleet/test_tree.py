@@ -1,0 +1,92 @@
+import pytest
+
+from config.fleet import SiteRow, tree_problems
+
+HQ = SiteRow(name="hq", role="root", address="hq")
+
+
+def rows(*texts: str) -> list[SiteRow]:
+    """`name parent role [address]`, with - for an empty cell."""
+    cells = [[cell.replace("-", "") for cell in text.split()] for text in texts]
+    return [
+        SiteRow(name=name, parent=parent, role=role, address="".join(address), line=2 + i)
+        for i, (name, parent, role, *address) in enumerate(cells)
+    ]
+
+
+def problems(*texts: str) -> list[str]:
+    return [str(problem) for problem in tree_problems(rows(*texts))]
+
+
+def test_a_tree_of_any_depth_is_right() -> None:
+    assert (
+        problems("hq - root h", "uk hq branch u", "a uk leaf", "b uk branch b", "c b leaf", "d hq leaf d")
+        == []
+    )
+    assert problems("c b leaf", "b hq branch u", "hq - root h") == []
+    assert problems("hq - root") == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ((), ["there is no root: exactly one row needs the role root and no parent"]),
+        (("a - leaf",), ["there is no root", "2:parent: 'a' is an orphan: a leaf needs a parent"]),
+        (("hq - root h", "hq2 - root h2"), ["3:role: 'hq2' is a second root, the first is 'hq' in line 2"]),
+        (("hq - root h", "a hq leaf", "a hq leaf"), ["4:name: 'a' stands twice, first as 'a' in line 3"]),
+        (("hq - root h", "a hq leaf", "A hq leaf"), ["4:name: 'A' differs only in case from 'a' in line 3"]),
+        (("hq - root h", "a - leaf"), ["3:parent: 'a' is an orphan: a leaf needs a parent"]),
+        (("hq - root h", "a hk leaf"), ["3:parent: 'a' is an orphan: no row is named 'hk'"]),
+        (
+            ("region - root h", "a regoin leaf"),
+            ["3:parent: 'a' is an orphan: no row is named 'regoin'; did you mean 'region'?"],
+        ),
+        (
+            ("hq a root h", "a hq leaf"),
+            ["2:parent: 'hq' is the root and has no parent", "2:parent: a cycle: hq -> a -> hq", "3:address"],
+        ),
+        (
+            ("hq - root h", "a hq leaf x", "b a leaf"),
+            ["4:parent: 'a' in line 3 is a leaf and has no children"],
+        ),
+        (
+            ("hq - root", "a hq leaf", "b hq leaf"),
+            ["2:address: 'hq' has children (2) and needs an address that they dial"],
+        ),
+        (
+            ("hq - root h", "a hq leaf h:7600"),
+            ["3:address: ws://h:7600/link is already the address of 'hq' in line 2"],
+        ),
+        (("hq - root h", "a a branch x"), ["3:parent: a cycle: a -> a"]),
+        (
+            ("hq - root h", "a b branch x", "b c branch y", "c a branch z", "d a leaf"),
+            ["3:parent: a cycle: a -> b -> c -> a"],
+        ),
+        (("hq - root h", "d a leaf", "a b branch x", "b a branch y"), ["4:parent: a cycle: a -> b -> a"]),
+    ],
+)
+def test_what_is_no_tree_is_named_with_line_and_column(texts: tuple[str, ...], expected: list[str]) -> None:
+    found = sorted(problems(*texts))
+    assert len(found) == len(expected)
+    for beginning in expected:
+        assert any(one.startswith(beginning) for one in found), (beginning, found)
+
+
+def test_a_long_cycle_is_shortened() -> None:
+    cycle = [f"n{i} n{(i + 1) % 50} branch h{i}" for i in range(50)]
+    (found,) = problems("hq - root h", *cycle)
+    assert found == "3:parent: a cycle: " + " -> ".join([*(f"n{i}" for i in range(10)), "…", "n0"])
+
+
+def test_a_wrong_role_is_not_taken_for_a_missing_root() -> None:
+    assert problems("hq - rot h", "a hq leaf") == []
+
+
+def test_one_table_is_one_tree() -> None:
+    others = [
+        SiteRow(name=name, role="leaf", parent="hq", tree=tree)
+        for name, tree in (("a", "x"), ("b", ""), ("c", "y"))
+    ]
+    (found,) = tree_problems([HQ, *others])
+    assert found.column == "tree"
+    assert found.message == "'y' is another tree than 'x' of 'a': one table, one tree"

@@ -1,0 +1,198 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from config.errors import ConfigurationError
+from config.fields import XML, YAML
+from config.model import (
+    Child,
+    ClientTls,
+    Delivery,
+    DestinationPolicy,
+    Http,
+    Limits,
+    Link,
+    Listener,
+    ServerTls,
+    Site,
+    SiteBroker,
+    Spool,
+    TreeConnector,
+)
+from config.rules import check, contradictions, secret_advice
+
+LEAF = TreeConnector(nodetype="leaf", uri="ws://hq")
+ROOT = Site(name="n")
+FILE = Path("f")
+
+
+def with_connector(**given: object) -> Site:
+    return replace(ROOT, tree_connectors=(replace(LEAF, **given),))  # type: ignore[arg-type]
+
+
+def policies(*given: DestinationPolicy) -> Site:
+    return replace(ROOT, delivery=Delivery(destinations=given))
+
+
+IMPOSSIBLE = [
+    (with_connector(nodetype=None), "tree_connectors.0.nodetype", "expected leaf or branch"),
+    (replace(with_connector(), scheme="core"), "tree_connectors.0.nodetype", "exclude each other"),
+    (replace(with_connector(), children=(Child(name="c"),)), "children", "a leaf has no children"),
+    (replace(with_connector(), children_secrets=FILE), "children_secrets", "a leaf has no children"),
+    (
+        replace(ROOT, scheme="satellite", children=(Child(name="c"),)),
+        "children",
+        "a satellite has no children",
+    ),
+    (replace(ROOT, children=(Child(name="c"), Child(name="c"))), "children.1.name", "listed twice"),
+    (replace(ROOT, children=(Child(name="n"),)), "children.0.name", "cannot be its own child"),
+    (with_connector(secret_env="A", secret_file=FILE), "tree_connectors.0.secret_file", "exclude each other"),
+    (replace(ROOT, http=Http(token_env="A", token_file=FILE)), "http.token_file", "exclude each other"),
+    (
+        replace(ROOT, http=Http(session_secret_env="A", session_secret_file=FILE)),
+        "http.session_secret_file",
+        "exclude each other",
+    ),
+    (
+        replace(ROOT, children=(Child(name="c", secret_env="A", secret_file=FILE),)),
+        "children.0.secret_file",
+        "exclude each other",
+    ),
+    (
+        with_connector(uri="wss://hq", tls=ClientTls(certificate=FILE)),
+        "tree_connectors.0.tls.certificate",
+        "'certificate' needs 'key'",
+    ),
+    (
+        replace(ROOT, listener=Listener(tls=ServerTls(key=FILE))),
+        "listener.tls.key",
+        "'key' needs 'certificate'",
+    ),
+    (
+        replace(ROOT, listener=Listener(tls=ServerTls(client_ca=FILE))),
+        "listener.tls.client_ca",
+        "needs 'certificate'",
+    ),
+    (with_connector(tls=ClientTls(ca=FILE)), "tree_connectors.0.tls", "write wss://"),
+    (
+        replace(ROOT, listener=Listener(public_uri="ws://n", tls=ServerTls(certificate=FILE, key=FILE))),
+        "listener.public_uri",
+        "write wss://",
+    ),
+    (
+        replace(
+            ROOT,
+            listener=Listener(addresses=("wss://n", "ws://n"), tls=ServerTls(certificate=FILE, key=FILE)),
+        ),
+        "listener.addresses.1",
+        "write wss://",
+    ),
+    (replace(ROOT, site_broker=SiteBroker(user="u")), "site_broker.user", "no use with the embedded broker"),
+    (
+        replace(ROOT, site_broker=SiteBroker(secret_env="A")),
+        "site_broker.secret_env",
+        "no use with the embedded",
+    ),
+    (
+        replace(ROOT, site_broker=SiteBroker(tls=ClientTls(ca=FILE))),
+        "site_broker.tls",
+        "no use with the embedded",
+    ),
+    (
+        replace(ROOT, site_broker=SiteBroker(uri="mqtt://b", tls=ClientTls(ca=FILE))),
+        "site_broker.tls",
+        "write mqtts://",
+    ),
+    (
+        replace(ROOT, site_broker=SiteBroker(uri="mqtt://b", user="u")),
+        "site_broker.user",
+        "needs 'secret_env'",
+    ),
+    (with_connector(uris=("ws://hq:7600/link",)), "tree_connectors.0.uris.0", "listed twice"),
+    (
+        replace(with_connector(), listener=Listener(public_uri="ws://hq:7600/link")),
+        "tree_connectors.0.uri",
+        "this node's own address",
+    ),
+    (replace(ROOT, link=Link(backoff_initial=2.0, backoff_max=1.0)), "link.backoff_initial", "longer than"),
+    (
+        replace(ROOT, limits=Limits(spool=Spool(max_bytes=2**20, max_bytes_down=2**21))),
+        "limits.spool.max_bytes_down",
+        "more than 'max_bytes'",
+    ),
+    (
+        policies(DestinationPolicy(pattern="queue:a"), DestinationPolicy(pattern="queue:a")),
+        "delivery.destinations.1.pattern",
+        "listed twice",
+    ),
+    (
+        policies(DestinationPolicy(pattern="queue:a", scope="tree")),
+        "delivery.destinations.0.scope",
+        "is for topics",
+    ),
+    (
+        policies(DestinationPolicy(pattern="topic:a", home="n")),
+        "delivery.destinations.0.home",
+        "is for queues",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("site", "path", "text"), IMPOSSIBLE, ids=[f"{one[1]}: {one[2]}" for one in IMPOSSIBLE]
+)
+def test_what_cannot_be_together_is_named_once(site: Site, path: str, text: str) -> None:
+    found = contradictions(site, YAML)
+    assert [".".join(map(str, one.path)) for one in found] == [path]
+    assert text in found[0].message
+    with pytest.raises(ConfigurationError):
+        check(site)
+
+
+POSSIBLE = [
+    ROOT,
+    with_connector(),
+    replace(ROOT, tree_connectors=(replace(LEAF, nodetype="branch"),), children=(Child(name="c"),)),
+    replace(ROOT, scheme="satellite", tree_connectors=(replace(LEAF, nodetype=None),)),
+    replace(ROOT, scheme="core", children=(Child(name="c"),)),
+    with_connector(uri="srv://uk.example.com", tls=ClientTls(ca=FILE)),
+    with_connector(uris=("wss://hq",), tls=ClientTls(ca=FILE)),
+    replace(ROOT, limits=Limits(spool=Spool(max_bytes=2**20))),
+    replace(ROOT, site_broker=SiteBroker(uri="mqtts://b", user="u", secret_env="A", tls=ClientTls(ca=FILE))),
+]
+
+
+@pytest.mark.parametrize("site", POSSIBLE)
+def test_what_can_be_together_is_left_alone(site: Site) -> None:
+    assert check(site) is site
+
+
+def test_messages_speak_the_language_of_the_file() -> None:
+    site = with_connector(secret_env="A", secret_file=FILE)
+    assert "'secretEnv' and 'secretFile'" in contradictions(site, XML)[0].message
+    assert "'secret_env' and 'secret_file'" in contradictions(site, YAML)[0].message
+
+
+def test_a_wrong_value_made_by_a_program_is_named_with_its_place() -> None:
+    site = replace(
+        with_connector(uri="tcp://hq", uris=("ws://b", "x")),
+        name="local",
+        link=Link(keep_alive=-1.0),
+        tree_connectors=(LEAF, LEAF),
+    )
+    with pytest.raises(ConfigurationError) as caught:
+        check(site, what="demo")
+    assert [str(problem).split(": ")[1] for problem in caught.value.problems] == [
+        "name",
+        "tree_connectors",
+        "link.keep_alive",
+    ]
+    with pytest.raises(ConfigurationError, match=r"tree_connectors\[0\]\.uris\[1\]"):
+        check(with_connector(uris=("ws://b", "x")))
+
+
+def test_advice_about_secrets_is_for_secrets_only() -> None:
+    known = {"secretEnv", "secretFile", "sessionSecretEnv", "sessionSecretFile"}
+    assert "'sessionSecretEnv'" in secret_advice("sessionSecret", known, XML)
+    assert secret_advice("password", known, XML) == ""
