@@ -56,7 +56,10 @@ class Kept(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What changed: rows to keep, keys whose rows go, keys declined from now on and why the first was."""
+    """What changed: rows to keep, keys whose rows go, keys declined from now on and why the first was.
+
+    A key is in `kept` or in `gone`, once, whatever one batch of advices said of it in turn.
+    """
 
     kept: list[Kept]
     gone: list[Destination]
@@ -65,6 +68,22 @@ class Applied(NamedTuple):
 
     def __bool__(self) -> bool:
         return bool(self.kept or self.gone or self.declined)
+
+
+class _Changes:
+    """What changes while advices are taken in; the last word on each key counts."""
+
+    __slots__ = ("declined", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[Destination, Kept | None] = {}
+        self.declined: dict[Destination, str] = {}
+
+    def applied(self) -> Applied:
+        kept = [row for row in self.rows.values() if row is not None]
+        gone = [key for key, row in self.rows.items() if row is None]
+        reason = next(iter(self.declined.values()), "")
+        return Applied(kept, gone, list(self.declined), reason)
 
 
 class StoredRoute(Protocol):
@@ -143,17 +162,16 @@ class Held:
         """Take in what the neighbour says. Raises `FrameError`, before any change, if that is no advice."""
         self._check(advices)
         self.heard_at = now
-        applied = Applied([], [], [])
-        reasons: list[str] = []
+        changes = _Changes()
         for advice in advices:
             if self._unmarked is not None:
                 self._unmarked.discard(advice.key)
             if advice.op == "remove":
-                self._withdraw(advice.key, advice.cause, advice.origin, applied)
+                self._withdraw(advice.key, advice.cause, advice.origin, changes)
             else:
-                self._offer(advice, applied, reasons)
-        self._promote(applied)
-        return applied._replace(reason=reasons[0] if reasons else "")
+                self._offer(advice, changes)
+        self._promote(changes)
+        return changes.applied()
 
     def begin_snapshot(self) -> None:
         """The neighbour begins to say all that it offers. One that was under way counts for nothing."""
@@ -177,10 +195,10 @@ class Held:
 
     def retry(self) -> Applied:
         """Ask again for every declined offer, because what made it illegal may have changed."""
-        applied = Applied([], [], [])
+        changes = _Changes()
         for key in list(self._declined):
-            self._reconsider(key, applied)
-        return applied
+            self._reconsider(key, changes)
+        return changes.applied()
 
     def set_dormant(self, cause: str = LINK_DOWN) -> None:
         """The link has been down for long: queue and domain routes wait. Nothing on disk changes."""
@@ -227,7 +245,7 @@ class Held:
         route = self._table.route(key, self._gateway) or self._declined.get(key)
         return standing(key not in self._offered_dormant, route.reads) if route else None
 
-    def _offer(self, advice: Advice, applied: Applied, reasons: list[str]) -> None:
+    def _offer(self, advice: Advice, changes: _Changes) -> None:
         key = self._table.same_key(advice.key)
         offered = standing(advice.op != "dormant", advice.reads)
         before = self._standing(key)
@@ -245,13 +263,12 @@ class Held:
         reason = self._why_not(route)
         if reason:
             if key not in self._declined:
-                applied.declined.append(key)
-                reasons.append(reason)
-            self._decline(route, applied)
+                changes.declined[key] = reason
+            self._decline(route, changes)
         else:
-            self._accept(route, applied)
+            self._accept(route, changes)
 
-    def _withdraw(self, key: Destination, cause: str, origin: str, applied: Applied) -> None:
+    def _withdraw(self, key: Destination, cause: str, origin: str, changes: _Changes) -> None:
         """A key that was never offered may be withdrawn: add and remove may have been taken together."""
         before = self._standing(key)
         if before is None:
@@ -261,15 +278,16 @@ class Held:
         if self._declined.pop(key, None) is None:
             self._table.drop(key, self._gateway, cause, origin)
         self._waiting.pop(key, None)
-        applied.gone.append(key)
+        changes.declined.pop(key, None)
+        changes.rows[key] = None
 
     def _withdraw_all(self, keys: Iterable[Destination], cause: str) -> Applied:
-        applied = Applied([], [], [])
+        changes = _Changes()
         for key in keys:
             route = self._table.route(key, self._gateway)
-            self._withdraw(key, cause, route.origin if route else "", applied)
-        self._promote(applied)
-        return applied
+            self._withdraw(key, cause, route.origin if route else "", changes)
+        self._promote(changes)
+        return changes.applied()
 
     def _why_not(self, route: Route) -> str:
         """Why a route is declined; '' if it is not."""
@@ -292,27 +310,28 @@ class Held:
             return f"{self._gateway} has {len(routes)} routes here, which is its limit: {key} is not used"
         return ""
 
-    def _accept(self, route: Route, applied: Applied) -> None:
+    def _accept(self, route: Route, changes: _Changes) -> None:
         self._declined.pop(route.key, None)
         self._waiting.pop(route.key, None)
         self._table.put(self._as_seen_here(route))
-        applied.kept.append(Kept(route, False))
+        changes.declined.pop(route.key, None)
+        changes.rows[route.key] = Kept(route, False)
 
-    def _decline(self, route: Route, applied: Applied) -> None:
+    def _decline(self, route: Route, changes: _Changes) -> None:
         self._table.drop(route.key, self._gateway, route.cause, route.origin)
         self._declined[route.key] = route
-        applied.kept.append(Kept(route, True))
+        changes.rows[route.key] = Kept(route, True)
 
-    def _promote(self, applied: Applied) -> None:
+    def _promote(self, changes: _Changes) -> None:
         """Offers that were declined for want of room go into the table while there is some."""
         while self._waiting and len(self._table.routes_of(self._gateway)) < self._limits.routes:
             key, _ = self._waiting.popitem()
-            self._reconsider(key, applied)
+            self._reconsider(key, changes)
 
-    def _reconsider(self, key: Destination, applied: Applied) -> None:
+    def _reconsider(self, key: Destination, changes: _Changes) -> None:
         route = self._declined[key]
         if not self._why_not(route):
-            self._accept(route, applied)
+            self._accept(route, changes)
 
     # What the link's own state makes of it
 

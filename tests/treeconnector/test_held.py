@@ -87,6 +87,24 @@ def test_a_removal_carries_its_own_cause() -> None:
     assert (branch.held.count, branch.held.digest, len(branch.table)) == (0, bytes(16), 0)
 
 
+def test_the_last_word_on_a_key_counts() -> None:
+    branch = Branch(Limits(routes=2))
+    branch.add(ORDERS)
+    applied = branch.say(
+        advice("remove", ORDERS),
+        advice("add", ORDERS, "c2"),
+        advice("add", RETURNS),
+        advice("add", PRICES),
+        advice("remove", PRICES),
+        advice("add", STORE),
+        advice("remove", RETURNS),
+    )
+    assert applied.kept == [Kept(route(ORDERS, cause="c2"), False), Kept(route(STORE), False)]
+    assert set(applied.gone) == {RETURNS, PRICES}
+    assert applied.declined == []
+    assert branch.live() == {ORDERS: True, STORE: True}
+
+
 def test_dormant_and_live_again() -> None:
     branch = Branch()
     branch.add(ORDERS)
