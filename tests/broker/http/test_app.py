@@ -1,0 +1,91 @@
+"""The port itself."""
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from bridges.tls import server_context
+from broker.http.app import build_app, listen
+from sapwood import ConnectFailed, connect
+
+
+async def test_dead_peers_are_probed_for(port: Any, node: Any) -> None:
+    opened = await listen(build_app(node), "127.0.0.1", 0)
+    accepted = [server.sockets[0] for server in opened._servers]
+    for listener in accepted:
+        assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
+    await opened.cleanup()
+
+
+async def test_a_taken_port_is_an_os_error(port: Any, node: Any) -> None:
+    with pytest.raises(OSError, match="in use"):
+        await listen(build_app(node), "127.0.0.1", port.number)
+
+
+async def test_a_paused_port_keeps_its_connections(node: Any) -> None:
+    opened = await listen(build_app(node), "127.0.0.1", 0)
+    uri = f"http://127.0.0.1:{opened.addresses[0][1]}"
+    async with connect(uri) as client:
+        opened.pause()
+        await client.create("still-served")
+        with pytest.raises(ConnectFailed):
+            await connect(uri, timeout=0.1).open()
+    await opened.cleanup()
+
+
+async def test_closing_the_port_ends_waiting_requests(serve: Any, node: Any) -> None:
+    opened = await listen(build_app(node), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*opened.addresses[0])
+    for path in (b"/login/t", b"/create/q", b"/subscribe/q", b"/transfer/-1/3000"):
+        writer.write(b"GET " + path + b" HTTP/1.1\r\n\r\n")
+    while not node.switch.waiters:
+        await asyncio.sleep(0.001)
+    async with asyncio.timeout(10):
+        await opened.cleanup()
+        while await reader.read(1000):
+            pass
+    writer.close()
+    assert len(node.switch.closed) == 1
+
+
+async def test_everything_over_tls(node: Any, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    leaf = authority.issue_cert("127.0.0.1")
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    leaf.cert_chain_pems[0].write_to_path(str(tmp_path / "node.pem"))
+    leaf.private_key_pem.write_to_path(str(tmp_path / "node.key"))
+    context = server_context(tmp_path / "node.pem", tmp_path / "node.key")
+    opened = await listen(build_app(node), "127.0.0.1", 0, context)
+    uri = f"https://127.0.0.1:{opened.addresses[0][1]}"
+    async with connect(uri, ca=str(tmp_path / "ca.pem")) as client:
+        await client.send_many("queue:q", [b"x" * 1000] * 3000)
+    with pytest.raises(ConnectFailed, match="is not trusted"):
+        await connect(uri, timeout=0.1).open()
+    await opened.cleanup()
+
+
+def test_uvloop_serves_the_same(node: Any) -> None:
+    import uvloop
+
+    async def use() -> None:
+        opened = await listen(build_app(node), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*opened.addresses[0])
+        for path in (b"/login/t", b"/create/a b"):
+            writer.write(b"GET " + path + b" HTTP/1.1\r\n\r\n")
+        async with asyncio.timeout(10):
+            await reader.readuntil(b"a b")
+        assert len(node.switch.tokens) == 1
+        writer.close()
+        while not node.switch.closed:
+            await asyncio.sleep(0.001)
+        async with connect(f"http://127.0.0.1:{opened.addresses[0][1]}") as client:
+            await client.send("queue:q", b"x")
+        await opened.cleanup()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(use())

@@ -1,0 +1,43 @@
+"""Children dial the port."""
+
+from typing import Any
+
+import aiohttp
+import pytest
+
+from bridges import ws
+from bridges.carrier import CarrierBroken
+
+
+async def test_a_carrier_reaches_the_node(port: Any) -> None:
+    carrier = await ws.connect(f"ws://127.0.0.1:{port.number}/link")
+    carrier.send([b"hello"])
+    assert await carrier.receive() == [b"hello"]
+    await carrier.close()
+    assert port.node.linked == [[b"hello"]]
+
+
+async def test_a_leaf_refuses_children(serve: Any) -> None:
+    port = await serve(children=False)
+    with pytest.raises(CarrierBroken, match="HTTP 403"):
+        await ws.connect(f"ws://127.0.0.1:{port.number}/link")
+    assert b"is a leaf: it takes no children" in (await (await port.dial()).ask("/link")).body
+
+
+async def test_the_agreed_frame_is_the_limit(serve: Any) -> None:
+    port = await serve(max_frame=2000)
+    carrier = await ws.connect(f"ws://127.0.0.1:{port.number}/link", max_packet=2001)
+    carrier.send([b"x" * 2000])
+    assert await carrier.receive() == [b"x" * 2000]
+    carrier.send([b"x" * 2001])
+    with pytest.raises(CarrierBroken, match="code 1009"):
+        await carrier.receive()
+    await carrier.close()
+
+
+async def test_pages_and_plain_requests_get_no_link(port: Any) -> None:
+    assert (await (await port.dial()).ask("/link")).status == 426
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await session.ws_connect(f"{port.http}/link", origin="http://evil.example")
+    assert caught.value.status == 403

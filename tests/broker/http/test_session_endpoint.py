@@ -1,0 +1,182 @@
+"""Streaming sessions on the port: packets in, packets out, and their bounds."""
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import pytest
+
+from bridges import memory
+from bridges.carrier import CarrierEnded
+from broker.http.session_endpoint import StreamingSession
+from broker.http.settings import HttpSettings
+from sapwood import connect
+from treeconnector.destinations import queue
+from treeconnector.session_frames import (
+    Confirm,
+    Done,
+    Failed,
+    Login,
+    Ping,
+    Pong,
+    Send,
+    Welcome,
+    decode_node_packet,
+    encode_packet,
+)
+
+LOGIN = Login(1, "till-7")
+
+
+def send(first: int, count: int = 1, body: bytes = b"x") -> Send:
+    return Send(first, queue("q"), count, body)
+
+
+class Line:
+    """The client's end of a session in memory."""
+
+    def __init__(self, node: Any, **settings: Any) -> None:
+        self.near, far = memory.pair(max_packet=1 << 24, buffer_bytes=1 << 30)
+        self.session = StreamingSession(node, HttpSettings(**settings), far, "memory")
+        self.far = far
+        self.serving = asyncio.create_task(self.session.serve())
+
+    def say(self, *frames: Any) -> None:
+        self.near.send([encode_packet(frames)])
+
+    async def hear(self) -> list[Any]:
+        async with asyncio.timeout(20):
+            return [frame for packet in await self.near.receive() for frame in decode_node_packet(packet)]
+
+
+async def test_the_client_library_and_the_port_understand_each_other(port: Any) -> None:
+    async with connect(port.http, session="till-7") as client:
+        assert client.node == "here"
+        assert await client.create("sales") == "sales"
+        await client.send_many("queue:sales", [b"%d" % n for n in range(2000)])
+        await client.send("queue:sales", b"last")
+    assert sum(frame.count for frame in port.node.switch.received if isinstance(frame, Send)) == 2001
+    while not port.node.switch.closed:
+        await asyncio.sleep(0)
+
+
+async def test_what_is_said_in_one_turn_leaves_as_one_packet(node: Any) -> None:
+    line = Line(node)
+    line.say(LOGIN, Ping(1), Ping(2))
+    (packet,) = await line.near.receive()
+    assert decode_node_packet(packet) == [Welcome("here", "till-7", 0, 1), Pong(1), Pong(2)]
+
+
+async def test_confirms_come_after_the_commit(node: Any) -> None:
+    line = Line(node)
+    line.say(LOGIN)
+    await line.hear()
+    line.say(send(1, 3))
+    assert await line.hear() == [Confirm(3)]
+
+
+@pytest.mark.parametrize(
+    ("frames", "code"),
+    [
+        ([Ping(1)], "NOT_LOGGED_IN"),
+        ([], "NOT_LOGGED_IN"),
+        ([Login(99, "till-7")], "BAD_REQUEST"),
+    ],
+)
+async def test_a_session_begins_with_a_login_of_our_version(node: Any, frames: list[Any], code: str) -> None:
+    line = Line(node)
+    line.say(*frames)
+    (failed,) = await line.hear()
+    assert isinstance(failed, Failed)
+    assert (failed.request, failed.code) == (0, code)
+    with pytest.raises(CarrierEnded):
+        await line.near.receive()
+    await line.serving
+    assert len(node.switch.closed) == 1
+    assert not node.switch.received
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\x00", b"\xc1" * 9, b"\x91\x92\x05\xa1\xff", b"\x91" * 5000])
+async def test_garbage_ends_this_session_with_a_reason(node: Any, garbage: bytes) -> None:
+    line = Line(node)
+    line.say(LOGIN)
+    await line.hear()
+    line.near.send([garbage])
+    (failed,) = await line.hear()
+    assert failed.code == "BAD_REQUEST"
+    assert "not a packet of client frames" in failed.text
+    await line.serving
+    assert len(node.switch.closed) == 1
+
+
+async def test_a_client_with_too_much_under_way_is_read_no_further(node: Any) -> None:
+    node.switch.hold_confirms = True
+    line = Line(node, max_unconfirmed=1000)
+    line.say(LOGIN)
+    await line.hear()
+    line.say(send(1, 1, b"x" * 2000))
+    await asyncio.sleep(0.01)
+    line.say(send(2, 1, b"y"))
+    await asyncio.sleep(0.01)
+    assert [frame.first for frame in node.switch.received if isinstance(frame, Send)] == [1]
+    (connection,) = node.switch.tokens
+    connection.send(Confirm(1))
+    await line.hear()
+    while len(node.switch.received) < 3:
+        await asyncio.sleep(0)
+    line.serving.cancel()
+
+
+async def test_a_client_that_reads_nothing_is_cut_off(node: Any) -> None:
+    line = Line(node, max_unread=2 * 1024 * 1024)
+    line.far._outgoing.limit = 1024 * 1024
+    line.say(LOGIN)
+    await line.hear()
+    (connection,) = node.switch.tokens
+    for _ in range(40):
+        connection.send(Done(1, "x" * 100_000))
+        await asyncio.sleep(0)
+    await line.serving
+    assert node.switch.closed == [connection]
+
+
+async def test_a_lost_line_leaves_the_session(node: Any) -> None:
+    line = Line(node)
+    line.say(LOGIN)
+    await line.hear()
+    line.near.cut()
+    await line.serving
+    assert not node.switch.tokens
+    assert len(node.switch.closed) == 1
+
+
+async def test_an_accident_in_the_switch_ends_this_session_only(
+    node: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    line, other = Line(node), Line(node)
+    for one in (line, other):
+        one.say(LOGIN)
+        await one.hear()
+
+    def accident(*_: Any) -> None:
+        raise ValueError("not thought of")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(node.switch, "receive", accident)
+        line.say(Ping(1))
+        assert (await line.hear())[0].code == "BAD_REQUEST"
+    other.say(Ping(1))
+    assert await other.hear() == [Pong(1)]
+    assert "please report" in caplog.text
+    other.serving.cancel()
+
+
+async def test_pages_and_plain_requests_get_no_session(port: Any) -> None:
+    client = await port.dial()
+    plain = await client.ask("/session")
+    assert plain.status == 426
+    assert b"without a WebSocket upgrade" in plain.body
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await session.ws_connect(f"{port.http}/session", origin="http://evil.example")
+    assert caught.value.status == 403
