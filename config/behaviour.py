@@ -1,0 +1,241 @@
+"""The sections of a site's file that most sites leave alone: how a node behaves, and its bounds.
+
+Durations are seconds, sizes are bytes, absent means None. `config.model` gathers these sections.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from config.fields import part, parts, section, value
+from config.kinds import Choice, Size, Whole
+from config.values import (
+    BYTES,
+    COUNT,
+    DAY,
+    FLAG,
+    GIB,
+    KIB,
+    MIB,
+    NAME,
+    PATH,
+    PATTERN,
+    POSITIVE_TIME,
+    TIME,
+    VARIABLE,
+)
+
+
+@section
+class Advisories:
+    """What this node says about its consumers, and how long it believes others."""
+
+    advise_down: Literal["all", "topics", "none"] = value(
+        Choice(("all", "topics", "none")),
+        "which of the routes from here and above are told to the children; queue messages find their way "
+        "up without it, but a child can then not tell that nobody serves a queue",
+        default="all",
+    )
+    linger: float = value(
+        TIME,
+        "how long a route without consumer stays advertised: a quick reconnect costs nothing",
+        default=10.0,
+    )
+    route_retention: float = value(
+        POSITIVE_TIME, "how long routes of a child that is away are kept (running time)", default=30 * DAY
+    )
+    reattach_time: float = value(
+        TIME, "how long after a start routes stay advertised until their consumers are back", default=60.0
+    )
+    dormant_after: float = value(
+        TIME, "how long a child's line must be down before its queues are served elsewhere", default=30.0
+    )
+
+
+@section
+class DestinationPolicy:
+    """What holds for some destinations. The first policy of the list whose pattern matches counts."""
+
+    pattern: str = value(PATTERN, "queue:PATTERN or topic:PATTERN, MQTT spelling", example="topic:prices/#")
+    scope: Literal["vertical", "tree"] | None = value(
+        Choice(("vertical", "tree")),
+        "how far topic messages travel: vertical (the subtree of the entry node and its ancestors) or tree "
+        "(everywhere); without it vertical, or tree where the file says `scheme`",
+        default=None,
+        example="tree",
+    )
+    max_messages: int | None = value(
+        COUNT, "most messages that wait for one destination", default=None, example=100_000
+    )
+    max_bytes: int | None = value(
+        BYTES, "most bytes that wait for one destination", default=None, example=256 * MIB
+    )
+    policy: Literal["refuse", "drop-oldest", "drop-new"] = value(
+        Choice(("refuse", "drop-oldest", "drop-new")),
+        "what happens above that: the producer is refused, or the oldest or newest message is dead-lettered",
+        default="refuse",
+    )
+    home: str | None = value(NAME, "node on which these queues stay (queues only)", default=None, aside=True)
+
+
+@section
+class Delivery:
+    """How long messages wait and when they are given up."""
+
+    hold_time: float = value(
+        TIME,
+        "how long the root keeps a queue message that nobody takes before it is a dead letter",
+        default=7 * DAY,
+    )
+    dedup_window: float = value(
+        TIME, "how long ids are remembered to tell messages that may be duplicates", default=3600.0
+    )
+    subscription_retention: float = value(
+        POSITIVE_TIME, "how long a durable subscription without its reader is kept", default=7 * DAY
+    )
+    max_deliveries: int = value(
+        Whole(1, 1_000_000), "deliveries of one message before it is a dead letter", default=10
+    )
+    destinations: tuple[DestinationPolicy, ...] = parts(
+        DestinationPolicy,
+        "what holds for some destinations; the first that matches counts",
+        item="destination",
+        default=(),
+    )
+
+
+@section
+class Spool:
+    """The disk that waiting messages may use."""
+
+    max_bytes: int = value(Size(MIB), "most bytes of all waiting messages", default=8 * GIB)
+    max_bytes_up: int | None = value(
+        BYTES, "most bytes on their way up; without it half of all", default=None, example=4 * GIB
+    )
+    max_bytes_down: int | None = value(
+        BYTES, "most bytes on their way down; without it half of all", default=None, example=4 * GIB
+    )
+    max_bytes_rerouted: int | None = value(
+        BYTES,
+        "most bytes that had to be routed again; without it a quarter of all",
+        default=None,
+        example=2 * GIB,
+    )
+
+    @property
+    def up(self) -> int:
+        """Most bytes on their way up."""
+        return self.max_bytes_up or self.max_bytes // 2
+
+    @property
+    def down(self) -> int:
+        """Most bytes on their way down."""
+        return self.max_bytes_down or self.max_bytes // 2
+
+    @property
+    def rerouted(self) -> int:
+        """Most bytes that had to be routed again."""
+        return self.max_bytes_rerouted or self.max_bytes // 4
+
+
+@section
+class DeadLetter:
+    """The bound of the dead letters; what overflows is counted and gone."""
+
+    max_messages: int = value(COUNT, "most dead letters that are kept", default=100_000)
+    max_bytes: int = value(BYTES, "most bytes of dead letters", default=256 * MIB)
+    max_age: float = value(POSITIVE_TIME, "longest time a dead letter is kept", default=30 * DAY)
+
+
+@section
+class Limits:
+    """Bounds on everything that comes from outside."""
+
+    max_frame: int = value(
+        Size(KIB, 16 * MIB), "largest frame on a link; both sides agree on the smaller", default=64 * KIB
+    )
+    max_message: int = value(
+        Size(KIB, GIB), "largest message; a larger one is a dead letter where it enters", default=16 * MIB
+    )
+    max_routes_per_link: int = value(COUNT, "most routes that one neighbour may advertise", default=100_000)
+    max_filter_length: int = value(Whole(1, 65535), "longest topic filter, in bytes", default=1024)
+    max_levels: int = value(Whole(1, 128), "most levels of a topic or filter", default=32)
+    max_frames_per_second: int = value(COUNT, "most frames a second from one neighbour", default=20_000)
+    send_window_bundles: int = value(
+        Whole(1, 65535), "most bundles that are sent and not yet confirmed, per link", default=64
+    )
+    send_window_bytes: int = value(
+        Size(KIB, GIB), "most bytes that are sent and not yet confirmed, per link", default=8 * MIB
+    )
+    disk_reserve: int = value(
+        BYTES,
+        "free disk that is kept for positions and removals, so that a full node drains",
+        default=64 * MIB,
+    )
+    queue_quota: int = value(
+        COUNT, "most messages of one session that wait in one queue of this node", default=100_000
+    )
+    spool: Spool = part("disk for waiting messages", default=Spool())
+    dead_letter: DeadLetter = part("bound of the dead letters", default=DeadLetter())
+
+
+@section
+class Link:
+    """The timing of links, to the parent and to children."""
+
+    keep_alive: float = value(POSITIVE_TIME, "silence after which a sign of life is asked for", default=10.0)
+    dead_after: float = value(POSITIVE_TIME, "silence after such a question that ends the link", default=2.0)
+    connect_timeout: float = value(POSITIVE_TIME, "longest time for connection and handshake", default=10.0)
+    backoff_initial: float = value(POSITIVE_TIME, "first pause before dialling again", default=0.25)
+    backoff_max: float = value(POSITIVE_TIME, "longest pause before dialling again", default=30.0)
+
+
+@section
+class AdvisoryLog:
+    """The record of consumers and advisories that simulation and audit read."""
+
+    enabled: bool = value(FLAG, "whether it is written", default=True)
+    directory: Path | None = value(
+        PATH,
+        "its folder; without it `advisories` in the data folder",
+        default=None,
+        example="data/region-uk/advisories",
+    )
+    max_bytes_per_file: int = value(Size(KIB), "size at which a new file begins", default=16 * MIB)
+    max_files: int = value(Whole(1, 10_000), "most files that are kept; the oldest goes", default=10)
+    gzip: bool = value(FLAG, "whether finished files are compressed", default=True)
+
+
+@section
+class Http:
+    """Who may use status, administration and applications' sessions over HTTP."""
+
+    token_env: str | None = value(
+        VARIABLE,
+        "environment variable that holds the token for status and administration; without a token they "
+        "answer this machine only",
+        default=None,
+        example="SAPWOOD_TOKEN",
+    )
+    token_file: Path | None = value(
+        PATH, "file that holds the token; instead of the variable", default=None, aside=True
+    )
+    session_secret_env: str | None = value(
+        VARIABLE,
+        "environment variable that holds the secret which applications need to log in; without a secret "
+        "they may log in from this machine only",
+        default=None,
+        example="SAPWOOD_SESSION_SECRET",
+    )
+    session_secret_file: Path | None = value(
+        PATH, "file that holds that secret; instead of the variable", default=None, aside=True
+    )
+
+
+@section
+class Log:
+    """What the node writes on standard error."""
+
+    format: Literal["text", "json"] = value(Choice(("text", "json")), "how a line looks", default="text")
+    level: Literal["debug", "info", "warning", "error"] = value(
+        Choice(("debug", "info", "warning", "error")), "the least that is written", default="info"
+    )

@@ -1,0 +1,34 @@
+"""The kinds that settings share: names, paths, variables, times, sizes and counts."""
+
+from typing import Final
+
+from config.kinds import Boolean, Choice, Duration, FilePath, Size, Text, Whole
+
+KIB: Final = 2**10
+MIB: Final = 2**20
+GIB: Final = 2**30
+DAY: Final = 86_400.0
+
+NAME: Final = Text(
+    "1 to 64 letters, digits, '.', '-' or '_', beginning with a letter or digit, and not 'local'",
+    r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}",
+    refused=("local",),
+)
+VARIABLE: Final = Text(
+    "the name of an environment variable, such as SAPWOOD_SECRET", "[A-Za-z_][A-Za-z0-9_]{0,127}"
+)
+USER: Final = Text("a user name of 1 to 255 visible characters without spaces", r"[^\t\n\r ]{1,255}")
+PATTERN: Final = Text(
+    "queue:PATTERN or topic:PATTERN; levels stand between '/', '+' is any one level, '#' any number of them",
+    r"(queue|topic):([^/+#\t\n\r]*|\+|#)(/([^/+#\t\n\r]*|\+|#)){0,127}",
+    refused=("queue:", "topic:"),
+)
+NODETYPE: Final = Choice(
+    ("leaf", "branch"), {"root": "a root has no tree connector: leave the connector out"}
+)
+PATH: Final = FilePath()
+FLAG: Final = Boolean()
+TIME: Final = Duration()
+POSITIVE_TIME: Final = Duration(minimum=0.001)
+COUNT: Final = Whole(1)
+BYTES: Final = Size(1)
