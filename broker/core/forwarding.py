@@ -177,12 +177,21 @@ class Forwarder:
             copy.backed_off = False
             self.counters["rerouted"] += header.count
             self.custody.header_changed(copy.stored)
+        if copy.deliveries:
+            self.flag(copy.stored, Flag.MAYBE_DUPLICATE)
         if copy.note:
             self.custody.sent(copy.place, copy.note, -copy.stored.header.count)
             copy.note = ""
         self.custody.move(copy, neighbour.place)
         neighbour.number(copy)
         self.touched[neighbour.name] = neighbour
+
+    def flag(self, stored: Stored, flags: int) -> None:
+        """Tell all later nodes, and keep it on disk."""
+        header = stored.header
+        if flags & ~header.flags:
+            header.flags |= flags
+            self.custody.header_changed(stored)
 
     def send_committed(self, neighbour: Neighbour) -> None:
         """Put on the link what has its number on disk."""
@@ -332,11 +341,8 @@ class Forwarder:
 
     def requeue(self, copy: Copy, flags: int = 0) -> None:
         """Let a copy wait in its queue again: its link will not take it any more."""
-        header = copy.stored.header
-        if flags & ~header.flags:
-            header.flags |= flags
-            self.custody.header_changed(copy.stored)
-        place = self.custody.queue(header.destination)
+        self.flag(copy.stored, flags)
+        place = self.custody.queue(copy.stored.header.destination)
         self.custody.move(copy, place)
         place.put_back([copy])
         self.dispatch(place)
