@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 
 from sapwood.address import session_uri
 from sapwood.errors import ConnectFailed, SendRejected, Unconfirmed
-from sapwood.outbox import Call, Item, Outbox, Route, chunks
+from sapwood.outbox import Call, Outbox, Route, bodies, encode_message
 from sapwood.session import Session
 from sapwood.subscription import Subscription
 from treeconnector.bundles import Properties
@@ -207,11 +207,10 @@ class Client:
         """
         route = _route(destination, properties)
         shared = Properties(**properties) if properties else None
-        items: list[Item] = [(p,) for p in payloads] if shared is None else [(p, shared) for p in payloads]
         waiter = _Waiter() if wait else None
-        for part, size in chunks(items):
+        for body, number in bodies(list(payloads), shared):
             await self._room()
-            self._outbox.add_many(route, part, size, waiter)
+            self._outbox.add_body(route, body, number, waiter)
             self._session.work()
         if waiter:
             waiter.end()
@@ -268,7 +267,7 @@ def _route(destination: Destination | str, properties: dict[str, Any]) -> Route:
 
 def _message(
     destination: Destination | str, payload: bytes | str, properties: dict[str, Any]
-) -> tuple[Route, Item]:
+) -> tuple[Route, bytes]:
     data = payload.encode() if isinstance(payload, str) else payload
     route = _route(destination, properties)
-    return route, (data, Properties(**properties)) if properties else (data,)
+    return route, encode_message(data, Properties(**properties) if properties else None)

@@ -10,7 +10,7 @@ they alternate with others: order is kept per destination.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -21,9 +21,6 @@ from treeconnector.destinations import Destination
 from treeconnector.session_frames import Send, encode
 
 _encoder = msgspec.msgpack.Encoder()
-
-# A message as it is encoded: the payload alone, or with its properties (`bundles.Message`).
-Item = tuple[bytes] | tuple[bytes, Properties]
 
 
 class Route(NamedTuple):
@@ -77,7 +74,7 @@ class _Share(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """A frame that is not confirmed. `size`: payload bytes, for the window."""
+    """A frame that is not confirmed. `size`: bytes of the body, for the window."""
 
     first: int
     last: int
@@ -87,18 +84,18 @@ class _Sent(NamedTuple):
 
 
 class _Open:
-    """Messages of one route that wait to be sealed. `calls`: (index of the message, call)."""
+    """Encoded messages of one route that wait to be sealed. `calls`: (index of the message, call)."""
 
-    __slots__ = ("calls", "items", "size")
+    __slots__ = ("calls", "messages", "size")
 
     def __init__(self) -> None:
-        self.items: list[Item] = []
+        self.messages: list[bytes] = []
         self.size = 0
         self.calls: list[tuple[int, Call]] = []
 
 
 class Outbox:
-    """Feed it with `add` and `add_many`; take `frames_to_send`; tell it `confirm` and `reject`."""
+    """Feed it with `add` and `add_body`; take `frames_to_send`; tell it `confirm` and `reject`."""
 
     def __init__(self, window_messages: int, window_bytes: int) -> None:
         self.window_messages = window_messages
@@ -123,37 +120,38 @@ class Outbox:
 
     # --- sending
 
-    def add(self, route: Route, item: Item, call: Call | None = None) -> None:
-        """Put one message into its route's open frame."""
+    def add(self, route: Route, message: bytes, call: Call | None = None) -> None:
+        """Put one encoded message into its route's open frame."""
         batch = self._open.get(route)
         if batch is None:
             batch = self._open[route] = _Open()
-        size = len(item[0])
-        if batch.items and batch.size + size > MAX_BYTES:
+        size = len(message)
+        if batch.messages and batch.size + size > MAX_BYTES:
             self._seal(route)
             batch = self._open[route] = _Open()
         if call:
             call.add()
-            batch.calls.append((len(batch.items), call))
-        batch.items.append(item)
+            batch.calls.append((len(batch.messages), call))
+        batch.messages.append(message)
         batch.size += size
-        self.messages += 1
-        self.size += size
-        self.total += size
-        if len(batch.items) == MAX_MESSAGES:
+        self._grow(1, size)
+        if len(batch.messages) == MAX_MESSAGES:
             self._seal(route)
 
-    def add_many(self, route: Route, items: Sequence[Item], size: int, call: Call | None = None) -> None:
-        """Put messages that fit one frame into a frame of their own, after what is open for the route."""
+    def add_body(self, route: Route, body: bytes, count: int, call: Call | None = None) -> None:
+        """Put a body of `count` messages into a frame of its own, after what is open for the route."""
         if route in self._open:
             self._seal(route)
-        self.messages += len(items)
-        self.size += size
-        self.total += size
+        self._grow(count, len(body))
         first = self.next_number
         if call:
             call.add()
-        self._frame(route, items, size, (_Share(first, first + len(items) - 1, call),) if call else ())
+        self._frame(route, body, count, (_Share(first, first + count - 1, call),) if call else ())
+
+    def _grow(self, count: int, size: int) -> None:
+        self.messages += count
+        self.size += size
+        self.total += size
 
     def frames_to_send(self) -> list[bytes]:
         """Seal what is open and return the encoded frames that have not been taken yet."""
@@ -178,16 +176,15 @@ class Outbox:
         batch = self._open.pop(route)
         first = self.next_number
         shares = tuple(_Share(first + index, first + index, call) for index, call in batch.calls)
-        self._frame(route, batch.items, batch.size, shares)
+        self._frame(route, b"".join(batch.messages), len(batch.messages), shares)
 
-    def _frame(self, route: Route, items: Sequence[Item], size: int, shares: tuple[_Share, ...]) -> None:
-        first, count = self.next_number, len(items)
+    def _frame(self, route: Route, body: bytes, count: int, shares: tuple[_Share, ...]) -> None:
+        first = self.next_number
         self.next_number = first + count
-        body = body_of(items)
         frame = encode(
             Send(first, route.destination, count, body, route.persistent, route.retained, route.scope)
         )
-        self._sent.append(_Sent(first, first + count - 1, size, frame, shares))
+        self._sent.append(_Sent(first, first + count - 1, len(body), frame, shares))
         self._unsent.append(frame)
 
     # --- what the node says
@@ -265,30 +262,48 @@ def _unclaimed(rejections: list[Rejection], shares: Sequence[_Share]) -> list[Re
     ]
 
 
-def body_of(items: Sequence[Item]) -> bytes:
-    """The plain body of messages (see `bundles`): one encoding of the list, without its array header."""
-    encoded = _encoder.encode(items)
-    return encoded[1:] if len(items) < 16 else encoded[3:]
+def encode_message(payload: bytes, properties: Properties | None) -> bytes:
+    """A message as it stands in a body (see `bundles`)."""
+    return _encoder.encode((payload, properties) if properties else (payload,))
 
 
-def chunks(items: Sequence[Item]) -> list[tuple[Sequence[Item], int]]:
-    """Cut messages into lists that fit a frame each, with their payload bytes."""
-    result: list[tuple[Sequence[Item], int]] = []
-    for start in range(0, len(items), MAX_MESSAGES):
-        part = items[start : start + MAX_MESSAGES]
-        size = sum([len(item[0]) for item in part])
-        result += [(part, size)] if size <= MAX_BYTES else _cut(part)
-    return result
+def bodies(payloads: Sequence[bytes], properties: Properties | None) -> Iterator[tuple[bytes, int]]:
+    """Cut messages into bodies that fit a frame each: (body, count). A single message may be larger."""
+    for start in range(0, len(payloads), MAX_MESSAGES):
+        part = payloads[start : start + MAX_MESSAGES]
+        if not properties:
+            body = _plain_body(part)
+            if len(body) <= MAX_BYTES:
+                yield body, len(part)
+                continue
+        yield from _cut([encode_message(payload, properties) for payload in part])
 
 
-def _cut(items: Sequence[Item]) -> list[tuple[Sequence[Item], int]]:
-    """The same for messages that are too large for one frame; a single one may be larger."""
-    result: list[tuple[Sequence[Item], int]] = []
+def _plain_body(payloads: Sequence[bytes]) -> bytes:
+    """All messages of a frame in one go: without properties a message is a constant head and its payload."""
+    lengths = set(map(len, payloads))
+    if len(lengths) == 1:
+        head = _head(lengths.pop())
+        return head + head.join(payloads)
+    heads = {length: _head(length) for length in lengths}
+    return b"".join([part for payload in payloads for part in (heads[len(payload)], payload)])
+
+
+def _head(length: int) -> bytes:
+    """MessagePack of an array of one, and of the beginning of `length` bytes."""
+    if length < 1 << 8:
+        return b"\x91\xc4" + length.to_bytes(1, "big")
+    if length < 1 << 16:
+        return b"\x91\xc5" + length.to_bytes(2, "big")
+    return b"\x91\xc6" + length.to_bytes(4, "big")
+
+
+def _cut(messages: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Encoded messages as bodies of at most `MAX_BYTES`."""
     start = size = 0
-    for index, item in enumerate(items):
-        if index > start and size + len(item[0]) > MAX_BYTES:
-            result.append((items[start:index], size))
+    for index, message in enumerate(messages):
+        if index > start and size + len(message) > MAX_BYTES:
+            yield b"".join(messages[start:index]), index - start
             start, size = index, 0
-        size += len(item[0])
-    result.append((items[start:], size))
-    return result
+        size += len(message)
+    yield b"".join(messages[start:]), len(messages) - start
