@@ -1,21 +1,27 @@
 """`sapwood node leave` and `node forget`: a node says goodbye, or its parent does in its place."""
 
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.http import ask
 from broker.cli.output import patience, print_json
 
+LEAVE_TIMEOUT: Final = 120.0
+"""Seconds: a node that leaves hands over first what is on its way up."""
+
 
 def leave(url: str, token: str, ca: Path | None, *, as_json: bool) -> None:
     """Ask a running node to leave its tree for good. Raises `CommandError`."""
     with patience(f"{url} says goodbye"):
-        answer = ask(url, "/api/node/leave", method="POST", token=token, ca=ca)
+        answer = ask(url, "/api/node/leave", method="POST", token=token, ca=ca, timeout=LEAVE_TIMEOUT)
     if as_json:
         print_json(answer)
-    else:
-        print(f"{url} has left its tree: its routes are withdrawn and its spool is routed again")
+        return
+    print(f"{url} has left its tree and stops: its routes are withdrawn")
+    if kept := answer.get("messages_kept_here"):
+        print(f"{kept} messages could not be handed over and stay in its data folder")
 
 
 def forget(name: str, url: str, token: str, ca: Path | None, *, as_json: bool) -> None:

@@ -70,7 +70,10 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the chain running at the end.")] = False,
     json: Json = False,
 ) -> None:
-    """Start HQ, two regions and six stores, break a store and a line, and count what arrived."""
+    """Run a small chain, break it, and count what arrived.
+
+    HQ, two regions and six stores, each a real node: a store is killed, its region is cut off.
+    """
     from broker.cli.demo.run import run_demo
 
     raise typer.Exit(run_demo(keep=keep, as_json=json))
@@ -96,7 +99,7 @@ def node_check(file: File, json: Json = False) -> None:
 
 @node_app.command("leave")
 def node_leave(url: Url = DEFAULT_URL, token: Token = "", ca: Authorities = None, json: Json = False) -> None:
-    """Take the running node out of its tree for good: its routes go, its spool is routed again."""
+    """Take a running node out of its tree for good; it hands over what it has, and stops."""
     from broker.cli.administration import leave
 
     leave(url, token, ca, as_json=json)
@@ -157,7 +160,7 @@ def status(
     ca: Authorities = None,
     json: Json = False,
 ) -> None:
-    """Show a running node: its place in the tree, its links, queues and routes."""
+    """Show a running node: place in the tree, links, queues."""
     from broker.cli.status import show_status
 
     show_status(url, token, ca, as_json=json)
@@ -183,7 +186,7 @@ def send(
     ca: Authorities = None,
     json: Json = False,
 ) -> None:
-    """Send messages, and return when the node has them on its disk."""
+    """Send messages; return when they are on the node's disk."""
     from broker.cli.messages import Login, Outgoing, send_all
 
     what = Outgoing(destination, payload, file, lines, not volatile, retained)

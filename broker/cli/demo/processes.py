@@ -54,10 +54,10 @@ class NodeProcess:
         """Start the process and return at once; `Nodes.until_ready` waits for it."""
         if self.running:
             raise NodeFailed(f"{self.name} runs already, as process {self.pid}")
-        command = [sys.executable, "-P", "-m", "broker.cli.demo.tied", "node", "run", str(self.file)]
+        tied = [sys.executable, "-P", "-m", "broker.cli.demo.tied", str(os.getpid())]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                command,
+                [*tied, "node", "run", str(self.file)],
                 cwd=self.file.parent,
                 env=os.environ | (environment or {}),
                 stdin=subprocess.DEVNULL,

@@ -202,6 +202,7 @@ class _Demo:
         self.view.say(f"region {region} is linked with HQ again")
 
     async def _stop(self) -> dict[str, int]:
+        self.scene.stopping = True
         self.view.say("stopping all nodes (SIGTERM)")
         return await self.nodes.stop_all()
 

@@ -28,6 +28,7 @@ class Scene:
     statuses: dict[str, Status | None] = field(default_factory=dict)
     killed: set[str] = field(default_factory=set)
     line_cut: bool = False
+    stopping: bool = False
     events: list[str] = field(default_factory=list)
     clock: Callable[[], float] = time.monotonic
     started: float = 0.0
@@ -135,7 +136,7 @@ def state_of(scene: Scene, place: Place) -> tuple[str, str]:
     if place.name in scene.killed:
         return "killed", "bold red"
     if status is None:
-        return "starting", "yellow"
+        return ("stopped", "dim") if scene.stopping else ("starting", "yellow")
     if not is_linked(status):
         cut = scene.line_cut and place.name == scene.chain.region.name
         return ("line to HQ is cut", "bold red") if cut else ("connecting", "yellow")

@@ -1,0 +1,83 @@
+"""Node processes: ready, killed, stopped, and never left behind."""
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from broker.cli.demo.plan import free_ports
+from broker.cli.demo.processes import NodeFailed, NodeProcess, Nodes, is_linked
+
+pytestmark = pytest.mark.network
+
+
+def node(folder: Path, text: str = "") -> NodeProcess:
+    (port,) = free_ports(1)
+    file = folder / "hq.yaml"
+    file.write_text(text or f"broker:\n  name: hq\n  listener: {{port: {port}}}\n")
+    return NodeProcess("hq", file, f"http://127.0.0.1:{port}")
+
+
+async def test_a_node_is_started_stopped_killed_and_started_again(tmp_path: Path) -> None:
+    hq = node(tmp_path)
+    async with Nodes([hq]) as nodes:
+        hq.start()
+        with pytest.raises(NodeFailed, match="runs already"):
+            hq.start()
+        assert (await nodes.until_ready("hq"))["pid"] == hq.pid
+        assert await hq.stop() == 0
+        assert await nodes.status("hq") is None
+        hq.start()
+        await nodes.until_linked("hq")
+        hq.kill()
+        assert not hq.running
+        hq.start()
+        status = await nodes.until_ready("hq")
+        assert (status["start"], hq.starts) == (3, 3)
+        pid = hq.pid
+    assert not psutil.pid_exists(pid)
+
+
+async def test_a_node_that_ends_early_is_told_with_its_last_words(tmp_path: Path) -> None:
+    hq = node(tmp_path, "broker: {name: local}\n")
+    async with Nodes([hq]) as nodes:
+        hq.start()
+        with pytest.raises(NodeFailed, match=r"ended before it was ready[\s\S]*'local'"):
+            await nodes.until_ready("hq")
+        assert await hq.exited() == 2
+
+
+async def test_a_node_that_does_not_stop_is_killed(tmp_path: Path) -> None:
+    hq = node(tmp_path)
+    async with Nodes([hq]) as nodes:
+        hq.start()
+        await nodes.until_ready("hq")
+        os.kill(hq.pid, signal.SIGSTOP)
+        with pytest.raises(NodeFailed, match="still runs"):
+            await hq.stop(0.2)
+        assert not hq.running
+
+
+async def test_what_never_ran_says_so(tmp_path: Path) -> None:
+    hq = node(tmp_path)
+    assert repr(hq) == "<NodeProcess hq stopped starts=0>"
+    assert hq.last_words() == "(hq has written no log)"
+    with pytest.raises(NodeFailed, match="never started"):
+        _ = hq.pid
+
+
+@pytest.mark.parametrize(
+    ("status", "linked"),
+    [
+        ({"role": "root", "parent": None}, True),
+        ({"role": "leaf", "parent": None}, False),
+        ({"role": "leaf", "parent": {"state": "connecting"}}, False),
+        ({"role": "leaf", "parent": {"state": "running"}}, True),
+    ],
+)
+def test_a_root_is_always_linked_others_when_their_parent_link_runs(
+    status: dict[str, object], linked: bool
+) -> None:
+    assert is_linked(status) is linked

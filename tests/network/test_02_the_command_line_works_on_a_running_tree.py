@@ -1,0 +1,95 @@
+"""HQ and a store as in the README, driven by nothing but the command line."""
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from harness import Network, child_state
+
+
+async def sapwood(*arguments: str, given: bytes = b"") -> tuple[int, bytes, bytes]:
+    """Run a command; return exit code, output and errors."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", "broker.cli", *arguments,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    output, errors = await process.communicate(given)
+    assert process.returncode is not None
+    return process.returncode, output, errors
+
+
+async def answer(*arguments: str) -> Any:
+    code, output, errors = await sapwood(*arguments, "--json")
+    assert code == 0, errors.decode()
+    return json.loads(output)
+
+
+async def pair(network: Network) -> tuple[str, str]:
+    """HQ and a store that is linked with it; their URLs."""
+    network.add("hq")
+    network.add("york", "hq")
+    await network.start()
+    return network.url("hq"), network.url("york")
+
+
+async def test_what_is_sent_at_hq_is_received_in_the_store(network: Network) -> None:
+    hq, york = await pair(network)
+    waiting = asyncio.create_task(sapwood("receive", "queue:prices", "--url", york, "--wait", "30"))
+    code, output, errors = await sapwood("send", "queue:prices", "four pence", "--url", hq)
+    assert (code, output) == (0, b"1 message sent to queue:prices\n"), errors
+    assert (await waiting)[:2] == (0, b"four pence\n")
+
+
+async def test_lines_files_and_bytes_arrive_as_they_are(network: Network) -> None:
+    hq, york = await pair(network)
+    code, _, errors = await sapwood("send", "queue:prices", "-", "--lines", "--url", hq, given=b"one\ntwo\n")
+    assert code == 0, errors
+    binary = network.folder / "binary"
+    binary.write_bytes(b"\xff\x00")
+    assert (await answer("send", "queue:prices", "--file", str(binary), "--url", hq))["sent"] == 1
+    code, output, errors = await sapwood("receive", "queue:prices", "--count", "3", "--json", "--url", york)
+    assert code == 0, errors
+    got = [json.loads(line) for line in output.splitlines()]
+    assert [message["payload"] for message in got] == ["one", "two", "/wA="]
+    assert got[2]["encoding"] == "base64"
+    assert {message["origin"] for message in got} == {"hq"}
+
+
+async def test_too_few_messages_are_a_failure_that_says_how_many_came(network: Network) -> None:
+    hq, _ = await pair(network)
+    await sapwood("send", "queue:prices", "one", "--url", hq)
+    code, output, errors = await sapwood(
+        "receive", "queue:prices", "--count", "2", "--wait", "1", "--url", hq
+    )
+    assert (code, output) == (1, b"one\n")
+    assert b"1 of 2 messages came within 1 s" in errors
+
+
+async def test_status_and_check_look_at_a_running_node(network: Network) -> None:
+    hq, york = await pair(network)
+    assert (await answer("status", york))["chain"] == ["york", "hq"]
+    code, output, _ = await sapwood("status", hq)
+    assert code == 0
+    assert b"york" in output
+    checked = await answer("node", "check", str(network.nodes["york"].file))
+    found = {finding["subject"]: finding for finding in checked["findings"]}
+    assert "in use by this node" in found["port"]["text"]
+    assert "in use by process" in found["store"]["text"]
+    assert found["parent"]["state"] == "ok"
+
+
+async def test_a_child_leaves_for_good_and_another_is_forgotten(network: Network) -> None:
+    hq, york = await pair(network)
+    network.add("bath", "hq")
+    await network.start("bath")
+    assert (await answer("node", "leave", "--url", york))["left"] == "hq"
+    assert await network.nodes["york"].exited() == 0
+    await network.until("hq", lambda status: child_state(status, "york") == "", "without york")
+    code, _, errors = await sapwood("node", "forget", "bath", "--url", hq)
+    assert code == 1
+    assert b"is connected" in errors
+    network.kill("bath")
+    await network.until_child("hq", "bath", "down")
+    await answer("node", "forget", "bath", "--url", hq)
+    assert child_state(await network.status("hq"), "bath") == ""
