@@ -208,7 +208,7 @@ class History(RuleBasedStateMachine):
 
     @rule(which=which, given=st.integers(0, 3), taken=st.integers(0, 3), acks=st.integers(0, 2))
     def work(self, which: int, given: int, taken: int, acks: int) -> None:
-        """Number some bundles, have some of what waits delivered and committed, and some of that confirmed."""
+        """Number some bundles, have some of what waits delivered, and some of that confirmed."""
         side = self.sides[which]
         if not any(each.up for each in self.sides):
             self.connect(True, True)
