@@ -286,6 +286,6 @@ class Crashes(History):
 
 
 TestHistory = pytest.mark.timeout(120)(History.TestCase)
-TestHistory.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestHistory.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 TestCrashes = Crashes.TestCase
-TestCrashes.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestCrashes.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
