@@ -118,7 +118,10 @@ class Copy:
 
 
 class Place:
-    """Where copies wait, in order. `waiting`: those with messages that nobody has; all of it in memory."""
+    """Where copies wait, in order. `waiting`: those with messages that nobody has; all of it in memory.
+
+    `resting`: by row, those that would go back where they came from, until a timer ends.
+    """
 
     __slots__ = (
         "created",
@@ -130,6 +133,7 @@ class Place:
         "name",
         "owner",
         "readers",
+        "resting",
         "senders",
         "size",
         "targets",
@@ -141,6 +145,7 @@ class Place:
         self.name = name
         self.destination = destination
         self.waiting: deque[Copy] = deque()
+        self.resting: dict[int, Copy] = {}
         self.messages = 0
         self.size = 0
         self.readers: list[Reader] = []
@@ -155,6 +160,11 @@ class Place:
 
     def __repr__(self) -> str:
         return f"<Place {self.name} messages={self.messages} readers={len(self.readers)}>"
+
+    def end_rest(self) -> None:
+        """Let those that would only go back where they came from wait with the others again."""
+        self.put_back(self.resting.values())
+        self.resting.clear()
 
     def put_back(self, copies: Iterable[Copy]) -> None:
         """Let copies wait again, oldest first, in front of what came after them."""

@@ -53,6 +53,7 @@ class Entry:
         self._ids = ids
         self._enter = enter
         self._open: dict[Class, list[Batch]] = {}
+        self._latest: dict[tuple[Destination, str], Class] = {}
 
     def __repr__(self) -> str:
         return f"<Entry gathering for {len(self._open)} destinations>"
@@ -61,6 +62,7 @@ class Entry:
         """A batch of at most 256 messages enters; a full one is a bundle at once."""
         gathered = self._open.get(kind)
         if gathered is None:
+            self._keep_order(kind)
             if batch.messages == bundles.MAX_MESSAGES:
                 self._make(kind, [batch])
             else:
@@ -74,10 +76,18 @@ class Entry:
         else:
             gathered.append(batch)
 
+    def _keep_order(self, kind: Class) -> None:
+        """What a sender has open for the same destination, in another class, must not be overtaken."""
+        before = self._latest.get((kind.destination, kind.sender))
+        if before is not None and before != kind and before in self._open:
+            self._make(before, self._open.pop(before))
+        self._latest[kind.destination, kind.sender] = kind
+
     def seal(self) -> None:
         """End of gathering: all that is open becomes bundles."""
-        if self._open:
+        if self._open or self._latest:
             gathered, self._open = self._open, {}
+            self._latest.clear()
             for kind, batches in gathered.items():
                 self._make(kind, batches)
 

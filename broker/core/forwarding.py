@@ -94,12 +94,17 @@ class Forwarder:
 
     def dispatch(self, place: Place) -> None:
         """Something changed for this place: let go on what can."""
-        if not place.waiting or place is self.custody.dead:
+        if not (place.waiting or place.resting) or place is self.custody.dead:
             return
         if place.readers:
+            if place.resting:
+                place.end_rest()
             self.deliver(place)
             return
-        place.targets = self.targets(place)
+        targets = self.targets(place)
+        if place.resting and targets != place.targets:
+            place.end_rest()
+        place.targets = targets
         for name in place.targets:
             neighbour = self.neighbours[name]
             neighbour.want(place)
@@ -156,11 +161,12 @@ class Forwarder:
         return None
 
     def _rest(self, copy: Copy, neighbour: Neighbour) -> None:
-        """Keep a copy that would go back where it came from for a while."""
+        """Keep a copy that would go back where it came from for a while, or until a reader comes."""
         delay = min(_FIRST_REST * 2 ** min(copy.stored.header.reroutes, 20), _LONGEST_REST)
+        copy.place.resting[copy.row] = copy
 
         def wake() -> None:
-            if copy.place.name not in self.custody.places or copy.number:
+            if copy.place.resting.pop(copy.row, None) is None:
                 return
             key = copy.stored.header.destination.route_key
             copy.backed_off = not (neighbour is self.parent and self.offered_up(key))

@@ -224,7 +224,6 @@ class NodeCore:
         """A link is up: routes wake, offers are compared, what waits goes on."""
         self.wake(neighbour)
         self.chronicle.link("up", neighbour.name, _direction(neighbour))
-        self.flush_advisories(but=neighbour)
         offers = self.up if neighbour is self.parent else self.down
         if neighbour.link is not None and (held_count, held_digest) != (offers.count, offers.digest):
             neighbour.link.snapshot(offers.snapshot(), offers.digest)
@@ -333,17 +332,22 @@ class NodeCore:
         else:
             self.custody.transaction.put(_route_row(route, False))
 
-    def flush_advisories(self, but: Neighbour | None = None) -> None:
-        """Tell the neighbours what is due. `but`: a link that gets a snapshot instead."""
+    def flush_advisories(self) -> None:
+        """Tell the neighbours what is due."""
         now = self.moment.now
-        upward = self.up.take(now)
-        if upward and self.parent is not None and self.parent is not but:
-            self._advise(self.parent, upward)
+        if self._told_upward:
+            upward = self.up.take(now)
+            if upward and self.parent is not None:
+                self._advise(self.parent, upward)
         downward = self.down.take(now)
         if downward:
             for neighbour in self.children():
-                if neighbour is not but:
-                    self._advise(neighbour, downward)
+                self._advise(neighbour, downward)
+
+    @property
+    def _told_upward(self) -> bool:
+        """While the parent is away, changes gather: then they cost increments and no snapshot."""
+        return self.parent is None or self.parent.up
 
     @staticmethod
     def _advise(neighbour: Neighbour, advices: list[Advice]) -> None:
@@ -376,7 +380,8 @@ class NodeCore:
 
     def soonest(self) -> float | None:
         """The next of what may have to be done within a fraction of a second."""
-        times = (self.moment.next, self.up.next_deadline(), self.down.next_deadline())
+        upward = self.up.next_deadline() if self._told_upward else None
+        times = (self.moment.next, upward, self.down.next_deadline())
         return min((time for time in times if time is not None), default=None)
 
     def _settle(self) -> None:
