@@ -120,11 +120,11 @@ def receive_all(login: Login, what: Incoming, *, as_json: bool) -> None:
 
 
 async def _receive(login: Login, destination: Destination, what: Incoming, printer: "_Printer") -> None:
+    """The subscription ends with the session, after the last acknowledgements."""
     credit = CREDIT if what.follow else min(CREDIT, what.count)
-    async with (
-        login.client() as client,
-        client.subscribe(destination, credit=credit, durable=what.durable) as subscription,
-    ):
+    async with login.client() as client:
+        subscription = client.subscribe(destination, credit=credit, durable=what.durable)
+        await subscription.ready()
         if sys.stderr.isatty():
             note(f"waiting for messages of {destination} …")
         with suppress(TimeoutError):

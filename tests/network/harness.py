@@ -212,11 +212,14 @@ class Network:
 async def collect(
     client: Client, destination: str, count: int, seconds: float = PATIENCE, durable: str = ""
 ) -> list[Delivery]:
-    """Receive and acknowledge `count` messages over a client; `AssertionError` tells how many came."""
+    """Receive and acknowledge `count` messages over a client; `AssertionError` tells how many came.
+
+    The subscription lives as long as the client: what it was given beyond `count` goes back with it.
+    """
     got: list[Delivery] = []
     try:
-        async with asyncio.timeout(seconds), client.subscribe(destination, durable=durable) as subscription:
-            async for delivery in subscription:
+        async with asyncio.timeout(seconds):
+            async for delivery in client.subscribe(destination, durable=durable):
                 got.append(delivery)
                 delivery.ack()
                 if len(got) == count:

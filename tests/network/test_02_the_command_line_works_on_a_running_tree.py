@@ -56,6 +56,14 @@ async def test_lines_files_and_bytes_arrive_as_they_are(network: Network) -> Non
     assert {message["origin"] for message in got} == {"hq"}
 
 
+async def test_what_was_received_does_not_come_again(network: Network) -> None:
+    hq, york = await pair(network)
+    await sapwood("send", "queue:prices", "-", "--lines", "--url", hq, given=b"one\ntwo\nthree\n")
+    assert (await sapwood("receive", "queue:prices", "--url", york))[1] == b"one\n"
+    await network.restart("york")
+    assert (await sapwood("receive", "queue:prices", "--count", "2", "--url", york))[1] == b"two\nthree\n"
+
+
 async def test_too_few_messages_are_a_failure_that_says_how_many_came(network: Network) -> None:
     hq, _ = await pair(network)
     await sapwood("send", "queue:prices", "one", "--url", hq)
