@@ -48,3 +48,4 @@ async def documentation(_request: web.Request) -> web.StreamResponse:
 async def add_link(_request: web.BaseRequest, response: web.StreamResponse) -> None:
     """Every answer says where the protocol is described."""
     response.headers.setdefault("Link", LINK)
+    response.headers["Server"] = "sapwood"

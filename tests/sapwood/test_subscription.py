@@ -92,7 +92,7 @@ async def test_compressed_bodies(played: Any) -> None:
         from treeconnector.session_frames import Deliver
 
         body = zstandard.compress(plain)
-        flags = int(Flag.COMPRESSED)
+        flags = Flag.COMPRESSED
         await played.say(
             Deliver(
                 subscription.number, subscription.destination, 1, 50, b"b" * 16, 0, flags, len(plain), body
