@@ -151,15 +151,14 @@ class Node:
         self.port = self._port.addresses[0][1]
 
     async def stop(self, text: str = "the node stops") -> None:
-        """Say that we pause, commit what came, and close. Routes and custody stay."""
-        for wire in list(self._wires.values()):
-            if wire.was_up:
-                wire.link.pause(text)
-                self._pull(wire)
-        if self.supervisor is not None:
-            self.supervisor.state = "stopping"
+        """Commit what came, say that we pause, and close. Routes and custody stay."""
+        if self._port is not None:
+            self._port.pause()
         if self.failure is None:
             await self._drain()
+        for wire in list(self._wires.values()):
+            self.core.links.handle(wire.link, wire.link.pause(text))
+            self._pull(wire)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -366,7 +365,10 @@ class Node:
         ):
             await asyncio.sleep(0.02)
         kept = sum(place.messages for place in self.core.custody.places.values())
-        parent.link.goodbye("the node leaves the tree")
+        link = parent.link
+        wire = self._wires[link]
+        self.core.links.handle(link, link.goodbye("the node leaves the tree"))
+        self._pull(wire)
         self.wake()
         self._loop.call_later(_LAST_WORDS, self.stopped.set)
         return {"left": parent.name, "messages_kept_here": kept}

@@ -3,8 +3,6 @@
 import ssl
 from pathlib import Path
 
-from treeconnector.link import LinkSettings
-
 from bridges.tls import TlsSettings, server_context
 from broker.core.settings import CoreSettings, Overflow, Policy
 from broker.http.settings import HttpSettings
@@ -12,6 +10,7 @@ from config.credentials import session_secret, token
 from config.model import ClientTls, DestinationPolicy, Site
 from treeconnector.bundles import Scope
 from treeconnector.destinations import Kind
+from treeconnector.link import LinkSettings
 
 
 def core_settings(site: Site) -> CoreSettings:

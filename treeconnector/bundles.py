@@ -14,7 +14,7 @@ the smallest `expires_in` of its messages minus the header's `expires_first`.
 
 import struct
 from collections.abc import Sequence
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +27,7 @@ VERSION: Final = 1
 MAX_MESSAGES: Final = 256
 MAX_BYTES: Final = 256 * 1024
 MAX_HEADER: Final = 8 * 1024
+UNREADABLE: Final = (msgspec.DecodeError, ValueError, RecursionError)
 _WORTH_COMPRESSING: Final = 160
 
 
@@ -35,12 +36,14 @@ class Scope(IntEnum):
     TREE = 1
 
 
-class Flag(IntFlag):
-    PERSISTENT = 1
-    RETAINED = 2
-    MAYBE_DUPLICATE = 4
-    REROUTED = 8
-    COMPRESSED = 16
+class Flag:
+    """Bits of a header's `flags`. Plain integers: each bundle is asked several times on its way."""
+
+    PERSISTENT: Final = 1
+    RETAINED: Final = 2
+    MAYBE_DUPLICATE: Final = 4
+    REROUTED: Final = 8
+    COMPRESSED: Final = 16
 
 
 class Properties(msgspec.Struct, omit_defaults=True, rename="kebab"):
@@ -114,7 +117,7 @@ def decode_header(data: bytes) -> Header:
         raise FrameError(f"bundle version {data[0]}: this node reads {VERSION} and later ones that only grew")
     try:
         header = _header_decoder.decode(memoryview(data)[1:])
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except UNREADABLE as error:
         raise FrameError(f"not a bundle header: {error}") from None
     _check(header)
     return header
@@ -157,7 +160,7 @@ def compress(plain: bytes) -> tuple[bytes, int]:
     if len(plain) >= _WORTH_COMPRESSING:
         small = _compressor.compress(plain)
         if len(small) < len(plain) - len(plain) // 8:
-            return small, int(Flag.COMPRESSED)
+            return small, Flag.COMPRESSED
     return plain, 0
 
 
@@ -180,7 +183,7 @@ def decode_messages(plain: bytes, count: int) -> list[Message]:
     """Read exactly `count` messages. Raises `FrameError` if there are not that many, or more bytes."""
     try:
         return _messages_decoder.decode(b"\xdd" + struct.pack(">I", count) + plain)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except UNREADABLE as error:
         raise FrameError(f"not {count} messages: {error}") from None
 
 

@@ -112,4 +112,4 @@ class Entry:
 
 
 def flags_of(persistent: bool, retained: bool) -> int:
-    return (int(Flag.PERSISTENT) if persistent else 0) | (int(Flag.RETAINED) if retained else 0)
+    return (Flag.PERSISTENT if persistent else 0) | (Flag.RETAINED if retained else 0)

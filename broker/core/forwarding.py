@@ -48,6 +48,11 @@ class Forwarder:
         self.neighbours = neighbours
         self.counters = counters
         self.turn = Turn()
+        self._limits = {
+            Spool.UP: settings.spool_up,
+            Spool.DOWN: settings.spool_down,
+            Spool.REROUTED: settings.spool_rerouted,
+        }
         self.parent: Neighbour | None = None
         self.touched: dict[str, Neighbour] = {}
         self.next_transfer = 1
@@ -338,12 +343,7 @@ class Forwarder:
         return Spool.DOWN if self.parent is not None and came == self.parent.name else Spool.UP
 
     def spool_full(self, spool: Spool) -> bool:
-        limits = {
-            Spool.UP: self.settings.spool_up,
-            Spool.DOWN: self.settings.spool_down,
-            Spool.REROUTED: self.settings.spool_rerouted,
-        }
-        return self.custody.spools[spool] >= limits[spool]
+        return self.custody.spools[spool] >= self._limits[spool]
 
     def requeue(self, copy: Copy, flags: int = 0) -> None:
         """Let a copy wait in its queue again: its link will not take it any more."""

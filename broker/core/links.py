@@ -248,6 +248,7 @@ class Links:
         link = neighbour.link
         if link is not None:
             self.ended(link, text)
+            link.transport_closed(text)
             self.closing.append(link)
 
     def ended(self, link: Link, text: str) -> None:

@@ -136,7 +136,7 @@ class Moves:
         waiting = list(neighbour.place.waiting)
         neighbour.place.waiting.clear()
         for copy in numbered:
-            self._route_again(copy, neighbour, moved, int(Flag.MAYBE_DUPLICATE))
+            self._route_again(copy, neighbour, moved, Flag.MAYBE_DUPLICATE)
         for copy in waiting:
             self._route_again(copy, neighbour, moved, 0)
         core.custody.places.pop(neighbour.place.name, None)

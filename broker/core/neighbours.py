@@ -9,12 +9,12 @@ from collections import deque
 from typing import Any
 
 import msgspec
-from treeconnector.link import Link, Standing
 
 from broker.core.custody import Copy, Place
 from broker.core.rows import LinkRow
 from treeconnector.advisories import Held
 from treeconnector.frames import Hello, Position
+from treeconnector.link import Link, Standing
 
 
 class Detail(msgspec.Struct, omit_defaults=True):

@@ -190,7 +190,7 @@ class NodeCore:
     def lost(self, link: Link, text: str) -> None:
         """The carrier has gone."""
         if link in self.open_links:
-            self.links.ended(link, text)
+            self.links.handle(link, link.transport_closed(text))
 
     def link_ended(self, link: Link, text: str) -> None:
         self.open_links.discard(link)

@@ -132,7 +132,7 @@ def _named(name: str) -> Destination:
     return queue(queue_name(plain), node_name(node) if at else "")
 
 
-_UP = bundles.Header(id=b"", destination=queue("x"), flags=int(Flag.PERSISTENT))
+_UP = bundles.Header(id=b"", destination=queue("x"), flags=Flag.PERSISTENT)
 
 
 def _checked(destination: Destination) -> Destination:

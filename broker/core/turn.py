@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from treeconnector.link import Link
-
 from broker.core.custody import Place, Stored
 from broker.core.rows import Transaction
+from treeconnector.link import Link
 
 if TYPE_CHECKING:
     from broker.core.neighbours import Neighbour
