@@ -7,7 +7,7 @@ checked too; rules about combinations are silent where one of the values they lo
 from typing import Any, assert_never
 
 from config.document import ListNode, Mark, Node, ScalarNode, SectionNode
-from config.errors import ConfigurationError, Problem, did_you_mean
+from config.errors import LISTED, ConfigurationError, Problem, did_you_mean
 from config.fields import Part, Parts, Path, Scalar, Setting, Spelling, Values, settings
 from config.kinds import Fault, Kind, shown
 from config.model import Site
@@ -78,6 +78,8 @@ class _Builder:
         advice = secret_advice(key, known, self.spelling)
         if advice:
             return advice
+        if len(self.problems) > LISTED:
+            return f"{shown(key)} is not a setting here"
         near = did_you_mean(key, known)
         expected = "" if near else f"; expected one of {', '.join(known)}"
         return f"{shown(key)} is not a setting here{near}{expected}"

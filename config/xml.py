@@ -52,7 +52,11 @@ class _Element:
     mark: Mark
     attributes: list[_Attribute]
     children: list["_Element"] = field(default_factory=list)
-    text: str = ""
+    texts: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
 
 
 def read(data: bytes | str, file: str = "") -> Site:
@@ -76,6 +80,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.data = text.encode()
         self.line_starts = [0, *(match.end() for match in re.finditer(b"\n", self.data))]
+        self.last_index, self.last_column = 0, 1
         self.open: list[_Element] = []
         self.root: _Element | None = None
         self.expat = expat.ParserCreate("utf-8")
@@ -100,8 +105,12 @@ class _Parser:
         """The place of the byte at `index`."""
         index = max(index, 0)  # expat says -1 of a file without an element
         line = bisect_right(self.line_starts, index)
-        before = self.data[self.line_starts[line - 1] : index]
-        return Mark(line, len(before.decode("utf-8", "replace")) + 1)
+        start, column = self.line_starts[line - 1], 1
+        if start <= self.last_index <= index:  # a file may be one long line: count on from the last place
+            start, column = self.last_index, self.last_column
+        column += len(self.data[start:index].decode("utf-8", "replace"))
+        self.last_index, self.last_column = index, column
+        return Mark(line, column)
 
     def here(self) -> Mark:
         return self.mark(self.expat.CurrentByteIndex)
@@ -144,7 +153,7 @@ class _Parser:
 
     def characters(self, text: str) -> None:
         if self.open:
-            self.open[-1].text += text
+            self.open[-1].texts.append(text)
 
 
 def _section(element: _Element, cls: type[Any]) -> SectionNode:

@@ -24,7 +24,7 @@ from config.document import (
     decode,
     failure,
 )
-from config.errors import ConfigurationError, Problem, did_you_mean
+from config.errors import LISTED, ConfigurationError, Problem, did_you_mean
 from config.fields import YAML, settings
 from config.kinds import shown
 from config.model import Site
@@ -140,7 +140,8 @@ def _broker(document: Node, file: str) -> SectionNode:
     """Return the section under the only key of the file."""
     entries = document.entries if isinstance(document, SectionNode) else ()
     found = [entry for entry in entries if entry.key == ROOT]
-    strays = [Stray(entry.mark, _stray(entry)) for entry in entries if entry.key != ROOT]
+    others = [entry for entry in entries if entry.key != ROOT][:LISTED]
+    strays = [Stray(entry.mark, _stray(entry)) for entry in others]
     strays += [Stray(entry.mark, f"{ROOT!r} stands here a second time") for entry in found[1:]]
     if not found:
         strays.insert(0, Stray(document.mark, f"expected the key {ROOT!r} with everything below it"))

@@ -153,3 +153,15 @@ def test_a_wrong_value_does_not_set_off_rules_that_look_at_it() -> None:
         "treeConnectors[0].uri",
         "children[0].name",
     ]
+
+
+def test_places_are_right_in_one_long_line() -> None:
+    line = "<broker name='é'>" + "<log/>" * 3 + "<é ö='1'/>" + "</broker>"
+    assert [found.split(": ")[0] for found in problems(line)] == ["f:1:15", "f:1:24", "f:1:30", "f:1:36"]
+
+
+def test_thousands_of_mistakes_are_counted_and_the_first_are_listed() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read("<broker name='a'>" + "<a/>" * 2000 + "</broker>")
+    assert len(caught.value.problems) == 2000
+    assert str(caught.value).endswith("and 1900 more")
