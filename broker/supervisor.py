@@ -3,10 +3,13 @@
 A failed link dies whole; the next one is new. How it stands shows in the node's status.
 """
 
+import asyncio
 import logging
+import random
 from typing import TYPE_CHECKING
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential_jitter
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
+from tenacity.wait import wait_base
 
 from bridges import ws
 from bridges.carrier import CarrierError
@@ -44,12 +47,17 @@ class Supervisor:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            waits = wait_exponential_jitter(self._site.link.backoff_initial, self._site.link.backoff_max)
             async for attempt in AsyncRetrying(
-                wait=waits, retry=retry_if_exception_type(SapwoodError), before_sleep=self._failed
+                wait=self._waits(), retry=retry_if_exception_type(SapwoodError), before_sleep=self._failed
             ):
                 with attempt:
                     await self._once()
+
+    def _waits(self) -> wait_base:
+        """Twice as long after each failure, up to the longest pause; never all nodes at the same moment."""
+        link = self._site.link
+        exponential = wait_exponential(multiplier=link.backoff_initial, max=link.backoff_max)
+        return exponential + wait_random(0, link.backoff_initial)
 
     async def _once(self) -> None:
         """One link, from dialling to its end. Returns if it was up, raises if it never was."""
@@ -68,6 +76,7 @@ class Supervisor:
         self._tried = 0
         self.failures = 0
         self._note(f"lost the parent at {uri}: {error}")
+        await asyncio.sleep(random.uniform(0, self._site.link.backoff_initial))
 
     def _failed(self, state: RetryCallState) -> None:
         self.failures += 1
