@@ -151,7 +151,9 @@ class Limits:
     """Bounds on everything that comes from outside."""
 
     max_frame: int = value(
-        Size(KIB, 16 * MIB), "largest frame on a link; both sides agree on the smaller", default=64 * KIB
+        Size(32 * KIB, 16 * MIB),
+        "largest frame on a link; both sides and the carrier agree on the smallest",
+        default=MIB,
     )
     max_message: int = value(
         Size(KIB, GIB), "largest message; a larger one is a dead letter where it enters", default=16 * MIB
@@ -161,7 +163,7 @@ class Limits:
     max_levels: int = value(Whole(1, 128), "most levels of a topic or filter", default=32)
     max_frames_per_second: int = value(COUNT, "most frames a second from one neighbour", default=20_000)
     send_window_bundles: int = value(
-        Whole(1, 65535), "most bundles that are sent and not yet confirmed, per link", default=64
+        Whole(1, 65535), "most bundles that are sent and not yet confirmed, per link", default=512
     )
     send_window_bytes: int = value(
         Size(KIB, GIB), "most bytes that are sent and not yet confirmed, per link", default=8 * MIB
