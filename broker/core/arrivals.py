@@ -12,7 +12,7 @@ from broker.core.neighbours import Neighbour
 from broker.core.rows import SeenRow
 from broker.core.topics import Topics
 from treeconnector.bundles import Flag, Header
-from treeconnector.destinations import Destination, Kind, domain
+from treeconnector.destinations import Kind, domain
 from treeconnector.identity import BundleId
 
 
@@ -98,23 +98,16 @@ class Arrivals:
             return False
         if header.origin == neighbour.name:
             return False
+        if header.origin in neighbour.former:
+            return False
         return self._forwarder.table.route(domain(header.origin), neighbour.name) is None
 
     def _was_here(self, header: Header) -> bool:
-        """Delivered here before, or waiting here now."""
-        if header.id in self.seen:
-            return True
-        place = self._local_place(header.destination)
-        return place is not None and any(copy.stored.header.id == header.id for copy in place)
-
-    def _local_place(self, destination: Destination) -> list[Copy] | None:
-        place = (
-            self._custody.places.get(f"queue:{destination.name}") if destination.kind == Kind.QUEUE else None
-        )
-        if place is None:
-            return None
-        given = [item.copy for reader in place.readers for item in reader.session.desk.of(reader)]
-        return [*place.waiting, *given]
+        """Delivered here before, or kept here now? A topic's copy for another node is none of ours."""
+        destination = header.destination
+        if destination.kind == Kind.TOPIC and destination.node not in ("", self._forwarder.node):
+            return False
+        return header.id in self.seen or header.id in self._custody.kept
 
     def _bury(self, stored: Stored, neighbour: Neighbour, reason: str) -> None:
         copy = self._custody.add(stored, self._custody.dead, neighbour.name, self._forwarder.moment.now)

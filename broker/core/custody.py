@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from broker.core.readers import Reader
 
 DEAD: Final = "dead"
+SUBSCRIPTION: Final = "subscription:"
 _PAGE: Final = 64
 
 ReadBodies = Callable[[Sequence[int]], dict[int, bytes]]
@@ -120,7 +121,8 @@ class Copy:
 class Place:
     """Where copies wait, in order. `waiting`: those with messages that nobody has; all of it in memory.
 
-    `resting`: by row, those that would go back where they came from, until a timer ends.
+    `keeps`: for readers here or to be routed; not for a link, not dead. `resting`: by row, those that would
+    go back where they came from, until a timer ends.
     """
 
     __slots__ = (
@@ -129,6 +131,7 @@ class Place:
         "gauges",
         "held_back",
         "home",
+        "keeps",
         "messages",
         "name",
         "owner",
@@ -144,6 +147,7 @@ class Place:
     def __init__(self, name: str, destination: Destination | None) -> None:
         self.name = name
         self.destination = destination
+        self.keeps = destination is not None or name.startswith(SUBSCRIPTION)
         self.waiting: deque[Copy] = deque()
         self.resting: dict[int, Copy] = {}
         self.messages = 0
@@ -174,7 +178,7 @@ class Place:
 
 
 class Custody:
-    """All bundles, copies and places of a node."""
+    """All bundles, copies and places of a node. `kept`: how many places keep the bundle of that id."""
 
     def __init__(self, node: str, read_bodies: ReadBodies, cache_bytes: int) -> None:
         self.transaction = Transaction()
@@ -190,6 +194,7 @@ class Custody:
         self._next_bundle = 1
         self._next_copy = 1
         self.fresh: dict[int, Stored] = {}
+        self.kept: dict[bytes, int] = {}
         self._unreferenced: list[Stored] = []
 
     def __repr__(self) -> str:
@@ -246,7 +251,7 @@ class Custody:
         if stored.header.done:
             copy.done = bundles.mask_bits(stored.header.done)
         stored.copies += 1
-        self._count(place, copy.open, stored.size)
+        self._count(copy, 1)
         if stored.row:
             self.changed(copy)
         return copy
@@ -263,9 +268,9 @@ class Custody:
 
     def move(self, copy: Copy, place: Place) -> None:
         """The copy's duty is another place's now; the caller takes it from the old one's `waiting`."""
-        self._count(copy.place, -copy.open, -copy.stored.size)
+        self._count(copy, -1)
         copy.place = place
-        self._count(place, copy.open, copy.stored.size)
+        self._count(copy, 1)
         self.changed(copy)
 
     def mark_done(self, copy: Copy, bits: int) -> bool:
@@ -283,7 +288,7 @@ class Custody:
     def discard(self, copy: Copy) -> None:
         """The duty is fulfilled. The caller takes the copy from `waiting` if it is there."""
         stored = copy.stored
-        self._count(copy.place, -copy.open, -stored.size)
+        self._count(copy, -1)
         if copy.note and copy.note in copy.place.senders:
             self.sent(copy.place, copy.note, -stored.header.count)
         stored.copies -= 1
@@ -311,10 +316,17 @@ class Custody:
         self.dead.waiting.append(copy)
         self.changed(copy)
 
-    @staticmethod
-    def _count(place: Place, messages: int, size: int) -> None:
-        place.messages += messages
-        place.size += size
+    def _count(self, copy: Copy, sign: int) -> None:
+        """A copy is in its place from now on (1), or no more (-1)."""
+        place, stored = copy.place, copy.stored
+        place.messages += sign * copy.open
+        place.size += sign * stored.size
+        if place.keeps and stored.row:
+            left = self.kept.get(stored.header.id, 0) + sign
+            if left:
+                self.kept[stored.header.id] = left
+            else:
+                del self.kept[stored.header.id]
 
     # --- bodies
 
@@ -399,7 +411,7 @@ class Custody:
         stored.copies += 1
         stored.since = copy.since
         self._next_copy = max(self._next_copy, row.row + 1)
-        self._count(place, copy.open, stored.size)
+        self._count(copy, 1)
         if copy.note and place is not self.dead and destination is not None:
             self.sent(place, copy.note, stored.header.count)
         if not copy.number:

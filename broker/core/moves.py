@@ -154,7 +154,10 @@ class Moves:
         core.custody.discard(copy)
 
     def _follow(self, copy: Copy, neighbour: Neighbour, moved: bool, flags: int) -> None:
-        """A topic's copy goes after the node that moved, or up through the new parent."""
+        """A topic's copy goes after the node that moved, or up through the new parent.
+
+        The node that moved may have had the same over its new way already.
+        """
         core = self._core
         old = core.forwarder.outgoing(copy)
         node = neighbour.name if moved else ""
@@ -162,7 +165,7 @@ class Moves:
             id=old.id,
             destination=Destination(Kind.TOPIC, old.destination.name, node),
             scope=old.scope,
-            flags=old.flags | flags | (Flag.REROUTED if moved else 0),
+            flags=old.flags | flags | (Flag.REROUTED | Flag.MAYBE_DUPLICATE if moved else 0),
             count=old.count,
             size=old.size,
             origin_store=old.origin_store,

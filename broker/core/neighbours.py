@@ -29,7 +29,10 @@ class Detail(msgspec.Struct, omit_defaults=True):
 
 
 class Neighbour:
-    """Routes, position, outbox and what waits for one neighbour. `relation`: 'parent' or 'child'."""
+    """Routes, position, outbox and what waits for one neighbour. `relation`: 'parent' or 'child'.
+
+    `former`: nodes that were below it once. What they sent may still come this way.
+    """
 
     def __init__(self, name: str, relation: str, place: Place, held: Held) -> None:
         self.name = name
@@ -54,6 +57,7 @@ class Neighbour:
         self.attempts = 0
         self.since = 0.0
         self.dormant = False
+        self.former: dict[str, None] = {}
         self.outbox: deque[Copy] = deque()
         self.unsent: deque[Copy] = deque()
         self.outbox_bytes = 0

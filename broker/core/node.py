@@ -22,7 +22,7 @@ from broker.core.moment import Moment
 from broker.core.moves import Moves
 from broker.core.neighbours import Neighbour
 from broker.core.restore import restore
-from broker.core.rows import MetaRow, RouteRow
+from broker.core.rows import FORMER, MetaRow, RouteRow
 from broker.core.settings import CoreSettings
 from broker.core.sweeps import Sweeps
 from broker.core.switch import Switch
@@ -40,6 +40,7 @@ from treeconnector.names import LOCAL
 from treeconnector.roles import Role, role_of
 from treeconnector.routes import Route, RoutingTable
 
+_MAX_FORMER: Final = 10_000
 _TICKS_EVERY: Final = 1.0
 _TRANSFER_BLOCK: Final = 1_000_000
 _NONCE_BYTES: Final = 32
@@ -304,6 +305,8 @@ class NodeCore:
     def withdraw(self, neighbour: Neighbour, cause: str) -> None:
         """All that a neighbour told us is void."""
         self._keep_routes(neighbour, neighbour.held.withdraw(cause))
+        for name in neighbour.former:
+            self.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
         if neighbour is self.parent:
             self.table.set_default("")
 
@@ -317,9 +320,22 @@ class NodeCore:
         transaction = self.custody.transaction
         for route, declined in applied.kept:
             transaction.put(_route_row(route, declined))
+            if route.key.kind == Kind.DOMAIN:
+                neighbour.former.pop(route.key.name, None)
         for key in applied.gone:
             if self.table.route(key, neighbour.name) is None and key not in neighbour.held.declined:
                 transaction.delete(RouteRow, (key.kind, key.name, neighbour.name))
+                if key.kind == Kind.DOMAIN and neighbour is not self.parent:
+                    self._remember(neighbour, key)
+
+    def _remember(self, neighbour: Neighbour, key: Destination) -> None:
+        """A node is no more below a child, which may still have messages of it for us."""
+        neighbour.former[key.name] = None
+        self.custody.transaction.put(RouteRow(key.kind, key.name, neighbour.name, 0, "", "", 0, FORMER))
+        if len(neighbour.former) > _MAX_FORMER:
+            oldest = next(iter(neighbour.former))
+            del neighbour.former[oldest]
+            self.custody.transaction.delete(RouteRow, (Kind.DOMAIN, oldest, neighbour.name))
 
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
         self._changed_routes[key] = None

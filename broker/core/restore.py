@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.core.custody import Stored
+from broker.core.custody import SUBSCRIPTION, Stored
 from broker.core.neighbours import Neighbour
 from broker.core.rows import (
+    FORMER,
     BundleRow,
     CopyRow,
     LinkRow,
@@ -19,7 +20,7 @@ from broker.core.rows import (
     SubscriptionRow,
 )
 from broker.core.sessions import Stream
-from broker.core.topics import PLACE, Subscription
+from broker.core.topics import Subscription
 from treeconnector.bundles import decode_header
 from treeconnector.destinations import Destination, Kind
 from treeconnector.names import LOCAL
@@ -68,7 +69,8 @@ def _neighbours(core: "NodeCore", loaded: "Rows") -> None:
     core.interests.recover((key for key in local if key.kind != Kind.DOMAIN), core.moment.now)
     for name, held in routes.items():
         if name in core.neighbours:
-            core.neighbours[name].held.restore(held)
+            core.neighbours[name].held.restore(row for row in held if row.declined != FORMER)
+            core.neighbours[name].former = {row.name: None for row in held if row.declined == FORMER}
     for neighbour in core.neighbours.values():
         core.rest_while_down(neighbour)
 
@@ -123,4 +125,7 @@ def _is_orphan(core: "NodeCore", row: CopyRow) -> bool:
     """Does a copy wait in a place that is none any more?"""
     if row.place.startswith("link:"):
         return row.place.removeprefix("link:") not in core.neighbours
-    return row.place.startswith(PLACE) and row.place.removeprefix(PLACE) not in core.topics.subscriptions
+    return (
+        row.place.startswith(SUBSCRIPTION)
+        and row.place.removeprefix(SUBSCRIPTION) not in core.topics.subscriptions
+    )

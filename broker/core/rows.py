@@ -8,6 +8,8 @@ a transaction the last word on a key wins.
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+FORMER: Final = 2
+
 
 class BundleRow(NamedTuple):
     """A blob, stored once however many copies refer to it. `row` increases and is never used again.
@@ -41,7 +43,9 @@ class CopyRow(NamedTuple):
 
 
 class RouteRow(NamedTuple):
-    """A route; `gateway` is 'local' or a neighbour's name. `declined`: held for the digest, never used."""
+    """A route; `gateway` is 'local' or a neighbour's name. `declined`: 1 = held for the digest, never used;
+    `FORMER` = no route any more, but that node was below this neighbour once.
+    """
 
     kind: str
     name: str

@@ -5,7 +5,7 @@ own. Where it may travel was decided at its entry: `vertical` to the entry node'
 as far as they asked for it; `tree` everywhere.
 """
 
-from broker.core.custody import Place, Stored
+from broker.core.custody import SUBSCRIPTION, Place, Stored
 from broker.core.forwarding import Forwarder
 from broker.core.neighbours import Neighbour
 from broker.core.rows import RetainedRow, SubscriptionRow
@@ -17,8 +17,6 @@ from treeconnector.patterns import matches
 from treeconnector.routes import LOCAL
 from treeconnector.trie import PatternTrie
 
-PLACE = "subscription:"
-
 
 class Subscription:
     """A session's interest in a topic pattern; copies for it wait in its place. `name`: '' = not durable."""
@@ -26,7 +24,7 @@ class Subscription:
     __slots__ = ("attached", "id", "name", "pattern", "place", "seen", "session")
 
     def __init__(self, session: str, name: str, pattern: str, place: Place, seen: float) -> None:
-        self.id = place.name.removeprefix(PLACE)
+        self.id = place.name.removeprefix(SUBSCRIPTION)
         self.session = session
         self.name = name
         self.pattern = pattern
@@ -72,7 +70,7 @@ class Topics:
         return self._add(session, name, row.pattern, row.seen / 1000)
 
     def _add(self, session: str, name: str, pattern: str, seen: float) -> Subscription:
-        place = self._custody.place(PLACE + _id(session, name, pattern))
+        place = self._custody.place(SUBSCRIPTION + _id(session, name, pattern))
         made = Subscription(session, name, pattern, place, seen)
         self.subscriptions[made.id] = made
         self._trie.add(pattern, made)
