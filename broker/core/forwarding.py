@@ -194,6 +194,8 @@ class Forwarder:
             self.custody.sent(copy.place, copy.note, -copy.stored.header.count)
             copy.note = ""
         self.custody.move(copy, neighbour.place)
+        if not neighbour.outbox:
+            neighbour.progress_at = self.moment.now
         neighbour.number(copy)
         self.touched[neighbour.name] = neighbour
 

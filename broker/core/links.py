@@ -268,6 +268,7 @@ class Links:
         core = self._core
         for copy in neighbour.confirmed(received):
             core.custody.discard(copy)
+        neighbour.progress_at = core.moment.now
         core.touch(neighbour)
         core.forwarder.pump(neighbour)
 

@@ -53,6 +53,7 @@ class Neighbour:
         self.link: Link | None = None
         self.up = False
         self.blocked = ""
+        self.progress_at = 0.0
         self.error = ""
         self.attempts = 0
         self.since = 0.0
@@ -178,6 +179,7 @@ class Neighbour:
 
     def connected(self, link: Link, hello: Hello, now: float) -> None:
         self.link, self.up, self.since, self.error = link, True, now, ""
+        self.progress_at = now
         self.start = hello.start
         self.window_bundles, self.window_bytes = hello.window_bundles, hello.window_bytes
         self.max_message = hello.max_message
@@ -188,6 +190,7 @@ class Neighbour:
 
     def disconnected(self, now: float, error: str) -> None:
         self.link, self.up, self.since, self.error = None, False, now, error
+        self.blocked = ""
         self.detail.down_since = now
 
     def status(self, now: float) -> dict[str, Any]:
@@ -197,7 +200,7 @@ class Neighbour:
             "relation": self.relation,
             "state": self.state,
             "since_s": round(now - self.since, 3),
-            "error": self.error,
+            "error": self.why,
             "attempts": self.attempts,
             "epoch": self.epoch,
             "received": self.received,
@@ -213,6 +216,16 @@ class Neighbour:
             "dormant": self.dormant,
             **self.counters,
         }
+
+    @property
+    def why(self) -> str:
+        """What is wrong, if anything is."""
+        if self.up and self.peer_holds:
+            return (
+                self.blocked
+                or f"{self.name} takes nothing more for {', '.join(sorted(self.peer_holds)) or 'now'}"
+            )
+        return self.blocked or self.error
 
     @property
     def state(self) -> str:

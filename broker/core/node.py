@@ -224,7 +224,7 @@ class NodeCore:
     def link_up(self, neighbour: Neighbour, held_count: int, held_digest: bytes) -> None:
         """A link is up: routes wake, offers are compared, what waits goes on."""
         self.wake(neighbour)
-        self.chronicle.link("up", neighbour.name, _direction(neighbour))
+        self.log_link("up", neighbour)
         offers = self.up if neighbour is self.parent else self.down
         if neighbour.link is not None and (held_count, held_digest) != (offers.count, offers.digest):
             neighbour.link.snapshot(offers.snapshot(), offers.digest)
@@ -238,8 +238,11 @@ class NodeCore:
         self.forwarder.pump(neighbour)
 
     def link_down(self, neighbour: Neighbour) -> None:
-        self.chronicle.link("down", neighbour.name, _direction(neighbour))
+        self.log_link("down", neighbour)
         self.rest_while_down(neighbour)
+
+    def log_link(self, op: str, neighbour: Neighbour) -> None:
+        self.chronicle.link(op, neighbour.name, _direction(neighbour))
 
     def rest_while_down(self, neighbour: Neighbour) -> None:
         """A child that stays away makes its queue and node routes dormant."""

@@ -4,6 +4,7 @@ A producer numbers its sends; what was taken before is confirmed again and not s
 messages enter, is anything refused for want of room.
 """
 
+from broker.core.custody import Place
 from broker.core.entry import Class, Entry, batch_of, flags_of
 from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
 from broker.core.forwarding import Forwarder
@@ -69,6 +70,8 @@ class Sending:
         if policy.overflow is Overflow.REFUSE:
             room = min(room, policy.max_messages - place.messages)
             room = 0 if place.size >= policy.max_bytes else room
+            if place.messages > _CROWDED * policy.max_messages and _is_largest(place, sender):
+                room = 0
         if room <= 0:
             raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
         return min(count, room)
@@ -130,6 +133,15 @@ def _named(name: str) -> Destination:
         return Destination(Kind.TOPIC, check_topic(name.removeprefix("topic:")))
     plain, at, node = name.removeprefix("queue:").partition("@")
     return queue(queue_name(plain), node_name(node) if at else "")
+
+
+_CROWDED = 0.9
+
+
+def _is_largest(place: Place, sender: str) -> bool:
+    """When a queue is nearly full, whoever has most in it is refused first."""
+    mine = place.senders.get(sender, 0)
+    return len(place.senders) > 1 and mine == max(place.senders.values())
 
 
 _UP = bundles.Header(id=b"", destination=queue("x"), flags=Flag.PERSISTENT)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from broker.core.custody import Place
+from broker.core.neighbours import Neighbour
 from broker.core.rows import ProducerRow
 
 if TYPE_CHECKING:
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
 
 _EVERY: Final = 1.0
 _AT_ONCE: Final = 10_000
+_STALLED: Final = 5.0
 _PRODUCER_RETENTION: Final = 30 * 86_400.0
 
 
@@ -105,6 +107,7 @@ class Sweeps:
         for neighbour in core.neighbours.values():
             if neighbour.link is None or not neighbour.up:
                 continue
+            self._stalled(neighbour)
             full = core.spool_is_full_for(neighbour)
             if full and "" not in neighbour.we_hold:
                 neighbour.we_hold.add("")
@@ -112,3 +115,17 @@ class Sweeps:
             elif not full and "" in neighbour.we_hold:
                 neighbour.we_hold.discard("")
                 neighbour.link.release("")
+
+    def _stalled(self, neighbour: Neighbour) -> None:
+        """A link that is up and does not drain is blocked, and says why."""
+        core = self._core
+        waited = core.moment.now - neighbour.progress_at
+        was = neighbour.blocked
+        if neighbour.outbox and waited > _STALLED:
+            neighbour.blocked = (
+                f"{len(neighbour.outbox)} bundles wait for an acknowledgement for {waited:.0f} s"
+            )
+        else:
+            neighbour.blocked = ""
+        if bool(was) != bool(neighbour.blocked):
+            core.log_link("blocked" if neighbour.blocked else "up", neighbour)
