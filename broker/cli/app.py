@@ -120,11 +120,15 @@ def node_forget(
 
 
 @node_app.command("recover")
-def node_recover(file: File, json: Json = False) -> None:
+def node_recover(
+    file: File,
+    force: Annotated[bool, typer.Option("--force", help="Even if the store seems sound.")] = False,
+    json: Json = False,
+) -> None:
     """Save what can be saved from a damaged store. The node must be stopped; the old file is kept."""
     from broker.cli.recover import recover_file
 
-    recover_file(file, as_json=json)
+    recover_file(file, force=force, as_json=json)
 
 
 @config_app.command("fleet")

@@ -18,14 +18,14 @@ from broker.store.errors import StoreCorrupt, StoreMismatch, mapped
 from config.model import Site
 
 
-def recover_file(file: Path, *, as_json: bool) -> None:
+def recover_file(file: Path, *, force: bool, as_json: bool) -> None:
     """Salvage the store of the site that the file describes. Raises `StoreError` or `ConfigurationError`."""
     from broker.store.recovery import recover
     from config.load import load
 
     site = load(file)
     with patience(f"reading what can be read of {site.data_directory / files.NAME}"):
-        found = recover(site.data_directory, tree=site.tree, node=site.name)
+        found = recover(site.data_directory, tree=site.tree, node=site.name, force=force)
     if as_json:
         print_json(found.as_dict())
     else:

@@ -28,8 +28,7 @@ from sapwood.client import Client, connect
 from sapwood.inbox import Delivery
 
 PATIENCE = 30.0
-WARNINGS_ARE_ERRORS = {"PYTHONWARNINGS": "error,ignore:The 'initial' parameter is deprecated"}
-"""The exception: tenacity renamed a parameter whose new name older releases do not know."""
+WARNINGS_ARE_ERRORS = {"PYTHONWARNINGS": "error"}
 QUICK: dict[str, Any] = {
     "tree": "test",
     "advisories": {"linger": "0s"},

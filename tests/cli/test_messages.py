@@ -1,0 +1,82 @@
+"""What `send` sends and how `receive` prints; the rest is tested on a running tree."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.cli.errors import WRONG_USE, CommandError
+from broker.cli.messages import Outgoing, _payloads, as_fields
+from sapwood.inbox import Batch, Delivery
+from treeconnector.bundles import Message, Properties
+from treeconnector.destinations import parse
+from treeconnector.session_frames import Deliver
+
+
+class Input:
+    """Standard input with bytes in it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.buffer = io.BytesIO(data)
+
+
+def outgoing(payload: str | None = None, file: Path | None = None, *, lines: bool = False) -> Outgoing:
+    return Outgoing("queue:x", payload, file, lines, True, False)
+
+
+@pytest.mark.parametrize(
+    ("what", "payloads"),
+    [
+        (outgoing("ä"), ["ä".encode()]),
+        (outgoing("a\nb"), [b"a\nb"]),
+        (outgoing("a\nb", lines=True), [b"a", b"b"]),
+        (outgoing(), [b"in\nput\n"]),
+        (outgoing("-"), [b"in\nput\n"]),
+        (outgoing("-", lines=True), [b"in", b"put"]),
+        (outgoing(""), [b""]),
+    ],
+)
+def test_the_payload_is_the_argument_or_standard_input(
+    monkeypatch: pytest.MonkeyPatch, what: Outgoing, payloads: list[bytes]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Input(b"in\nput\n"))
+    assert list(_payloads(what)) == payloads
+
+
+def test_a_file_is_sent_as_it_is_or_line_by_line(tmp_path: Path) -> None:
+    file = tmp_path / "prices"
+    file.write_bytes(b"\xff\n1\n")
+    assert list(_payloads(outgoing(file=file))) == [b"\xff\n1\n"]
+    assert list(_payloads(outgoing(file=file, lines=True))) == [b"\xff", b"1"]
+
+
+def test_a_payload_and_a_file_are_wrong_use(tmp_path: Path) -> None:
+    with pytest.raises(CommandError) as refused:
+        list(_payloads(outgoing("x", tmp_path / "y")))
+    assert refused.value.exit_code == WRONG_USE
+
+
+def delivery(payload: bytes, properties: Properties) -> Delivery:
+    destination = parse("queue:prices")
+    frame = Deliver(1, destination, 10, 1, b"\x01" * 16, 4, 0, 0, b"", origin="hq", redelivered=True)
+    batch = Batch(frame, [Message(payload, properties)], [10], lambda *_: None)
+    return next(iter(batch))
+
+
+def test_a_message_as_json_has_everything_that_is_set() -> None:
+    assert as_fields(delivery(b"four", Properties(correlation_id=0, reply_to="r@hq"))) == {
+        "destination": "queue:prices",
+        "message_id": "01" * 16 + "-4",
+        "transfer_id": 10,
+        "redelivered": True,
+        "origin": "hq",
+        "payload": "four",
+        "correlation_id": 0,
+        "reply_to": "r@hq",
+    }
+
+
+def test_bytes_that_are_no_text_are_base64_and_say_so() -> None:
+    fields = as_fields(delivery(b"\xff\x00", Properties()))
+    assert (fields["payload"], fields["encoding"]) == ("/wA=", "base64")
