@@ -1,0 +1,54 @@
+"""How commands speak."""
+
+import json
+from threading import Event, active_count
+
+import pytest
+
+from broker.cli import output
+
+
+def test_json_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_json({"text": "zwei\nZeilen ä"})
+    text = capsys.readouterr().out
+    assert text.count("\n") == 1
+    assert json.loads(text) == {"text": "zwei\nZeilen ä"}
+
+
+def test_quick_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with output.patience("counting"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_slow_work_says_what_it_is_doing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = Event()
+
+    def note(text: str) -> None:
+        print(text)
+        said.set()
+
+    monkeypatch.setattr(output, "PATIENCE", 0.0)
+    monkeypatch.setattr(output, "note", note)
+    with output.patience("counting"):
+        assert said.wait(10)
+    assert capsys.readouterr().out == "counting …\n"
+
+
+def test_a_notice_ends_with_work_that_fails() -> None:
+    before = active_count()
+    with pytest.raises(ZeroDivisionError), output.patience("dividing"):
+        _ = 1 / 0
+    assert active_count() == before
+
+
+def test_columns_are_right_aligned_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    made = output.table("Name", ">count")
+    made.add_row("hq", "7")
+    output.print_table(made)
+    text = capsys.readouterr().out
+    line = next(line for line in text.splitlines() if "hq" in line)
+    heading = next(line for line in text.splitlines() if "Name" in line)
+    assert line.index("7") == heading.index("count") + len("count") - 1
