@@ -38,6 +38,7 @@ _SHORTEST_SLEEP: Final = 0.002
 _DRAIN: Final = 2.0
 _HAND_OVER: Final = 30.0
 _LAST_WORDS: Final = 0.3
+_PATIENCE: Final = 0.02
 _DISK_EVERY: Final = 1.0
 _DISK_LOW: Final = "the disk of node {} is nearly full: make space"
 
@@ -77,6 +78,7 @@ class Node:
         self._offset = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
+        self._patient: asyncio.TimerHandle | None = None
         self._disk_checked = 0.0
 
     def __repr__(self) -> str:
@@ -184,7 +186,7 @@ class Node:
 
     async def _last_commit(self) -> None:
         if self.failure is None:
-            self._turn()
+            self._turn(at_once=True)
         await self.committer.close()
 
     def _fail(self, error: StoreError) -> None:
@@ -221,11 +223,20 @@ class Node:
             self._scheduled = True
             self._loop.call_soon(self._turn)
 
-    def _turn(self) -> None:
+    def _turn(self, at_once: bool = False) -> None:
+        """Commit what changed. What nobody waits for is committed with the next that somebody does."""
         self._scheduled = False
         if self._committing or self.failure is not None:
             return
         self.core.advance(self.now())
+        if not (at_once or self.core.is_urgent()):
+            self._flush()
+            if self._patient is None:
+                self._patient = self._loop.call_later(_PATIENCE, self._turn, True)
+            return
+        if self._patient is not None:
+            self._patient.cancel()
+            self._patient = None
         turn = self.core.take()
         if turn is None:
             self._flush()

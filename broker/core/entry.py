@@ -58,6 +58,10 @@ class Entry:
     def __repr__(self) -> str:
         return f"<Entry gathering for {len(self._open)} destinations>"
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self._open)
+
     def add(self, kind: Class, batch: Batch) -> None:
         """A batch of at most 256 messages enters; a full one is a bundle at once."""
         gathered = self._open.get(kind)

@@ -31,7 +31,8 @@ class Detail(msgspec.Struct, omit_defaults=True):
 class Neighbour:
     """Routes, position, outbox and what waits for one neighbour. `relation`: 'parent' or 'child'.
 
-    `former`: nodes that were below it once. What they sent may still come this way.
+    `former`: nodes that were below it once. What they sent may still come this way. `untold`: nodes below it
+    that have moved, which it is to be told when its link is up.
     """
 
     def __init__(self, name: str, relation: str, place: Place, held: Held) -> None:
@@ -49,6 +50,7 @@ class Neighbour:
         self.met = 0
         self.committed = 0
         self.sent = 0
+        self.acknowledged = 0
         self.detail = Detail()
         self.link: Link | None = None
         self.up = False
@@ -59,6 +61,7 @@ class Neighbour:
         self.since = 0.0
         self.dormant = False
         self.former: dict[str, None] = {}
+        self.untold: set[str] = set()
         self.outbox: deque[Copy] = deque()
         self.unsent: deque[Copy] = deque()
         self.outbox_bytes = 0
@@ -131,6 +134,11 @@ class Neighbour:
         for copy in taken:
             copy.number = 0
         return taken
+
+    @property
+    def is_owed(self) -> bool:
+        """Does somebody wait for a commit: we to send, or the peer to hear that we have it?"""
+        return self.assigned > self.committed or self.received != self.acknowledged
 
     # --- outbox
 

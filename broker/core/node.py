@@ -22,14 +22,14 @@ from broker.core.moment import Moment
 from broker.core.moves import Moves
 from broker.core.neighbours import Neighbour
 from broker.core.restore import restore
-from broker.core.rows import FORMER, MetaRow, RouteRow
+from broker.core.rows import FORMER, BundleRow, CopyRow, MetaRow, RouteRow, SeenRow
 from broker.core.settings import CoreSettings
 from broker.core.sweeps import Sweeps
 from broker.core.switch import Switch
 from broker.core.topics import Topics
 from broker.core.turn import Account, Turn
 from treeconnector import bundles
-from treeconnector.advisories import Advertiser, Applied, Down, Held, Limits, Up
+from treeconnector.advisories import RESYNC, Advertiser, Applied, Down, Held, Limits, Up
 from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.frames import Advice
 from treeconnector.held import anything_goes
@@ -42,6 +42,7 @@ from treeconnector.routes import Route, RoutingTable
 
 _MAX_FORMER: Final = 10_000
 _TICKS_EVERY: Final = 1.0
+_PATIENT: Final = frozenset((BundleRow, CopyRow, SeenRow))
 _TRANSFER_BLOCK: Final = 1_000_000
 _NONCE_BYTES: Final = 32
 
@@ -299,11 +300,19 @@ class NodeCore:
             if route.key.kind == Kind.TOPIC and not declined and route.key not in known:
                 self.topics.greet_neighbour(neighbour, route.key)
         for advice in advices:
-            if advice.kind == Kind.DOMAIN and advice.op in ("add", "live"):
+            if advice.kind != Kind.DOMAIN:
+                continue
+            if advice.op in ("add", "live"):
                 self.moves.name_came(neighbour, advice.name, advice.op)
+            elif advice.op == "remove":
+                self.moves.gone(neighbour, advice.name, advice.cause)
 
     def snapshot_ended(self, neighbour: Neighbour, digest: bytes) -> None:
-        self._keep_routes(neighbour, neighbour.held.end_snapshot())
+        applied = neighbour.held.end_snapshot()
+        self._keep_routes(neighbour, applied)
+        for key in applied.gone:
+            if key.kind == Kind.DOMAIN and neighbour is not self.parent:
+                self.moves.gone(neighbour, key.name, RESYNC)
 
     def withdraw(self, neighbour: Neighbour, cause: str) -> None:
         """All that a neighbour told us is void."""
@@ -411,6 +420,17 @@ class NodeCore:
                 self.forwarder.route_changed(key)
         self.flush_advisories()
 
+    def is_urgent(self) -> bool:
+        """Does anybody wait for the next commit? What only removes may wait, and then costs nothing."""
+        self.entry.seal()
+        self._settle()
+        if self.forwarder.turn or self.custody.fresh:
+            return True
+        changes = self.custody.transaction.changes
+        if any(rows for table, rows in changes.items() if table not in _PATIENT):
+            return True
+        return any(neighbour.is_owed for neighbour in self.forwarder.touched.values())
+
     def take(self) -> Turn | None:
         """Everything since the last turn, to be committed; None if there is nothing."""
         self.entry.seal()
@@ -462,6 +482,7 @@ class NodeCore:
             neighbour.committed = max(neighbour.committed, assigned)
         if link is None or neighbour.link is not link or not neighbour.up:
             return
+        neighbour.acknowledged = received
         if received:
             link.acknowledge(received)
         self.forwarder.send_committed(neighbour)
