@@ -151,7 +151,8 @@ class Advertiser:
 
     def snapshot(self) -> list[Advice]:
         """All that has been offered, as one consistent cut; changes not yet taken are not in it."""
-        return [self._advice(_add(offered), key, offered, RESYNC) for key, offered in self._offered.items()]
+        offers = sorted(self._offered.items(), key=_nodes_last)
+        return [self._advice(_add(offered), key, offered, RESYNC) for key, offered in offers]
 
     def next_deadline(self) -> float | None:
         """When `take` has something to return: a time, `AT_ONCE`, or None where nothing is pending."""
@@ -165,7 +166,8 @@ class Advertiser:
         """The advices that are due; from now on they count as told."""
         if not self._changed and not self._leaving:
             return []
-        advices = [self._announce(key, cause, origin) for key, (cause, origin) in self._changed.items()]
+        changed = sorted(self._changed.items(), key=_nodes_last)
+        advices = [self._announce(key, cause, origin) for key, (cause, origin) in changed]
         self._changed.clear()
         self._start_lingering(now)
         due: list[Destination] = []
@@ -228,6 +230,11 @@ class Advertiser:
         if not cause and route:
             cause = route.cause
         return Advice(operation, key.kind, key.name, origin, cause, offered.reads)
+
+
+def _nodes_last(item: tuple[Destination, object]) -> bool:
+    """Whoever hears of a node has heard before of what is wanted there."""
+    return item[0].kind == Kind.DOMAIN
 
 
 def _add(offered: Standing) -> str:

@@ -5,7 +5,7 @@ old parent lets go: it withdraws the name and sends on what it kept for it, mark
 If it is, the later link is refused: down the newer way goes a conflict.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.core.custody import Copy, Stored
 from broker.core.neighbours import Neighbour
@@ -17,6 +17,8 @@ from treeconnector.frames import Advice
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
+
+MOVED: Final = "moved"
 
 
 class Moves:
@@ -49,15 +51,37 @@ class Moves:
                 )
             elif other.name == name:
                 self.moved(name)
-            elif other.link is not None:
-                other.link.moved(name)
+            else:
+                self._tell(other, name)
 
     def settle(self, neighbour: Neighbour) -> None:
         """A child is back: tell it of names that went elsewhere while it was away."""
         core = self._core
+        untold, neighbour.untold = neighbour.untold, set()
         for key in list(core.table.routes_of(neighbour.name)):
-            if key.kind == Kind.DOMAIN and core.table.spread(key)[0] > 1 and neighbour.link is not None:
-                neighbour.link.moved(key.name)
+            if key.kind == Kind.DOMAIN and (core.table.spread(key)[0] > 1 or key.name in untold):
+                self._tell(neighbour, key.name)
+
+    @staticmethod
+    def _tell(below: Neighbour, name: str) -> None:
+        """Say *moved* down a way, or when it is there again."""
+        if below.link is not None:
+            below.link.moved(name)
+        else:
+            below.untold.add(name)
+
+    def gone(self, neighbour: Neighbour, name: str, cause: str) -> None:
+        """`name` is no more below a child. If it moved, what topics still have for it there follows it."""
+        core = self._core
+        ways = {way for way in core.table.gateways(domain(name)) if way != neighbour.name}
+        if not ways and cause != MOVED:
+            return
+        for copy in [*neighbour.outbox, *neighbour.place.waiting]:
+            kind, topic, node = copy.stored.header.destination
+            if kind != Kind.TOPIC or node or not copy.stored.row:
+                continue
+            if not ways or not ways.isdisjoint(core.table.match(topic)):
+                self._follow(copy, name, int(Flag.MAYBE_DUPLICATE))
 
     def moved(self, name: str) -> None:
         """`name` is live elsewhere. If it is our child: is it gone? Else pass it on."""
@@ -66,8 +90,8 @@ class Moves:
         if neighbour is None or neighbour is core.parent:
             for gateway in list(core.table.gateways(domain(name))):
                 below = core.neighbours.get(gateway)
-                if below is not None and below is not core.parent and below.link is not None:
-                    below.link.moved(name)
+                if below is not None and below is not core.parent:
+                    self._tell(below, name)
             return
         holder = neighbour.link
         if holder is None:
@@ -127,7 +151,7 @@ class Moves:
         core = self._core
         if neighbour.link is not None:
             core.links.drop(neighbour, "forgotten")
-        core.withdraw(neighbour, "moved" if moved else "left")
+        core.withdraw(neighbour, MOVED if moved else "left")
         del core.neighbours[neighbour.name]
         if core.parent is neighbour:
             core.forwarder.parent = None
@@ -148,24 +172,23 @@ class Moves:
             core.forwarder.requeue(copy, flags | Flag.REROUTED)
             return
         if moved or neighbour.relation == "parent":
-            self._follow(copy, neighbour, moved, flags)
+            self._follow(copy, neighbour.name if moved else "", flags)
         else:
             core.counters["unsubscribed"] += copy.open
         core.custody.discard(copy)
 
-    def _follow(self, copy: Copy, neighbour: Neighbour, moved: bool, flags: int) -> None:
-        """A topic's copy goes after the node that moved, or up through the new parent.
+    def _follow(self, copy: Copy, node: str, flags: int) -> None:
+        """A topic's copy goes after the node that moved, or up through the new parent (`node` '').
 
         The node that moved may have had the same over its new way already.
         """
         core = self._core
         old = core.forwarder.outgoing(copy)
-        node = neighbour.name if moved else ""
         header = Header(
             id=old.id,
             destination=Destination(Kind.TOPIC, old.destination.name, node),
             scope=old.scope,
-            flags=old.flags | flags | (Flag.REROUTED | Flag.MAYBE_DUPLICATE if moved else 0),
+            flags=old.flags | flags | (Flag.REROUTED | Flag.MAYBE_DUPLICATE if node else 0),
             count=old.count,
             size=old.size,
             origin_store=old.origin_store,
@@ -178,7 +201,7 @@ class Moves:
         body = core.custody.body(copy)
         stored = core.custody.store(header, body, core.moment.now, core.forwarder.spool_of(header, ""))
         stored.safe = True
-        if moved:
+        if node:
             core.forwarder.wait(stored, "")
         else:
             self._orphans.append(stored)
