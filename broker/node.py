@@ -67,6 +67,7 @@ class Node:
         self.chronicle: Chronicle
         self.supervisor: Supervisor | None = None
         self.failure: SapwoodError | None = None
+        self.leaving = False
         self.stopped = asyncio.Event()
         self.port = 0
         self.started_at = time.time()
@@ -376,6 +377,7 @@ class Node:
         ):
             await asyncio.sleep(0.02)
         kept = sum(place.messages for place in self.core.custody.places.values())
+        self.leaving = True
         link = parent.link
         wire = self._wires[link]
         self.core.links.handle(link, link.goodbye("the node leaves the tree"))

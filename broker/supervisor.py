@@ -45,8 +45,8 @@ class Supervisor:
         return f"<Supervisor {self._connector.uri} {self.state} failures={self.failures}>"
 
     async def run(self) -> None:
-        """Until cancelled."""
-        while True:
+        """Until cancelled, or until the node has left its tree."""
+        while not self._node.leaving:
             async for attempt in AsyncRetrying(
                 wait=self._waits(), retry=retry_if_exception_type(SapwoodError), before_sleep=self._failed
             ):
