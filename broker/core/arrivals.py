@@ -88,7 +88,7 @@ class Arrivals:
         stored.safe = True
         if self._is_forged(neighbour, header):
             self._bury(stored, neighbour, f"ORIGIN: {header.origin[:64]} is not below {neighbour.name}")
-        elif header.flags & Flag.MAYBE_DUPLICATE and self._was_here(header):
+        elif _may_come_twice(header) and self._was_here(header):
             self._forwarder.counters["duplicates_dropped"] += header.count
         else:
             self._route(stored, neighbour.name, "")
@@ -121,3 +121,10 @@ class Arrivals:
             self._topics.publish(stored, came)
         else:
             self._forwarder.wait(stored, came, sender)
+
+
+def _may_come_twice(header: Header) -> bool:
+    """What is marked; and a topic's, which meets a node that moves on both ways. Retained ones are asked for."""
+    if header.flags & Flag.MAYBE_DUPLICATE:
+        return True
+    return header.destination.kind == Kind.TOPIC and not header.flags & Flag.RETAINED
