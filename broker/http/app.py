@@ -105,14 +105,18 @@ async def listen(app: web.Application, host: str, port: int, context: ssl.SSLCon
     make = runner.server
     assert make is not None
     loop = asyncio.get_running_loop()
+    listeners: list[socket.socket] = []
     try:
-        for listener in _listeners(host, port):
+        listeners = _listeners(host, port)
+        for listener in listeners:
             server = await loop.create_server(
                 lambda: Lenient(make()), sock=listener, ssl=context, backlog=_BACKLOG
             )
             servers.append(server)
     except BaseException:
         await opened.cleanup()
+        for listener in listeners:
+            listener.close()
         raise
     return opened
 
