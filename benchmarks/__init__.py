@@ -1,0 +1,1 @@
+"""Benchmarks of whole trees: real processes, real sockets, real disks. See README.md."""
