@@ -28,7 +28,7 @@ MAX_MESSAGES: Final = 256
 MAX_BYTES: Final = 256 * 1024
 MAX_HEADER: Final = 8 * 1024
 UNREADABLE: Final = (msgspec.DecodeError, ValueError, RecursionError)
-_WORTH_COMPRESSING: Final = 160
+WORTH_COMPRESSING: Final = 160
 
 
 class Scope(IntEnum):
@@ -157,7 +157,7 @@ def join(encoded: Sequence[bytes]) -> bytes:
 
 def compress(plain: bytes) -> tuple[bytes, int]:
     """Return (body, flag): compressed where that saves an eighth at least, else as it is."""
-    if len(plain) >= _WORTH_COMPRESSING:
+    if len(plain) >= WORTH_COMPRESSING:
         small = _compressor.compress(plain)
         if len(small) < len(plain) - len(plain) // 8:
             return small, Flag.COMPRESSED

@@ -13,6 +13,9 @@ from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination
 from treeconnector.identity import BundleIds
 
+_TRY_AGAIN = 32
+_REMEMBERED = 10_000
+
 
 class Class(NamedTuple):
     """What the messages of one bundle have in common."""
@@ -52,6 +55,7 @@ class Entry:
         self._store_id = store_id
         self._ids = ids
         self._enter = enter
+        self._in_vain: dict[Destination, int] = {}
         self._open: dict[Class, list[Batch]] = {}
         self._latest: dict[tuple[Destination, str], Class] = {}
 
@@ -95,9 +99,22 @@ class Entry:
             for kind, batches in gathered.items():
                 self._make(kind, batches)
 
+    def _compress(self, destination: Destination, plain: bytes) -> tuple[bytes, int]:
+        """Where compressing did not pay, it is tried again only now and then."""
+        skipped = self._in_vain.get(destination, 0)
+        if 0 < skipped < _TRY_AGAIN:
+            self._in_vain[destination] = skipped + 1
+            return plain, 0
+        body, compressed = bundles.compress(plain)
+        if compressed or len(self._in_vain) >= _REMEMBERED:
+            self._in_vain.pop(destination, None)
+        elif len(plain) >= bundles.WORTH_COMPRESSING:
+            self._in_vain[destination] = 1
+        return body, compressed
+
     def _make(self, kind: Class, batches: list[Batch]) -> None:
         plain = batches[0].body if len(batches) == 1 else b"".join(batch.body for batch in batches)
-        body, compressed = bundles.compress(plain)
+        body, compressed = self._compress(kind.destination, plain)
         firsts = [batch.expires_first for batch in batches if batch.expires_first]
         lasts = [batch.expires_last for batch in batches]
         header = Header(
