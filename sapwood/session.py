@@ -173,7 +173,9 @@ class Session:
         return encode(Subscribe(request, number, where, subscription.credit, subscription.durable))
 
     def _leave(self, subscription: Subscription) -> None:
+        """Unsubscribe, after what was acknowledged: else those messages would come again."""
         if self._subscriptions.pop(subscription.number, None):
+            self._loose += [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
             self._say(encode(Unsubscribe(next(self._numbers), subscription.number)))
 
     def _say(self, frame: bytes) -> None:
