@@ -6,6 +6,7 @@ the core, which lets go what waited for it. While a commit is under way the next
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import time
@@ -39,6 +40,7 @@ _DRAIN: Final = 2.0
 _HAND_OVER: Final = 30.0
 _LAST_WORDS: Final = 0.3
 _PATIENCE: Final = 0.02
+_COLLECT: Final = (100_000, 20, 100)  # copies that wait are many and make no cycles
 _DISK_EVERY: Final = 1.0
 _DISK_LOW: Final = "the disk of node {} is nearly full: make space"
 
@@ -419,6 +421,7 @@ def run_node(site: Site) -> int:
     from broker.logs import set_up
 
     set_up(site)
+    gc.set_threshold(*_COLLECT)
     try:
         import uvloop
     except ImportError:

@@ -46,7 +46,7 @@ class Flag:
     COMPRESSED: Final = 16
 
 
-class Properties(msgspec.Struct, omit_defaults=True, rename="kebab"):
+class Properties(msgspec.Struct, omit_defaults=True, rename="kebab", gc=False):
     """What a message may carry beside its payload. `expires_in`: ms when it entered the tree; 0 = never."""
 
     correlation_id: int | None = None
@@ -62,12 +62,12 @@ class Properties(msgspec.Struct, omit_defaults=True, rename="kebab"):
     headers: dict[str, Any] = {}
 
 
-class Message(msgspec.Struct, array_like=True):
+class Message(msgspec.Struct, array_like=True, gc=False):
     payload: bytes
     properties: Properties = msgspec.field(default_factory=Properties)
 
 
-class Header(msgspec.Struct, array_like=True, kw_only=True):
+class Header(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """The small part that every hop reads. Frozen by version: new fields are optional and come last.
 
     `id`: 16 bytes. `size`: bytes of the body before compression. `expires_first`, `expires_last`:

@@ -68,6 +68,7 @@ class Reader:
         self.session.desk.put(given)
         if self.connection is None:
             self.session.mail.append(given)
+            self.session.wake()
             return
         self.connection.send(deliver_frame(given, self.number, body))
 

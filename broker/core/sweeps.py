@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _EVERY: Final = 1.0
 _AT_ONCE: Final = 10_000
 _STALLED: Final = 5.0
-_PRODUCER_RETENTION: Final = 30 * 86_400.0
+_PRODUCER_RETENTION: Final = 7 * 86_400.0
 
 
 class Sweeps:

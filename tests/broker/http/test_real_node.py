@@ -116,7 +116,6 @@ async def test_plain_clients_and_streaming_clients_share_queues(running: Node, p
     assert await plain("/transfer/-1/0", line=line) == (200, b'{"messages":[]}')
 
 
-@pytest.mark.xfail(strict=True, reason="Reader.give does not call Session.wake after it put mail there")
 async def test_a_blocked_transfer_is_woken(running: Node, plain: Any) -> None:
     reader, writer = await dial(running, plain, "reader"), await dial(running, plain, "writer")
     _, name = await plain("/create", line=reader)
