@@ -124,7 +124,7 @@ class Arrivals:
 
 
 def _may_come_twice(header: Header) -> bool:
-    """What is marked; and a topic's, which meets a node that moves on both ways. Retained ones are asked for."""
+    """What is marked; and a topic's, which meets a node that moves on both ways. Retained is asked for."""
     if header.flags & Flag.MAYBE_DUPLICATE:
         return True
     return header.destination.kind == Kind.TOPIC and not header.flags & Flag.RETAINED

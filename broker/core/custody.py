@@ -9,7 +9,7 @@ Volatile (non-persistent) bundles have row 0 and never touch the transaction.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from broker.core.readers import Reader
 
 DEAD: Final = "dead"
+UPWARD: Final = "upward"
 SUBSCRIPTION: Final = "subscription:"
 _PAGE: Final = 64
 
@@ -195,6 +196,7 @@ class Custody:
         self._next_copy = 1
         self.fresh: dict[int, Stored] = {}
         self.kept: dict[bytes, int] = {}
+        self._loaded_before = 0
         self._unreferenced: list[Stored] = []
 
     def __repr__(self) -> str:
@@ -398,8 +400,17 @@ class Custody:
         stored = Stored(row, header, None, size, 0.0)
         stored.safe = True
         self.spools[stored.spool] += size
-        self._next_bundle = max(self._next_bundle, row + 1)
+        self._loaded_before = self._next_bundle = max(self._next_bundle, row + 1)
         return stored
+
+    def old(self) -> Iterator[Stored]:
+        """The bundles that this start found on the disk, where they wait; once."""
+        before, self._loaded_before = self._loaded_before, 0
+        if before:
+            for place in self.places.values():
+                for copy in [*place.waiting, *place.resting.values()]:
+                    if 0 < copy.stored.row < before:
+                        yield copy.stored
 
     def load_copy(self, row: CopyRow, stored: Stored) -> Copy:
         """Put a copy back where it was at the stop; numbered ones wait in no `waiting`."""

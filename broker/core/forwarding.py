@@ -54,6 +54,7 @@ class Forwarder:
             Spool.REROUTED: settings.spool_rerouted,
         }
         self.parent: Neighbour | None = None
+        self.has_parent = False
         self.touched: dict[str, Neighbour] = {}
         self.next_transfer = 1
         self.offered_up: Callable[[Destination], bool] = lambda key: False
@@ -61,6 +62,11 @@ class Forwarder:
 
     def __repr__(self) -> str:
         return f"<Forwarder of {self.node} next_transfer={self.next_transfer}>"
+
+    @property
+    def lacks_parent(self) -> bool:
+        """Is there a parent that this node has not met yet?"""
+        return self.has_parent and self.parent is None
 
     # --- arrival
 

@@ -187,7 +187,7 @@ class Links:
             core.set_chain([core.identity.name, *hello.chain])
         core.link_up(neighbour, event.held_count, event.held_digest)
         if link.dials:
-            core.moves.adopt_orphans(neighbour)
+            core.moves.adopt(neighbour)
         else:
             core.moves.settle(neighbour)
 
@@ -195,19 +195,23 @@ class Links:
         core = self._core
         if link.dials and core.parent is not None and core.parent.name != hello.name:
             core.moves.forget(core.parent, moved=False)
+        relation = "parent" if link.dials else "child"
         found = core.neighbours.get(hello.name)
+        if found is not None and found.relation != relation:
+            core.moves.forget(found, moved=False)
+            found = None
         if found is not None and found.link is not None:
             self.drop(found, "superseded by a newer link")
-        return found or core.new_neighbour(hello.name, "parent" if link.dials else "child")
+        return found or core.new_neighbour(hello.name, relation)
 
     def _resume(self, neighbour: Neighbour, hello: Hello, event: events.Up) -> None:
         """Go on where both stand, or number everything in the outbox again where state was lost."""
-        resumption = event.resumption
+        core, resumption = self._core, event.resumption
         known = neighbour.store_id == hello.store_id
         if known and not resumption.new_epoch:
             neighbour.stand(hello.store_id, resumption.position)
             for copy in neighbour.confirmed(resumption.peer_received):
-                self._core.custody.discard(copy)
+                core.custody.discard(copy)
             neighbour.sent = resumption.peer_received
             neighbour.unsent.clear()
             neighbour.unsent.extend(neighbour.outbox)
@@ -217,6 +221,8 @@ class Links:
         if neighbour.store_id and resumption.new_epoch:
             neighbour.detail.gaps += 1
             neighbour.detail.gap_messages += resumption.gap
+            for stored in core.custody.old():
+                core.forwarder.flag(stored, Flag.MAYBE_DUPLICATE)
         neighbour.stand(hello.store_id, resumption.position)
         neighbour.committed = neighbour.sent = 0
         for copy in again:
@@ -224,10 +230,7 @@ class Links:
             neighbour.number(copy)
 
     def _may_have_arrived(self, copy: Copy) -> None:
-        header = copy.stored.header
-        if not header.flags & Flag.MAYBE_DUPLICATE:
-            header.flags |= Flag.MAYBE_DUPLICATE
-            self._core.custody.header_changed(copy.stored)
+        self._core.forwarder.flag(copy.stored, Flag.MAYBE_DUPLICATE)
         self._core.custody.changed(copy)
 
     def void_positions(self) -> None:

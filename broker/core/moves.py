@@ -7,7 +7,7 @@ If it is, the later link is refused: down the newer way goes a conflict.
 
 from typing import TYPE_CHECKING, Final
 
-from broker.core.custody import Copy, Stored
+from broker.core.custody import UPWARD, Copy
 from broker.core.neighbours import Neighbour
 from broker.core.rows import LinkRow
 from treeconnector.bundles import Flag, Header
@@ -26,16 +26,19 @@ class Moves:
 
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
-        self._orphans: list[Stored] = []
 
     def __repr__(self) -> str:
-        return f"<Moves at {self._core.identity.name} orphans={len(self._orphans)}>"
+        return f"<Moves at {self._core.identity.name}>"
 
-    def adopt_orphans(self, parent: Neighbour) -> None:
-        """What topics had for a parent that is none any more goes to this one."""
-        orphans, self._orphans = self._orphans, []
-        for stored in orphans:
-            self._core.topics.copy_to(parent, stored, "")
+    def adopt(self, parent: Neighbour) -> None:
+        """What topics have for a parent, while there was none, goes to this one."""
+        custody = self._core.custody
+        orphans = custody.place(UPWARD).waiting
+        while orphans:
+            copy = orphans.popleft()
+            custody.move(copy, parent.place)
+            parent.place.waiting.append(copy)
+        self._core.forwarder.dispatch(parent.place)
 
     def name_came(self, neighbour: Neighbour, name: str, op: str) -> None:
         """A child says that a name is below it. Is it somewhere else too?"""
@@ -171,14 +174,20 @@ class Moves:
         if header.destination.kind == Kind.QUEUE or header.destination.node:
             core.forwarder.requeue(copy, flags | Flag.REROUTED)
             return
-        if moved or neighbour.relation == "parent":
-            self._follow(copy, neighbour.name if moved else "", flags)
+        if neighbour.relation == "parent":
+            core.forwarder.flag(copy.stored, flags)
+            upward = core.custody.place(UPWARD)
+            core.custody.move(copy, upward)
+            upward.waiting.append(copy)
+            return
+        if moved:
+            self._follow(copy, neighbour.name, flags)
         else:
             core.counters["unsubscribed"] += copy.open
         core.custody.discard(copy)
 
     def _follow(self, copy: Copy, node: str, flags: int) -> None:
-        """A topic's copy goes after the node that moved, or up through the new parent (`node` '').
+        """A topic's copy goes after the node that moved.
 
         The node that moved may have had the same over its new way already.
         """
@@ -188,7 +197,7 @@ class Moves:
             id=old.id,
             destination=Destination(Kind.TOPIC, old.destination.name, node),
             scope=old.scope,
-            flags=old.flags | flags | (Flag.REROUTED | Flag.MAYBE_DUPLICATE if node else 0),
+            flags=old.flags | flags | Flag.REROUTED | Flag.MAYBE_DUPLICATE,
             count=old.count,
             size=old.size,
             origin_store=old.origin_store,
@@ -201,7 +210,4 @@ class Moves:
         body = core.custody.body(copy)
         stored = core.custody.store(header, body, core.moment.now, core.forwarder.spool_of(header, ""))
         stored.safe = True
-        if node:
-            core.forwarder.wait(stored, "")
-        else:
-            self._orphans.append(stored)
+        core.forwarder.wait(stored, "")

@@ -132,6 +132,7 @@ class NodeCore:
         self._transfer_reserved = 0
         self.open_links: set[Link] = set()
         self.forwarder.finished = self.arrivals.finished
+        self.forwarder.has_parent = self.role.has_parent
         self.switch.on_consumer = chronicle.consumer
         self.switch.on_local_route = self.local_route_changed
         self.table.watch(self._route_changed)

@@ -23,7 +23,8 @@ class BundleRow(NamedTuple):
 
 
 class CopyRow(NamedTuple):
-    """One duty to deliver a bundle. `place`: 'queue:NAME[@NODE]', 'link:NODE', 'subscription:ID' or 'dead'.
+    """One duty to deliver a bundle. `place`: 'queue:NAME[@NODE]', 'link:NODE', 'subscription:ID', 'dead', or
+    'upward' (for a parent, while there is none).
 
     `number`: the link's sequence number, 0 = none yet. `done`: mask of messages dealt with. `came`: node
     that handed it over, '' = entered here. `transfer`: first transfer id given to its messages, 0 = none.

@@ -5,7 +5,7 @@ own. Where it may travel was decided at its entry: `vertical` to the entry node'
 as far as they asked for it; `tree` everywhere.
 """
 
-from broker.core.custody import SUBSCRIPTION, Place, Stored
+from broker.core.custody import SUBSCRIPTION, UPWARD, Place, Stored
 from broker.core.forwarding import Forwarder
 from broker.core.neighbours import Neighbour
 from broker.core.rows import RetainedRow, SubscriptionRow
@@ -101,6 +101,9 @@ class Topics:
         reached = self._locally(stored, came)
         for neighbour in self._onward(header, came):
             self.copy_to(neighbour, stored, came)
+            reached = True
+        if self._forwarder.lacks_parent and header.scope == Scope.TREE and stored.row:
+            self._copy(stored, self._custody.place(UPWARD), came)
             reached = True
         if not reached:
             self._forwarder.counters["unmatched"] += header.count
