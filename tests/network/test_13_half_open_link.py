@@ -1,0 +1,1 @@
+"""A half-open link does not keep a restarted store out."""

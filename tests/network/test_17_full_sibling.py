@@ -1,0 +1,1 @@
+"""One store whose spool is full keeps nothing from its siblings."""

@@ -1,0 +1,1 @@
+"""What is wrong on a link is told to both sides, and the other links go on."""
