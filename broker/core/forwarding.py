@@ -187,7 +187,7 @@ class Forwarder:
         self.moment.after(delay, wake)
 
     def _assign(self, neighbour: Neighbour, copy: Copy) -> None:
-        if copy.came == neighbour.name and copy.place.destination:
+        if copy.place.destination and self._goes_back(copy, neighbour):
             header = copy.stored.header
             header.reroutes += 1
             header.flags |= Flag.REROUTED
@@ -204,6 +204,12 @@ class Forwarder:
             neighbour.progress_at = self.moment.now
         neighbour.number(copy)
         self.touched[neighbour.name] = neighbour
+
+    def _goes_back(self, copy: Copy, neighbour: Neighbour) -> bool:
+        """To where it came from; or up, though it came down from a parent that is ours no more."""
+        if copy.came == neighbour.name:
+            return True
+        return neighbour is self.parent and bool(copy.came) and copy.came not in self.neighbours
 
     def flag(self, stored: Stored, flags: int) -> None:
         """Tell all later nodes, and keep it on disk."""

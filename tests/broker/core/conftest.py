@@ -1,0 +1,15 @@
+"""Makes `forest` importable for the tests of the core, and gives each a forest of its own."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from forest import Forest
+
+
+@pytest.fixture
+def forest() -> Forest:
+    return Forest()
