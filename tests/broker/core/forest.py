@@ -328,7 +328,8 @@ class Forest:
         return wire
 
     def dial_all(self) -> bool:
-        return any([self.dial(name) is not None for name in self.sites])
+        dialled = [self.dial(name) for name in self.sites]
+        return any(wire is not None for wire in dialled)
 
     def cut(self, wire: Wire, lost: Iterable[str] = ("up", "down")) -> None:
         """The line breaks. Packets on their way are lost, or arrive before it is noticed."""

@@ -1,4 +1,4 @@
-"""Random histories of a whole tree: whatever happens, every confirmed message comes, and no doubt is hidden."""
+"""Random histories of a tree: whatever happens, every confirmed message comes, and no doubt is hidden."""
 
 import pytest
 from chaos import Chaos
