@@ -1,1 +1,1 @@
-"""A disk that fills refuses producers and loses nothing; a node that leaves for good gives its messages back."""
+"""A disk that fills refuses producers and loses nothing; a node that leaves gives its messages back."""
