@@ -271,7 +271,7 @@ class Node:
         for link in closing:
             dropped = self._wires.get(link)
             if dropped is not None:
-                self.spawn(dropped.carrier.close("superseded"))
+                self.spawn(dropped.carrier.close(link.end_text[:100]))
         soon = self.core.soonest()
         if soon is not None and soon < self._timer_at - _SHORTEST_SLEEP:
             self._sleep_until(soon)

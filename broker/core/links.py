@@ -152,6 +152,10 @@ class Links:
 
         def decide() -> None:
             neighbour = core.neighbours.get(hello.name)
+            current = neighbour.link if neighbour is not None else None
+            if current is not None and current is not holder:
+                self._proven(link, hello)
+                return
             if neighbour is not None and neighbour.link is holder and holder.heard_at > heard:
                 reason = Refusal.CLONE if same_store else Refusal.NAME
                 what = (
@@ -252,9 +256,10 @@ class Links:
         if link is not None:
             self.ended(link, text)
             link.transport_closed(text)
-            self.closing.append(link)
 
     def ended(self, link: Link, text: str) -> None:
+        """A link is over: its carrier is closed as well, for the peer may not do it."""
+        self.closing.append(link)
         neighbour = self.of(link)
         self._names.pop(link, None)
         self._core.link_ended(link, text)

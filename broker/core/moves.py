@@ -107,7 +107,8 @@ class Moves:
             now_there = core.neighbours.get(name)
             if now_there is not neighbour:
                 return
-            if neighbour.link is holder and holder.heard_at > heard:
+            current = neighbour.link
+            if current is not None and (current is not holder or holder.heard_at > heard):
                 self._still_here(name)
             else:
                 core.links.drop(neighbour, "moved")

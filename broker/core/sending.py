@@ -6,7 +6,7 @@ messages enter, is anything refused for want of room.
 
 from broker.core.custody import Place
 from broker.core.entry import Class, Entry, batch_of, flags_of
-from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
+from broker.core.errors import BadRequest, QueueFull, TooLarge
 from broker.core.forwarding import Forwarder
 from broker.core.rows import ProducerRow
 from broker.core.sessions import Connection, Session, Stream
@@ -14,8 +14,10 @@ from broker.core.settings import Overflow
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Message
 from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.errors import FrameError, SapwoodError
 from treeconnector.names import node_name, queue_name
 from treeconnector.patterns import check_topic
+from treeconnector.positions import MAX_NUMBER
 from treeconnector.session_frames import Confirm, Reject, Send
 
 
@@ -43,7 +45,7 @@ class Sending:
         return found
 
     def one(self, session: Session, name: str, message: Message) -> None:
-        """One message to a queue or, as `topic:…`, to a topic. Raises `SwitchError`."""
+        """One message to a queue or, as `topic:…`, to a topic. Raises `SwitchError`, or `InvalidName`."""
         destination = _named(name)
         body = bundles.encode_message(message)
         self._check(destination, session.token, 1, len(body))
@@ -77,22 +79,27 @@ class Sending:
         return min(count, room)
 
     def pipelined(self, connection: Connection, session: Session, frame: Send) -> None:
-        """Numbered sends. Numbers that were committed before are confirmed without storing."""
+        """Numbered sends. Numbers that were committed before are confirmed without storing.
+
+        Raises `FrameError` for what no client may say; what only cannot be taken is rejected.
+        """
         stream = connection.stream
         assert stream is not None
+        _check_numbers(frame)
         last = frame.first + frame.count - 1
-        self._forwarder.turn.confirms[connection] = max(
-            last, self._forwarder.turn.confirms.get(connection, 0)
-        )
-        known = stream.taken - frame.first + 1
-        if known >= frame.count:
-            return
-        try:
-            self._take(session, stream, frame, max(known, 0))
-        except SwitchError as error:
-            connection.send(Reject(max(frame.first, stream.taken + 1), last, error.code, error.text))
-            stream.taken = last
-            self._record(stream)
+        known = max(stream.taken - frame.first + 1, 0)
+        if known < frame.count:
+            try:
+                self._take(session, stream, frame, known)
+            except FrameError:
+                raise
+            except SapwoodError as error:
+                code = getattr(error, "code", BadRequest.code)
+                connection.send(Reject(max(frame.first, stream.taken + 1), last, code, str(error)))
+                stream.taken = last
+                self._record(stream)
+        confirms = self._forwarder.turn.confirms
+        confirms[connection] = max(last, confirms.get(connection, 0))
 
     def _take(self, session: Session, stream: Stream, frame: Send, known: int) -> None:
         messages = bundles.decode_messages(frame.body, frame.count)
@@ -126,6 +133,14 @@ class Sending:
             if connection.stream is not None:
                 connection.stream.committed = max(connection.stream.committed, through)
             connection.send(Confirm(through))
+
+
+def _check_numbers(frame: Send) -> None:
+    """Numbers are kept on disk, and a bundle's count is read by every later hop: both have bounds."""
+    if not 1 <= frame.count <= bundles.MAX_MESSAGES:
+        raise FrameError(f"{frame.count} messages in one Send: expected 1 to {bundles.MAX_MESSAGES}")
+    if not 1 <= frame.first <= MAX_NUMBER:
+        raise FrameError(f"a Send numbered {frame.first}: expected 1 to 2^62")
 
 
 def _named(name: str) -> Destination:
