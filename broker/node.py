@@ -157,6 +157,7 @@ class Node:
 
     async def stop(self, text: str = "the node stops") -> None:
         """Commit what came, say that we pause, and close. Routes and custody stay."""
+        self.core.switch.stopping = True
         if self._port is not None:
             self._port.pause()
         if self.failure is None:

@@ -49,7 +49,10 @@ Outcome = Callable[[SwitchError | None], None]
 
 
 class Switch:
-    """Sessions, queues and subscriptions of one node. All calls are synchronous and pure."""
+    """Sessions, queues and subscriptions of one node. All calls are synchronous and pure.
+
+    `stopping`: the node ends for a while. Sessions end then, but not what they were interested in.
+    """
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class Switch:
         self._interests = interests
         self._secret = secret
         self._events = 0
+        self.stopping = False
         self.sessions: dict[str, Session] = {}
         self.sending = Sending(node, forwarder, entry)
         self.on_local_route: Callable[[Destination], None] = lambda key: None
@@ -224,6 +228,8 @@ class Switch:
             if reader in place.readers:
                 place.readers.remove(reader)
         self._give_back(session, reader)
+        if self.stopping:
+            return
         first = reader.places[0]
         subscription = self._topics.subscriptions.get(first.name.removeprefix("subscription:"))
         if subscription is not None and first is subscription.place:
