@@ -70,11 +70,11 @@ class Links:
             case events.Acked(received):
                 self._acked(neighbour, received)
             case events.Advised(advices):
-                core.advised(neighbour, advices)
+                core.advising.advised(neighbour, advices)
             case events.SnapshotStarted():
                 neighbour.held.begin_snapshot()
             case events.SnapshotEnded(digest):
-                core.snapshot_ended(neighbour, digest)
+                core.advising.snapshot_ended(neighbour, digest)
             case events.PeerHolds(destination):
                 neighbour.peer_holds.add(destination)
             case events.PeerReleases(destination):
@@ -86,7 +86,7 @@ class Links:
             case events.PeerConflict(name, text):
                 core.moves.conflict(name, text)
             case events.PeerDeclined(keys, text):
-                core.declined(neighbour, keys, text)
+                core.advising.declined(neighbour, keys, text)
             case events.PeerLeft():
                 core.moves.forget(neighbour, moved=False)
             case events.PeerPaused(text):

@@ -155,7 +155,7 @@ class Moves:
         core = self._core
         if neighbour.link is not None:
             core.links.drop(neighbour, "forgotten")
-        core.withdraw(neighbour, MOVED if moved else "left")
+        core.advising.withdraw(neighbour, MOVED if moved else "left")
         del core.neighbours[neighbour.name]
         if core.parent is neighbour:
             core.forwarder.parent = None

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from broker.core.advising import Advising, direction
 from broker.core.arrivals import Arrivals
 from broker.core.custody import Custody, ReadBodies, Spool
 from broker.core.entry import Entry
@@ -22,14 +23,14 @@ from broker.core.moment import Moment
 from broker.core.moves import Moves
 from broker.core.neighbours import Neighbour
 from broker.core.restore import restore
-from broker.core.rows import FORMER, BundleRow, CopyRow, MetaRow, RouteRow, SeenRow
+from broker.core.rows import BundleRow, CopyRow, MetaRow, SeenRow
 from broker.core.settings import CoreSettings
 from broker.core.sweeps import Sweeps
 from broker.core.switch import Switch
 from broker.core.topics import Topics
 from broker.core.turn import Account, Turn
 from treeconnector import bundles
-from treeconnector.advisories import RESYNC, Advertiser, Applied, Down, Held, Limits, Up
+from treeconnector.advisories import Advertiser, Down, Held, Limits, Up
 from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.frames import Advice
 from treeconnector.held import anything_goes
@@ -40,7 +41,6 @@ from treeconnector.names import LOCAL
 from treeconnector.roles import Role, role_of
 from treeconnector.routes import Route, RoutingTable
 
-_MAX_FORMER: Final = 10_000
 _TICKS_EVERY: Final = 1.0
 _PATIENT: Final = frozenset((BundleRow, CopyRow, SeenRow))
 _TRANSFER_BLOCK: Final = 1_000_000
@@ -126,6 +126,7 @@ class NodeCore:
         )
         self.links = Links(self)
         self.moves = Moves(self)
+        self.advising = Advising(self)
         self.sweeps = Sweeps(self)
         self._changed_routes: dict[Destination, None] = {}
         self._ticks = now
@@ -134,7 +135,7 @@ class NodeCore:
         self.forwarder.finished = self.arrivals.finished
         self.forwarder.has_parent = self.role.has_parent
         self.switch.on_consumer = chronicle.consumer
-        self.switch.on_local_route = self.local_route_changed
+        self.switch.on_local_route = self.advising.keep_local
         self.table.watch(self._route_changed)
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))
 
@@ -244,7 +245,7 @@ class NodeCore:
         self.rest_while_down(neighbour)
 
     def log_link(self, op: str, neighbour: Neighbour) -> None:
-        self.chronicle.link(op, neighbour.name, _direction(neighbour))
+        self.chronicle.link(op, neighbour.name, direction(neighbour))
 
     def rest_while_down(self, neighbour: Neighbour) -> None:
         """A child that stays away makes its queue and node routes dormant."""
@@ -284,106 +285,10 @@ class NodeCore:
     def children(self) -> list[Neighbour]:
         return [neighbour for neighbour in self.neighbours.values() if neighbour is not self.parent]
 
-    # --- advisories
-
-    def advised(self, neighbour: Neighbour, advices: list[Advice]) -> None:
-        """A neighbour says what is to be had through it."""
-        self.chronicle.advisories(neighbour.name, _direction(neighbour), advices)
-        known = frozenset(self.table.routes_of(neighbour.name)) if self.topics.retained else frozenset()
-        applied = neighbour.held.apply(advices, self.moment.now)
-        self._keep_routes(neighbour, applied)
-        if applied.declined and neighbour.link is not None:
-            self.counters["declined"] += len(applied.declined)
-            neighbour.link.decline(applied.declined, applied.reason)
-        if neighbour is self.parent:
-            return
-        for route, declined in applied.kept if self.topics.retained else ():
-            if route.key.kind == Kind.TOPIC and not declined and route.key not in known:
-                self.topics.greet_neighbour(neighbour, route.key)
-        for advice in advices:
-            if advice.kind != Kind.DOMAIN:
-                continue
-            if advice.op in ("add", "live"):
-                self.moves.name_came(neighbour, advice.name, advice.op)
-            elif advice.op == "remove":
-                self.moves.gone(neighbour, advice.name, advice.cause)
-
-    def snapshot_ended(self, neighbour: Neighbour, digest: bytes) -> None:
-        applied = neighbour.held.end_snapshot()
-        self._keep_routes(neighbour, applied)
-        for key in applied.gone:
-            if key.kind == Kind.DOMAIN and neighbour is not self.parent:
-                self.moves.gone(neighbour, key.name, RESYNC)
-
-    def withdraw(self, neighbour: Neighbour, cause: str) -> None:
-        """All that a neighbour told us is void."""
-        self._keep_routes(neighbour, neighbour.held.withdraw(cause))
-        for name in neighbour.former:
-            self.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
-        if neighbour is self.parent:
-            self.table.set_default("")
-
-    def declined(self, neighbour: Neighbour, keys: list[Destination], text: str) -> None:
-        """The neighbour takes no more of our routes."""
-        neighbour.error = f"{len(keys)} routes declined by {neighbour.name}: {text}"
-        self.counters["declined"] += len(keys)
-
-    def _keep_routes(self, neighbour: Neighbour, applied: Applied) -> None:
-        """Keep on disk what changed. What was withdrawn may have been offered again in the same breath."""
-        transaction = self.custody.transaction
-        for route, declined in applied.kept:
-            transaction.put(_route_row(route, declined))
-            if route.key.kind == Kind.DOMAIN:
-                neighbour.former.pop(route.key.name, None)
-        for key in applied.gone:
-            if self.table.route(key, neighbour.name) is None and key not in neighbour.held.declined:
-                transaction.delete(RouteRow, (key.kind, key.name, neighbour.name))
-                if key.kind == Kind.DOMAIN and neighbour is not self.parent:
-                    self._remember(neighbour, key)
-
-    def _remember(self, neighbour: Neighbour, key: Destination) -> None:
-        """A node is no more below a child, which may still have messages of it for us."""
-        neighbour.former[key.name] = None
-        self.custody.transaction.put(RouteRow(key.kind, key.name, neighbour.name, 0, "", "", 0, FORMER))
-        if len(neighbour.former) > _MAX_FORMER:
-            oldest = next(iter(neighbour.former))
-            del neighbour.former[oldest]
-            self.custody.transaction.delete(RouteRow, (Kind.DOMAIN, oldest, neighbour.name))
+    # --- time and turns
 
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
         self._changed_routes[key] = None
-
-    def local_route_changed(self, key: Destination) -> None:
-        """Keep a local route, or its absence, on disk."""
-        route = self.table.route(key, LOCAL)
-        if route is None:
-            self.custody.transaction.delete(RouteRow, (key.kind, key.name, LOCAL))
-        else:
-            self.custody.transaction.put(_route_row(route, False))
-
-    def flush_advisories(self) -> None:
-        """Tell the neighbours what is due."""
-        now = self.moment.now
-        if self._told_upward:
-            upward = self.up.take(now)
-            if upward and self.parent is not None:
-                self._advise(self.parent, upward)
-        downward = self.down.take(now)
-        if downward:
-            for neighbour in self.children():
-                self._advise(neighbour, downward)
-
-    @property
-    def _told_upward(self) -> bool:
-        """While the parent is away, changes gather: then they cost increments and no snapshot."""
-        return self.parent is None or self.parent.up
-
-    @staticmethod
-    def _advise(neighbour: Neighbour, advices: list[Advice]) -> None:
-        if neighbour.link is not None and neighbour.up:
-            neighbour.link.advise(advices)
-
-    # --- time and turns
 
     def advance(self, now: float) -> None:
         """Time has passed; `now` never goes back."""
@@ -397,7 +302,7 @@ class NodeCore:
                 self.links.handle(link, link.handle_timer(self.moment.now))
         self.moment.run_due()
         for key in self.interests.expire(self.moment.now):
-            self.local_route_changed(key)
+            self.advising.keep_local(key)
         self.sweeps.run()
         self._settle()
 
@@ -409,7 +314,7 @@ class NodeCore:
 
     def soonest(self) -> float | None:
         """The next of what may have to be done within a fraction of a second."""
-        upward = self.up.next_deadline() if self._told_upward else None
+        upward = self.up.next_deadline() if self.advising.tells_upward else None
         times = (self.moment.next, upward, self.down.next_deadline())
         return min((time for time in times if time is not None), default=None)
 
@@ -419,7 +324,7 @@ class NodeCore:
             changed, self._changed_routes = self._changed_routes, {}
             for key in changed:
                 self.forwarder.route_changed(key)
-        self.flush_advisories()
+        self.advising.flush()
 
     def is_urgent(self) -> bool:
         """Does anybody wait for the next commit? What only removes may wait, and then costs nothing."""
@@ -460,8 +365,8 @@ class NodeCore:
             turn.accounts.append(account)
 
     def _reserve(self) -> None:
-        """Transfer ids are reserved on disk a block at a time, so that none is ever given twice."""
-        if self.forwarder.next_transfer >= self._transfer_reserved:
+        """Transfer ids are reserved on disk a block at a time, and in time, so that none is given twice."""
+        if self.forwarder.next_transfer + _TRANSFER_BLOCK // 2 >= self._transfer_reserved:
             self._transfer_reserved = self.forwarder.next_transfer + _TRANSFER_BLOCK
             self.custody.transaction.put(MetaRow("transfer", str(self._transfer_reserved).encode()))
 
@@ -487,21 +392,3 @@ class NodeCore:
         if received:
             link.acknowledge(received)
         self.forwarder.send_committed(neighbour)
-
-
-def _direction(neighbour: Neighbour) -> str:
-    return "down" if neighbour.relation == "parent" else "up"
-
-
-def _route_row(route: Route, declined: bool) -> RouteRow:
-    key = route.key
-    return RouteRow(
-        key.kind,
-        key.name,
-        route.gateway,
-        int(route.live),
-        route.origin,
-        route.cause,
-        route.reads,
-        int(declined),
-    )

@@ -1,0 +1,146 @@
+"""Advising: what neighbours tell this node of consumers, and what it tells them (rules 2 to 8).
+
+The advisory rules themselves are the protocol's (`treeconnector.advisories`); here they meet the disk, the
+links, and what follows from a name that came or went.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from broker.core.neighbours import Neighbour
+from broker.core.rows import FORMER, RouteRow
+from treeconnector.advisories import RESYNC, Applied
+from treeconnector.destinations import Destination, Kind
+from treeconnector.frames import Advice
+from treeconnector.names import LOCAL
+from treeconnector.routes import Route
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+_MAX_FORMER: Final = 10_000
+
+
+class Advising:
+    """The ears and the mouth of one node's routing."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+
+    def __repr__(self) -> str:
+        return f"<Advising at {self._core.identity.name}>"
+
+    def advised(self, neighbour: Neighbour, advices: list[Advice]) -> None:
+        """A neighbour says what is to be had through it."""
+        self._core.chronicle.advisories(neighbour.name, direction(neighbour), advices)
+        known = (
+            frozenset(self._core.table.routes_of(neighbour.name))
+            if self._core.topics.retained
+            else frozenset()
+        )
+        applied = neighbour.held.apply(advices, self._core.moment.now)
+        self._keep_routes(neighbour, applied)
+        if applied.declined and neighbour.link is not None:
+            self._core.counters["declined"] += len(applied.declined)
+            neighbour.link.decline(applied.declined, applied.reason)
+        if neighbour is self._core.parent:
+            return
+        for route, declined in applied.kept if self._core.topics.retained else ():
+            if route.key.kind == Kind.TOPIC and not declined and route.key not in known:
+                self._core.topics.greet_neighbour(neighbour, route.key)
+        for advice in advices:
+            if advice.kind != Kind.DOMAIN:
+                continue
+            if advice.op in ("add", "live"):
+                self._core.moves.name_came(neighbour, advice.name, advice.op)
+            elif advice.op == "remove":
+                self._core.moves.gone(neighbour, advice.name, advice.cause)
+
+    def snapshot_ended(self, neighbour: Neighbour, digest: bytes) -> None:
+        applied = neighbour.held.end_snapshot()
+        self._keep_routes(neighbour, applied)
+        for key in applied.gone:
+            if key.kind == Kind.DOMAIN and neighbour is not self._core.parent:
+                self._core.moves.gone(neighbour, key.name, RESYNC)
+
+    def withdraw(self, neighbour: Neighbour, cause: str) -> None:
+        """All that a neighbour told us is void."""
+        self._keep_routes(neighbour, neighbour.held.withdraw(cause))
+        for name in neighbour.former:
+            self._core.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
+        if neighbour is self._core.parent:
+            self._core.table.set_default("")
+
+    def declined(self, neighbour: Neighbour, keys: list[Destination], text: str) -> None:
+        """The neighbour takes no more of our routes."""
+        neighbour.error = f"{len(keys)} routes declined by {neighbour.name}: {text}"
+        self._core.counters["declined"] += len(keys)
+
+    def _keep_routes(self, neighbour: Neighbour, applied: Applied) -> None:
+        """Keep on disk what changed. What was withdrawn may have been offered again in the same breath."""
+        transaction = self._core.custody.transaction
+        for route, declined in applied.kept:
+            transaction.put(_route_row(route, declined))
+            if route.key.kind == Kind.DOMAIN:
+                neighbour.former.pop(route.key.name, None)
+        for key in applied.gone:
+            if self._core.table.route(key, neighbour.name) is None and key not in neighbour.held.declined:
+                transaction.delete(RouteRow, (key.kind, key.name, neighbour.name))
+                if key.kind == Kind.DOMAIN and neighbour is not self._core.parent:
+                    self._remember(neighbour, key)
+
+    def _remember(self, neighbour: Neighbour, key: Destination) -> None:
+        """A node is no more below a child, which may still have messages of it for us."""
+        neighbour.former[key.name] = None
+        self._core.custody.transaction.put(RouteRow(key.kind, key.name, neighbour.name, 0, "", "", 0, FORMER))
+        if len(neighbour.former) > _MAX_FORMER:
+            oldest = next(iter(neighbour.former))
+            del neighbour.former[oldest]
+            self._core.custody.transaction.delete(RouteRow, (Kind.DOMAIN, oldest, neighbour.name))
+
+    def keep_local(self, key: Destination) -> None:
+        """Keep a local route, or its absence, on disk."""
+        route = self._core.table.route(key, LOCAL)
+        if route is None:
+            self._core.custody.transaction.delete(RouteRow, (key.kind, key.name, LOCAL))
+        else:
+            self._core.custody.transaction.put(_route_row(route, False))
+
+    def flush(self) -> None:
+        """Tell the neighbours what is due."""
+        now = self._core.moment.now
+        if self.tells_upward:
+            upward = self._core.up.take(now)
+            if upward and self._core.parent is not None:
+                self._advise(self._core.parent, upward)
+        downward = self._core.down.take(now)
+        if downward:
+            for neighbour in self._core.children():
+                self._advise(neighbour, downward)
+
+    @property
+    def tells_upward(self) -> bool:
+        """While the parent is away, changes gather: then they cost increments and no snapshot."""
+        return self._core.parent is None or self._core.parent.up
+
+    @staticmethod
+    def _advise(neighbour: Neighbour, advices: list[Advice]) -> None:
+        if neighbour.link is not None and neighbour.up:
+            neighbour.link.advise(advices)
+
+
+def direction(neighbour: Neighbour) -> str:
+    return "down" if neighbour.relation == "parent" else "up"
+
+
+def _route_row(route: Route, declined: bool) -> RouteRow:
+    key = route.key
+    return RouteRow(
+        key.kind,
+        key.name,
+        route.gateway,
+        int(route.live),
+        route.origin,
+        route.cause,
+        route.reads,
+        int(declined),
+    )
