@@ -228,7 +228,16 @@ class Custody:
             idle = not (place.messages or place.readers or place.created or place.held_back)
             if idle and place.destination is not None and place.name not in wanted:
                 del self.places[place.name]
-                self.directed.get(place.destination.node, {}).pop(place.name, None)
+                self._forget(place.destination, place.name)
+
+    def _forget(self, destination: Destination, name: str) -> None:
+        directed = self.directed.get(destination.node, {})
+        directed.pop(name, None)
+        if not directed:
+            self.directed.pop(destination.node, None)
+        plain = f"queue:{destination.name}"
+        if not (plain in self.places or f"{plain}@{self._node}" in self.places):
+            self.readers.pop(destination.name, None)
 
     # --- bundles and copies
 
@@ -291,6 +300,7 @@ class Custody:
         """The duty is fulfilled. The caller takes the copy from `waiting` if it is there."""
         stored = copy.stored
         self._count(copy, -1)
+        copy.done = copy.all
         if copy.note and copy.note in copy.place.senders:
             self.sent(copy.place, copy.note, -stored.header.count)
         stored.copies -= 1

@@ -8,6 +8,7 @@ Wrinkle: a queue message may go back where it came from, when the consumer there
 longer each time, and rests without going back while our own offer there still stands (lingering).
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -20,11 +21,13 @@ from broker.core.turn import Turn
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind
+from treeconnector.errors import FrameError
 from treeconnector.routes import LOCAL, RoutingTable
 
 _FIRST_REST: Final = 0.05
 _LONGEST_REST: Final = 30.0
 _RELIEF: Final = 0.8
+_HEADER_GROWS: Final = 64
 
 
 class Forwarder:
@@ -48,6 +51,7 @@ class Forwarder:
         self.neighbours = neighbours
         self.counters = counters
         self.turn = Turn()
+        self._rests: dict[tuple[str, str, int], list[Copy]] = {}
         self._limits = {
             Spool.UP: settings.spool_up,
             Spool.DOWN: settings.spool_down,
@@ -73,7 +77,7 @@ class Forwarder:
     def wait(self, stored: Stored, came: str, sender: str = "") -> Copy | None:
         """A bundle for one place: let it wait in its queue, and go on if it can. None: it was dropped."""
         place = self.custody.queue(stored.header.destination)
-        if not stored.row and not place.readers:
+        if not stored.row and not self.takes_volatile(place):
             self._send_volatile_to_one(stored, place, came)
             return None
         copy = self.custody.add(stored, place, came, self.moment.now)
@@ -81,10 +85,27 @@ class Forwarder:
             copy.note = sender
             self.custody.sent(place, sender, stored.header.count)
         place.waiting.append(copy)
-        if came:
-            self._hold_if_full(place, came)
+        self._check_full(place, came)
         self.dispatch(place)
         return copy
+
+    def takes_volatile(self, place: Place) -> bool:
+        """What is not persistent waits for readers that are here, and in memory only: so not for many."""
+        return bool(place.readers) and place.size < self.settings.cache_bytes
+
+    def let_volatile_go(self, place: Place) -> None:
+        """The last reader has gone: what is not persistent goes on at once, or not at all."""
+        if place.readers or all(copy.stored.row for copy in place.waiting):
+            return
+        waiting = list(place.waiting)
+        place.waiting = deque(copy for copy in waiting if copy.stored.row)
+        for copy in waiting:
+            if not copy.stored.row:
+                if place.destination is not None and not copy.done:
+                    self._send_volatile_to_one(copy.stored, place, copy.came)
+                else:
+                    self.counters["volatile_dropped"] += copy.open
+                self.custody.discard(copy)
 
     def _send_volatile_to_one(self, stored: Stored, place: Place, came: str) -> None:
         for name in sorted(self.targets(place)):
@@ -96,7 +117,7 @@ class Forwarder:
         """Send without a number, if the link is up and not blocked; nothing is kept."""
         if neighbour.link is None or not neighbour.has_room or stored.body is None:
             return False
-        if stored.size > neighbour.max_message:
+        if _is_too_large(stored, neighbour):
             return False
         neighbour.link.send_volatile(bundles.encode_header(stored.header), stored.body)
         return True
@@ -163,7 +184,7 @@ class Forwarder:
             copy = place.waiting.popleft()
             if self.expired(copy):
                 self.custody.bury(copy, "EXPIRED")
-            elif copy.stored.size > neighbour.max_message:
+            elif _is_too_large(copy.stored, neighbour):
                 self.custody.bury(copy, "TOO_LARGE")
             elif copy.came == neighbour.name and place.destination and not copy.backed_off:
                 self._rest(copy, neighbour)
@@ -174,17 +195,23 @@ class Forwarder:
     def _rest(self, copy: Copy, neighbour: Neighbour) -> None:
         """Keep a copy that would go back where it came from for a while, or until a reader comes."""
         delay = min(_FIRST_REST * 2 ** min(copy.stored.header.reroutes, 20), _LONGEST_REST)
-        copy.place.resting[copy.row] = copy
+        place, due = copy.place, int((self.moment.now + delay) / _FIRST_REST) + 1
+        place.resting[copy.row] = copy
+        together = self._rests.setdefault((place.name, neighbour.name, due), [])
+        together.append(copy)
+        if len(together) > 1:
+            return
 
         def wake() -> None:
-            if copy.place.resting.pop(copy.row, None) is None:
-                return
-            key = copy.stored.header.destination.route_key
-            copy.backed_off = not (neighbour is self.parent and self.offered_up(key))
-            copy.place.put_back([copy])
-            self.dispatch(copy.place)
+            copies = self._rests.pop((place.name, neighbour.name, due))
+            copies = [each for each in copies if place.resting.pop(each.row, None) is not None]
+            for each in copies:
+                key = each.stored.header.destination.route_key
+                each.backed_off = not (neighbour is self.parent and self.offered_up(key))
+            place.put_back(copies)
+            self.dispatch(place)
 
-        self.moment.after(delay, wake)
+        self.moment.after(due * _FIRST_REST - self.moment.now, wake)
 
     def _assign(self, neighbour: Neighbour, copy: Copy) -> None:
         if copy.place.destination and self._goes_back(copy, neighbour):
@@ -264,8 +291,10 @@ class Forwarder:
             if reader is None:
                 return
             position, count = next_run(copy, reader.room)
-            if count:
-                self._give(copy, reader, position, count)
+            if count and not self._give(copy, reader, position, count):
+                place.waiting.popleft()
+                self.custody.bury(copy, "UNREADABLE")
+                continue
             if not count or copy.given | copy.done == copy.all:
                 place.waiting.popleft()
         if place.held_back:
@@ -280,14 +309,19 @@ class Forwarder:
                 return readers[place.turn]
         return None
 
-    def _give(self, copy: Copy, reader: Reader, position: int, count: int) -> None:
+    def _give(self, copy: Copy, reader: Reader, position: int, count: int) -> bool:
+        """Hand a slice over. False: what came here as this bundle's body is no such thing."""
         if not copy.transfer:
             copy.transfer = self.next_transfer
             self.next_transfer += copy.stored.header.count
         given = Given(copy.transfer + position, position, count, copy, reader)
+        try:
+            reader.give(given, self.custody.body(copy))
+        except FrameError:
+            return False
         copy.given |= given.bits
         self.counters["delivered"] += count
-        reader.give(given, self.custody.body(copy))
+        return True
 
     # --- expiry
 
@@ -302,40 +336,62 @@ class Forwarder:
         elapsed = (self.moment.now - copy.stored.since) * 1000
         if elapsed < header.expires_first:
             return False
-        messages = bundles.unpack(header, self.custody.body(copy))
-        times = [message.properties.expires_in for message in messages]
+        try:
+            messages = bundles.unpack(header, self.custody.body(copy))
+        except FrameError:
+            return False
+        times = [max(message.properties.expires_in, 0) for message in messages]
         gone_before = min(filter(None, times), default=0) - header.expires_first
         over = sum(1 << i for i, time in enumerate(times) if time and time - gone_before <= elapsed)
         over &= ~(copy.done | copy.given)
         if not over:
             return False
-        dead = self.custody.add(copy.stored, copy.place, copy.came, self.moment.now)
-        dead.done = copy.all & ~over
-        copy.place.messages -= dead.done.bit_count()
-        self.custody.bury(dead, "EXPIRED")
-        gone = self.custody.mark_done(copy, over)
+        gone = self.bury_part(copy, over, "EXPIRED")
         if gone or copy.given | copy.done == copy.all:
             copy.place.waiting.popleft()
             return True
         return False
 
+    def bury_part(self, copy: Copy, bits: int, reason: str) -> bool:
+        """Some messages of a copy go to the dead letters. True if that was all that was left of it."""
+        dead = self.custody.add(copy.stored, copy.place, copy.came, self.moment.now)
+        others = dead.all & ~bits
+        dead.place.messages -= (others & ~dead.done).bit_count()
+        dead.done = others
+        self.custody.bury(dead, reason)
+        return self.custody.mark_done(copy, bits)
+
     # --- back-pressure
 
-    def _hold_if_full(self, place: Place, came: str) -> None:
-        """Ask the neighbour to keep what is for a destination that is full here."""
+    def _check_full(self, place: Place, came: str) -> None:
+        """A place has one copy more. If that is too much, its policy says what goes, or who must wait."""
         destination, neighbour = place.destination, self.neighbours.get(came)
-        if destination is None or neighbour is None or neighbour.link is None or not neighbour.up:
+        if destination is None:
             return
         policy = self.settings.policy(destination)
-        if place.messages < policy.max_messages and place.size < policy.max_bytes:
+        if policy.overflow is Overflow.REFUSE:
+            full = place.messages >= policy.max_messages or place.size >= policy.max_bytes
+            if full and neighbour is not None:
+                self._hold(place, destination, neighbour)
             return
-        if policy.overflow is Overflow.DROP_OLDEST and place.waiting:
-            self.custody.bury(place.waiting.popleft(), "QUEUE_FULL")
-        elif policy.overflow is Overflow.DROP_NEW and place.waiting:
-            self.custody.bury(place.waiting.pop(), "QUEUE_FULL")
-        elif str(destination) not in neighbour.we_hold:
+        while place.messages > policy.max_messages or place.size > policy.max_bytes:
+            oldest = policy.overflow is Overflow.DROP_OLDEST
+            order = place.waiting if oldest else reversed(place.waiting)
+            copy = next((copy for copy in order if not copy.given), None)
+            if copy is None:
+                return
+            if copy is place.waiting[-1]:
+                place.waiting.pop()
+            else:
+                place.waiting.remove(copy)
+            self.custody.bury(copy, "QUEUE_FULL")
+
+    @staticmethod
+    def _hold(place: Place, destination: Destination, neighbour: Neighbour) -> None:
+        """Ask the neighbour to keep what is for a destination that is full here."""
+        if neighbour.link is not None and neighbour.up and str(destination) not in neighbour.we_hold:
             neighbour.we_hold.add(str(destination))
-            place.held_back.add(came)
+            place.held_back.add(neighbour.name)
             neighbour.link.hold(str(destination))
 
     def relieve(self, place: Place) -> None:
@@ -378,3 +434,11 @@ class Forwarder:
         elif key.kind == Kind.DOMAIN:
             for place in list(self.custody.directed.get(key.name, {}).values()):
                 self.dispatch(place)
+
+
+def _is_too_large(stored: Stored, neighbour: Neighbour) -> bool:
+    """A neighbour's limit is for header and body together."""
+    limit = neighbour.max_message
+    if stored.size + bundles.MAX_HEADER <= limit:
+        return False
+    return stored.size + len(bundles.encode_header(stored.header)) + _HEADER_GROWS > limit

@@ -63,14 +63,16 @@ class Reader:
         return self.credit - self.outstanding
 
     def give(self, given: Given, body: bytes) -> None:
-        """Hand a slice over. `body`: the whole bundle's, as stored."""
+        """Hand a slice over. `body`: the whole bundle's, as stored. Raises `FrameError` if it is none."""
+        if self.connection is None:
+            slice_of(given, body)
+            self.session.mail.append(given)
+        else:
+            self.connection.send(deliver_frame(given, self.number, body))
         self.outstanding += given.messages
         self.session.desk.put(given)
         if self.connection is None:
-            self.session.mail.append(given)
             self.session.wake()
-            return
-        self.connection.send(deliver_frame(given, self.number, body))
 
 
 def deliver_frame(given: Given, subscription: int, body: bytes) -> Deliver:

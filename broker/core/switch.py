@@ -87,7 +87,9 @@ class Switch:
         """Bind a connection to the session that `token` names; made if it is not there."""
         if not token or len(token) > _MAX_TOKEN:
             raise BadRequest(f"a session's token has 1 to {_MAX_TOKEN} characters")
-        if self._secret and not hmac.compare_digest(self._secret.encode(), secret.encode()):
+        if not token.isprintable():
+            raise BadRequest("a session's token has no control characters")
+        if self._secret and not hmac.compare_digest(self._secret.encode(), secret.encode(errors="replace")):
             raise NotLoggedIn(
                 "wrong session secret: log in with the secret that this node is configured with"
             )
@@ -111,8 +113,7 @@ class Switch:
         if not session.connections:
             ended = list(session.readers)
             del self.sessions[session.token]
-        for reader in ended:
-            self._detach(session, reader)
+        self._detach(session, ended)
         if not session.connections:
             for name in session.transient:
                 self.delete_queue(name)
@@ -193,10 +194,19 @@ class Switch:
         for place in reader.places:
             self._forwarder.dispatch(place)
 
-    def _read_topic(self, reader: Reader, name: str, pattern: str) -> None:
+    def _read_topic(self, reader: Reader, name: str, pattern: str, request: int) -> None:
         session = reader.session
-        subscription, new = self._topics.subscribe(session.token, name, check_pattern(pattern))
+        before = self._topics.find(session.token, name, check_pattern(pattern))
+        if before is not None and before.pattern != pattern:
+            if before.place.readers:
+                raise BadRequest(
+                    f"the durable subscription {name!r} reads {before.pattern!r} now: end that first"
+                )
+            self.end_subscription(before)
+        subscription, new = self._topics.subscribe(session.token, name, pattern)
         subscription.attached = True
+        if reader.connection is not None:
+            reader.connection.send(Done(request))
         reader.places.append(subscription.place)
         session.readers.append(reader)
         subscription.place.readers.append(reader)
@@ -221,23 +231,32 @@ class Switch:
         if changed:
             self.on_local_route(key)
 
-    def _detach(self, session: Session, reader: Reader) -> None:
-        """A reader goes: what it had is given again, and its interest ends (but a durable one's)."""
-        session.readers.remove(reader)
-        for place in reader.places:
-            if reader in place.readers:
-                place.readers.remove(reader)
-        self._give_back(session, reader)
+    def _detach(self, session: Session, readers: list[Reader]) -> None:
+        """Readers go together: what they had is given again, and their interest ends (but a durable one's).
+
+        Together, so that none of them is given what another one leaves.
+        """
+        gone = frozenset(readers)
+        session.readers = [reader for reader in session.readers if reader not in gone]
+        places = {place.name: place for reader in readers for place in reader.places}
+        for place in places.values():
+            place.readers[:] = [reader for reader in place.readers if reader not in gone]
+        self._give_back(session, gone)
         if self.stopping:
             return
+        for reader in readers:
+            self._end_interest(reader)
+        for place in places.values():
+            self._forwarder.let_volatile_go(place)
+            self._forwarder.dispatch(place)
+
+    def _end_interest(self, reader: Reader) -> None:
         first = reader.places[0]
         subscription = self._topics.subscriptions.get(first.name.removeprefix("subscription:"))
         if subscription is not None and first is subscription.place:
             self._detach_topic(subscription)
         elif not first.owner and first.destination is not None:
             self._consumer("remove", queue(first.destination.name), self._consumer_id(reader))
-        for place in reader.places:
-            self._forwarder.dispatch(place)
 
     def _detach_topic(self, subscription: Subscription) -> None:
         subscription.attached = bool(subscription.place.readers)
@@ -248,26 +267,31 @@ class Switch:
         self._consumer("remove", Destination(Kind.TOPIC, subscription.pattern), subscription.id)
         self._topics.end(subscription)
 
-    def _give_back(self, session: Session, reader: Reader) -> None:
-        again: dict[str, list[Copy]] = {}
-        settings = self._forwarder.settings
-        for given in session.desk.of(reader):
+    def _give_back(self, session: Session, gone: frozenset[Reader]) -> None:
+        again: dict[Place, dict[Copy, int]] = {}
+        for given in session.desk.of(None):
+            if given.reader not in gone:
+                continue
             session.desk.remove(given)
             copy = given.copy
             copy.given &= ~given.bits
-            fresh = again.setdefault(copy.place.name, [])
-            if copy not in fresh:
-                fresh.append(copy)
-                copy.deliveries += 1
-                self._custody.changed(copy)
-        session.mail = [given for given in session.mail if given.reader is not reader]
-        for copies in again.values():
-            place = copies[0].place
+            if copy.done != copy.all:
+                copies = again.setdefault(copy.place, {})
+                copies[copy] = copies.get(copy, 0) | (given.bits & ~copy.done)
+        session.mail = [given for given in session.mail if given.reader not in gone]
+        for place, copies in again.items():
             place.put_back(copies)
-            for copy in copies:
-                if copy.deliveries >= settings.max_deliveries and not copy.given:
-                    place.waiting.remove(copy)
-                    self._custody.bury(copy, "TOO_MANY_DELIVERIES")
+            for copy, bits in copies.items():
+                self._was_given_back(copy, bits)
+
+    def _was_given_back(self, copy: Copy, bits: int) -> None:
+        """Messages that come back again and again, none of them dealt with: it is the first one's fault."""
+        copy.deliveries += 1
+        self._custody.changed(copy)
+        if bits and copy.deliveries >= self._forwarder.settings.max_deliveries:
+            copy.deliveries = 1
+            if self._forwarder.bury_part(copy, bits & -bits, "TOO_MANY_DELIVERIES"):
+                copy.place.waiting.remove(copy)
 
     def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None:
         """One message is dealt with; `done` is called after the commit."""
@@ -294,6 +318,7 @@ class Switch:
         count = bits.bit_count()
         if not count:
             return 0
+        copy.deliveries = min(copy.deliveries, 1)
         if self._custody.mark_done(copy, bits):
             self._forwarder.finished(copy)
         given.reader.outstanding -= count
@@ -367,7 +392,7 @@ class Switch:
                 reader = session.reader(connection, number)
                 if reader is None:
                     raise NotFound(f"this connection has no subscription {number}")
-                self._detach(session, reader)
+                self._detach(session, [reader])
                 connection.send(Done(request))
             case Ping(number):
                 connection.send(Pong(number))
@@ -387,9 +412,12 @@ class Switch:
             raise BadRequest("a subscription needs a credit of at least 1 message")
         destination = frame.destination
         if destination.kind == Kind.TOPIC:
+            if len(frame.durable) > _MAX_TOKEN or not frame.durable.isprintable():
+                raise BadRequest(
+                    f"a durable subscription's name has at most {_MAX_TOKEN} printable characters"
+                )
             reader = Reader(session, connection, frame.subscription, frame.credit, [])
-            connection.send(Done(frame.request))
-            self._read_topic(reader, frame.durable, destination.name)
+            self._read_topic(reader, frame.durable, destination.name, frame.request)
             return
         name = self._local_name(
             f"{destination.name}@{destination.node}" if destination.node else destination.name

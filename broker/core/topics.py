@@ -12,7 +12,8 @@ from broker.core.rows import RetainedRow, SubscriptionRow
 from broker.core.settings import Overflow
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header, Scope
-from treeconnector.destinations import Destination, topic
+from treeconnector.destinations import Destination, domain, topic
+from treeconnector.errors import FrameError
 from treeconnector.patterns import matches
 from treeconnector.routes import LOCAL
 from treeconnector.trie import PatternTrie
@@ -55,15 +56,19 @@ class Topics:
     # --- subscriptions
 
     def subscribe(self, session: str, name: str, pattern: str) -> tuple[Subscription, bool]:
-        """The session's subscription, and whether it is new. Subscribing again to the same is the same."""
-        found = self.subscriptions.get(_id(session, name, pattern))
-        if found is not None and found.pattern == pattern:
+        """The session's subscription, and whether it is new. Subscribing again to the same is the same.
+
+        Caller's duty: what `find` has under that name with another pattern is ended before.
+        """
+        found = self.find(session, name, pattern)
+        if found is not None:
             found.seen = self._forwarder.moment.now
             self._put(found)
             return found, False
-        if found is not None:
-            self.end(found)
         return self._add(session, name, pattern, self._forwarder.moment.now), True
+
+    def find(self, session: str, name: str, pattern: str) -> Subscription | None:
+        return self.subscriptions.get(_id(session, name, pattern))
 
     def restore(self, row: SubscriptionRow) -> Subscription:
         session, _, name = row.session.partition("\n")
@@ -111,7 +116,10 @@ class Topics:
     def _locally(self, stored: Stored, came: str) -> bool:
         matched = self._trie.match(stored.header.destination.name)
         for subscription in matched:
-            self._copy(stored, subscription.place, came)
+            if stored.row or self._forwarder.takes_volatile(subscription.place):
+                self._copy(stored, subscription.place, came)
+            else:
+                self._forwarder.counters["volatile_dropped"] += stored.header.count
         return bool(matched)
 
     def _copy(self, stored: Stored, place: Place, came: str) -> None:
@@ -164,7 +172,11 @@ class Topics:
         """Keep the last message of a retained bundle; an empty payload clears."""
         header = stored.header
         body = stored.body if stored.body is not None else b""
-        message = bundles.unpack(header, body)[-1]
+        try:
+            message = bundles.unpack(header, body)[-1]
+        except FrameError:
+            self._forwarder.counters["unreadable"] = self._forwarder.counters.get("unreadable", 0) + 1
+            return
         name = header.destination.name
         if not message.payload:
             if self.retained.pop(name, None) is not None:
@@ -196,7 +208,15 @@ class Topics:
     def greet_neighbour(self, neighbour: Neighbour, key: Destination) -> None:
         """A neighbour below asks for a pattern for the first time: the retained messages follow."""
         for header, body in self.retained_for(key.name):
-            self.copy_to(neighbour, self._store(header, body), "")
+            if self._may_go_down(header, neighbour):
+                self.copy_to(neighbour, self._store(header, body), "")
+
+    def _may_go_down(self, header: Header, neighbour: Neighbour) -> bool:
+        """As when it came: not back where it came from; and on its way up into no sibling's subtree."""
+        gateways = self._forwarder.table.gateways(domain(header.origin))
+        parent = self._forwarder.parent
+        below = {name for name in gateways if name != LOCAL and (parent is None or name != parent.name)}
+        return neighbour.name not in below and (header.scope == Scope.TREE or not below)
 
     def _store(self, header: Header, body: bytes) -> Stored:
         now = self._forwarder.moment.now
@@ -204,4 +224,6 @@ class Topics:
 
 
 def _id(session: str, name: str, pattern: str) -> str:
-    return f"{session}/{name}" if name else f"{session}//{pattern}"
+    """No two sessions can have one id, whatever stands in their tokens."""
+    first = session.replace("%", "%25").replace("/", "%2F")
+    return f"{first}/{name}" if name else f"{first}//{pattern}"
