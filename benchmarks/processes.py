@@ -37,6 +37,7 @@ class Process:
         self.popen = popen
         self.log = log
         self._last_cpu = 0.0
+        self._told_to_stop = False
 
     def __repr__(self) -> str:
         return f"<Process {self.name} pid={self.popen.pid}>"
@@ -98,11 +99,16 @@ class Process:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
-    def stop(self) -> int:
-        """SIGTERM, wait, and return the exit code."""
-        self.cpu()
-        if self.running:
+    def tell_to_stop(self) -> None:
+        """SIGTERM, once: a second one would find the handler gone and cut the goodbye short."""
+        if self.running and not self._told_to_stop:
+            self._told_to_stop = True
             self.popen.send_signal(signal.SIGTERM)
+
+    def stop(self) -> int:
+        """Tell it to stop, wait, and return the exit code."""
+        self.cpu()
+        self.tell_to_stop()
         try:
             return self.popen.wait(_STOP_TIME)
         except subprocess.TimeoutExpired:
@@ -127,8 +133,7 @@ class Processes:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         for process in self._all:
-            if process.running:
-                process.popen.terminate()
+            process.tell_to_stop()
         for process in self._all:
             process.stop()
 
