@@ -30,16 +30,16 @@ async def test_a_store_is_upgraded(network: Network) -> None:
         await network.send("hq", "topic:offers/a", NUMBERS)
         await network.until("north", lambda status: waiting(status) >= 400, "keeping what is for the store")
     await network.start("york")
-    async with network.client("york", session=york.name) as back:
-        async with (
-            receiving(back, "queue:prices") as prices,
-            receiving(back, "topic:offers/#", "till") as offers,
-        ):
-            await until_count(prices, 200)
-            await until_count(offers, 200)
-            assert [delivery.payload for delivery in prices] == NUMBERS
-            assert [delivery.payload for delivery in offers] == NUMBERS
-            assert network.advisories("hq", "remove") == [], "a restart withdraws nothing"
+    async with (
+        network.client("york", session=york.name) as back,
+        receiving(back, "queue:prices") as prices,
+        receiving(back, "topic:offers/#", "till") as offers,
+    ):
+        await until_count(prices, 200)
+        await until_count(offers, 200)
+        assert [delivery.payload for delivery in prices] == NUMBERS
+        assert [delivery.payload for delivery in offers] == NUMBERS
+        assert network.advisories("hq", "remove") == [], "a restart withdraws nothing"
     await network.until_drained("north")
     status = await network.until_drained("hq")
     assert status["children"][0]["gaps"] == 0
