@@ -5,19 +5,28 @@ bundle that may have arrived before is known again by its id, at the node that d
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import Final
 
 from broker.core.custody import Copy, Stored
 from broker.core.forwarding import Forwarder
 from broker.core.neighbours import Neighbour
 from broker.core.rows import SeenRow
 from broker.core.topics import Topics
-from treeconnector.bundles import Flag, Header
-from treeconnector.destinations import Kind, domain
+from treeconnector.bundles import MAX_BYTES, Flag, Header
+from treeconnector.destinations import Destination, Kind, domain
+from treeconnector.errors import InvalidName, PatternError
 from treeconnector.identity import BundleId
+from treeconnector.names import node_name, queue_name
+from treeconnector.patterns import check_topic
+
+_MOST_SEEN: Final = 200_000
 
 
 class Seen:
-    """Ids of bundles that were delivered here, for `window` seconds of running time."""
+    """Ids of bundles that were delivered here, for `dedup_window` seconds of running time; the latest only,
+    for they are in memory and are read at each start."""
 
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
@@ -42,9 +51,10 @@ class Seen:
             self._forwarder.custody.transaction.changes[SeenRow][bundle] = SeenRow(bundle, int(now * 1000))
 
     def prune(self) -> None:
-        """Forget what is older than the window; the oldest come first."""
+        """Forget what is older than the window, or too much; the oldest come first."""
         old = self._forwarder.moment.now - self._forwarder.settings.dedup_window
-        for bundle in list(self._older(old)):
+        too_many = islice(self._at, max(len(self._at) - _MOST_SEEN, 0))
+        for bundle in {**dict.fromkeys(too_many), **dict.fromkeys(self._older(old))}:
             del self._at[bundle]
             self._forwarder.custody.transaction.delete(SeenRow, bundle)
 
@@ -86,12 +96,26 @@ class Arrivals:
         spool = self._forwarder.spool_of(header, neighbour.name)
         stored = self._custody.store(header, body, self._forwarder.moment.now, spool)
         stored.safe = True
-        if self._is_forged(neighbour, header):
-            self._bury(stored, neighbour, f"ORIGIN: {header.origin[:64]} is not below {neighbour.name}")
+        fault = self._fault(neighbour, header)
+        if fault:
+            self._bury(stored, neighbour, fault)
         elif _may_come_twice(header) and self._was_here(header):
             self._forwarder.counters["duplicates_dropped"] += header.count
         else:
             self._route(stored, neighbour.name, "")
+
+    def _fault(self, neighbour: Neighbour, header: Header) -> str:
+        """Why a bundle cannot be taken on; '' if it can."""
+        limit = max(self._forwarder.settings.max_message, MAX_BYTES)
+        if header.size > limit:
+            return f"TOO_LARGE: {header.size} bytes unpacked, of {limit} at most"
+        try:
+            _check_destination(header.destination)
+        except (InvalidName, PatternError) as error:
+            return f"DESTINATION: {error}"
+        if self._is_forged(neighbour, header):
+            return f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
+        return ""
 
     def _is_forged(self, neighbour: Neighbour, header: Header) -> bool:
         if neighbour is self._forwarder.parent or header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE):
@@ -128,3 +152,14 @@ def _may_come_twice(header: Header) -> bool:
     if header.flags & Flag.MAYBE_DUPLICATE:
         return True
     return header.destination.kind == Kind.TOPIC and not header.flags & Flag.RETAINED
+
+
+@lru_cache(maxsize=4096)
+def _check_destination(destination: Destination) -> None:
+    """A place is named after it, and read again at the next start. Raises if it is none."""
+    if destination.node:
+        node_name(destination.node)
+    if destination.kind == Kind.TOPIC:
+        check_topic(destination.name)
+    else:
+        queue_name(destination.name)

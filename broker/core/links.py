@@ -10,7 +10,7 @@ from broker.core.custody import Copy
 from broker.core.neighbours import Neighbour
 from treeconnector import link_events as events
 from treeconnector.bundles import Flag
-from treeconnector.errors import LinkRefused, Refusal
+from treeconnector.errors import LinkRefused, Refusal, RemoteError
 from treeconnector.frames import Hello, Position
 from treeconnector.link import Link, Standing
 from treeconnector.roles import role_of, why_not_below
@@ -36,7 +36,11 @@ class Links:
 
     def handle(self, link: Link, said: list[Any]) -> None:
         for event in said:
-            self._handle(link, event)
+            try:
+                self._handle(link, event)
+            except RemoteError as error:
+                self.handle(link, link.refuse(Refusal.PROTOCOL, str(error)))
+                return
 
     def _handle(self, link: Link, event: Any) -> None:
         match event:

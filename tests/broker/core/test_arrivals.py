@@ -1,0 +1,81 @@
+"""What a node makes of bundles that neighbours hand over, and how long it knows them again."""
+
+import pytest
+from forest import Forest, Site
+
+from broker.core import arrivals
+from broker.core.rows import SeenRow
+from treeconnector.advisories import Limits
+from treeconnector.bundles import Flag, Header
+from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.frames import Advice
+
+
+@pytest.fixture
+def hq(forest: Forest) -> Site:
+    hq = forest.add("hq")
+    forest.add("york", "hq")
+    forest.dial_all()
+    forest.settle()
+    return hq
+
+
+def test_a_bundle_that_would_unpack_to_more_than_a_message_may_have_is_buried(
+    forest: Forest, hq: Site
+) -> None:
+    limit = hq.core.settings.max_message
+    flags = Flag.PERSISTENT | Flag.COMPRESSED
+    for size in (limit, limit + 1):
+        header = Header(id=b"i" * 16, destination=queue("sales"), flags=flags, size=size, origin="york")
+        hq.core.arrivals.from_neighbour(hq.core.neighbours["york"], header, b"small")
+    forest.settle()
+    notes = [letter.note for letter in hq.core.custody.dead.waiting]
+    assert [note.partition(":")[0] for note in notes] == ["TOO_LARGE"]
+
+
+@pytest.mark.parametrize(
+    "destination",
+    [
+        Destination(Kind.QUEUE, "a\x01b"),
+        Destination(Kind.QUEUE, "a" * 300),
+        Destination(Kind.QUEUE, "a@b"),
+        Destination(Kind.QUEUE, "a", "no:node"),
+        Destination(Kind.TOPIC, "a/#"),
+        Destination(Kind.TOPIC, "a", "york\n"),
+    ],
+)
+def test_a_destination_that_is_none_is_buried_and_the_node_starts_again(
+    forest: Forest, hq: Site, destination: Destination
+) -> None:
+    """Its place would be named after it, and the next start reads that name."""
+    header = Header(id=b"i" * 16, destination=destination, flags=Flag.PERSISTENT, origin="york")
+    hq.core.arrivals.from_neighbour(hq.core.neighbours["york"], header, b"")
+    forest.settle()
+    hq.crash()
+    hq.boot()
+    assert [letter.note.partition(":")[0] for letter in hq.core.custody.dead.waiting] == ["DESTINATION"]
+
+
+def test_a_neighbour_that_goes_on_after_its_limit_is_told_so(forest: Forest, hq: Site) -> None:
+    """Not by the link's own rules, but it is a refusal all the same, with the reason at both ends."""
+    hq.core.neighbours["york"].held._limits = Limits(routes=1, declined=1)
+    york = forest["york"]
+    link = york.core.neighbours["hq"].link
+    assert link is not None
+    for number in range(3):
+        link.advise([Advice("add", Kind.QUEUE, f"q{number}{part}", "york", "test") for part in "ab"])
+        forest.settle()
+    assert not hq.core.neighbours["york"].up
+    assert any("goes on after" in text for text in york.errors), york.errors
+
+
+def test_only_the_latest_are_known_again(forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "_MOST_SEEN", 3)
+    producer, reader = forest.producer("hq"), forest.consumer("hq", "queue:sales")
+    for number in range(5):
+        producer.send("queue:sales", b"%d" % number)
+        forest.settle()
+    bundles = [receipt.bundle for receipt in reader.receipts]
+    forest.settle(2.0)
+    assert [bundle in hq.core.arrivals.seen for bundle in bundles] == [False, False, True, True, True]
+    assert {row.bundle for row in hq.disk.rows(SeenRow)} == set(bundles[2:])
