@@ -15,7 +15,7 @@ from broker.core.neighbours import Neighbour
 from broker.core.rows import SeenRow
 from broker.core.topics import Topics
 from treeconnector.bundles import MAX_BYTES, Flag, Header
-from treeconnector.destinations import Destination, Kind, domain
+from treeconnector.destinations import Destination, Kind, domain, topic
 from treeconnector.errors import InvalidName, PatternError
 from treeconnector.identity import BundleId
 from treeconnector.names import node_name, queue_name
@@ -141,7 +141,10 @@ class Arrivals:
     def _route(self, stored: Stored, came: str, sender: str) -> None:
         destination = stored.header.destination
         here = destination.node == self._forwarder.node
-        if destination.kind == Kind.TOPIC and (here or not destination.node):
+        if destination.kind == Kind.TOPIC and here:
+            stored.header.destination = topic(destination.name)
+            self._topics.publish(stored, came, down_only=True)
+        elif destination.kind == Kind.TOPIC and not destination.node:
             self._topics.publish(stored, came)
         else:
             self._forwarder.wait(stored, came, sender)

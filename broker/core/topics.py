@@ -98,16 +98,19 @@ class Topics:
 
     # --- fan-out
 
-    def publish(self, stored: Stored, came: str) -> None:
-        """A topic bundle is here: to everybody who must have it, never back where it came from."""
+    def publish(self, stored: Stored, came: str, *, down_only: bool = False) -> None:
+        """A topic bundle is here: to everybody who must have it, never back where it came from.
+
+        `down_only`: it followed this node here, and is for nobody but this node and those below it.
+        """
         header = stored.header
         if header.flags & Flag.RETAINED:
             self._keep(stored)
         reached = self._locally(stored, came)
-        for neighbour in self._onward(header, came):
+        for neighbour in self._onward(header, came, down_only):
             self.copy_to(neighbour, stored, came)
             reached = True
-        if self._forwarder.lacks_parent and header.scope == Scope.TREE and stored.row:
+        if self._forwarder.lacks_parent and header.scope == Scope.TREE and stored.row and not down_only:
             self._copy(stored, self._custody.place(UPWARD), came)
             reached = True
         if not reached:
@@ -127,13 +130,12 @@ class Topics:
         place.waiting.append(copy)
         self._forwarder.dispatch(place)
 
-    def _onward(self, header: Header, came: str) -> list[Neighbour]:
+    def _onward(self, header: Header, came: str, down_only: bool) -> list[Neighbour]:
         forwarder = self._forwarder
         parent = forwarder.parent
         asked = forwarder.table.match(header.destination.name)
         from_below = came != "" and (parent is None or came != parent.name)
-        directed = bool(header.destination.node)
-        down = directed or header.scope == Scope.TREE or not from_below
+        down = down_only or header.scope == Scope.TREE or not from_below
         found = [
             forwarder.neighbours[name]
             for name in asked
@@ -142,7 +144,7 @@ class Topics:
             and forwarder.neighbours[name] is not parent
         ]
         onward = found if down else []
-        upward = parent is not None and came != parent.name and not directed
+        upward = parent is not None and came != parent.name and not down_only
         if parent is not None and upward and (header.scope == Scope.TREE or parent.name in asked):
             onward.append(parent)
         return onward
