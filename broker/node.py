@@ -41,6 +41,8 @@ _HAND_OVER: Final = 30.0
 _LAST_WORDS: Final = 0.3
 _PATIENCE: Final = 0.02
 _COLLECT: Final = (100_000, 20, 100)  # copies that wait are many and make no cycles
+_WARN_AGAIN: Final = 600.0
+_MOST_WARNINGS: Final = 1000
 _DISK_EVERY: Final = 1.0
 _DISK_LOW: Final = "the disk of node {} is nearly full: make space"
 
@@ -83,6 +85,7 @@ class Node:
         self._timer_at = 0.0
         self._patient: asyncio.TimerHandle | None = None
         self._disk_checked = 0.0
+        self._warned: dict[str, float] = {}
 
     def __repr__(self) -> str:
         return f"<Node {self.site.name} port={self.port} links={len(self._wires)}>"
@@ -304,7 +307,20 @@ class Node:
 
     async def serve_link(self, carrier: Carrier) -> None:
         """Run the link of a child that has connected, until it ends."""
-        await self.drive(self.core.accept(), carrier)
+        link = self.core.accept()
+        await self.drive(link, carrier)
+        if link.end_error is not None:
+            self._warn_of(link)
+
+    def _warn_of(self, link: Link) -> None:
+        """A child was refused, or broke the protocol. Who tries again and again is mentioned now and then."""
+        now, text = self._loop.time(), link.end_text
+        if now < self._warned.get(text, 0.0):
+            return
+        if len(self._warned) >= _MOST_WARNINGS:
+            self._warned.clear()
+        self._warned[text] = now + _WARN_AGAIN
+        _log.warning("! child %s: %s", link.peer_name, text)
 
     async def drive(self, link: Link, carrier: Carrier) -> tuple[bool, str]:
         """Run one link on one carrier to its end: (whether it was ever up, what ended it)."""

@@ -79,7 +79,8 @@ class Link(Handshake):
     random bytes, for this link alone. Raises `LocalError` if the peer could not accept such a hello.
 
     `dials`: this is the child. `peer`: the peer's hello, once it is known; believe it from `Proven` or `Up`
-    on. `end_text`: why it ended. `throttled_until`: read nothing before. `heard_at`: time of the last packet.
+    on. `end_text`: why it ended, `end_error`: what was wrong, if anything. `throttled_until`: read
+    nothing before. `heard_at`: time of the last packet.
     """
 
     # --- frames while up, and the two that end it

@@ -44,6 +44,7 @@ class LinkMachine:
         self.peer: Hello | None = None
         self.version = 0
         self.end_text = ""
+        self.end_error: RemoteError | LinkRefused | None = None
         self.throttled_until = 0.0
         self.heard_at = now
         self._settings = settings
@@ -212,7 +213,7 @@ class LinkMachine:
         self, error: RemoteError | LinkRefused | None, text: str, events: list[Event], *, by_peer: bool
     ) -> None:
         self._enter(State.ENDED)
-        self.end_text = text
+        self.end_text, self.end_error = text, error
         events.append(Ended(error, text, by_peer))
 
     def _end(self, error: RemoteError | LinkRefused, text: str, events: list[Event]) -> None:

@@ -101,3 +101,10 @@ async def expect(record: Record, payloads: list[bytes]) -> None:
     await until_count(record.payloads, len(payloads))
     assert record.payloads == payloads
     assert not record.twice
+
+
+async def expect_in_any_order(record: Record, payloads: list[bytes]) -> None:
+    """Wait for exactly these messages, each once: what was routed again may have been overtaken."""
+    await until_count(record.payloads, len(payloads))
+    assert sorted(record.payloads) == sorted(payloads)
+    assert not record.twice
