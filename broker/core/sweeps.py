@@ -1,5 +1,6 @@
 """Sweeps: what is looked after now and then, not at each message."""
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from broker.core.custody import Place
@@ -51,8 +52,10 @@ class Sweeps:
         if not any(copy.stored.header.expires_last for copy in place.waiting):
             return
         over = [copy for copy in place.waiting if not copy.given and core.forwarder.expired(copy)]
+        gone = frozenset(over[:_AT_ONCE])
+        if gone:
+            place.waiting = deque(copy for copy in place.waiting if copy not in gone)
         for copy in over[:_AT_ONCE]:
-            place.waiting.remove(copy)
             core.custody.bury(copy, "EXPIRED")
             core.counters["buried"] += copy.open
 
