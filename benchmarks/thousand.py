@@ -47,6 +47,8 @@ class Forest:
         self._directory = directory
         self._limit = options.limit
         self._delay = options.delay
+        self._profile, self._profile_directory = options.profile, options.profile_directory
+        self._starts = 0
         self.leaves = [f"leaf-{number:04d}" for number in range(options.leaves)]
         self._shares = options.processes
         self.ports = {name: free_port() for name in ("root", "branch", "to-root", "to-branch")}
@@ -69,7 +71,12 @@ class Forest:
         """The root or the branch; returns when it answers."""
         file = self._directory / f"{name}.yaml"
         file.write_text(json.dumps(self._site(name)))
-        self.servers[name] = self._processes.python(name, "benchmarks.node_process", str(file))
+        self._starts += 1
+        arguments = [str(file)]
+        if name == self._profile:
+            out = self._profile_directory / f"thousand-{name}-{self._starts}.txt"
+            arguments += ["--profile", str(out.absolute())]
+        self.servers[name] = self._processes.python(name, "benchmarks.node_process", *arguments)
         until(f"{name} to answer", lambda: get_json(self._url(name)), self._limit)
 
     def _site(self, name: str) -> dict[str, Any]:
@@ -104,6 +111,8 @@ class Forest:
     def restart(self, name: str, *, empty: bool) -> float:
         """Kill and start again; the time of the kill. `empty`: its database is lost, as by a new machine."""
         at = time.monotonic()
+        if name == self._profile:
+            self.servers[name].stop()
         self.servers[name].kill()
         if empty:
             shutil.rmtree(self._directory / name)
@@ -124,6 +133,10 @@ class Forest:
         return sum(
             count for key, count in routes.items() if key.startswith(f"{kind}/") and "local" not in key
         )
+
+    def offered(self, name: str) -> int:
+        """What a node offers its parent: all that it has from below, and itself."""
+        return int(self.status(name).get("offered", {}).get("up", 0))
 
     def until_routes(self, name: str, kind: str, count: int) -> float:
         """Wait; the time when it was so."""
@@ -221,7 +234,7 @@ class Run:
 
     def probe(self) -> None:
         """One consumer more at some leaves: exactly what each costs, at whom."""
-        leaves = min(PROBES, len(self._forest.leaves) // len(self._forest.hosts)) or 1
+        leaves = self._probes = min(PROBES, len(self._forest.leaves) // len(self._forest.hosts)) or 1
         start = time.monotonic()
         self._forest.hosts[0].ask(do="one", leaves=leaves)
         at = self._forest.until_routes("root", "queue", self._leaves * self._interests + leaves)
@@ -263,8 +276,14 @@ class Run:
         """Kill it and take its database away: every leaf tells it everything again."""
         forest, routes = self._forest, self._leaves * self._interests
         at = forest.restart("branch", empty=True)
-        forest.until_all_up()
-        done = forest.until_routes("branch", "queue", routes)
+        everything = routes + self._probes + self._leaves + 1
+        until(
+            f"{everything} offers of the branch",
+            lambda: forest.offered("branch") == everything,
+            self._limit,
+            _POLL,
+        )
+        done = forest.until_all_up()
         text = f"branch killed, with an empty database: {routes} routes back, s"
         self._note("branch_replaced_s", round(done - at, 2), text)
 
@@ -309,6 +328,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--interests", type=int, default=20, help="queues with a consumer, at each leaf")
     parser.add_argument("--delay", type=float, default=0.0, help="milliseconds each way, on both lines")
     parser.add_argument("--processes", type=int, default=4, help="that share the leaves")
+    parser.add_argument("--profile", choices=("root", "branch"), default="", help="profile this node")
+    parser.add_argument("--profile-directory", type=Path, default=Path())
     parser.add_argument("--limit", type=float, default=180.0, help="seconds for one phase")
     parser.add_argument("--directory", type=Path, help="where the stores lie: a real disk, not tmpfs")
     parser.add_argument("--json", type=Path, help="write everything there")
