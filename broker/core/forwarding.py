@@ -9,7 +9,7 @@ longer each time, and rests without going back while our own offer there still s
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from broker.core.custody import Copy, Custody, Place, Spool, Stored
@@ -137,17 +137,29 @@ class Forwarder:
         if place.resting and targets != place.targets:
             place.end_rest()
         place.targets = targets
-        for name in place.targets:
+        for name in self._in_turn(place):
             neighbour = self.neighbours[name]
             neighbour.want(place)
             if neighbour.up:
                 self.pump(neighbour)
+
+    def _in_turn(self, place: Place) -> Iterable[str]:
+        """The neighbours that may take these copies: the least loaded first, equals in turn."""
+        if len(place.targets) < 2:
+            return place.targets
+        names = sorted(place.targets)
+        place.turn += 1
+        first = place.turn % len(names)
+        return sorted(names[first:] + names[:first], key=lambda name: len(self.neighbours[name].outbox))
 
     def targets(self, place: Place) -> frozenset[str]:
         """The neighbours that may take these copies: by live child routes, else dormant, else the parent."""
         destination = place.destination
         if destination is None or place.home or destination.node == self.node:
             return place.targets if destination is None else frozenset()
+        child = self.neighbours.get(destination.node)
+        if child is not None and child is not self.parent and child.up:
+            return frozenset((child.name,))
         routes = self.table.gateways(destination.route_key)
         parent = self.parent.name if self.parent else ""
         below = [

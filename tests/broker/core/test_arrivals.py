@@ -79,3 +79,22 @@ def test_only_the_latest_are_known_again(forest: Forest, hq: Site, monkeypatch: 
     forest.settle(2.0)
     assert [bundle in hq.core.arrivals.seen for bundle in bundles] == [False, False, True, True, True]
     assert {row.bundle for row in hq.disk.rows(SeenRow)} == set(bundles[2:])
+
+
+def test_a_child_that_claims_the_name_of_a_linked_one_gets_nothing_of_it(forest: Forest, hq: Site) -> None:
+    forest.add("evil", "hq")
+    forest.dial_all()
+    forest.settle()
+    link = forest["evil"].core.neighbours["hq"].link
+    assert link is not None
+    forest.pass_time(0.1)
+    link.advise([Advice("add", Kind.DOMAIN, "york", "york", "test")])
+    forest.settle()
+    producer = forest.producer("hq")
+    for number in range(20):
+        producer.send("queue:till@york", b"%d" % number)
+        forest.settle()
+    reader = forest.consumer("york", "queue:till@york")
+    forest.settle()
+    assert len(reader.payloads) == 20
+    assert forest["evil"].waiting() == 0
