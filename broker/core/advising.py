@@ -31,27 +31,29 @@ class Advising:
 
     def advised(self, neighbour: Neighbour, advices: list[Advice]) -> None:
         """A neighbour says what is to be had through it."""
-        self._core.chronicle.advisories(neighbour.name, direction(neighbour), advices)
-        known = (
-            frozenset(self._core.table.routes_of(neighbour.name))
-            if self._core.topics.retained
-            else frozenset()
-        )
-        applied = neighbour.held.apply(advices, self._core.moment.now)
+        core = self._core
+        core.chronicle.advisories(neighbour.name, direction(neighbour), advices)
+        known = frozenset(core.table.routes_of(neighbour.name)) if core.topics.retained else frozenset()
+        applied = neighbour.held.apply(advices, core.moment.now)
         self._keep_routes(neighbour, applied)
         if applied.declined and neighbour.link is not None:
-            self._core.counters["declined"] += len(applied.declined)
+            core.counters["declined"] += len(applied.declined)
             neighbour.link.decline(applied.declined, applied.reason)
-        if neighbour is self._core.parent:
-            return
-        for route, declined in applied.kept if self._core.topics.retained else ():
+        for route, declined in applied.kept if core.topics.retained else ():
             if route.key.kind == Kind.TOPIC and not declined and route.key not in known:
-                self._core.topics.greet_neighbour(neighbour, route.key)
+                core.topics.greet_neighbour(neighbour, route.key)
+        if neighbour is not core.parent:
+            self._names(neighbour, advices)
+
+    def _names(self, neighbour: Neighbour, advices: list[Advice]) -> None:
+        """Nodes that came or went below a child."""
         for advice in advices:
             if advice.kind != Kind.DOMAIN:
                 continue
             if advice.op in ("add", "live"):
                 self._core.moves.name_came(neighbour, advice.name, advice.op)
+            elif advice.op == "dormant":
+                self._core.moves.name_rests(neighbour, advice.name)
             elif advice.op == "remove":
                 self._core.moves.gone(neighbour, advice.name, advice.cause)
 

@@ -165,12 +165,16 @@ class Forwarder:
         below = [
             route for name, route in routes.items() if name not in (LOCAL, parent) and name in self.neighbours
         ]
-        live = frozenset(route.gateway for route in below if route.live)
+        live = [route.gateway for route in below if route.live]
         if live:
-            return live
+            return frozenset((self._incumbent(live),) if destination.node else live)
         if below:
             return frozenset(route.gateway for route in below)
         return frozenset((parent,)) if parent else frozenset()
+
+    def _incumbent(self, ways: list[str]) -> str:
+        """A node is in one place: whoever claims its name later gets nothing while the older way is up."""
+        return next((way for way in ways if self.neighbours[way].up), ways[0])
 
     def pump(self, neighbour: Neighbour) -> None:
         """Fill the outbox as far as its window allows, one bundle of each place in turn."""

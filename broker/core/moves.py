@@ -57,6 +57,14 @@ class Moves:
             else:
                 self._tell(other, name)
 
+    def name_rests(self, neighbour: Neighbour, name: str) -> None:
+        """A child misses a name. If it is live elsewhere, it has moved."""
+        ways = self._core.table.gateways(domain(name))
+        if neighbour is not self._core.parent and any(
+            route.live and way != neighbour.name for way, route in ways.items()
+        ):
+            self._tell(neighbour, name)
+
     def settle(self, neighbour: Neighbour) -> None:
         """A child is back: tell it of names that went elsewhere while it was away."""
         core = self._core

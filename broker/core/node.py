@@ -155,6 +155,8 @@ class NodeCore:
         self.up = Advertiser(self.table, Up(), settings.linger)
         self.down = Advertiser(self.table, Down(settings.advise_down), settings.linger)
         self.forwarder.offered_up = self.up.offers
+        if self.parent is not None and not self.role.has_parent:
+            self.moves.forget(self.parent, moved=False)
         self._settle()
         for place in list(self.custody.places.values()):
             self.forwarder.dispatch(place)

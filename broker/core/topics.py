@@ -208,10 +208,17 @@ class Topics:
             self._copy(self._store(header, body), subscription.place, "")
 
     def greet_neighbour(self, neighbour: Neighbour, key: Destination) -> None:
-        """A neighbour below asks for a pattern for the first time: the retained messages follow."""
+        """A neighbour asks for a pattern for the first time: the retained messages follow."""
+        upward = neighbour is self._forwarder.parent
         for header, body in self.retained_for(key.name):
-            if self._may_go_down(header, neighbour):
+            if self._came_from_here(header) if upward else self._may_go_down(header, neighbour):
                 self.copy_to(neighbour, self._store(header, body), "")
+
+    def _came_from_here(self, header: Header) -> bool:
+        """Made here or below: what came from above is known there."""
+        gateways = set(self._forwarder.table.gateways(domain(header.origin)))
+        parent = self._forwarder.parent
+        return bool(gateways - {parent.name if parent is not None else ""})
 
     def _may_go_down(self, header: Header, neighbour: Neighbour) -> bool:
         """As when it came: not back where it came from; and on its way up into no sibling's subtree."""
