@@ -44,7 +44,6 @@ _COLLECT: Final = (100_000, 20, 100)  # copies that wait are many and make no cy
 _WARN_AGAIN: Final = 600.0
 _MOST_WARNINGS: Final = 1000
 _DISK_EVERY: Final = 1.0
-_DISK_LOW: Final = "the disk of node {} is nearly full: make space"
 
 
 class Wire:
@@ -141,6 +140,7 @@ class Node:
         self.core.start(loaded)
         if self.store.recovered_from:
             self.core.links.void_positions()
+        self._check_disk()
         self.chronicle.node("start")
         self.committer = GroupCommit(self.store, on_failure=self._fail)
 
@@ -268,8 +268,11 @@ class Node:
 
     def _flush(self) -> None:
         """Let everything out that may go, and see when the core wants to be woken next."""
-        for wire in list(self._wires.values()):
-            if wire.link.buffered_bytes:
+        talking = list(self.core.talking)
+        self.core.talking.clear()
+        for link in talking:
+            wire = self._wires.get(link)
+            if wire is not None:
                 self._pull(wire)
         closing, self.core.links.closing = self.core.links.closing, []
         for link in closing:
@@ -300,8 +303,7 @@ class Node:
         self._sleep_until(self.core.next_deadline())
 
     def _check_disk(self) -> None:
-        low = self.store.disk_free() < self.site.limits.disk_reserve
-        self.core.switch.sending.refusing = _DISK_LOW.format(self.site.name) if low else ""
+        self.core.switch.sending.disk_room = self.store.disk_free() - self.site.limits.disk_reserve
 
     # --- links
 

@@ -8,7 +8,10 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("sapwood", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "sapwood", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("soak", settings.get_profile("sapwood"), derandomize=False, max_examples=2000)
 settings.load_profile("sapwood")
 
 

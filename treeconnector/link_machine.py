@@ -95,6 +95,10 @@ class LinkMachine:
         """Bytes that wait to be pulled, nearly: 0 exactly when there are none."""
         return self._out.buffered_bytes
 
+    def when_there_is_output(self, call: Callable[[], object]) -> None:
+        """Call it whenever there may be something to pull; cheap, and often."""
+        self._out.wake = call
+
     @property
     def largest_bundle(self) -> int:
         """Largest header + body that the peer takes, bytes; 0 before its hello."""

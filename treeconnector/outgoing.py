@@ -8,7 +8,7 @@ Acks and pongs are kept as their last value only, since each covers those before
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from treeconnector.destinations import Destination, Kind
@@ -93,8 +93,15 @@ class Snapshot:
         return [advice for key, advice in self._held.items() if advice.op != "remove" or key in named]
 
 
+def _nobody() -> None:
+    """Nobody wants to be woken."""
+
+
 class Outgoing:
-    """`sent`: highest number that has left whole. `acked`: highest that the peer has committed."""
+    """`sent`: highest number that has left whole. `acked`: highest that the peer has committed.
+
+    `wake` is called whenever there may be something to pull.
+    """
 
     __slots__ = (
         "_ack",
@@ -111,12 +118,14 @@ class Outgoing:
         "max_frame",
         "next_number",
         "sent",
+        "wake",
         "window_bundles",
         "window_bytes",
     )
 
     def __init__(self, max_frame: int) -> None:
         self.max_frame = max_frame
+        self.wake: Callable[[], object] = _nobody
         self.window_bundles = 0
         self.window_bytes = 0
         self.sent = self.acked = 0
@@ -168,13 +177,16 @@ class Outgoing:
 
     def _queue(self, encoded: list[bytes]) -> None:
         self._control.extend(encoded)
+        self.wake()
         self._control_bytes += sum(map(len, encoded))
 
     def ack(self, received: int) -> None:
         self._ack = received
+        self.wake()
 
     def pong(self, number: int) -> None:
         self._pong = number
+        self.wake()
 
     def advise(self, advices: Sequence[Advice]) -> None:
         if self._snapshot is not None:
@@ -202,6 +214,7 @@ class Outgoing:
                 f"{self._snapshot!r} is still under way: one at a time, and one for a link is enough"
             )
         self._snapshot = snapshot
+        self.wake()
 
     def bundle(self, number: int, header: bytes, body: bytes) -> None:
         if number != self.next_number:
@@ -215,6 +228,7 @@ class Outgoing:
     def _put(self, number: int, header: bytes, body: bytes) -> None:
         size = len(header) + len(body)
         self._bundle_bytes += size
+        self.wake()
         if size + _FRAME_OVERHEAD > self.max_frame:
             self._waiting.append(_Waiting(number, size, None, split(number, header, body, self.max_frame)))
             return
@@ -243,6 +257,8 @@ class Outgoing:
             self._unacked_bytes -= self._unacked.popleft()
         news = received > self.acked
         self.acked = received
+        if self._waiting:
+            self.wake()
         return news
 
     @property

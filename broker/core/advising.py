@@ -51,7 +51,7 @@ class Advising:
             if advice.kind != Kind.DOMAIN:
                 continue
             if advice.op in ("add", "live"):
-                self._core.moves.name_came(neighbour, advice.name, advice.op)
+                self._core.moves.name_came(neighbour, advice)
             elif advice.op == "dormant":
                 self._core.moves.name_rests(neighbour, advice.name)
             elif advice.op == "remove":

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
 MOVED: Final = "moved"
+CONFLICT: Final = "conflict"
 
 
 class Moves:
@@ -40,22 +41,37 @@ class Moves:
             parent.place.waiting.append(copy)
         self._core.forwarder.dispatch(parent.place)
 
-    def name_came(self, neighbour: Neighbour, name: str, op: str) -> None:
+    def name_came(self, neighbour: Neighbour, advice: Advice) -> None:
         """A child says that a name is below it. Is it somewhere else too?"""
-        core = self._core
-        others = [gateway for gateway in core.table.gateways(domain(name)) if gateway != neighbour.name]
-        for gateway in others:
-            other = core.neighbours.get(gateway)
-            if other is None or other is core.parent:
-                continue
-            if op == "live" and other.link is not None:
-                other.link.conflict(
-                    name, f"{name!r} is live below {neighbour.name!r} already: stop one of the two"
-                )
-            elif other.name == name:
+        core, name = self._core, advice.name
+        others = [
+            core.neighbours[way]
+            for way in core.table.gateways(domain(name))
+            if way != neighbour.name and way in core.neighbours
+        ]
+        below = [other for other in others if other is not core.parent]
+        if advice.cause == CONFLICT:
+            self._pass_conflict(neighbour, below, advice)
+            return
+        for other in below:
+            if other.name == name:
                 self.moved(name)
             else:
                 self._tell(other, name)
+
+    def _pass_conflict(self, neighbour: Neighbour, below: list[Neighbour], advice: Advice) -> None:
+        """The way that knew a name first says that it is still there: the other way refuses it."""
+        text = f"{advice.name!r} is live below {neighbour.name!r} already: stop one of the two"
+        for other in below:
+            if other.link is not None:
+                other.link.conflict(advice.name, text)
+        if not below:
+            self._tell_parent(advice)
+
+    def _tell_parent(self, advice: Advice) -> None:
+        parent = self._core.parent
+        if parent is not None and parent.link is not None and parent.up:
+            parent.link.advise([advice])
 
     def name_rests(self, neighbour: Neighbour, name: str) -> None:
         """A child misses a name. If it is live elsewhere, it has moved."""
@@ -127,8 +143,7 @@ class Moves:
     def _still_here(self, name: str) -> None:
         """Two nodes have one name; the one that was here first keeps it."""
         core = self._core
-        if core.parent is not None and core.parent.link is not None and core.parent.up:
-            core.parent.link.advise([Advice("live", Kind.DOMAIN, name, name, "conflict")])
+        self._tell_parent(Advice("live", Kind.DOMAIN, name, name, CONFLICT))
         for gateway in list(core.table.gateways(domain(name))):
             other = core.neighbours.get(gateway)
             if (

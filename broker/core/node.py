@@ -9,6 +9,7 @@ upstream node has committed, and for non-persistent messages.
 
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -132,6 +133,7 @@ class NodeCore:
         self._ticks = now
         self._transfer_reserved = 0
         self.open_links: set[Link] = set()
+        self.talking: set[Link] = set()
         self.forwarder.finished = self.arrivals.finished
         self.forwarder.has_parent = self.role.has_parent
         self.switch.on_consumer = chronicle.consumer
@@ -188,6 +190,7 @@ class NodeCore:
             nonce=secrets.token_bytes(_NONCE_BYTES),
         )
         self.open_links.add(link)
+        link.when_there_is_output(partial(self.talking.add, link))
         return link
 
     def receive(self, link: Link, packet: bytes) -> None:

@@ -4,6 +4,8 @@ A producer numbers its sends; what was taken before is confirmed again and not s
 messages enter, is anything refused for want of room.
 """
 
+import math
+
 from broker.core.custody import Place
 from broker.core.entry import Class, Entry, batch_of, flags_of
 from broker.core.errors import BadRequest, QueueFull, TooLarge
@@ -22,17 +24,26 @@ from treeconnector.session_frames import Confirm, Reject, Send
 
 
 class Sending:
-    """The way in for messages. `refusing`: why nothing is taken now, '' if it is."""
+    """The way in for messages.
+
+    `disk_room`: bytes of disk that messages may still take; what enters is counted off at once, since the
+    disk itself shows it only after the commit, and the node measures anew from time to time.
+    """
 
     def __init__(self, node: str, forwarder: Forwarder, entry: Entry) -> None:
         self._node = node
         self._forwarder = forwarder
         self._entry = entry
         self.streams: dict[str, Stream] = {}
-        self.refusing = ""
+        self.disk_room: float = math.inf
 
     def __repr__(self) -> str:
         return f"<Sending at {self._node} streams={len(self.streams)}>"
+
+    @property
+    def refusing(self) -> str:
+        """Why nothing is taken now, '' if it is."""
+        return f"the disk of node {self._node} is nearly full: make space" if self.disk_room <= 0 else ""
 
     def stream(self, session: str, producer: str) -> Stream:
         """The numbered stream of a session's producer; '' = one that ends with its connection."""
@@ -51,6 +62,7 @@ class Sending:
         self._check(destination, session.token, 1, len(body))
         kind = Class(destination, flags_of(True, False), self._scope(destination, -1), session.token)
         self._entry.add(kind, batch_of([message], body))
+        self.disk_room -= _ON_DISK * len(body)
 
     def _scope(self, destination: Destination, scope: int) -> int:
         return scope if scope in (0, 1) else int(self._forwarder.settings.policy(destination).scope)
@@ -115,6 +127,7 @@ class Sending:
             session.token,
         )
         self._entry.add(kind, batch_of(messages, body))
+        self.disk_room -= _ON_DISK * len(body)
         stream.taken = frame.first + known + fits - 1
         self._record(stream)
         if fits < count:
@@ -151,6 +164,7 @@ def _named(name: str) -> Destination:
 
 
 _CROWDED = 0.9
+_ON_DISK = 2  # in the write-ahead log, and then in the table
 
 
 def _is_largest(place: Place, sender: str) -> bool:
