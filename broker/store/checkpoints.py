@@ -7,8 +7,13 @@ would never begin anew; so the rest, which is small by then, is copied by the wr
 Wrinkle: how much of the log is in use is read from the shared-memory index (field mxFrame of
 https://www.sqlite.org/walformat.html#the_wal_index_file_format), since the file keeps its length when the
 log begins anew: that makes fsync cheap. Its descriptor is closed only after all connections are.
+
+Wrinkle: a commit that makes the log's file longer costs twice the fsync of one that does not (the file
+system's own journal is written too). So the file is made longer a MiB at a time, by zeros behind its end,
+which no reader of the log takes for frames.
 """
 
+import contextlib
 import os
 import sqlite3
 import sys
@@ -24,6 +29,8 @@ _FRAME_BYTES: Final = files.PAGE_BYTES + 24
 _MAX_FRAME_AT: Final = 16
 _BEGINNING: Final = 4 * 1024 * 1024
 _ROUNDS: Final = 4
+_AHEAD: Final = bytes(1024 * 1024)
+_NEAR: Final = 256 * 1024
 
 
 class Checkpoints:
@@ -33,6 +40,8 @@ class Checkpoints:
         self._path = path
         self._limit = limit
         self._index = os.open(files.companion(path, "-shm"), os.O_RDONLY)
+        self._log = os.open(files.companion(path, "-wal"), os.O_RDWR)
+        self._laid = 0
         self._thread: threading.Thread | None = None
         self._rest = False
         self._failed: sqlite3.Error | None = None
@@ -49,14 +58,24 @@ class Checkpoints:
     def after_commit(self, writer: sqlite3.Connection) -> None:
         """Called after each commit, where no transaction is open; starts or ends a copy if it is time."""
         self._reap()
+        length = self.log_bytes()
+        if length + _NEAR > self._laid:
+            self._lay(length)
         if self._thread is not None:
             return
         if self._rest:
             self._rest = False
             self._copy(writer, "PASSIVE")
-        elif self.log_bytes() > self._limit:
+        elif length > self._limit:
             self._thread = threading.Thread(target=self._copy_aside, name="sapwood-checkpoint", daemon=True)
             self._thread.start()
+
+    def _lay(self, length: int) -> None:
+        """Make the log's file longer than what is in use. No space for that is no error: a commit will tell."""
+        self._laid = os.fstat(self._log).st_size
+        if length + _NEAR > self._laid:
+            with contextlib.suppress(OSError):
+                self._laid += os.pwrite(self._log, _AHEAD, self._laid)
 
     def worth_shortening(self) -> bool:
         """Whether the log is long enough to be cut in an idle moment."""
@@ -69,6 +88,7 @@ class Checkpoints:
             return False
         self._rest = False
         self._copy(writer, "TRUNCATE")
+        self._laid = 0
         return self.log_bytes() == 0
 
     def close(self) -> None:
@@ -80,6 +100,7 @@ class Checkpoints:
     def release(self) -> None:
         if self._index >= 0:
             os.close(self._index)
+            os.close(self._log)
             self._index = -1
 
     def _reap(self) -> None:
