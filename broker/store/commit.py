@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from broker.core.rows import BundleRow, Transaction
+from broker.histogram import COMMIT_SECONDS, Histogram
 from broker.store.store import Store
 from treeconnector.errors import StoreError
 
@@ -84,6 +85,7 @@ class GroupCommit:
         self.failure: StoreError | None = None
         self.seconds = 0.0
         self.commits = self.transactions = 0
+        self.durations = Histogram(COMMIT_SECONDS)
 
     def __repr__(self) -> str:
         where = "thread" if self._slow else "loop"
@@ -173,6 +175,7 @@ class GroupCommit:
 
     def _learn(self, taken: float) -> None:
         """Moving average; but one fast commit on the loop says more than many that waited for the lock."""
+        self.durations.observe(taken)
         certain = self._probing and taken < self._threshold
         weight = 1.0 if certain or not self.commits else _WEIGHT
         self.seconds += weight * (taken - self.seconds)
