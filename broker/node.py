@@ -222,6 +222,8 @@ class Node:
 
     @property
     def switch(self) -> Any:
+        """The message switch, told what time it is."""
+        self.core.advance(self.now())
         return self.core.switch
 
     def wake(self) -> None:

@@ -80,7 +80,7 @@ class Link(Handshake):
 
     `dials`: this is the child. `peer`: the peer's hello, once it is known; believe it from `Proven` or `Up`
     on. `end_text`: why it ended, `end_error`: what was wrong, if anything. `throttled_until`: read
-    nothing before. `heard_at`: time of the last packet.
+    nothing before. `heard_at`: time of the last packet. `bytes_in`, `bytes_out`: of all packets so far.
     """
 
     # --- frames while up, and the two that end it

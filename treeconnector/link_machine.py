@@ -47,6 +47,7 @@ class LinkMachine:
         self.end_error: RemoteError | LinkRefused | None = None
         self.throttled_until = 0.0
         self.heard_at = now
+        self.bytes_in = self.bytes_out = 0
         self._settings = settings
         self._hello = hello_of(identity, settings, chain, addresses, zone, nonce, reads)
         self._hello_packet = frames.packet([frames.encode(self._hello)])
@@ -118,6 +119,7 @@ class LinkMachine:
         if self._state is State.ENDED:
             return events
         self.heard_at = now
+        self.bytes_in += len(packet)
         self._keep_alive.heard(now)
         try:
             self._take(packet, events)
@@ -192,7 +194,9 @@ class LinkMachine:
 
     def data_to_send(self, budget: int = _PULL) -> list[bytes]:
         """Packets for the carrier, of about `budget` bytes together; [] if there is nothing to send."""
-        return self._out.pull(budget)
+        packets = self._out.pull(budget)
+        self.bytes_out += sum(map(len, packets))
+        return packets
 
     def transport_closed(self, text: str = "the transport closed") -> list[Event]:
         """The carrier has gone, whoever closed it."""

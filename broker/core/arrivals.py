@@ -84,6 +84,7 @@ class Arrivals:
 
     def enter(self, header: Header, body: bytes, sender: str) -> None:
         """A bundle made here."""
+        self._forwarder.counters["entered"] += header.count
         stored = self._custody.store(
             header, body, self._forwarder.moment.now, self._forwarder.spool_of(header, "")
         )
@@ -92,6 +93,7 @@ class Arrivals:
     def from_neighbour(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
         """A bundle that a neighbour committed and handed over."""
         neighbour.counters["in"] += header.count
+        self._forwarder.counters["in"] += header.count
         neighbour.counters["in_bundles"] += 1
         spool = self._forwarder.spool_of(header, neighbour.name)
         stored = self._custody.store(header, body, self._forwarder.moment.now, spool)

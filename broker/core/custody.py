@@ -10,48 +10,23 @@ Volatile (non-persistent) bundles have row 0 and never touch the transaction.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from broker.core.places import DEAD, SUBSCRIPTION, UPWARD, Spool, destination_of, place_name
 from broker.core.rows import BundleRow, CopyRow, Transaction
+from broker.core.statistics import Tally
 from treeconnector import bundles
 from treeconnector.bundles import Header
-from treeconnector.destinations import Destination, Kind, parse
+from treeconnector.destinations import Destination, Kind
 
 if TYPE_CHECKING:
     from broker.core.readers import Reader
 
-DEAD: Final = "dead"
-UPWARD: Final = "upward"
-SUBSCRIPTION: Final = "subscription:"
+__all__ = ["DEAD", "SUBSCRIPTION", "UPWARD", "Copy", "Custody", "Place", "ReadBodies", "Spool", "Stored"]
+
 _PAGE: Final = 64
 
 ReadBodies = Callable[[Sequence[int]], dict[int, bytes]]
-
-
-class Spool(StrEnum):
-    """Limits are apart for what goes up, what goes down, and what was sent back."""
-
-    UP = "up"
-    DOWN = "down"
-    REROUTED = "rerouted"
-
-
-def place_name(destination: Destination) -> str:
-    """`queue:NAME`, `queue:NAME@NODE`, or `moved:NODE:TOPIC` for a topic's copies that follow a node."""
-    if destination.kind == Kind.TOPIC:
-        return f"moved:{destination.node}:{destination.name}"
-    return f"queue:{destination.name}@{destination.node}" if destination.node else f"queue:{destination.name}"
-
-
-def destination_of(name: str) -> Destination | None:
-    """The inverse of `place_name`; None for places that are no destination."""
-    if name.startswith("queue:"):
-        return parse(name)
-    if name.startswith("moved:"):
-        _, node, topic = name.split(":", 2)
-        return Destination(Kind.TOPIC, topic, node)
-    return None
 
 
 class Stored:
@@ -129,7 +104,6 @@ class Place:
     __slots__ = (
         "created",
         "destination",
-        "gauges",
         "held_back",
         "home",
         "keeps",
@@ -140,6 +114,7 @@ class Place:
         "resting",
         "senders",
         "size",
+        "tally",
         "targets",
         "turn",
         "waiting",
@@ -161,10 +136,20 @@ class Place:
         self.created = False
         self.home = False
         self.owner = ""
-        self.gauges = [0, 0]
+        self.tally = Tally()
 
     def __repr__(self) -> str:
         return f"<Place {self.name} messages={self.messages} readers={len(self.readers)}>"
+
+    @property
+    def left(self) -> int:
+        """How many messages have gone from here since the start, whatever way."""
+        return self.tally.brought + self.tally.entered - self.messages
+
+    @property
+    def oldest(self) -> float | None:
+        """Since when the first has been here that waits; None if none does."""
+        return self.waiting[0].since if self.waiting else None
 
     def end_rest(self) -> None:
         """Let those that would only go back where they came from wait with the others again."""
@@ -187,6 +172,7 @@ class Custody:
         self.directed: dict[str, dict[str, Place]] = {}
         self.readers: dict[str, list[Reader]] = {}
         self.spools = dict.fromkeys(Spool, 0)
+        self.stirred: list[Place] = []
         self._node = node
         self.dead = self.place(DEAD)
         self._read_bodies = read_bodies
@@ -290,6 +276,8 @@ class Custody:
         copy.given &= ~bits
         copy.done |= bits
         copy.place.messages -= bits.bit_count()
+        if not copy.place.tally.active:
+            self._stir(copy.place)
         if copy.done == copy.all:
             self.discard(copy)
             return True
@@ -330,15 +318,24 @@ class Custody:
 
     def _count(self, copy: Copy, sign: int) -> None:
         """A copy is in its place from now on (1), or no more (-1)."""
-        place, stored = copy.place, copy.stored
-        place.messages += sign * copy.open
+        place, stored, messages = copy.place, copy.stored, copy.open
+        place.messages += sign * messages
         place.size += sign * stored.size
+        if sign > 0:
+            place.tally.entered += messages
+        if not place.tally.active:
+            self._stir(place)
         if place.keeps and stored.row:
             left = self.kept.get(stored.header.id, 0) + sign
             if left:
                 self.kept[stored.header.id] = left
             else:
                 del self.kept[stored.header.id]
+
+    def _stir(self, place: Place) -> None:
+        """Something moves here: its rates are figured out until nothing does any more."""
+        place.tally.active = True
+        self.stirred.append(place)
 
     # --- bodies
 

@@ -269,6 +269,7 @@ class Forwarder:
         for copy in neighbour.sendable():
             link.send_bundle(copy.number, bundles.encode_header(self.outgoing(copy)), self.custody.body(copy))
             neighbour.counters["out"] += copy.open
+            self.counters["out"] += copy.open
             neighbour.counters["out_bundles"] += 1
 
     def outgoing(self, copy: Copy) -> Header:
@@ -373,6 +374,7 @@ class Forwarder:
         dead = self.custody.add(copy.stored, copy.place, copy.came, self.moment.now)
         others = dead.all & ~bits
         dead.place.messages -= (others & ~dead.done).bit_count()
+        dead.place.tally.entered -= dead.open
         dead.done = others
         self.custody.bury(dead, reason)
         return self.custody.mark_done(copy, bits)

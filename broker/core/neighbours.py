@@ -72,6 +72,7 @@ class Neighbour:
         self.wanting: set[str] = set()
         self.peer_holds: set[str] = set()
         self.we_hold: set[str] = set()
+        self._bytes = [0, 0]
         self.counters: dict[str, int] = {
             "in": 0,
             "out": 0,
@@ -197,12 +198,35 @@ class Neighbour:
         self.detail.addresses, self.detail.down_since = hello.addresses, 0.0
 
     def disconnected(self, now: float, error: str) -> None:
+        self._bytes = [self.bytes_in, self.bytes_out]
         self.link, self.up, self.since, self.error = None, False, now, error
         self.blocked = ""
         self.detail.down_since = now
 
+    @property
+    def bytes_in(self) -> int:
+        """Bytes on the line, over all links with it since the start."""
+        return self._bytes[0] + (self.link.bytes_in if self.link is not None else 0)
+
+    @property
+    def bytes_out(self) -> int:
+        return self._bytes[1] + (self.link.bytes_out if self.link is not None else 0)
+
+    @property
+    def heard_at(self) -> float | None:
+        """When it was heard last; None while there is no link."""
+        return self.link.heard_at if self.link is not None else None
+
+    def oldest(self) -> float | None:
+        """Since when the oldest bundle is here that it has not acknowledged; None = there is none."""
+        times = [self.outbox[0].since] if self.outbox else []
+        if self.place.oldest is not None:
+            times.append(self.place.oldest)
+        return min(times, default=None)
+
     def status(self, now: float) -> dict[str, Any]:
         """Everything a person asks of a link; times in seconds."""
+        oldest = self.oldest()
         return {
             "name": self.name,
             "relation": self.relation,
@@ -222,6 +246,10 @@ class Neighbour:
             "gaps": self.detail.gaps,
             "held_by_peer": sorted(self.peer_holds),
             "dormant": self.dormant,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "heard_s": None if self.heard_at is None else round(now - self.heard_at, 3),
+            "spool_oldest_s": 0.0 if oldest is None else round(now - oldest, 3),
             **self.counters,
         }
 

@@ -26,6 +26,7 @@ from broker.core.neighbours import Neighbour
 from broker.core.restore import restore
 from broker.core.rows import BundleRow, CopyRow, MetaRow, SeenRow
 from broker.core.settings import CoreSettings
+from broker.core.statistics import Statistics
 from broker.core.sweeps import Sweeps
 from broker.core.switch import Switch
 from broker.core.topics import Topics
@@ -101,7 +102,11 @@ class NodeCore:
         self.moment = Moment(now)
         self.counters = dict.fromkeys(
             (
+                "entered",
+                "in",
+                "out",
                 "delivered",
+                "acknowledged",
                 "unmatched",
                 "unsubscribed",
                 "rerouted",
@@ -114,6 +119,7 @@ class NodeCore:
         )
         self.neighbours: dict[str, Neighbour] = {}
         self.custody = Custody(name, read_bodies, settings.cache_bytes)
+        self.statistics = Statistics(self.moment, self.custody, self.counters)
         self.table = RoutingTable()
         self.interests = Interests(self.table, name, settings.reattach_time)
         self.forwarder = Forwarder(
@@ -137,6 +143,7 @@ class NodeCore:
         self.forwarder.finished = self.arrivals.finished
         self.forwarder.has_parent = self.role.has_parent
         self.switch.on_consumer = chronicle.consumer
+        self.switch.on_acknowledged = self.statistics.acknowledged
         self.switch.on_local_route = self.advising.keep_local
         self.table.watch(self._route_changed)
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))
@@ -153,6 +160,7 @@ class NodeCore:
     def start(self, loaded: Rows) -> None:
         """Put back what was on disk, before anything else is called. What it offered counts as told."""
         restore(self, loaded)
+        self.statistics.begin()
         settings = self.settings
         self.up = Advertiser(self.table, Up(), settings.linger)
         self.down = Advertiser(self.table, Down(settings.advise_down), settings.linger)
@@ -394,6 +402,23 @@ class NodeCore:
         if link is None or neighbour.link is not link or not neighbour.up:
             return
         neighbour.acknowledged = received
-        if received:
-            link.acknowledge(received)
         self.forwarder.send_committed(neighbour)
+        self._acknowledge(neighbour, link)
+
+    def _acknowledge(self, neighbour: Neighbour, link: Link) -> None:
+        """Tell the peer what is on disk here: at once if it may need room in its window, else soon.
+
+        It costs both of us as much as a small bundle does, and the peer only removes something then.
+        """
+        if neighbour.acknowledged - link.told >= _MANY or neighbour.unsaid_bytes >= _MUCH:
+            self._say_received(neighbour, link)
+        elif neighbour.acknowledged != link.told and not neighbour.will_say:
+            neighbour.will_say = True
+            self.moment.after(_SAY_WITHIN, lambda: self._say_received(neighbour, link))
+
+    @staticmethod
+    def _say_received(neighbour: Neighbour, link: Link) -> None:
+        neighbour.will_say = False
+        if neighbour.link is link and neighbour.up and neighbour.acknowledged:
+            neighbour.unsaid_bytes = 0
+            link.acknowledge(neighbour.acknowledged)

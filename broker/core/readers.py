@@ -69,6 +69,7 @@ class Reader:
             self.session.mail.append(given)
         else:
             self.connection.send(deliver_frame(given, self.number, body))
+            self.connection.messages_out += given.messages
         self.outstanding += given.messages
         self.session.desk.put(given)
         if self.connection is None:

@@ -98,6 +98,7 @@ class Sending:
         stream = connection.stream
         assert stream is not None
         _check_numbers(frame)
+        connection.messages_in += frame.count
         last = frame.first + frame.count - 1
         known = max(stream.taken - frame.first + 1, 0)
         if known < frame.count:

@@ -12,13 +12,31 @@ from treeconnector.session_frames import NodeFrame
 
 
 class Connection:
-    """One connection of a client. `send` takes frames for it, buffered, and never blocks."""
+    """One connection of a client. `send` takes frames for it, buffered, and never blocks.
 
-    __slots__ = ("address", "heard", "send", "session", "stream")
+    `kind`: 'stream' or 'http'. `heard`: running time of the last request. `messages_in`: that it sent,
+    `messages_out`: that it was given; bytes likewise.
+    """
 
-    def __init__(self, send: Callable[[NodeFrame], None], address: str) -> None:
+    __slots__ = (
+        "address",
+        "bytes_in",
+        "bytes_out",
+        "heard",
+        "kind",
+        "messages_in",
+        "messages_out",
+        "send",
+        "session",
+        "stream",
+    )
+
+    def __init__(self, send: Callable[[NodeFrame], None], address: str, kind: str = "stream") -> None:
         self.send = send
         self.address = address
+        self.kind = kind
+        self.messages_in = self.messages_out = 0
+        self.bytes_in = self.bytes_out = 0
         self.session: Session | None = None
         self.stream: Stream | None = None
         self.heard = 0.0

@@ -38,6 +38,7 @@ class Sweeps:
         self._pressure()
         wanted = {name for neighbour in core.neighbours.values() for name in neighbour.wanting}
         core.custody.sweep_places(wanted)
+        core.statistics.sample()
 
     # --- what waits too long
 

@@ -76,6 +76,7 @@ class Switch:
         self.sessions: dict[str, Session] = {}
         self.sending = Sending(node, forwarder, entry)
         self.on_local_route: Callable[[Destination], None] = lambda key: None
+        self.on_acknowledged: Callable[[Copy, int], None] = lambda copy, count: None
         self.on_consumer: Callable[[str, Destination, str], None] = lambda op, key, cause: None
 
     def __repr__(self) -> str:
@@ -99,7 +100,7 @@ class Switch:
         if session is None:
             session = self.sessions[token] = Session(token)
         session.connections.add(connection)
-        connection.session = session
+        connection.session, connection.heard = session, self._forwarder.moment.now
         return session
 
     def close(self, connection: Connection) -> None:
@@ -121,6 +122,7 @@ class Switch:
     def _session(self, connection: Connection) -> Session:
         if connection.session is None:
             raise NotLoggedIn("log in first: this connection has no session")
+        connection.heard = self._forwarder.moment.now
         return connection.session
 
     # --- queues
@@ -319,6 +321,7 @@ class Switch:
         if not count:
             return 0
         copy.deliveries = min(copy.deliveries, 1)
+        self.on_acknowledged(copy, count)
         if self._custody.mark_done(copy, bits):
             self._forwarder.finished(copy)
         given.reader.outstanding -= count
@@ -342,6 +345,8 @@ class Switch:
                 number = given.first + offset
                 if (number > ack_to or fresh) and not given.copy.done >> (given.position + offset) & 1:
                     result.append((number, message))
+                    connection.bytes_out += len(message.payload)
+        connection.messages_out += len(result)
         return sorted(result, key=lambda item: item[0])
 
     def wait(self, connection: Connection, ack_to: int, ready: Callable[[], None]) -> Waiter:
@@ -357,6 +362,8 @@ class Switch:
     def send(self, connection: Connection, name: str, message: Message, done: Outcome) -> None:
         """One message to a queue or, as `topic:…`, to a topic; `done` is called after the commit."""
         self.sending.one(self._session(connection), name, message)
+        connection.messages_in += 1
+        connection.bytes_in += len(message.payload)
         self._forwarder.turn.after.append(lambda: done(None))
 
     # --- streaming

@@ -77,7 +77,7 @@ class Bindings:
         if transport is None:
             raise NotLoggedIn("the connection is closed")
         known = self._bound.get(transport)
-        connection = known.connection if known else Connection(_nothing_is_pushed, address(request))
+        connection = known.connection if known else Connection(_nothing_is_pushed, address(request), "http")
         self._node.switch.login(connection, token, secret)
         if known is None:
             self._bound[transport] = Binding(connection)

@@ -103,14 +103,15 @@ class StreamingSession:
             await self._carrier.close()
 
     async def _serve(self) -> None:
-        switch, node, connection = self._node.switch, self._node, self._connection
+        node, connection = self._node, self._connection
         while True:
             for packet in await self._carrier.receive():
                 arrived = decode_client_packet(packet)
                 if not self._logged_in:
                     self._check_login(arrived)
                 self._count(arrived, len(packet))
-                switch.receive(connection, arrived)
+                connection.bytes_in += len(packet)
+                node.switch.receive(connection, arrived)
             node.wake()
             while self._unconfirmed > self._settings.max_unconfirmed:
                 self._confirmed.clear()
@@ -160,7 +161,9 @@ class StreamingSession:
         if not outgoing:
             return
         try:
-            self._carrier.send(frames.packets([encode(frame) for frame in outgoing], _PACKET_BYTES))
+            packets = frames.packets([encode(frame) for frame in outgoing], _PACKET_BYTES)
+            self._connection.bytes_out += sum(map(len, packets))
+            self._carrier.send(packets)
         except CarrierError:
             return
         if BUFFER_BYTES - self._carrier.room > self._settings.max_unread:

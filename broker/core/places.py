@@ -1,0 +1,35 @@
+"""What the places are called in which copies wait: names that stand on disk, and back again; and spools."""
+
+from enum import StrEnum
+from typing import Final
+
+from treeconnector.destinations import Destination, Kind, parse
+
+DEAD: Final = "dead"
+UPWARD: Final = "upward"
+SUBSCRIPTION: Final = "subscription:"
+
+
+class Spool(StrEnum):
+    """Limits are apart for what goes up, what goes down, and what was sent back."""
+
+    UP = "up"
+    DOWN = "down"
+    REROUTED = "rerouted"
+
+
+def place_name(destination: Destination) -> str:
+    """`queue:NAME`, `queue:NAME@NODE`, or `moved:NODE:TOPIC` for a topic's copies that follow a node."""
+    if destination.kind == Kind.TOPIC:
+        return f"moved:{destination.node}:{destination.name}"
+    return f"queue:{destination.name}@{destination.node}" if destination.node else f"queue:{destination.name}"
+
+
+def destination_of(name: str) -> Destination | None:
+    """The inverse of `place_name`; None for places that are no destination."""
+    if name.startswith("queue:"):
+        return parse(name)
+    if name.startswith("moved:"):
+        _, node, topic = name.split(":", 2)
+        return Destination(Kind.TOPIC, topic, node)
+    return None

@@ -1,0 +1,151 @@
+"""Figures of one node: what went through, how fast, and how long it took. Counted per bundle or slice.
+
+What there is to read (all since this start; seconds, bytes, messages):
+
+- `core.counters`: dict of node-wide totals: `entered` (from clients here), `in` and `out` (over links),
+  `delivered` (handed to readers here), `acknowledged` (by them), `unmatched`, `unsubscribed`, `rerouted`,
+  `volatile_dropped`, `duplicates_dropped`, `buried`, `declined`, and those that appear when they first
+  happen: `dead_overflow`, `unreadable`, `deleted`, `dead_returned`, `dead_deleted`.
+- `core.statistics.rates`: node-wide, smoothed over `SMOOTH` seconds: see `Rates`.
+- `core.statistics.latency`: `Histogram` of all messages that were acknowledged by readers here, from their
+  arrival at this node.
+- For each place (`core.custody.places`; a queue has `place.destination`, a link's is `neighbour.place`, the
+  dead letters' is `core.custody.dead`): `place.messages`, `place.size` now; `place.tally.entered` (came in),
+  `place.left` (went, whatever way), `place.tally.in_per_s`, `.out_per_s`, `place.tally.latency` (`Histogram`
+  or None: nothing was acknowledged yet); `place.oldest` (`since` of the first that waits, None = none).
+- For each neighbour: `neighbour.counters` (`in`, `out` messages, `in_bundles`, `out_bundles`,
+  `volatile_dropped`), `neighbour.bytes_in`, `.bytes_out` (on the line, over all its links), `.heard_at`
+  (running time; None while it is down).
+- For each connection of a session (`core.switch.sessions[…].connections`): `messages_in`, `messages_out`,
+  `bytes_in`, `bytes_out`, `heard`, `kind` ('http' or 'stream').
+
+A `Histogram` is `broker.histogram`'s; `mean_of` and `count_of` read it.
+
+Law: a place that holds nothing and that nobody reads is forgotten, and its figures with it.
+"""
+
+from bisect import bisect_left
+from math import exp
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.histogram import Histogram
+
+if TYPE_CHECKING:
+    from broker.core.custody import Copy, Custody, Place
+    from broker.core.moment import Moment
+
+SMOOTH: Final = 5.0
+_QUIET: Final = 0.005
+LATENCY_BOUNDS: Final = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0, 86_400.0),
+)
+
+
+class Tally:
+    """What went through one place. `brought`: what was there at the start. Kept by `Custody`."""
+
+    __slots__ = ("active", "brought", "entered", "in_per_s", "latency", "out_per_s", "seen_in", "seen_out")
+
+    def __init__(self) -> None:
+        self.entered = 0
+        self.brought = 0
+        self.in_per_s = 0.0
+        self.out_per_s = 0.0
+        self.seen_in = 0
+        self.seen_out = 0
+        self.active = False
+        self.latency: Histogram | None = None
+
+    def __repr__(self) -> str:
+        return f"<Tally entered={self.entered} in_per_s={self.in_per_s:.1f} out_per_s={self.out_per_s:.1f}>"
+
+    def sample(self, left: int, elapsed: float, weight: float) -> bool:
+        """Another second is over. False once nothing moves here any more."""
+        self.in_per_s += weight * ((self.entered - self.seen_in) / elapsed - self.in_per_s)
+        self.out_per_s += weight * ((left - self.seen_out) / elapsed - self.out_per_s)
+        self.seen_in, self.seen_out = self.entered, left
+        if self.in_per_s > _QUIET or self.out_per_s > _QUIET:
+            return True
+        self.in_per_s = self.out_per_s = 0.0
+        return False
+
+
+class Rates(NamedTuple):
+    """Messages each second, smoothed. Over links `in`, `out`; from and to this node's own clients."""
+
+    in_per_s: float = 0.0
+    out_per_s: float = 0.0
+    entered_per_s: float = 0.0
+    delivered_per_s: float = 0.0
+    acknowledged_per_s: float = 0.0
+
+
+def count_of(histogram: Histogram | None) -> int:
+    return sum(histogram.counts) if histogram is not None else 0
+
+
+def mean_of(histogram: Histogram | None) -> float | None:
+    """None before the first value."""
+    count = count_of(histogram)
+    return histogram.total / count if histogram is not None and count else None
+
+
+_RATED: Final = ("in", "out", "entered", "delivered", "acknowledged")
+
+
+class Statistics:
+    """What is figured out once a second, and at each acknowledgement. See the module for all there is."""
+
+    def __init__(self, moment: "Moment", custody: "Custody", counters: dict[str, int]) -> None:
+        self._moment = moment
+        self._custody = custody
+        self._counters = counters
+        self._sampled = moment.now
+        self._seen = dict.fromkeys(_RATED, 0)
+        self.rates = Rates()
+        self.latency = Histogram(LATENCY_BOUNDS)
+
+    def __repr__(self) -> str:
+        return f"<Statistics {self.rates} active={len(self._custody.stirred)}>"
+
+    def begin(self) -> None:
+        """The start is over: what was on disk did not come in, it was there."""
+        for place in self._custody.places.values():
+            place.tally.brought, place.tally.entered = place.messages, 0
+            place.tally.seen_out = place.left
+
+    def acknowledged(self, copy: "Copy", count: int) -> None:
+        """Readers here have dealt with `count` messages of a copy."""
+        self._counters["acknowledged"] += count
+        seconds = max(self._moment.now - copy.since, 0.0)
+        found = copy.place.tally.latency
+        if found is None:
+            found = copy.place.tally.latency = Histogram(LATENCY_BOUNDS)
+        index = bisect_left(LATENCY_BOUNDS, seconds)
+        found.counts[index] += count
+        found.total += seconds * count
+        self.latency.counts[index] += count
+        self.latency.total += seconds * count
+
+    def sample(self) -> None:
+        """To be called about once a second. Costs as much as there are places where something moves."""
+        elapsed = self._moment.now - self._sampled
+        if elapsed <= 0:
+            return
+        self._sampled = self._moment.now
+        weight = 1.0 - exp(-elapsed / SMOOTH)
+        custody = self._custody
+        custody.stirred = [place for place in custody.stirred if self._moves(place, elapsed, weight)]
+        self.rates = Rates(*(self._rate(name, elapsed, weight) for name in _RATED))
+
+    @staticmethod
+    def _moves(place: "Place", elapsed: float, weight: float) -> bool:
+        place.tally.active = place.tally.sample(place.left, elapsed, weight)
+        return place.tally.active
+
+    def _rate(self, name: str, elapsed: float, weight: float) -> float:
+        now, before = self._counters[name], float(getattr(self.rates, f"{name}_per_s"))
+        rate = before + weight * ((now - self._seen[name]) / elapsed - before)
+        self._seen[name] = now
+        return rate if rate > _QUIET else 0.0
