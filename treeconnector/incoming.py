@@ -59,6 +59,13 @@ class Incoming:
     def __repr__(self) -> str:
         return f"<Incoming received={self.received} acknowledged={self.acknowledged}>"
 
+    @property
+    def owes_much(self) -> bool:
+        """Has the peer used an eighth of its window since it was told last what is committed here?"""
+        return (
+            8 * self._unacknowledged >= self._window_bytes or 8 * len(self._sizes) >= self._window_bundles
+        )
+
     def acknowledge(self, received: int) -> bool:
         """This end has committed through `received`. Returns whether that is news."""
         if received > self.received:

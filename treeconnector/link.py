@@ -188,6 +188,11 @@ class Link(Handshake):
         if self._require(frames.Ack) and self._in.acknowledge(received):
             self._out.ack(received)
 
+    @property
+    def owes_much(self) -> bool:
+        """Has the peer used a good part of its window, so that it should hear of it at once?"""
+        return self._in.owes_much
+
     def hold(self, destination: str) -> None:
         """Ask the peer to keep what is for `destination` (text; '' = everything)."""
         if self._require(frames.Hold):

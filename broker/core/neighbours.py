@@ -51,6 +51,7 @@ class Neighbour:
         self.committed = 0
         self.sent = 0
         self.acknowledged = 0
+        self.will_say = False
         self.detail = Detail()
         self.link: Link | None = None
         self.up = False
@@ -123,6 +124,8 @@ class Neighbour:
     def stand(self, store_id: bytes, position: Position) -> None:
         """Take over a position that was agreed on."""
         self.store_id = store_id
+        if position.epoch != self.epoch:
+            self.acknowledged = 0
         self.epoch, self.received, self.assigned = position.epoch, position.received, position.assigned
         self.deleted, self.session, self.met = position.deleted, position.session, position.met
 

@@ -46,6 +46,7 @@ from treeconnector.routes import Route, RoutingTable
 _TICKS_EVERY: Final = 1.0
 _PATIENT: Final = frozenset((BundleRow, CopyRow, SeenRow))
 _TRANSFER_BLOCK: Final = 1_000_000
+_SAY_WITHIN: Final = 0.01
 _NONCE_BYTES: Final = 32
 
 Secrets = Callable[[str, bool], bytes | None]
@@ -403,22 +404,15 @@ class NodeCore:
             return
         neighbour.acknowledged = received
         self.forwarder.send_committed(neighbour)
-        self._acknowledge(neighbour, link)
-
-    def _acknowledge(self, neighbour: Neighbour, link: Link) -> None:
-        """Tell the peer what is on disk here: at once if it may need room in its window, else soon.
-
-        It costs both of us as much as a small bundle does, and the peer only removes something then.
-        """
-        if neighbour.acknowledged - link.told >= _MANY or neighbour.unsaid_bytes >= _MUCH:
-            self._say_received(neighbour, link)
-        elif neighbour.acknowledged != link.told and not neighbour.will_say:
+        if link.owes_much:
+            self._say_received(neighbour)
+        elif not neighbour.will_say and received:
             neighbour.will_say = True
-            self.moment.after(_SAY_WITHIN, lambda: self._say_received(neighbour, link))
+            self.moment.after(_SAY_WITHIN, partial(self._say_received, neighbour))
 
     @staticmethod
-    def _say_received(neighbour: Neighbour, link: Link) -> None:
+    def _say_received(neighbour: Neighbour) -> None:
+        """Tell the peer what is on disk here: soon, not at once, for it only removes something then."""
         neighbour.will_say = False
-        if neighbour.link is link and neighbour.up and neighbour.acknowledged:
-            neighbour.unsaid_bytes = 0
-            link.acknowledge(neighbour.acknowledged)
+        if neighbour.link is not None and neighbour.up and neighbour.acknowledged:
+            neighbour.link.acknowledge(neighbour.acknowledged)
