@@ -138,7 +138,7 @@ class Arrivals:
     def _bury(self, stored: Stored, neighbour: Neighbour, reason: str) -> None:
         copy = self._custody.add(stored, self._custody.dead, neighbour.name, self._forwarder.moment.now)
         copy.note = reason
-        self._custody.dead.waiting.append(copy)
+        self._custody.note_dead(copy)
 
     def _route(self, stored: Stored, came: str, sender: str) -> None:
         destination = stored.header.destination

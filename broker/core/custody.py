@@ -8,7 +8,7 @@ Law: whoever changes a bundle or copy says so here, so that the change is in the
 Volatile (non-persistent) bundles have row 0 and never touch the transaction.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -164,7 +164,10 @@ class Place:
 
 
 class Custody:
-    """All bundles, copies and places of a node. `kept`: how many places keep the bundle of that id."""
+    """All bundles, copies and places of a node. `kept`: how many places keep the bundle of that id.
+
+    `buried`: messages that became dead letters since the start, by the head of the reason.
+    """
 
     def __init__(self, node: str, read_bodies: ReadBodies, cache_bytes: int) -> None:
         self.transaction = Transaction()
@@ -173,6 +176,7 @@ class Custody:
         self.readers: dict[str, list[Reader]] = {}
         self.spools = dict.fromkeys(Spool, 0)
         self.stirred: list[Place] = []
+        self.buried: Counter[str] = Counter()
         self._node = node
         self.dead = self.place(DEAD)
         self._read_bodies = read_bodies
@@ -313,8 +317,13 @@ class Custody:
         copy.note = reason
         copy.number = 0
         copy.given = 0
-        self.dead.waiting.append(copy)
+        self.note_dead(copy)
         self.changed(copy)
+
+    def note_dead(self, copy: Copy) -> None:
+        """A copy waits among the dead letters from now on; the head of its note is the reason."""
+        self.dead.waiting.append(copy)
+        self.buried[copy.note.partition(":")[0]] += copy.open
 
     def _count(self, copy: Copy, sign: int) -> None:
         """A copy is in its place from now on (1), or no more (-1)."""

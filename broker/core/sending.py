@@ -5,10 +5,11 @@ messages enter, is anything refused for want of room.
 """
 
 import math
+from collections import Counter
 
 from broker.core.custody import Place
 from broker.core.entry import Class, Entry, batch_of, flags_of
-from broker.core.errors import BadRequest, QueueFull, TooLarge
+from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
 from broker.core.forwarding import Forwarder
 from broker.core.rows import ProducerRow
 from broker.core.sessions import Connection, Session, Stream
@@ -27,7 +28,8 @@ class Sending:
     """The way in for messages.
 
     `disk_room`: bytes of disk that messages may still take; what enters is counted off at once, since the
-    disk itself shows it only after the commit, and the node measures anew from time to time.
+    disk itself shows it only after the commit, and the node measures anew from time to time. `refused`:
+    messages that were not taken since the start, by the error's code.
     """
 
     def __init__(self, node: str, forwarder: Forwarder, entry: Entry) -> None:
@@ -36,6 +38,7 @@ class Sending:
         self._entry = entry
         self.streams: dict[str, Stream] = {}
         self.disk_room: float = math.inf
+        self.refused: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"<Sending at {self._node} streams={len(self.streams)}>"
@@ -69,6 +72,16 @@ class Sending:
 
     def _check(self, destination: Destination, sender: str, count: int, size: int) -> int:
         """How many of `count` messages may enter. Raises `QueueFull` if none may, or `TooLarge`."""
+        try:
+            fits = self._fitting(destination, sender, count, size)
+        except SwitchError as error:
+            self.refused[error.code] += count
+            raise
+        if fits < count:
+            self.refused[QueueFull.code] += count - fits
+        return fits
+
+    def _fitting(self, destination: Destination, sender: str, count: int, size: int) -> int:
         settings = self._forwarder.settings
         if self.refusing:
             raise QueueFull(f"QUEUE_FULL: {self.refusing}")

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from broker.core.readers import Desk, Given, Reader
 from treeconnector.session_frames import NodeFrame
 
+Totals = tuple[int, int, int, int]
+"""Messages in and out, bytes in and out."""
+
 
 class Connection:
     """One connection of a client. `send` takes frames for it, buffered, and never blocks.
@@ -41,8 +44,12 @@ class Connection:
         self.stream: Stream | None = None
         self.heard = 0.0
 
+    @property
+    def totals(self) -> Totals:
+        return self.messages_in, self.messages_out, self.bytes_in, self.bytes_out
+
     def __repr__(self) -> str:
-        return f"<Connection {self.address} session={self.session and self.session.token!r}>"
+        return f"<Connection {self.address} of {self.session!r}>"
 
 
 class Stream:
@@ -82,6 +89,7 @@ class Session:
         self.mail: list[Given] = []
         self.waiters: list[Waiter] = []
         self.transient: set[str] = set()
+        self._past: Totals = (0, 0, 0, 0)
 
     def __repr__(self) -> str:
         counts = (
@@ -95,7 +103,23 @@ class Session:
                 return reader
         return None
 
+    @property
+    def totals(self) -> Totals:
+        """Of all its connections so far, those that have gone included."""
+        return _sum([self._past, *(line.totals for line in self.connections)])
+
+    def leave(self, connection: Connection) -> None:
+        """A connection of it has gone; what went over it still counts."""
+        if connection in self.connections:
+            self._past = _sum([self._past, connection.totals])
+            self.connections.discard(connection)
+
     def wake(self) -> None:
         """Tell one blocked transfer that there is mail."""
         if self.waiters:
             self.waiters.pop(0).ready()
+
+
+def _sum(lines: list[Totals]) -> Totals:
+    messages_in, messages_out, bytes_in, bytes_out = map(sum, zip(*lines, strict=True))
+    return messages_in, messages_out, bytes_in, bytes_out

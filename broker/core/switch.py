@@ -109,7 +109,7 @@ class Switch:
         if session is None:
             return
         connection.session = None
-        session.connections.discard(connection)
+        session.leave(connection)
         ended = [reader for reader in session.readers if reader.connection is connection]
         if not session.connections:
             ended = list(session.readers)
