@@ -38,6 +38,7 @@ def core_settings(site: Site) -> CoreSettings:
         dead_messages=limits.dead_letter.max_messages,
         dead_bytes=limits.dead_letter.max_bytes,
         dead_age=limits.dead_letter.max_age,
+        trace_events=site.trace.events,
         policies=tuple(_policy(site, policy) for policy in delivery.destinations),
     )
 

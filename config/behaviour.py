@@ -208,6 +208,17 @@ class AdvisoryLog:
 
 
 @section
+class Trace:
+    """What the node remembers of the messages that passed, in memory."""
+
+    events: int = value(
+        Whole(0, 1_000_000),
+        "most events that are remembered; 0 = none, and nothing can be traced",
+        default=20_000,
+    )
+
+
+@section
 class Http:
     """Who may use status, administration and applications' sessions over HTTP."""
 

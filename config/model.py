@@ -19,6 +19,7 @@ from config.behaviour import (
     Link,
     Log,
     Spool,
+    Trace,
 )
 from config.fields import part, parts, section, value, values
 from config.kinds import Choice, Whole
@@ -43,6 +44,7 @@ __all__ = [
     "Site",
     "SiteBroker",
     "Spool",
+    "Trace",
     "TreeConnector",
 ]
 
@@ -261,6 +263,7 @@ class Site:
     limits: Limits = part("bounds on what comes from outside", default=Limits())
     link: Link = part("timing of links", default=Link())
     advisory_log: AdvisoryLog = part("the record of advisories", default=AdvisoryLog())
+    trace: Trace = part("what is remembered of messages that passed", default=Trace())
     http: Http = part("who may use the HTTP interface", default=Http())
     log: Log = part("what the node writes on standard error", default=Log())
 

@@ -4,7 +4,7 @@ Rule 22: a child may only hand over what comes from its own subtree, or what was
 bundle that may have arrived before is known again by its id, at the node that delivered it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import islice
 from typing import Final
@@ -73,6 +73,7 @@ class Arrivals:
         self._topics = topics
         self._custody = forwarder.custody
         self.seen = Seen(forwarder)
+        self.nobody_serves: Callable[[Stored], bool] = lambda stored: False
 
     def __repr__(self) -> str:
         return f"<Arrivals {self.seen!r}>"
@@ -95,6 +96,7 @@ class Arrivals:
         neighbour.counters["in"] += header.count
         self._forwarder.counters["in"] += header.count
         neighbour.counters["in_bundles"] += 1
+        self._custody.trace.arrived(header, neighbour.name)
         spool = self._forwarder.spool_of(header, neighbour.name)
         stored = self._custody.store(header, body, self._forwarder.moment.now, spool)
         stored.safe = True
@@ -103,6 +105,7 @@ class Arrivals:
             self._bury(stored, neighbour, fault)
         elif _may_come_twice(header) and self._was_here(header):
             self._forwarder.counters["duplicates_dropped"] += header.count
+            self._custody.trace.dropped(header, "it was here before")
         else:
             self._route(stored, neighbour.name, "")
 
@@ -148,7 +151,7 @@ class Arrivals:
             self._topics.publish(stored, came, down_only=True)
         elif destination.kind == Kind.TOPIC and not destination.node:
             self._topics.publish(stored, came)
-        else:
+        elif not (stored.header.flags & Flag.TELL and self.nobody_serves(stored)):
             self._forwarder.wait(stored, came, sender)
 
 

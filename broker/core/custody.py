@@ -12,9 +12,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from broker.core.copies import Copy, Stored, copy_row
 from broker.core.places import DEAD, SUBSCRIPTION, UPWARD, Spool, destination_of, place_name
 from broker.core.rows import BundleRow, CopyRow, Transaction
 from broker.core.statistics import Tally
+from broker.core.trace import BURIED, EVERY, Trace
 from treeconnector import bundles
 from treeconnector.bundles import Header
 from treeconnector.destinations import Destination, Kind
@@ -27,71 +29,6 @@ __all__ = ["DEAD", "SUBSCRIPTION", "UPWARD", "Copy", "Custody", "Place", "ReadBo
 _PAGE: Final = 64
 
 ReadBodies = Callable[[Sequence[int]], dict[int, bytes]]
-
-
-class Stored:
-    """A bundle that is kept. `safe`: its messages may be given to readers (we, or upstream, committed it)."""
-
-    __slots__ = ("body", "copies", "header", "messages", "row", "safe", "since", "size", "spool")
-
-    def __init__(self, row: int, header: Header, body: bytes | None, size: int, since: float) -> None:
-        self.row = row
-        self.header = header
-        self.body = body
-        self.size = size
-        self.since = since
-        self.copies = 0
-        self.safe = False
-        self.spool = Spool.UP
-        self.messages: list[bundles.Message] | None = None
-
-    def __repr__(self) -> str:
-        return f"<Stored {self.row} {self.header} copies={self.copies}>"
-
-
-class Copy:
-    """One duty to deliver a bundle. `done`, `given`: masks of messages dealt with, and with readers now."""
-
-    __slots__ = (
-        "backed_off",
-        "came",
-        "deliveries",
-        "done",
-        "given",
-        "note",
-        "number",
-        "place",
-        "row",
-        "since",
-        "stored",
-        "transfer",
-    )
-
-    def __init__(self, row: int, stored: Stored, place: "Place", came: str, since: float) -> None:
-        self.row = row
-        self.stored = stored
-        self.place = place
-        self.came = came
-        self.since = since
-        self.number = 0
-        self.done = 0
-        self.given = 0
-        self.deliveries = 0
-        self.transfer = 0
-        self.note = ""
-        self.backed_off = False
-
-    def __repr__(self) -> str:
-        return f"<Copy {self.row} of {self.stored.header} in {self.place.name} number={self.number}>"
-
-    @property
-    def all(self) -> int:
-        return (1 << self.stored.header.count) - 1
-
-    @property
-    def open(self) -> int:
-        """How many messages are not dealt with yet."""
-        return self.stored.header.count - self.done.bit_count()
 
 
 class Place:
@@ -169,7 +106,8 @@ class Custody:
     `buried`: messages that became dead letters since the start, by the head of the reason.
     """
 
-    def __init__(self, node: str, read_bodies: ReadBodies, cache_bytes: int) -> None:
+    def __init__(self, node: str, read_bodies: ReadBodies, cache_bytes: int, trace: Trace) -> None:
+        self.trace = trace
         self.transaction = Transaction()
         self.places: dict[str, Place] = {}
         self.directed: dict[str, dict[str, Place]] = {}
@@ -324,6 +262,7 @@ class Custody:
         """A copy waits among the dead letters from now on; the head of its note is the reason."""
         self.dead.waiting.append(copy)
         self.buried[copy.note.partition(":")[0]] += copy.open
+        self.trace.happened(BURIED, copy, EVERY, "", copy.note)
 
     def _count(self, copy: Copy, sign: int) -> None:
         """A copy is in its place from now on (1), or no more (-1)."""
@@ -387,7 +326,7 @@ class Custody:
         copies = taken.changes[CopyRow]
         for row, copy in copies.items():
             if copy is not None:
-                copies[row] = _copy_row(copy)
+                copies[row] = copy_row(copy)
         return taken, list(fresh.values())
 
     def _collect(self, table: dict[int, BundleRow | None], fresh: dict[int, Stored]) -> None:
@@ -405,6 +344,7 @@ class Custody:
 
     def committed(self, fresh: list[Stored]) -> None:
         """These bundles are on disk: they are safe to give, and their bodies may leave memory."""
+        self.trace.committed(fresh)
         for stored in fresh:
             stored.safe = True
             if self._cached > self._cache_bytes and stored.copies:
@@ -444,18 +384,3 @@ class Custody:
         if not copy.number:
             place.waiting.append(copy)
         return copy
-
-
-def _copy_row(copy: Copy) -> CopyRow:
-    return CopyRow(
-        copy.row,
-        copy.stored.row,
-        copy.place.name,
-        copy.number,
-        bundles.mask_bytes(copy.done),
-        copy.came,
-        copy.deliveries,
-        copy.transfer,
-        int(copy.since * 1000),
-        copy.note,
-    )

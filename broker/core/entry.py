@@ -8,6 +8,7 @@ compressed once, here.
 from collections.abc import Callable
 from typing import NamedTuple
 
+from broker.core.trace import Note, notes_of
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination
@@ -27,34 +28,41 @@ class Class(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Messages that came together. `expires_*`: ms, 0 = never."""
+    """Messages that came together. `expires_*`: ms, 0 = never. `notes`: what the trace keeps of them."""
 
     messages: int
     body: bytes
     expires_first: int
     expires_last: int
+    notes: tuple[Note, ...] = ()
 
 
 def batch_of(messages: list[bundles.Message], body: bytes) -> Batch:
     """`body`: the messages' own encoding, joined."""
     if b"expires-in" not in body:
-        return Batch(len(messages), body, 0, 0)
+        return Batch(len(messages), body, 0, 0, notes_of(messages, body))
     times = [message.properties.expires_in for message in messages]
     positive = [time for time in times if time > 0]
     last = max(positive) if positive and len(positive) == len(times) else 0
-    return Batch(len(messages), body, min(positive, default=0), last)
+    return Batch(len(messages), body, min(positive, default=0), last, notes_of(messages, body))
 
 
 class Entry:
     """Gathers batches; `seal` makes bundles of them and hands them to `enter(header, body, sender)`."""
 
     def __init__(
-        self, node: str, store_id: bytes, ids: BundleIds, enter: Callable[[Header, bytes, str], None]
+        self,
+        node: str,
+        store_id: bytes,
+        ids: BundleIds,
+        enter: Callable[[Header, bytes, str], None],
+        entered: Callable[[Header, str, tuple[Note, ...]], None],
     ) -> None:
         self._node = node
         self._store_id = store_id
         self._ids = ids
         self._enter = enter
+        self._entered = entered
         self._in_vain: dict[Destination, int] = {}
         self._open: dict[Class, list[Batch]] = {}
         self._latest: dict[tuple[Destination, str], Class] = {}
@@ -99,6 +107,10 @@ class Entry:
             for kind, batches in gathered.items():
                 self._make(kind, batches)
 
+    def make(self, kind: Class, messages: list[bundles.Message]) -> None:
+        """A bundle of the node's own, at once: it is in the same transaction as what it answers."""
+        self._make(kind, [batch_of(messages, b"".join(map(bundles.encode_message, messages)))])
+
     def _compress(self, destination: Destination, plain: bytes) -> tuple[bytes, int]:
         """Where compressing did not pay, it is tried again only now and then."""
         skipped = self._in_vain.get(destination, 0)
@@ -129,8 +141,22 @@ class Entry:
             expires_first=min(firsts, default=0),
             expires_last=max(lasts) if all(lasts) else 0,
         )
+        self._entered(header, kind.sender, _notes(batches))
         self._enter(header, body, kind.sender)
 
 
-def flags_of(persistent: bool, retained: bool) -> int:
-    return (Flag.PERSISTENT if persistent else 0) | (Flag.RETAINED if retained else 0)
+def _notes(batches: list[Batch]) -> tuple[Note, ...]:
+    """The notes of all, at their places in the bundle."""
+    if not any(batch.notes for batch in batches):
+        return ()
+    found: list[Note] = []
+    before = 0
+    for batch in batches:
+        found += (note._replace(position=before + note.position) for note in batch.notes)
+        before += batch.messages
+    return tuple(found)
+
+
+def flags_of(persistent: bool, retained: bool, tell: bool = False) -> int:
+    plain = (Flag.PERSISTENT if persistent else 0) | (Flag.RETAINED if retained else 0)
+    return plain | Flag.TELL if tell else plain

@@ -15,8 +15,10 @@ from typing import Final
 from broker.core.custody import Copy, Custody, Place, Spool, Stored
 from broker.core.moment import Moment
 from broker.core.neighbours import Neighbour
+from broker.core.outgoing import is_too_large, outgoing
 from broker.core.readers import Given, Reader, next_run
 from broker.core.settings import CoreSettings, Overflow
+from broker.core.trace import EVERY, REROUTED
 from broker.core.turn import Turn
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header
@@ -27,7 +29,6 @@ from treeconnector.routes import LOCAL, RoutingTable
 _FIRST_REST: Final = 0.05
 _LONGEST_REST: Final = 30.0
 _RELIEF: Final = 0.8
-_HEADER_GROWS: Final = 64
 
 
 class Forwarder:
@@ -112,14 +113,16 @@ class Forwarder:
             if name != came and self.send_volatile(self.neighbours[name], stored):
                 return
         self.counters["volatile_dropped"] += stored.header.count
+        self.custody.trace.dropped(stored.header, "nobody takes it now, and it is not persistent")
 
     def send_volatile(self, neighbour: Neighbour, stored: Stored) -> bool:
         """Send without a number, if the link is up and not blocked; nothing is kept."""
         if neighbour.link is None or not neighbour.has_room or stored.body is None:
             return False
-        if _is_too_large(stored, neighbour):
+        if is_too_large(stored, neighbour):
             return False
         neighbour.link.send_volatile(bundles.encode_header(stored.header), stored.body)
+        self.custody.trace.sent_volatile(stored.header, neighbour.name)
         return True
 
     # --- going on
@@ -200,7 +203,7 @@ class Forwarder:
             copy = place.waiting.popleft()
             if self.expired(copy):
                 self.custody.bury(copy, "EXPIRED")
-            elif _is_too_large(copy.stored, neighbour):
+            elif is_too_large(copy.stored, neighbour):
                 self.custody.bury(copy, "TOO_LARGE")
             elif copy.came == neighbour.name and place.destination and not copy.backed_off:
                 self._rest(copy, neighbour)
@@ -236,6 +239,7 @@ class Forwarder:
             header.flags |= Flag.REROUTED
             copy.backed_off = False
             self.counters["rerouted"] += header.count
+            self.custody.trace.happened(REROUTED, copy, EVERY, neighbour.name)
             self.custody.header_changed(copy.stored)
         if copy.deliveries:
             self.flag(copy.stored, Flag.MAYBE_DUPLICATE)
@@ -267,31 +271,14 @@ class Forwarder:
         if link is None or not neighbour.up:
             return
         for copy in neighbour.sendable():
+            self.custody.trace.sent(copy, neighbour.name)
             link.send_bundle(copy.number, bundles.encode_header(self.outgoing(copy)), self.custody.body(copy))
             neighbour.counters["out"] += copy.open
             self.counters["out"] += copy.open
             neighbour.counters["out_bundles"] += 1
 
     def outgoing(self, copy: Copy) -> Header:
-        """The header as it goes to the next hop: what remains of its time, and what is left to do."""
-        header = copy.stored.header
-        if not (copy.done or header.expires_last or header.done):
-            return header
-        gone = int((self.moment.now - copy.stored.since) * 1000)
-        return Header(
-            id=header.id,
-            destination=header.destination,
-            scope=header.scope,
-            flags=header.flags,
-            count=header.count,
-            size=header.size,
-            origin_store=header.origin_store,
-            origin=header.origin,
-            expires_first=max(header.expires_first - gone, 1) if header.expires_first else 0,
-            expires_last=max(header.expires_last - gone, 1) if header.expires_last else 0,
-            reroutes=header.reroutes,
-            done=bundles.mask_bytes(copy.done),
-        )
+        return outgoing(copy, self.moment.now)
 
     # --- local readers
 
@@ -331,12 +318,13 @@ class Forwarder:
         if not copy.transfer:
             copy.transfer = self.next_transfer
             self.next_transfer += copy.stored.header.count
-        given = Given(copy.transfer + position, position, count, copy, reader)
+        given = Given(copy.transfer + position, position, count, copy, reader, self.custody.trace.clock())
         try:
             reader.give(given, self.custody.body(copy))
         except FrameError:
             return False
         copy.given |= given.bits
+        self.custody.trace.delivered(given)
         self.counters["delivered"] += count
         return True
 
@@ -436,6 +424,7 @@ class Forwarder:
     def requeue(self, copy: Copy, flags: int = 0) -> None:
         """Let a copy wait in its queue again: its link will not take it any more."""
         self.flag(copy.stored, flags)
+        self.custody.trace.happened(REROUTED, copy, EVERY, "")
         place = self.custody.queue(copy.stored.header.destination)
         self.custody.move(copy, place)
         place.put_back([copy])
@@ -452,11 +441,3 @@ class Forwarder:
         elif key.kind == Kind.DOMAIN:
             for place in list(self.custody.directed.get(key.name, {}).values()):
                 self.dispatch(place)
-
-
-def _is_too_large(stored: Stored, neighbour: Neighbour) -> bool:
-    """A neighbour's limit is for header and body together."""
-    limit = neighbour.max_message
-    if stored.size + bundles.MAX_HEADER <= limit:
-        return False
-    return stored.size + len(bundles.encode_header(stored.header)) + _HEADER_GROWS > limit

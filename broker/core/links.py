@@ -218,8 +218,7 @@ class Links:
         known = neighbour.store_id == hello.store_id
         if known and not resumption.new_epoch:
             neighbour.stand(hello.store_id, resumption.position)
-            for copy in neighbour.confirmed(resumption.peer_received):
-                core.custody.discard(copy)
+            self._confirmed(neighbour, resumption.peer_received)
             neighbour.sent = resumption.peer_received
             neighbour.unsent.clear()
             neighbour.unsent.extend(neighbour.outbox)
@@ -276,10 +275,15 @@ class Links:
 
     # --- custody on the link
 
+    def _confirmed(self, neighbour: Neighbour, received: int) -> None:
+        custody, copies = self._core.custody, neighbour.confirmed(received)
+        custody.trace.acknowledged(copies, neighbour.name)
+        for copy in copies:
+            custody.discard(copy)
+
     def _acked(self, neighbour: Neighbour, received: int) -> None:
         core = self._core
-        for copy in neighbour.confirmed(received):
-            core.custody.discard(copy)
+        self._confirmed(neighbour, received)
         neighbour.progress_at = core.moment.now
         core.touch(neighbour)
         core.forwarder.pump(neighbour)

@@ -29,7 +29,9 @@ from broker.core.settings import CoreSettings
 from broker.core.statistics import Statistics
 from broker.core.sweeps import Sweeps
 from broker.core.switch import Switch
+from broker.core.telling import Telling
 from broker.core.topics import Topics
+from broker.core.trace import Trace
 from broker.core.turn import Account, Turn
 from treeconnector import bundles
 from treeconnector.advisories import Advertiser, Down, Held, Limits, Up
@@ -119,7 +121,8 @@ class NodeCore:
             0,
         )
         self.neighbours: dict[str, Neighbour] = {}
-        self.custody = Custody(name, read_bodies, settings.cache_bytes)
+        self.trace = Trace(lambda: self.moment.now, identity.start, settings.trace_events)
+        self.custody = Custody(name, read_bodies, settings.cache_bytes, self.trace)
         self.statistics = Statistics(self.moment, self.custody, self.counters)
         self.table = RoutingTable()
         self.interests = Interests(self.table, name, settings.reattach_time)
@@ -128,7 +131,7 @@ class NodeCore:
         )
         self.topics = Topics(self.forwarder)
         self.arrivals = Arrivals(self.forwarder, self.topics)
-        self.entry = Entry(name, identity.store_id, BundleIds(), self.arrivals.enter)
+        self.entry = Entry(name, identity.store_id, BundleIds(), self.arrivals.enter, self.trace.entered)
         self.switch = Switch(
             name, identity.start, self.forwarder, self.topics, self.interests, self.entry, session_secret
         )
@@ -136,6 +139,7 @@ class NodeCore:
         self.moves = Moves(self)
         self.advising = Advising(self)
         self.sweeps = Sweeps(self)
+        self.telling = Telling(self)
         self._changed_routes: dict[Destination, None] = {}
         self._ticks = now
         self._transfer_reserved = 0
@@ -161,6 +165,7 @@ class NodeCore:
     def start(self, loaded: Rows) -> None:
         """Put back what was on disk, before anything else is called. What it offered counts as told."""
         restore(self, loaded)
+        self.telling.begin()
         self.statistics.begin()
         settings = self.settings
         self.up = Advertiser(self.table, Up(), settings.linger)

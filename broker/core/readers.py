@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 class Given(NamedTuple):
-    """A slice that a reader has: `messages` of them from `position` on, of the copy's bundle."""
+    """A slice that a reader has since `at`: `messages` of them from `position` on, of the copy's bundle."""
 
     first: int
     position: int
     messages: int
     copy: Copy
     reader: "Reader"
+    at: float = 0.0
 
     @property
     def bits(self) -> int:

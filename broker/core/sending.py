@@ -14,6 +14,7 @@ from broker.core.forwarding import Forwarder
 from broker.core.rows import ProducerRow
 from broker.core.sessions import Connection, Session, Stream
 from broker.core.settings import Overflow
+from broker.core.trace import is_internal
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Message
 from treeconnector.destinations import Destination, Kind, queue
@@ -62,7 +63,11 @@ class Sending:
         """One message to a queue or, as `topic:…`, to a topic. Raises `SwitchError`, or `InvalidName`."""
         destination = _named(name)
         body = bundles.encode_message(message)
-        self._check(destination, session.token, 1, len(body))
+        try:
+            self._check(destination, session.token, 1, len(body))
+        except SwitchError as error:
+            self._forwarder.custody.trace.refused(session.token, destination, 1, error.code)
+            raise
         kind = Class(destination, flags_of(True, False), self._scope(destination, -1), session.token)
         self._entry.add(kind, batch_of([message], body))
         self.disk_room -= _ON_DISK * len(body)
@@ -83,6 +88,8 @@ class Sending:
 
     def _fitting(self, destination: Destination, sender: str, count: int, size: int) -> int:
         settings = self._forwarder.settings
+        if is_internal(destination):
+            raise SwitchError(f"REFUSED: {destination} is for nodes: ask a node through its HTTP API")
         if self.refusing:
             raise QueueFull(f"QUEUE_FULL: {self.refusing}")
         if size > max(settings.max_message, bundles.MAX_BYTES):
@@ -121,6 +128,7 @@ class Sending:
                 raise
             except SapwoodError as error:
                 code = getattr(error, "code", BadRequest.code)
+                self._forwarder.custody.trace.refused(session.token, frame.destination, frame.count, code)
                 connection.send(Reject(max(frame.first, stream.taken + 1), last, code, str(error)))
                 stream.taken = last
                 self._record(stream)
@@ -136,7 +144,7 @@ class Sending:
             body = b"".join(map(bundles.encode_message, messages))
         kind = Class(
             destination,
-            flags_of(frame.persistent, frame.retained),
+            flags_of(frame.persistent, frame.retained, frame.tell and destination.kind == Kind.QUEUE),
             self._scope(destination, frame.scope),
             session.token,
         )

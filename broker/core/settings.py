@@ -61,6 +61,7 @@ class CoreSettings:
     dead_bytes: int = 256 * 1024**2
     dead_age: float = 30 * DAY
     cache_bytes: int = 64 * 1024**2
+    trace_events: int = 20_000
     policies: tuple[Policy, ...] = field(default=())
 
     def policy(self, destination: Destination) -> Policy:

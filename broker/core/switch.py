@@ -18,6 +18,7 @@ from broker.core.rows import QueueRow
 from broker.core.sending import Sending
 from broker.core.sessions import Connection, Session, Waiter
 from broker.core.topics import Subscription, Topics
+from broker.core.trace import RETURNED, is_internal
 from treeconnector import session_frames
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, queue
@@ -169,6 +170,8 @@ class Switch:
             raise NotFound(
                 f"queue {name!r} is on node {node!r}: here only queues of {self._node!r} can be read"
             )
+        if is_internal(queue(plain)):
+            raise SwitchError(f"REFUSED: the queue {plain!r} is the node's own: choose another name")
         return queue_name(plain)
 
     # --- reading
@@ -289,6 +292,7 @@ class Switch:
     def _was_given_back(self, copy: Copy, bits: int) -> None:
         """Messages that come back again and again, none of them dealt with: it is the first one's fault."""
         copy.deliveries += 1
+        self._custody.trace.happened(RETURNED, copy, bits, "")
         self._custody.changed(copy)
         if bits and copy.deliveries >= self._forwarder.settings.max_deliveries:
             copy.deliveries = 1
@@ -322,6 +326,7 @@ class Switch:
             return 0
         copy.deliveries = min(copy.deliveries, 1)
         self.on_acknowledged(copy, count)
+        self._custody.trace.dealt_with(given, bits, count)
         if self._custody.mark_done(copy, bits):
             self._forwarder.finished(copy)
         given.reader.outstanding -= count

@@ -115,6 +115,7 @@ class Topics:
             reached = True
         if not reached:
             self._forwarder.counters["unmatched"] += header.count
+            self._custody.trace.dropped(header, "no subscriber")
 
     def _locally(self, stored: Stored, came: str) -> bool:
         matched = self._trie.match(stored.header.destination.name)

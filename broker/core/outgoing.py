@@ -1,0 +1,40 @@
+"""What a bundle is like when it goes to the next hop: its header then, and whether that hop takes it."""
+
+from typing import Final
+
+from broker.core.custody import Copy, Stored
+from broker.core.neighbours import Neighbour
+from treeconnector import bundles
+from treeconnector.bundles import Header
+
+_HEADER_GROWS: Final = 64
+
+
+def outgoing(copy: Copy, now: float) -> Header:
+    """The header as it goes to the next hop: what remains of its time, and what is left to do."""
+    header = copy.stored.header
+    if not (copy.done or header.expires_last or header.done):
+        return header
+    gone = int((now - copy.stored.since) * 1000)
+    return Header(
+        id=header.id,
+        destination=header.destination,
+        scope=header.scope,
+        flags=header.flags,
+        count=header.count,
+        size=header.size,
+        origin_store=header.origin_store,
+        origin=header.origin,
+        expires_first=max(header.expires_first - gone, 1) if header.expires_first else 0,
+        expires_last=max(header.expires_last - gone, 1) if header.expires_last else 0,
+        reroutes=header.reroutes,
+        done=bundles.mask_bytes(copy.done),
+    )
+
+
+def is_too_large(stored: Stored, neighbour: Neighbour) -> bool:
+    """A neighbour's limit is for header and body together."""
+    limit = neighbour.max_message
+    if stored.size + bundles.MAX_HEADER <= limit:
+        return False
+    return stored.size + len(bundles.encode_header(stored.header)) + _HEADER_GROWS > limit
