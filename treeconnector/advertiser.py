@@ -5,7 +5,8 @@ what a local consumer wants or the parent has told; never what a child has told,
 Both follow from the table alone.
 
 Law: for each key one *add* when its first route appears, and one *remove* when the last has been gone for
-`linger` seconds. `take` returns what is due: what came and went between two takes costs nothing.
+`linger` seconds; at once where its node has moved, for nobody is to go on sending the old way. `take`
+returns what is due: what came and went between two takes costs nothing.
 
 Caller's duty: call `take(now)` after each batch of changes (a change carries no time, so a removal
 lingers from the take that first sees it) and again at `next_deadline()`. What `take` has returned counts
@@ -24,6 +25,7 @@ from treeconnector.offers import Standing, Tally, standing
 from treeconnector.routes import Route, RoutingTable
 
 LINGER: Final = 10.0
+MOVED: Final = "moved"
 RESYNC: Final = "resync"
 AT_ONCE: Final = 0.0
 
@@ -196,9 +198,13 @@ class Advertiser:
             self._changed[key] = (cause, origin)
 
     def _start_lingering(self, now: float) -> None:
-        """Linger times are alike, so keys leave in the order in which they began to."""
+        """Linger times are alike, so keys leave in the order in which they began to; what moved, first."""
         for key in self._unseen:
-            self._leaving[key] = self._leaving[key]._replace(due=now + self._linger)
+            leaving = self._leaving[key]
+            moved = leaving.cause == MOVED
+            self._leaving[key] = leaving._replace(due=now if moved else now + self._linger)
+            if moved:
+                self._leaving.move_to_end(key, last=False)
         self._unseen.clear()
 
     def _announce(self, key: Destination, cause: str, origin: str) -> Advice:

@@ -11,7 +11,7 @@ second consumer of the same on the same node none, and the last one's going as m
 
 from collections.abc import Iterable
 
-from treeconnector.advertiser import AT_ONCE, LINGER, RESYNC, Advertiser, Audience, Down, Up
+from treeconnector.advertiser import AT_ONCE, LINGER, MOVED, RESYNC, Advertiser, Audience, Down, Up
 from treeconnector.destinations import Destination
 from treeconnector.frames import Advice
 from treeconnector.held import Applied, Held, Kept, Limits, StoredRoute
@@ -20,6 +20,7 @@ from treeconnector.offers import Standing, Tally, digest_of, standing
 __all__ = [
     "AT_ONCE",
     "LINGER",
+    "MOVED",
     "RESYNC",
     "Advertiser",
     "Applied",

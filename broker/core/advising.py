@@ -34,6 +34,7 @@ class Advising:
         core = self._core
         core.chronicle.advisories(neighbour.name, direction(neighbour), advices)
         known = frozenset(core.table.routes_of(neighbour.name)) if core.topics.retained else frozenset()
+        fresh = () if neighbour is core.parent else self._fresh_names(neighbour, advices)
         applied = neighbour.held.apply(advices, core.moment.now)
         self._keep_routes(neighbour, applied)
         if applied.declined and neighbour.link is not None:
@@ -43,7 +44,17 @@ class Advising:
             if route.key.kind == Kind.TOPIC and not declined and route.key not in known:
                 core.topics.greet_neighbour(neighbour, route.key)
         if neighbour is not core.parent:
+            core.moves.caught_up(neighbour, fresh)
             self._names(neighbour, advices)
+
+    def _fresh_names(self, neighbour: Neighbour, advices: list[Advice]) -> tuple[str, ...]:
+        """The nodes that this child has not had below it so far."""
+        route = self._core.table.route
+        return tuple(
+            advice.name
+            for advice in advices
+            if advice.kind == Kind.DOMAIN and advice.op != "remove" and not route(advice.key, neighbour.name)
+        )
 
     def _names(self, neighbour: Neighbour, advices: list[Advice]) -> None:
         """Nodes that came or went below a child."""

@@ -5,12 +5,14 @@ old parent lets go: it withdraws the name and sends on what it kept for it, mark
 If it is, the later link is refused: down the newer way goes a conflict.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.core.custody import UPWARD, Copy
 from broker.core.neighbours import Neighbour
 from broker.core.rows import LinkRow
-from treeconnector.bundles import Flag, Header
+from treeconnector.advisories import MOVED
+from treeconnector.bundles import Flag, Header, Scope
 from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.errors import Refusal
 from treeconnector.frames import Advice
@@ -18,7 +20,6 @@ from treeconnector.frames import Advice
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
-MOVED: Final = "moved"
 CONFLICT: Final = "conflict"
 
 
@@ -44,11 +45,9 @@ class Moves:
     def name_came(self, neighbour: Neighbour, advice: Advice) -> None:
         """A child says that a name is below it. Is it somewhere else too?"""
         core, name = self._core, advice.name
-        others = [
-            core.neighbours[way]
-            for way in core.table.gateways(domain(name))
-            if way != neighbour.name and way in core.neighbours
-        ]
+        neighbour.untold.discard(name)
+        ways = dict.fromkeys((*core.table.gateways(domain(name)), name))
+        others = [core.neighbours[way] for way in ways if way != neighbour.name and way in core.neighbours]
         below = [other for other in others if other is not core.parent]
         if advice.cause == CONFLICT:
             self._pass_conflict(neighbour, below, advice)
@@ -86,7 +85,10 @@ class Moves:
         core = self._core
         untold, neighbour.untold = neighbour.untold, set()
         for key in list(core.table.routes_of(neighbour.name)):
-            if key.kind == Kind.DOMAIN and (core.table.spread(key)[0] > 1 or key.name in untold):
+            if key.kind != Kind.DOMAIN:
+                continue
+            others = [way for way in core.table.gateways(key).values() if way.gateway != neighbour.name]
+            if others and (key.name in untold or any(way.live for way in others)):
                 self._tell(neighbour, key.name)
 
     @staticmethod
@@ -104,11 +106,28 @@ class Moves:
         if not ways and cause != MOVED:
             return
         for copy in [*neighbour.outbox, *neighbour.place.waiting]:
-            kind, topic, node = copy.stored.header.destination
-            if kind != Kind.TOPIC or node or not copy.stored.row:
+            topic = copy.stored.header.destination.name
+            if _is_for_all(copy) and (not ways or not ways.isdisjoint(core.table.match(topic))):
+                self._follow(copy, name, 0)
+
+    def caught_up(self, neighbour: Neighbour, names: Sequence[str]) -> None:
+        """Nodes that were not below a child are now: what topics have on its way up from here may meet them
+        nowhere else, for the word of their coming goes before it, and ends the way that they had before.
+        """
+        core, parent = self._core, self._core.parent
+        upward = (
+            [core.custody.place(UPWARD).waiting] if parent is None else [parent.outbox, parent.place.waiting]
+        )
+        if not names or not any(upward):
+            return
+        for copy in [copy for copies in upward for copy in copies]:
+            header = copy.stored.header
+            if not _is_for_all(copy) or copy.came == neighbour.name:
                 continue
-            if not ways or not ways.isdisjoint(core.table.match(topic)):
-                self._follow(copy, name, int(Flag.MAYBE_DUPLICATE))
+            turns = header.scope == Scope.TREE or not copy.came
+            if turns and neighbour.name in core.table.match(header.destination.name):
+                for name in names:
+                    self._follow(copy, name, 0)
 
     def moved(self, name: str) -> None:
         """`name` is live elsewhere. If it is our child: is it gone? Else pass it on."""
@@ -235,3 +254,9 @@ class Moves:
         stored = core.custody.store(header, body, core.moment.now, core.forwarder.spool_of(header, ""))
         stored.safe = True
         core.forwarder.wait(stored, "")
+
+
+def _is_for_all(copy: Copy) -> bool:
+    """A topic's, kept, and for whoever is on its way; not for one node alone."""
+    destination = copy.stored.header.destination
+    return destination.kind == Kind.TOPIC and not destination.node and bool(copy.stored.row)
