@@ -2,16 +2,42 @@
 
 Several of the verbs are GETs that change state, as their deployed clients need. A browser says where a
 request comes from; programs do not: whatever carries such a header is refused.
+
+Law of `/api` and the node's own pages (`refusal`): never for a page of another origin, with or without the
+token; with the token from everywhere; without it over loopback only, and only under a name that means this
+machine, since a foreign page can make its own host's name resolve to it.
 """
 
 import hmac
 import ipaddress
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from broker.core.masking import masked
+
+__all__ = [
+    "address",
+    "bearer",
+    "encrypted",
+    "extra",
+    "from_a_web_page",
+    "is_rebound",
+    "masked",
+    "may_administrate",
+    "of_another_origin",
+    "over_loopback",
+    "refusal",
+    "same",
+]
+
 _HARMLESS_SITES: Final = frozenset({"none"})
 _OTHER_SITES: Final = frozenset({"cross-site", "same-site"})
+_HOW: Final = (
+    "needs the header 'Authorization: Bearer TOKEN' with the token of this node's configuration (http,"
+    " token_file or token_env), or a connection from this machine"
+)
 
 
 def from_a_web_page(request: web.BaseRequest) -> bool:
@@ -51,10 +77,76 @@ def same(given: str, expected: str) -> bool:
 
 
 def may_administrate(request: web.BaseRequest, token: str) -> bool:
-    """With the token from everywhere, without it only over loopback."""
+    """Whether nothing speaks against it; see `refusal`."""
+    return _why_not(request, token) is None
+
+
+def refusal(request: web.BaseRequest, token: str) -> web.Response | None:
+    """The answer to whoever may not look at the node or administrate it; None if the request may.
+
+    `token`: the configured one, '' = there is none.
+    """
+    why = _why_not(request, token)
+    if why is None:
+        return None
+    code, text = why
+    return web.json_response({"code": code, "text": f"{request.path[:200]}: {text}"}, status=403)
+
+
+def _why_not(request: web.BaseRequest, token: str) -> tuple[str, str] | None:
+    if of_another_origin(request):
+        return "FOREIGN_PAGE", "this is not for pages of other sites"
     if token and same(bearer(request), token):
+        return None
+    if not over_loopback(request):
+        return "TOKEN_NEEDED", _HOW
+    if not _is_this_machine(_host(request.headers.get("Host", ""))):
+        return "WRONG_HOST", f"{request.headers.get('Host', '')[:80]!r} is no name of this machine: {_HOW}"
+    return None
+
+
+def of_another_origin(request: web.BaseRequest) -> bool:
+    """Does a page make this request that is none of this node's own?"""
+    headers = request.headers
+    if headers.get("Sec-Fetch-Site") in _OTHER_SITES:
         return True
-    return over_loopback(request) and request.headers.get("Sec-Fetch-Site") not in _OTHER_SITES
+    page = headers.get("Origin") or headers.get("Referer")
+    try:
+        return page is not None and urlsplit(page).netloc.lower() != headers.get("Host", "").lower()
+    except ValueError:
+        return True
+
+
+def is_rebound(request: web.BaseRequest) -> bool:
+    """Does it come over loopback under a name that somebody made to mean this machine? An address is none."""
+    host = _host(request.headers.get("Host", ""))
+    return over_loopback(request) and not (_is_this_machine(host) or _is_address(host))
+
+
+def _host(header: str) -> str:
+    """The host of a Host header, without port and brackets."""
+    host = header.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _is_this_machine(host: str) -> bool:
+    """No name at all comes from no browser."""
+    if host.rstrip(".") in ("", "localhost") or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def address(request: web.BaseRequest) -> str:

@@ -3,7 +3,7 @@
 import msgspec
 from aiohttp import web
 
-from broker.http.guard import may_administrate
+from broker.http.guard import refusal
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 
@@ -19,12 +19,9 @@ class StatusEndpoint:
 
     async def status(self, request: web.Request) -> web.StreamResponse:
         """Everything the node says of itself, as JSON. Needs the token, but over loopback."""
-        if not may_administrate(request, self._settings.token):
-            return web.Response(
-                status=403,
-                text="status needs the header 'Authorization: Bearer TOKEN' with the token of this node's "
-                "configuration (http, token_file or token_env), or a connection from this machine\n",
-            )
+        refused = refusal(request, self._settings.token)
+        if refused is not None:
+            return refused
         return web.Response(body=_encoder.encode(self._node.status()), content_type="application/json")
 
     async def health(self, _request: web.Request) -> web.StreamResponse:
