@@ -44,6 +44,8 @@ class Flag:
     MAYBE_DUPLICATE: Final = 4
     REROUTED: Final = 8
     COMPRESSED: Final = 16
+    TELL: Final = 32  # the sender wants to be told at once when nobody serves the queue
+    NOTICE: Final = 64  # a node says so; only nodes set it, a client's message never has it
 
 
 class Properties(msgspec.Struct, omit_defaults=True, rename="kebab", gc=False):

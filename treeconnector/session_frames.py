@@ -69,7 +69,8 @@ class Unsubscribe(Frame, frozen=True, tag=4):
 class Send(Frame, frozen=True, tag=5):
     """Messages for one destination, numbered `first`, `first` + 1, …
 
-    `scope`: -1 = as configured.
+    `scope`: -1 = as configured. `tell`: (queues) where nobody serves it, say so at once to
+    `reply_to`, and do not keep the message.
     """
 
     first: int
@@ -79,6 +80,7 @@ class Send(Frame, frozen=True, tag=5):
     persistent: bool = True
     retained: bool = False
     scope: int = -1
+    tell: bool = False
 
 
 class Acknowledge(Frame, frozen=True, tag=6):
@@ -134,7 +136,8 @@ class Reject(Frame, frozen=True, tag=25):
 class Deliver(Frame, frozen=True, tag=26):
     """Messages of one bundle. Message i has transfer id `first` + i and id (`bundle`, `position` + i).
 
-    `skip`: mask of messages that are not for this reader. `size`: plain bytes of the body.
+    `skip`: mask of messages that are not for this reader. `size`: plain bytes of the body. `again`: a node
+    in debug mode gives them a second time on purpose; they are to be handed out again.
     """
 
     subscription: int
@@ -149,6 +152,7 @@ class Deliver(Frame, frozen=True, tag=26):
     skip: bytes = b""
     redelivered: bool = False
     origin: str = ""
+    again: bool = False
 
 
 class Pong(Frame, frozen=True, tag=27):

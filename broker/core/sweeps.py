@@ -31,6 +31,7 @@ class Sweeps:
         if core.moment.now < self.next:
             return
         self.next = core.moment.now + _EVERY
+        core.telling.look_again()
         self._waiting()
         self._dead()
         core.arrivals.seen.prune()

@@ -1,0 +1,178 @@
+"""Telling a sender at once that nobody serves a queue, where it asked for that (`Flag.TELL`).
+
+Law: only who is certain says so. The root knows all routes; any node knows who reads a queue that is
+directed to it or at home on it. All others pass the message on, or let it wait. A route counts even when it
+is dormant or recovering, and for `linger` seconds after it has gone: a service that restarts is not nobody.
+The root is not certain while a child sends its routes anew, nor after a start until all children it knew
+have been here (`reattach_time` at most). Then the message waits, and is looked at again once a second.
+
+What a reader had in its hands, or what was sent back, waits for the service's successor as any message does.
+
+The answer is a bundle of its own with `Flag.NOTICE`, which no client can set, in the transaction in which
+the request goes. Wrinkle: a bundle is told of as a whole; if one of its messages names no `reply_to`, all
+wait.
+"""
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from broker.core.custody import Copy, Place, Stored
+from broker.core.entry import Class
+from treeconnector import bundles
+from treeconnector.bundles import Flag, Message, Properties
+from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.errors import FrameError, InvalidName
+from treeconnector.names import node_name, queue_name
+
+if TYPE_CHECKING:
+    from broker.core.neighbours import Neighbour
+    from broker.core.node import NodeCore
+
+NOBODY_SERVES: Final = "NOBODY_SERVES"
+_IN_DOUBT: Final = Flag.REROUTED | Flag.MAYBE_DUPLICATE
+
+
+class Telling:
+    """Answers for queues that nobody serves. `watched`: places where a sender waits to be told."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self._began = core.moment.now
+        self._gone: dict[Destination, float] = {}
+        self.watched: dict[str, None] = {}
+        core.counters.setdefault("nobody_serves", 0)
+        core.arrivals.nobody_serves = self.answered
+        core.table.watch(self._route_changed)
+
+    def __repr__(self) -> str:
+        return f"<Telling at {self._core.identity.name} watched={len(self.watched)}>"
+
+    def begin(self) -> None:
+        """After a start: what waited before may be told now."""
+        self.watched.update((place.name, None) for place in self._core.custody.places.values())
+
+    def answered(self, stored: Stored) -> bool:
+        """A flagged bundle is here. True: its senders have their answer, it need not be kept."""
+        place = self._core.custody.queue(stored.header.destination)
+        if place.readers or not self._decides(place):
+            return False
+        if not (self._is_nobodys(place) and self._is_certain(place)):
+            self.watched[place.name] = None
+            return False
+        return not stored.header.flags & _IN_DOUBT and self._tell(
+            stored, bundles.mask_bits(stored.header.done)
+        )
+
+    def look_again(self) -> None:
+        """Now and then: may those that wait be told by now?"""
+        self._forget_long_gone()
+        for name in list(self.watched):
+            place = self._core.custody.places.get(name)
+            if place is None or place.readers or not (place.waiting or place.resting):
+                del self.watched[name]
+            elif self._is_nobodys(place) and self._is_certain(place):
+                del self.watched[name]
+                self._answer_waiting(place)
+
+    def _answer_waiting(self, place: Place) -> None:
+        custody = self._core.custody
+        for copy in [copy for copy in place.waiting if _may_be_told(copy)]:
+            custody.body(copy)
+            if self._tell(copy.stored, copy.done):
+                place.waiting.remove(copy)
+                custody.discard(copy)
+
+    # --- who is certain
+
+    def _decides(self, place: Place) -> bool:
+        """Would a message wait in this place here, and nowhere else?"""
+        core, destination = self._core, place.destination
+        here = destination is not None and destination.node == core.identity.name
+        return here or place.home or not core.role.has_parent
+
+    def _is_nobodys(self, place: Place) -> bool:
+        return self._decides(place) and not place.readers and not self._core.forwarder.targets(place)
+
+    def _is_certain(self, place: Place) -> bool:
+        core = self._core
+        destination = place.destination
+        if destination is None or destination.kind != Kind.QUEUE:
+            return False
+        key = queue(destination.name)
+        if core.moment.now - self._gone.get(key, -core.settings.linger) < core.settings.linger:
+            return False
+        if destination.node == core.identity.name or place.home:
+            return not core.interests.is_recovering(key)
+        return not any(self._may_know_more(child) for child in core.children())
+
+    def _may_know_more(self, child: "Neighbour") -> bool:
+        """Its routes are on their way to us, or it has not been here since our start."""
+        early = self._core.moment.now - self._began < self._core.settings.reattach_time
+        return child.held.in_snapshot or (early and not child.up and not child.since)
+
+    def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
+        if key.kind == Kind.QUEUE:
+            if key in self._core.table:
+                self._gone.pop(key, None)
+            else:
+                self._gone[key] = self._core.moment.now
+
+    def _forget_long_gone(self) -> None:
+        """The oldest come first: whoever comes and goes again is put at the end."""
+        old = self._core.moment.now - self._core.settings.linger
+        for key in [key for key, at in self._gone.items() if at < old]:
+            del self._gone[key]
+
+    # --- the answer
+
+    def _tell(self, stored: Stored, done: int) -> bool:
+        """Answer each message that is not dealt with. False: not all of them can be."""
+        header = stored.header
+        try:
+            messages = bundles.unpack(header, stored.body or b"")
+            answers = [
+                (
+                    _reply_queue(message.properties.reply_to),
+                    self._notice(message.properties, header.destination),
+                )
+                for index, message in enumerate(messages)
+                if not done >> index & 1
+            ]
+        except (FrameError, InvalidName):
+            return False
+        together: dict[Destination, list[Message]] = {}
+        for where, notice in answers:
+            together.setdefault(where, []).append(notice)
+        for where, notices in together.items():
+            kind = Class(where, Flag.NOTICE | (header.flags & Flag.PERSISTENT), 0, "")
+            self._core.entry.make(kind, notices)
+        self._core.counters[NOBODY_SERVES.lower()] += len(answers)
+        return True
+
+    def _notice(self, asked: Properties, destination: Destination) -> Message:
+        node = self._core.identity.name
+        text = f"nobody serves {destination}: node {node} knows of no reader in the whole tree"
+        error = {
+            "code": NOBODY_SERVES,
+            "message": text,
+            "data": {"destination": str(destination), "node": node},
+        }
+        properties = Properties(
+            correlation_id=asked.correlation_id,
+            task_id=asked.task_id,
+            expires_in=max(asked.expires_in, 0),
+            content_type="application/json",
+            headers={"notice": NOBODY_SERVES},
+        )
+        return Message(json.dumps({"error": error}).encode(), properties)
+
+
+def _may_be_told(copy: Copy) -> bool:
+    flags = copy.stored.header.flags
+    return bool(flags & Flag.TELL) and not (flags & _IN_DOUBT or copy.given or copy.deliveries)
+
+
+def _reply_queue(reply_to: str) -> Destination:
+    """Where an answer goes. Raises `InvalidName` if that is no queue."""
+    name, at, node = reply_to.removeprefix("queue:").partition("@")
+    return queue(queue_name(name), node_name(node) if at else "")
