@@ -4,13 +4,15 @@ The advisory rules themselves are the protocol's (`treeconnector.advisories`); h
 links, and what follows from a name that came or went.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from broker.core.neighbours import Neighbour
 from broker.core.rows import FORMER, RouteRow
-from treeconnector.advisories import RESYNC, Applied
+from treeconnector.advisories import RESYNC, Advertiser, Applied
 from treeconnector.destinations import Destination, Kind
 from treeconnector.frames import Advice
+from treeconnector.link import Link
 from treeconnector.names import LOCAL
 from treeconnector.routes import Route
 
@@ -21,10 +23,15 @@ _MAX_FORMER: Final = 10_000
 
 
 class Advising:
-    """The ears and the mouth of one node's routing."""
+    """The ears and the mouth of one node's routing.
+
+    `heard`, `told`: advisories since the start by direction: 'up' = from a child, or to the parent.
+    """
 
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
+        self.heard: Counter[str] = Counter(up=0, down=0)
+        self.told: Counter[str] = Counter(up=0, down=0)
 
     def __repr__(self) -> str:
         return f"<Advising at {self._core.identity.name}>"
@@ -33,6 +40,7 @@ class Advising:
         """A neighbour says what is to be had through it."""
         core = self._core
         core.chronicle.advisories(neighbour.name, direction(neighbour), advices)
+        self.heard[direction(neighbour)] += len(advices)
         known = frozenset(core.table.routes_of(neighbour.name)) if core.topics.retained else frozenset()
         fresh = () if neighbour is core.parent else self._fresh_names(neighbour, advices)
         applied = neighbour.held.apply(advices, core.moment.now)
@@ -135,10 +143,18 @@ class Advising:
         """While the parent is away, changes gather: then they cost increments and no snapshot."""
         return self._core.parent is None or self._core.parent.up
 
-    @staticmethod
-    def _advise(neighbour: Neighbour, advices: list[Advice]) -> None:
+    def _advise(self, neighbour: Neighbour, advices: list[Advice]) -> None:
         if neighbour.link is not None and neighbour.up:
             neighbour.link.advise(advices)
+            self._count_told(neighbour, len(advices))
+
+    def tell_all(self, neighbour: Neighbour, link: Link, offers: Advertiser) -> None:
+        """Tell a neighbour, whose link is up, everything that is offered to it."""
+        link.snapshot(offers.snapshot(), offers.digest)
+        self._count_told(neighbour, offers.count)
+
+    def _count_told(self, neighbour: Neighbour, count: int) -> None:
+        self.told["up" if neighbour is self._core.parent else "down"] += count
 
 
 def direction(neighbour: Neighbour) -> str:

@@ -249,7 +249,7 @@ class NodeCore:
         self.log_link("up", neighbour)
         offers = self.up if neighbour is self.parent else self.down
         if neighbour.link is not None and (held_count, held_digest) != (offers.count, offers.digest):
-            neighbour.link.snapshot(offers.snapshot(), offers.digest)
+            self.advising.tell_all(neighbour, neighbour.link, offers)
         neighbour.want(neighbour.place)
         if neighbour is self.parent:
             for place in list(self.custody.places.values()):
