@@ -10,7 +10,7 @@ import pstats
 import sys
 from pathlib import Path
 
-from broker.node import run_node
+from broker.process import run_node
 from config.load import load
 
 

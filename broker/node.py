@@ -6,9 +6,7 @@ the core, which lets go what waited for it. While a commit is under way the next
 
 import asyncio
 import contextlib
-import gc
 import logging
-import signal
 import time
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final
@@ -40,7 +38,6 @@ _DRAIN: Final = 2.0
 _HAND_OVER: Final = 30.0
 _LAST_WORDS: Final = 0.3
 _PATIENCE: Final = 0.02
-_COLLECT: Final = (100_000, 20, 100)  # copies that wait are many and make no cycles
 _WARN_AGAIN: Final = 600.0
 _MOST_WARNINGS: Final = 1000
 _DISK_EVERY: Final = 1.0
@@ -420,32 +417,3 @@ class Node:
         self.core.moves.forget(neighbour, moved=False)
         self.wake()
         return {"forgotten": name, "messages_routed_again": waiting}
-
-
-async def _run(site: Site) -> int:
-    node = Node(site)
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    await node.start()
-    waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(node.stopped.wait())]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()
-    await node.stop()
-    return 1 if node.failure is not None else 0
-
-
-def run_node(site: Site) -> int:
-    """Run one node until SIGTERM or SIGINT; return the exit code."""
-    from broker.logs import set_up
-
-    set_up(site)
-    gc.set_threshold(*_COLLECT)
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(_run(site))
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(site))

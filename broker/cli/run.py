@@ -11,6 +11,6 @@ def run_file(file: Path, *, log_json: bool) -> int:
     site = load(file)
     if log_json:
         site = replace(site, log=replace(site.log, format="json"))
-    from broker.node import run_node
+    from broker.process import run_node
 
     return run_node(site)

@@ -1,0 +1,40 @@
+"""A node as the whole work of a process: from its start to SIGTERM, SIGINT or its failure."""
+
+import asyncio
+import gc
+import signal
+from typing import Final
+
+from broker.node import Node
+from config.model import Site
+
+_COLLECT: Final = (100_000, 20, 100)  # copies that wait are many and make no cycles
+
+
+async def _run(site: Site) -> int:
+    node = Node(site)
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await node.start()
+    waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(node.stopped.wait())]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+    await node.stop()
+    return 1 if node.failure is not None else 0
+
+
+def run_node(site: Site) -> int:
+    """Run one node until SIGTERM or SIGINT; return the exit code."""
+    from broker.logs import set_up
+
+    set_up(site)
+    gc.set_threshold(*_COLLECT)
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(_run(site))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(site))
