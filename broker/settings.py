@@ -6,6 +6,7 @@ from pathlib import Path
 from bridges.tls import TlsSettings, server_context
 from broker.core.settings import CoreSettings, Overflow, Policy
 from broker.http.settings import HttpSettings
+from broker.metrics.collector import Labels
 from config.credentials import session_secret, token
 from config.model import ClientTls, DestinationPolicy, Site
 from treeconnector.bundles import Scope
@@ -81,6 +82,7 @@ def http_settings(site: Site) -> HttpSettings:
         children=site.role != "leaf",
         max_frame=site.limits.max_frame,
         max_message=site.limits.max_message,
+        labels=Labels(site.metrics.max_queues, site.metrics.max_links, site.metrics.max_sessions),
     )
 
 

@@ -245,6 +245,15 @@ class Http:
 
 
 @section
+class Metrics:
+    """How many names `/metrics` shows; all others together are `other`."""
+
+    max_queues: int = value(COUNT, "most queues with figures of their own", default=100)
+    max_links: int = value(COUNT, "most links with figures of their own", default=200)
+    max_sessions: int = value(COUNT, "most sessions with figures of their own", default=50)
+
+
+@section
 class Log:
     """What the node writes on standard error."""
 

@@ -18,6 +18,7 @@ from config.behaviour import (
     Limits,
     Link,
     Log,
+    Metrics,
     Spool,
     Trace,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "Link",
     "Listener",
     "Log",
+    "Metrics",
     "Role",
     "ServerTls",
     "Site",
@@ -265,6 +267,7 @@ class Site:
     advisory_log: AdvisoryLog = part("the record of advisories", default=AdvisoryLog())
     trace: Trace = part("what is remembered of messages that passed", default=Trace())
     http: Http = part("who may use the HTTP interface", default=Http())
+    metrics: Metrics = part("what Prometheus is told", default=Metrics())
     log: Log = part("what the node writes on standard error", default=Log())
 
     @property
