@@ -1,0 +1,115 @@
+// Talks to the node. The token stays in this tab's session storage and goes out as a header only.
+
+const BASE = new URL("../api/", document.baseURI);
+const TOKEN = "sapwood-token";
+
+export class ApiError extends Error {
+  constructor(status, code, text) {
+    super(text || `the node answered ${status}`);
+    this.status = status;
+    this.code = code;
+  }
+
+  get needsToken() {
+    return this.status === 401 || this.status === 403;
+  }
+
+  get isMissing() {
+    return this.status === 404 || this.status === 405 || this.status === 501;
+  }
+}
+
+export const token = {
+  get: () => sessionStorage.getItem(TOKEN) ?? "",
+  set: (value) => (value ? sessionStorage.setItem(TOKEN, value) : sessionStorage.removeItem(TOKEN)),
+};
+
+let refused = () => {};
+
+// Called once for each answer that says: not without a token.
+export function whenRefused(call) {
+  refused = call;
+}
+
+export function address(path, query = {}) {
+  const url = new URL(path, BASE);
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== null && value !== "") url.searchParams.set(name, String(value));
+  }
+  return url;
+}
+
+async function send(path, { query, method = "GET", body, signal } = {}) {
+  const headers = { Accept: "application/json" };
+  if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const options = { method, headers, signal, cache: "no-store", credentials: "same-origin", redirect: "error" };
+  if (body !== undefined) options.body = JSON.stringify(body);
+  const answer = await fetch(address(path, query), options);
+  if (answer.ok) return answer;
+  const error = await errorOf(answer);
+  if (error.needsToken) refused(error);
+  throw error;
+}
+
+async function errorOf(answer) {
+  const text = (await answer.text().catch(() => "")).slice(0, 2000);
+  try {
+    const found = JSON.parse(text);
+    return new ApiError(answer.status, found.code ?? "", found.text ?? found.error ?? "");
+  } catch {
+    return new ApiError(answer.status, "", text.trim());
+  }
+}
+
+export async function ask(path, options) {
+  const answer = await send(path, options);
+  const text = await answer.text();
+  return text ? JSON.parse(text) : null;
+}
+
+// Calls `take(object)` for each line of a stream until it ends; resolves then. Throws ApiError or TypeError.
+export async function stream(path, { query, signal }, take) {
+  const answer = await send(path, { query, signal });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let kept = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (kept + value).split("\n");
+    kept = lines.pop();
+    for (const line of lines) {
+      if (line.trim()) take(JSON.parse(line));
+    }
+  }
+}
+
+// Asks again and again until stopped: `take(answer)` or `fail(error)`. Rests while the page is hidden.
+export function poll(path, seconds, options, take, fail) {
+  const controller = new AbortController();
+  let timer = 0;
+  const again = () => {
+    if (!controller.signal.aborted) timer = setTimeout(once, seconds() * 1000);
+  };
+  async function once() {
+    if (document.hidden) return again();
+    try {
+      const found = await ask(path, { ...options(), signal: controller.signal });
+      if (!controller.signal.aborted) take(found);
+    } catch (error) {
+      if (!controller.signal.aborted) fail(error);
+    }
+    return again();
+  }
+  void once();
+  return {
+    stop: () => {
+      clearTimeout(timer);
+      controller.abort();
+    },
+    soon: () => {
+      clearTimeout(timer);
+      timer = setTimeout(once, 0);
+    },
+  };
+}

@@ -1,0 +1,102 @@
+// Numbers, sizes and times for people. What is missing is a dash, never "undefined" or "NaN".
+
+export const DASH = "–";
+const grouped = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
+const known = (value) => value !== null && value !== undefined && Number.isFinite(Number(value));
+
+export function count(value) {
+  return known(value) ? grouped.format(value) : DASH;
+}
+
+// Large counts in little room: 1,234 / 56.1k / 7.2M.
+export function short(value) {
+  if (!known(value)) return DASH;
+  const size = Math.abs(value);
+  if (size < 10_000) return grouped.format(value);
+  for (const [length, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (size >= length) return `${(value / length).toFixed(size >= length * 100 ? 0 : 1)}${unit}`;
+  }
+  return grouped.format(value);
+}
+
+export function rate(value) {
+  if (!known(value)) return DASH;
+  const size = Math.abs(value);
+  if (size < 0.005) return "0";
+  if (size < 10) return Number(value).toFixed(size < 1 ? 2 : 1);
+  return short(Math.round(value));
+}
+
+export function bytes(value) {
+  if (!known(value)) return DASH;
+  let rest = Number(value);
+  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
+    if (Math.abs(rest) < 1024) return `${unit === "B" ? rest.toFixed(0) : rest.toFixed(rest < 100 ? 1 : 0)} ${unit}`;
+    rest /= 1024;
+  }
+  return `${rest.toFixed(1)} TiB`;
+}
+
+// The two largest units: 3h 5m.
+export function duration(seconds) {
+  if (!known(seconds)) return DASH;
+  if (seconds < 0) return `-${duration(-seconds)}`;
+  if (seconds < 1) return seconds < 0.0005 ? "0s" : seconds < 0.01 ? `${(seconds * 1000).toFixed(1)}ms` : `${Math.round(seconds * 1000)}ms`;
+  if (seconds < 10) return `${Number(seconds).toFixed(1)}s`;
+  let rest = Math.floor(seconds);
+  const parts = [];
+  for (const [unit, length] of [["d", 86_400], ["h", 3600], ["m", 60], ["s", 1]]) {
+    const number = Math.floor(rest / length);
+    rest -= number * length;
+    if (number || (unit === "s" && !parts.length)) parts.push(`${number}${unit}`);
+  }
+  return parts.slice(0, 2).join(" ");
+}
+
+// An age changes every second; whole seconds are calm enough to read.
+export function age(seconds) {
+  return known(seconds) && seconds >= 0 && seconds < 10 ? `${Math.floor(seconds)}s` : duration(seconds);
+}
+
+export function milliseconds(value) {
+  if (!known(value)) return DASH;
+  const size = Math.abs(value);
+  if (size < 1000) return `${Number(value).toFixed(size < 10 ? 2 : size < 100 ? 1 : 0)} ms`;
+  return duration(value / 1000);
+}
+
+// Milliseconds since 1970 of an ISO time, of seconds, or of milliseconds; null for anything else.
+export function instant(value) {
+  if (typeof value === "number" && Number.isFinite(value)) return value < 1e11 ? value * 1000 : value;
+  if (typeof value !== "string" || !value) return null;
+  const found = Date.parse(value);
+  return Number.isNaN(found) ? null : found;
+}
+
+const pad = (number, width = 2) => String(number).padStart(width, "0");
+
+// A time of day in the reader's zone, to the millisecond.
+export function clock(value, precise = true) {
+  const found = instant(value);
+  if (found === null) return DASH;
+  const at = new Date(found);
+  const text = `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+  return precise ? `${text}.${pad(at.getMilliseconds(), 3)}` : text;
+}
+
+export function date(value) {
+  const found = instant(value);
+  if (found === null) return DASH;
+  const at = new Date(found);
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(value, false)}`;
+}
+
+export function plural(number, one, many = `${one}s`) {
+  return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+// Control characters would change how a line looks: shown as what they are.
+export function visible(text) {
+  return String(text ?? "").replace(/[\u0000-\u001f\u007f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g,
+    (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}

@@ -1,0 +1,47 @@
+// Who reads at this node: what makes its routes, and with them the advisories up the tree.
+
+import { count, visible } from "../format.js";
+import { figure, includes, listing } from "../listing.js";
+
+const nameOf = (row) => row.destination ?? row.name ?? row.queue ?? row.pattern ?? "";
+const kindOf = (row) => row.kind ?? (String(nameOf(row)).split(":").length > 1 ? String(nameOf(row)).split(":")[0] : "");
+
+function show(root) {
+  return listing(root, {
+    title: "Consumers",
+    path: "consumers",
+    what: "who reads here",
+    one: "consumer",
+    placeholder: "Search a destination or session",
+    list: (answer) => answer?.consumers ?? (Array.isArray(answer) ? answer : []),
+    found: (row, lower) => includes(lower, nameOf(row), row.session, row.id),
+    keyOf: (row) => [kindOf(row), nameOf(row), row.session, row.id, row.number].join(" "),
+    empty: "Nobody reads at this node.",
+    sortBy: "name",
+    columns: [
+      { key: "kind", title: "Kind", width: "80px", sort: kindOf, text: kindOf },
+      { key: "name", title: "Destination", width: "minmax(220px, 2fr)", sort: nameOf, text: (row) => visible(nameOf(row)) },
+      { key: "session", title: "Session", width: "minmax(140px, 1fr)", sort: (row) => row.session, text: (row) => visible(sessionsOf(row)) },
+      { key: "unacknowledged", title: "Unacknowledged", width: "120px", number: true, sort: (row) => row.unacknowledged, text: (row) => figure(row.unacknowledged, count) },
+      { key: "waiting", title: "Waiting", width: "90px", number: true, sort: (row) => row.messages, text: (row) => figure(row.messages, count) },
+      { key: "state", title: "State", width: "minmax(110px, 0.8fr)", sort: stateOf, text: stateOf },
+    ],
+  });
+}
+
+function sessionsOf(row) {
+  if (row.session) return row.session;
+  if (Array.isArray(row.sessions)) return row.sessions.join(", ");
+  return row.readers !== undefined ? `${count(row.readers)} readers` : "";
+}
+
+function stateOf(row) {
+  const notes = [];
+  if (row.recovering) notes.push("recovering");
+  if (row.durable ?? (row.id && row.attached !== undefined)) notes.push("durable");
+  if (row.attached === false) notes.push("away");
+  if (row.auto_ack) notes.push("takes without acknowledging");
+  return notes.join(", ") || (row.state ?? "");
+}
+
+export default { name: "consumers", title: "Consumers", key: "c", show };

@@ -1,0 +1,328 @@
+// The tree as this node sees it: the chain above, itself, and everything below.
+//
+// A node knows its own links, and of what is below a child only names and whether they are live. Unfolding a
+// child asks that node itself, through this one, for its links; while it is unfolded it is asked again.
+
+import { ask, poll } from "../api.js";
+import { h } from "../dom.js";
+import { age, count, duration, plural, rate, short, visible } from "../format.js";
+import { glyph, linkState, shape, stateMark } from "../icons.js";
+import { facts, head, marked, missing, panel, segments } from "../parts.js";
+import { sparkline } from "../sparkline.js";
+import { Table } from "../table.js";
+
+const AGAIN = 4;
+const MOST_ASKED = 24;
+const SHOW = ["all", "running", "blocked", "connecting", "down", "dormant"];
+
+// A name below a child: an object, a pair, or a bare name.
+export function named(item) {
+  if (typeof item === "string") return { name: item, live: true };
+  if (Array.isArray(item)) return { name: String(item[0]), live: item[1] !== false && item[1] !== "dormant" };
+  return { name: String(item.name ?? ""), live: item.live ?? item.state !== "dormant", role: item.role };
+}
+
+function below(link) {
+  return (link.below ?? link.names ?? link.descendants ?? []).map(named).filter((item) => item.name !== link.name);
+}
+
+// The same form, whether the node told its tree or only its status.
+export function treeOf(live) {
+  const status = live.status ?? {};
+  const told = live.tree ?? {};
+  const rates = new Map((status.children ?? []).map((child) => [child.name, child]));
+  const children = (told.children ?? status.children ?? []).map((child) => ({ ...rates.get(child.name), ...child }));
+  return {
+    name: told.name ?? status.name ?? "",
+    role: told.role ?? status.role ?? "",
+    chain: told.chain ?? status.chain ?? [],
+    parent: told.parent === undefined ? status.parent : told.parent,
+    children,
+    more: told.children ? 0 : status.children_more ?? 0,
+  };
+}
+
+class Below {
+  // What unfolded nodes say of themselves, asked through this node.
+  constructor(changed) {
+    this.changed = changed;
+    this.known = new Map();
+    this.open = new Map();
+  }
+
+  toggle(path, name) {
+    if (this.open.has(path)) this.fold(path);
+    else this.unfold(path, name);
+  }
+
+  unfold(path, name) {
+    if (this.open.has(path)) return;
+    let asking = null;
+    if (this.open.size < MOST_ASKED) {
+      asking = poll(`tree/${encodeURIComponent(name)}`, () => AGAIN, () => ({}),
+        (found) => this.learn(name, { tree: found }),
+        (error) => this.learn(name, { ...this.known.get(name), error }));
+    }
+    this.open.set(path, asking);
+  }
+
+  learn(name, what) {
+    this.known.set(name, what);
+    this.changed();
+  }
+
+  fold(path) {
+    for (const [open, asking] of this.open) {
+      if (open === path || open.startsWith(`${path}/`)) {
+        asking?.stop();
+        this.open.delete(open);
+      }
+    }
+  }
+
+  stop() {
+    for (const asking of this.open.values()) asking?.stop();
+    this.open.clear();
+  }
+}
+
+// The rows of the table, in the order of the tree. `wanted(row)`: shown for itself; its way up is shown too.
+function rowsOf(tree, below_, wanted, filtering) {
+  const rows = [];
+  const above = [...tree.chain].filter((name) => name !== tree.name).reverse();
+  above.forEach((name, level) => {
+    const isParent = level === above.length - 1;
+    rows.push({ key: `above/${name}`, name, level, above: true, link: isParent ? tree.parent : null, state: isParent ? linkState(tree.parent) : "unknown" });
+  });
+  if (!above.length && tree.parent) rows.push({ key: "above/", name: tree.parent.name || "the parent", level: 0, above: true, link: tree.parent, state: linkState(tree.parent) });
+  const level = rows.length;
+  const self = { key: "self", name: tree.name, level, self: true, role: tree.role, state: "running", expandable: tree.children.length > 0, expanded: true, kids: tree.children.length };
+  rows.push(self);
+  addChildren(rows, tree.children, "self", level + 1, below_, wanted, filtering);
+  return rows;
+}
+
+function addChildren(rows, children, path, level, known, wanted, filtering) {
+  for (const link of [...children].sort((one, other) => (one.name < other.name ? -1 : 1))) {
+    const key = `${path}/${link.name}`;
+    const told = known.known.get(link.name);
+    const names = below(link);
+    const expanded = filtering || known.open.has(key);
+    const row = {
+      key, name: link.name, level, link, role: link.role, state: linkState(link), path: key,
+      expandable: names.length > 0 || link.role === "branch" || (told?.tree?.children ?? []).length > 0,
+      expanded, kids: names.length, error: expanded ? told?.error : null,
+    };
+    const inner = [];
+    if (expanded && row.expandable) {
+      const children = told?.tree?.children;
+      if (children) addChildren(inner, withNames(children, names, told.tree), key, level + 1, known, wanted, filtering);
+      else inner.push(...names.map((item) => ({
+        key: `${key}/${item.name}`, name: item.name, level: level + 1, role: item.role, state: item.live ? "live" : "dormant", path: `${key}/${item.name}`, hearsay: link.name,
+      })).filter((found) => !filtering || wanted(found)));
+    }
+    if (!filtering || wanted(row) || inner.length) rows.push(row, ...inner);
+  }
+}
+
+// A node that was asked names all its children; names that it did not are kept as hearsay.
+function withNames(children, names, tree) {
+  const covered = new Set(children.flatMap((child) => [child.name, ...below(child).map((item) => item.name)]));
+  const rest = names.filter((item) => !covered.has(item.name) && item.name !== tree.name);
+  return [...children, ...rest.map((item) => ({ name: item.name, state: item.live ? "live" : "dormant" }))];
+}
+
+const waitingOf = (row) => (row.link ? (row.link.waiting ?? 0) + (row.link.outbox ?? 0) : undefined);
+const ratesOf = (row, what) => row.link?.[`${what}_rate`] ?? row.link?.[`${what}_per_s`];
+
+function show(root, { live, rest, go }) {
+  let searched = rest[0] ?? "";
+  let only = "all";
+  const known = new Below(() => draw());
+  const states = segments("Show", (value) => {
+    only = value;
+    draw();
+  });
+  const top = head("Tree", { placeholder: "Search a node", initial: searched, searched: (text) => {
+    searched = text;
+    draw();
+  } }, states.element);
+  const sparks = new WeakMap();
+  const toggle = (row) => {
+    if (!row.expandable || row.self) return;
+    known.toggle(row.path, row.name);
+    draw();
+  };
+  const table = new Table({
+    label: "The tree of nodes",
+    tree: true,
+    keyOf: (row) => row.key,
+    open: (row) => showNode(row, live, go),
+    keys: (event, row) => {
+      const wanted = { ArrowRight: true, ArrowLeft: false }[event.key];
+      if (wanted === undefined) return false;
+      if (row.expandable && !row.self && Boolean(row.expanded) !== wanted) toggle(row);
+      else if (!wanted) table.choose(parentPlace(table, row));
+      return true;
+    },
+    empty: "No node of that name.",
+    columns: [
+      {
+        key: "name", title: "Node", width: "minmax(260px, 2.2fr)",
+        text: (row) => JSON.stringify([row.name, row.level, row.expanded, row.expandable, row.kids, searched, row.role, row.above]),
+        draw: (row) => nameCell(row, searched, toggle),
+        hint: (row) => row.name,
+      },
+      { key: "state", title: "Link", width: "118px", text: (row) => (row.self ? "this node" : row.state), draw: (row) => stateCell(row) },
+      { key: "since", title: "Since", width: "78px", number: true, text: (row) => (row.link?.since_s === undefined ? "" : duration(row.link.since_s)) },
+      { key: "waiting", title: "Waiting", width: "76px", number: true, text: (row) => figure(waitingOf(row), short), draw: (row) => dim(figure(waitingOf(row), short)) },
+      { key: "oldest", title: "Oldest", width: "72px", number: true, text: (row) => (row.link?.spool_oldest_s ? age(row.link.spool_oldest_s) : "") },
+      { key: "in", title: "In/s", width: "62px", number: true, text: (row) => figure(ratesOf(row, "in"), rate), draw: (row) => dim(figure(ratesOf(row, "in"), rate)) },
+      { key: "out", title: "Out/s", width: "62px", number: true, text: (row) => figure(ratesOf(row, "out"), rate), draw: (row) => dim(figure(ratesOf(row, "out"), rate)) },
+      {
+        key: "spark", title: "Traffic", width: "92px",
+        live: (cell, row) => {
+          const points = row.link ? live.histories.of(`link:${row.link.name}`) : [];
+          if (points.length < 2) return cell.replaceChildren();
+          let spark = sparks.get(cell);
+          if (!spark || !cell.firstChild) {
+            spark = sparkline("traffic of this link, the last two minutes");
+            sparks.set(cell, spark);
+            cell.replaceChildren(spark.element);
+          }
+          spark.draw(points);
+        },
+      },
+      { key: "why", title: "Why", width: "minmax(140px, 1.6fr)", text: (row) => visible(whyOf(row)) },
+    ],
+  });
+  root.append(top.element, h("div", { class: "fill" }, table.element));
+
+  const draw = () => {
+    if (!live.status) return;
+    const tree = treeOf(live);
+    const filtering = Boolean(searched) || only !== "all";
+    const lower = searched.toLowerCase();
+    const wanted = (row) => (!lower || row.name.toLowerCase().includes(lower)) && (only === "all" || row.state === only || (only === "running" && row.state === "live"));
+    const rows = rowsOf(tree, known, wanted, filtering);
+    table.setRows(rows);
+    const tally = tallyOf(tree);
+    states.draw(SHOW.map((state) => [state, state === "all" ? "All" : state, count(tally[state] ?? 0)]).filter(([state]) => state === "all" || state === only || tally[state]), only);
+    top.sum.textContent = `${plural(tree.children.length, "child", "children")}, ${plural(tally.all, "node")} below${tree.more ? `, and ${count(tree.more)} children not told here` : ""}`;
+  };
+  draw();
+  const unlisten = live.listen(draw);
+  return {
+    stop: () => {
+      unlisten();
+      known.stop();
+      table.stop();
+    },
+  };
+}
+
+function tallyOf(tree) {
+  const tally = { all: 0 };
+  const add = (state) => {
+    tally.all += 1;
+    tally[state] = (tally[state] ?? 0) + 1;
+  };
+  for (const child of tree.children) {
+    add(linkState(child));
+    for (const item of below(child)) add(item.live ? "running" : "dormant");
+  }
+  return tally;
+}
+
+function parentPlace(table, row) {
+  let place = table.placeOf(row.key);
+  while (place > 0 && table.rows[place].level >= row.level) place -= 1;
+  return place;
+}
+
+function nameCell(row, searched, toggle) {
+  const twig = h("div", { class: `twig${row.self ? " self" : ""}` },
+    h("button", { type: "button", tabindex: -1, class: `toggle${row.expanded ? " open" : ""}${row.expandable && !row.self ? "" : " none"}`,
+      "aria-label": row.expanded ? `Fold ${row.name}` : `Unfold ${row.name}`, on: { click: () => toggle(row) } }, glyph("chevron")),
+    h("span", { class: "label" }, marked(visible(row.name), searched)),
+    row.role && h("span", { class: "tag" }, row.role),
+    row.above && h("span", { class: "tag" }, "above"),
+    !row.self && row.kids ? h("span", { class: "kids" }, `${count(row.kids)} below`) : null);
+  twig.style.paddingLeft = `${Math.min(row.level, 12) * 18}px`;
+  return twig;
+}
+
+function stateCell(row) {
+  if (row.self) return h("span", { class: "tag" }, "this node");
+  if (row.above && !row.link) return "";
+  return stateMark(row.state);
+}
+
+function whyOf(row) {
+  if (row.error) return missing(row.error, "its links");
+  const { link } = row;
+  if (!link) return row.hearsay ? `as ${row.hearsay} says` : "";
+  if (link.error || link.dialling?.error) return link.error || link.dialling.error;
+  const notes = [];
+  if (link.held_by_peer?.length) notes.push(`takes nothing more for ${link.held_by_peer.join(", ")}`);
+  if (link.gaps) notes.push(`${plural(link.gaps, "gap")}: has lost state`);
+  return notes.join("; ");
+}
+
+function figure(value, format) {
+  return value === undefined || value === null ? "" : format(value);
+}
+
+function dim(text) {
+  return text === "0" ? h("span", { class: "zero" }, "0") : text;
+}
+
+// --- one node
+
+function showNode(row, live, go) {
+  if (row.self) return go("overview");
+  const side = panel(row.name);
+  const place = h("div", {});
+  side.body.append(place);
+  const link = row.link ?? {};
+  place.append(h("div", { class: "framed" }, h("div", { class: "calm" }, "")));
+  place.replaceChildren(
+    h("p", {}, row.above && !row.link ? h("span", { class: "muted" }, "A node above this one.") : stateMark(row.state, link.since_s === undefined ? "" : ` for ${duration(link.since_s)}`)),
+    whyOf(row) ? h("p", { class: "muted" }, visible(whyOf(row))) : "",
+  );
+  side.body.append(linkFacts(link));
+  if (row.above) return undefined;
+  const asked = h("div", {}, h("p", { class: "muted" }, "asking the node…"));
+  side.body.append(asked);
+  ask(`tree/${encodeURIComponent(row.name)}`).then(
+    (found) => asked.replaceChildren(nodeFacts(found)),
+    (error) => asked.replaceChildren(h("p", { class: "muted" }, missing(error, "more of that node"))),
+  );
+  return undefined;
+}
+
+function linkFacts(link) {
+  if (!link.name) return h("div", {});
+  return h("section", {}, h("h3", {}, "Its link here"), facts([
+    ["Waiting for it", plural(link.waiting ?? 0, "message")],
+    ["In its outbox", plural(link.outbox ?? 0, "bundle")],
+    link.spool_oldest_s !== undefined && ["Oldest that waits", age(link.spool_oldest_s)],
+    ["Routes learned", count(link.routes)],
+    ["Messages in, out", `${short(link.in)}, ${short(link.out)}`],
+    ["Bundles in, out", `${short(link.in_bundles)}, ${short(link.out_bundles)}`],
+    link.heard_s !== undefined && ["Last heard of", `${duration(link.heard_s)} ago`],
+    ["Gaps", count(link.gaps)],
+    link.addresses?.length && ["Addresses", link.addresses.join(", ")],
+  ]));
+}
+
+function nodeFacts(tree) {
+  const children = tree?.children ?? [];
+  return h("section", {}, h("h3", {}, "What it says of itself"), facts([
+    ["Role", tree?.role ?? ""],
+    tree?.ready !== undefined && ["Takes messages", tree.ready ? "yes" : `no: ${tree.refusing ?? ""}`],
+    ["Children", children.length ? `${count(children.length)}, ${count(children.filter((child) => linkState(child) === "running").length)} running` : "none"],
+  ]), children.length ? h("ul", { class: "lines framed" }, children.slice(0, 50).map((child) => h("li", {}, shape(linkState(child)), h("span", {}, child.name), h("span", { class: "side" }, linkState(child))))) : "");
+}
+
+export default { name: "tree", title: "Tree", key: "t", parts: "status,tree", show };

@@ -1,0 +1,134 @@
+"""A stream of the node's state for pages and programs that stay: `GET /api/live`, one JSON object a line.
+
+    GET /api/live?parts=status,tree&interval=1
+    {"at": 1795251305123, "skipped": 0, "status": {…}, "tree": {…}}
+
+`at`: milliseconds since 1970. `skipped`: updates that this reader missed so far because it read too slowly.
+`parts`: which objects, `status` if none are named. `interval`: seconds between updates.
+
+Law: nothing piles up. There is one update under way for each reader; the next is made when that one has
+left, from the state of then. A reader that takes nothing for long is cut off. What several readers see is
+made once. A stream ends with its client or with the node.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from broker.http.guard import refusal
+from broker.http.settings import HttpSettings
+
+MOST_READERS: Final = 64
+SHORTEST_INTERVAL: Final = 0.2
+LONGEST_INTERVAL: Final = 60.0
+PATIENCE: Final = 30.0
+_encoder = msgspec.json.Encoder(enc_hook=str)
+Parts = Mapping[str, Callable[[], Any]]
+
+
+class _Part:
+    """One object of the stream, encoded at most once in `SHORTEST_INTERVAL`, however many read it."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._body = b""
+        self._made_at = -math.inf
+
+    def body(self, now: float) -> bytes:
+        if now - self._made_at >= SHORTEST_INTERVAL:
+            self._body = _encoder.encode(self._make())
+            self._made_at = now
+        return self._body
+
+
+class LiveEndpoint:
+    """Handler of `GET /api/live`. `parts`: by name, what makes each object; called on the event loop."""
+
+    def __init__(self, settings: HttpSettings, parts: Parts) -> None:
+        self._settings = settings
+        self._parts = {name: _Part(make) for name, make in parts.items()}
+        self._readers = 0
+        self._ending = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<LiveEndpoint of {', '.join(self._parts)}: {self._readers} readers>"
+
+    def add_to(self, app: web.Application) -> None:
+        app.router.add_get("/api/live", self.live, allow_head=False)
+        app.on_shutdown.append(self._end)
+
+    async def _end(self, _app: web.Application) -> None:
+        """The node stops: nobody waits for an update any more."""
+        self._ending.set()
+
+    async def live(self, request: web.Request) -> web.StreamResponse:
+        if (answer := refusal(request, self._settings.token)) is not None:
+            return answer
+        names = [name for name in request.query.get("parts", "status").split(",") if name]
+        unknown = [name for name in names if name not in self._parts]
+        if unknown or not names:
+            known = ", ".join(self._parts)
+            return _refused(400, "BAD_REQUEST", f"parts: {unknown[:5]} is not among {known}")
+        interval = _interval(request.query.get("interval", "1"))
+        if interval is None:
+            return _refused(400, "BAD_REQUEST", "interval: expected seconds, as 1 or 0.5")
+        if self._readers >= MOST_READERS:
+            return _refused(503, "BUSY", f"{MOST_READERS} others are reading this stream: close one")
+        self._readers += 1
+        try:
+            return await self._stream(request, names, interval)
+        finally:
+            self._readers -= 1
+
+    async def _stream(self, request: web.Request, names: list[str], interval: float) -> web.StreamResponse:
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"}
+        )
+        loop = asyncio.get_running_loop()
+        skipped = 0
+        try:
+            await response.prepare(request)
+            due = loop.time()
+            while not self._ending.is_set() and _is_open(request):
+                async with asyncio.timeout(PATIENCE):
+                    await response.write(self._update(names, skipped, loop.time()))
+                missed = max(0, math.floor((loop.time() - due) / interval))
+                skipped += missed
+                due += (missed + 1) * interval
+                await self._sleep(due - loop.time())
+        except (ConnectionError, TimeoutError):
+            if request.transport is not None:
+                request.transport.abort()
+        return response
+
+    def _update(self, names: list[str], skipped: int, now: float) -> bytes:
+        parts = b"".join(b',"%b":%b' % (name.encode(), self._parts[name].body(now)) for name in names)
+        return b'{"at":%d,"skipped":%d%b}\n' % (time.time() * 1000, skipped, parts)
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(max(seconds, 0)):
+                await self._ending.wait()
+        except TimeoutError:
+            return
+
+
+def _is_open(request: web.Request) -> bool:
+    return request.transport is not None and not request.transport.is_closing()
+
+
+def _interval(text: str) -> float | None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return min(max(seconds, SHORTEST_INTERVAL), LONGEST_INTERVAL) if math.isfinite(seconds) else None
+
+
+def _refused(status: int, code: str, text: str) -> web.Response:
+    return web.json_response({"code": code, "text": text}, status=status)

@@ -1,0 +1,413 @@
+"""A node that is made up: HQ with 20 regions and 2,000 stores, behind the real pages and the real live stream.
+
+It answers the node's HTTP API with figures that move a little at every look, so that a browser can be shown
+what no test could start. `python tests/dashboard/fake.py PORT` serves it for a look.
+"""
+
+import asyncio
+import math
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from broker.http.dashboard import Dashboard
+from broker.http.live import LiveEndpoint
+from broker.http.settings import HttpSettings
+
+REGIONS = 20
+STORES = 100
+NASTY = "<img src=x onerror=\"document.title='hacked'\">"
+BUNDLE = "6bcc45ee367c476aae4fd50b0000002a"
+
+
+def region(number: int) -> str:
+    return f"region-{number:02}"
+
+
+def store(number: int, place: int) -> str:
+    return f"store-{number * STORES + place:04}"
+
+
+def _state(number: int) -> tuple[str, str, bool]:
+    """(state, why, dormant) of a link: one of each kind among many that run."""
+    if number % 97 == 3:
+        return "down", "connect call failed: no route to host", True
+    if number % 97 == 11:
+        return "down", "the peer was silent for 30 s", False
+    if number % 97 == 17:
+        return "blocked", "its disk is full: it takes nothing more for now", False
+    return ("connecting", "", False) if number % 97 == 23 else ("running", "", False)
+
+
+def link(name: str, number: int, role: str, turn: int) -> dict[str, Any]:
+    state, why, dormant = _state(number)
+    runs = state == "running"
+    busy = (2 + math.sin(turn / 7 + number)) * (40 if role == "branch" else 3)
+    return {
+        "name": name,
+        "relation": "child",
+        "state": state,
+        "since_s": 90_000.0 - number * 13 if runs else 40.0 + number,
+        "error": why,
+        "outbox": 3 if state == "blocked" else 0,
+        "waiting": 0 if runs else 1200 + number,
+        "routes": 4 + number % 5,
+        "role": role,
+        "gaps": 1 if number == 40 else 0,
+        "dormant": dormant,
+        "in": 100_000 + turn * 40,
+        "out": 200_000 + turn * 60,
+        "in_bundles": 9000,
+        "out_bundles": 12_000,
+        "bytes_in": 9_000_000,
+        "bytes_out": 30_000_000,
+        "heard_s": 0.4 if runs else 61.0,
+        "spool_oldest_s": 0.0 if runs else 1834.0,
+        "in_per_s": busy * 0.6 if runs else 0.0,
+        "out_per_s": busy if runs else 0.0,
+    }
+
+
+@dataclass
+class FakeNode:
+    """`token`: what the API wants, '' = nothing. `missing`: paths that this node does not know."""
+
+    token: str = ""
+    missing: tuple[str, ...] = ()
+    regions: int = REGIONS
+    stores: int = STORES
+    turn: int = 0
+    dead: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.dead = [_letter(number) for number in range(37)]
+
+    def status(self) -> dict[str, Any]:
+        self.turn += 1
+        wave = math.sin(self.turn / 9)
+        return {
+            "name": "hq",
+            "tree": "acme",
+            "role": "root",
+            "chain": ["hq"],
+            "incarnation": "b54eb6ec711b411a93cf5f02df85545a",
+            "uptime_s": 432_000.0 + self.turn,
+            "ready": True,
+            "refusing": "",
+            "parent": None,
+            "children": [link(region(n), n, "branch", self.turn) for n in range(self.regions)],
+            "children_more": 0,
+            "queues": [self._queue(n) for n in range(12)],
+            "sessions": 18,
+            "routes": {"domain/region-00": 101, "queue/region-01": 250, "topic/local": 4},
+            "counters": {"delivered": 100 * self.turn, "entered": 80 * self.turn},
+            "rates": {
+                "in_per_s": 820 + 210 * wave,
+                "out_per_s": 1610 + 300 * wave,
+                "entered_per_s": 1590 + 300 * wave,
+                "delivered_per_s": 815 + 205 * wave,
+            },
+            "dead": {
+                "messages": len(self.dead),
+                "bytes": 4100 * len(self.dead),
+                "reasons": _tally(letter["reason"] for letter in self.dead),
+            },
+            "store": {"commits": 86_000, "commit_s": 0.0011, "used_bytes": 61_440_000, "disk_free": 8.2e10},
+        }
+
+    def tree(self) -> dict[str, Any]:
+        return {
+            "name": "hq",
+            "role": "root",
+            "chain": ["hq"],
+            "parent": None,
+            "children": [
+                {
+                    **link(region(n), n, "branch", self.turn),
+                    "below": [_below(n, m) for m in range(self.stores)],
+                }
+                for n in range(self.regions)
+            ],
+        }
+
+    def _queue(self, number: int) -> dict[str, Any]:
+        name = NASTY if number == 2 else f"prices-store-{number:04}" if number else "sales"
+        return {
+            "name": f"queue:{name}",
+            "messages": (number * 37) % 211 * (number % 3),
+            "bytes": 3_000 * number,
+            "oldest_s": 4.0 * number if number % 3 else 0.0,
+            "readers": number % 2,
+            "created": True,
+            "home": number == 7,
+            "transient": number == 9,
+            "targets": [region(number % self.regions)] if number % 4 == 0 and self.regions else [],
+            "held_back": [],
+            "in_total": 12_000 + number,
+            "out_total": 11_900,
+            "in_per_s": 12.5 * (number % 4),
+            "out_per_s": 12.1 * (number % 4),
+            "latency_s": 0.0042 * (number % 4),
+        }
+
+    # --- HTTP
+
+    def app(self) -> web.Application:
+        app = web.Application(middlewares=[self._guard])
+        LiveEndpoint(HttpSettings(), {"status": self.status, "tree": self.tree}).add_to(app)
+        Dashboard().add_to(app.router)
+        for path, answer in (
+            ("status", lambda _request: self.status()),
+            ("tree", lambda _request: self.tree()),
+            ("tree/{node}", self._subtree),
+            ("queues", self._queues),
+            ("queues/{name}", self._one_queue),
+            ("queues/{name}/messages", lambda _request: {"messages": [_message(n) for n in range(5)]}),
+            ("sessions", lambda _request: {"sessions": [_session(n) for n in range(18)]}),
+            ("dead", lambda _request: {"messages": self.dead, "more": 0}),
+            ("routes", self._routes),
+            ("consumers", lambda _request: {"consumers": [_consumer(n) for n in range(40)]}),
+            ("advisories", lambda _request: {"advisories": [_advisory(n) for n in range(120)]}),
+            ("trace/message/{id}", lambda request: message_path(request.match_info["id"])),
+            ("trace/task/{id}", lambda request: task(request.match_info["id"])),
+        ):
+            app.router.add_get(f"/api/{path}", _json(answer))
+        app.router.add_post("/api/dead/return", self._return)
+        return app
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        self.asked.append(f"{request.method} {request.path}")
+        if request.path.startswith("/api/"):
+            if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
+                return web.json_response({"code": "REFUSED", "text": "the token is needed"}, status=403)
+            if request.path.startswith(self.missing):
+                return web.Response(status=404, text="404: Not Found")
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    def _subtree(self, request: web.Request) -> dict[str, Any]:
+        name = request.match_info["node"]
+        number = int(name.rpartition("-")[2])
+        if not name.startswith("region"):
+            return {"name": name, "role": "leaf", "chain": [name, "region-00", "hq"], "children": []}
+        children = [
+            link(store(number, m), number * STORES + m, "leaf", self.turn) for m in range(self.stores)
+        ]
+        return {"name": name, "role": "branch", "chain": [name, "hq"], "children": children}
+
+    def _queues(self, request: web.Request) -> dict[str, Any]:
+        searched = request.query.get("search", "").lower()
+        found = [queue for queue in map(self._queue, range(300)) if searched in queue["name"].lower()]
+        return {"queues": found, "more": 0}
+
+    def _one_queue(self, request: web.Request) -> dict[str, Any]:
+        name = request.match_info["name"]
+        found = next((queue for queue in map(self._queue, range(300)) if queue["name"] == name), None)
+        if found is None:
+            raise web.HTTPNotFound(text='{"code": "NOT_FOUND", "text": "no such queue"}')
+        return {**found, "sessions": [{"session": "till…5f3a09c1", "unacknowledged": 2}]}
+
+    def _routes(self, request: web.Request) -> dict[str, Any]:
+        rows = [
+            {
+                "kind": "domain",
+                "destination": store(n, m),
+                "gateway": region(n),
+                "live": (n + m) % 31 > 0,
+                "via": store(n, m),
+            }
+            for n in range(self.regions)
+            for m in range(self.stores)
+        ]
+        searched, kind = request.query.get("search", "").lower(), request.query.get("kind", "")
+        found = [row for row in rows if searched in str(row["destination"]) and kind in ("", row["kind"])]
+        limit = int(request.query.get("limit", "500"))
+        counts = {f"domain/{region(n)}": self.stores for n in range(self.regions)} | {"topic/local": 4}
+        return {"routes": found[:limit], "counts": counts, "more": max(0, len(found) - limit)}
+
+    async def _return(self, request: web.Request) -> web.StreamResponse:
+        asked = await request.json()
+        kept = [
+            letter
+            for letter in self.dead
+            if letter["id"] not in asked.get("ids", [letter["id"]])
+            or letter["reason"] != asked.get("reason", letter["reason"])
+        ]
+        returned, self.dead = len(self.dead) - len(kept), kept
+        return web.json_response({"returned": returned})
+
+
+def _json(answer: Any) -> Any:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return web.json_response(answer(request))
+
+    return handle
+
+
+def _tally(names: Any) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in names:
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _below(number: int, place: int) -> dict[str, Any]:
+    return {"name": store(number, place), "live": _state(number * STORES + place)[0] != "down"}
+
+
+def _letter(number: int) -> dict[str, Any]:
+    reason = ("QUEUE_DOES_NOT_EXIST", "EXPIRED", "TOO_LARGE")[number % 3]
+    return {
+        "id": f"{BUNDLE}-{number}",
+        "reason": reason,
+        "destination": f"queue:{NASTY}" if number == 4 else f"queue:orders-{number % 5}",
+        "origin": store(0, number),
+        "age_s": 60.0 * number + 12,
+        "size": 412 + number,
+        "correlation_id": number,
+        "preview": '{"id": "sale/%d", "article": 1004}' % number,
+    }
+
+
+def _message(number: int) -> dict[str, Any]:
+    return {
+        "id": f"{BUNDLE}-{number}",
+        "age_s": 12.0 + number,
+        "size": 256,
+        "correlation_id": number,
+        "origin": "hq",
+        "given": number < 2,
+        "deliveries": number,
+        "preview": '{"article": 1004, "pence": 46}' if number else NASTY,
+    }
+
+
+def _session(number: int) -> dict[str, Any]:
+    connection = {
+        "address": f"10.1.{number}.7:51{number:03}",
+        "heard_s": 1.5 + number,
+        "kind": "stream" if number % 3 else "http",
+        "in": 120 * number,
+        "out": 340 * number,
+        "bytes_in": 24_000 * number,
+        "bytes_out": 68_000 * number,
+    }
+    return {
+        "session": f"till…5f3a09{number:02x}",
+        "connections": [connection] * (1 + number % 2),
+        "subscriptions": ["queue:sales"],
+        "unacknowledged": number % 4,
+        "transient": [f"hq.{number}f00"],
+    }
+
+
+def _consumer(number: int) -> dict[str, Any]:
+    return {
+        "kind": "queue",
+        "destination": f"queue:prices-{number:04}",
+        "session": f"till…5f3a09{number:02x}",
+    }
+
+
+def _advisory(number: int) -> dict[str, Any]:
+    return {
+        "at": f"2031-05-04T11:{59 - number // 60:02}:{59 - number % 60:02}.123456+00:00",
+        "op": ("add", "remove", "dormant", "live")[number % 4],
+        "kind": ("queue", "topic", "domain")[number % 3],
+        "destination": f"prices-store-{number:04}",
+        "peer": region(number % REGIONS),
+        "direction": "up",
+        "cause": f"c{number:05}",
+        "origin": store(number % REGIONS, number % STORES),
+    }
+
+
+def _at(milliseconds: float) -> str:
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"2031-05-04T11:{int(seconds) // 60:02}:{int(seconds) % 60:02}.{round(rest * 1000):06}+00:00"
+
+
+def message_path(identity: str) -> dict[str, Any]:
+    """HQ to a store; the region waits for the store for a minute."""
+    hops = (
+        ("hq", "client", 0.0, 1.1, 1.3, "region-00", 4.2, None, None),
+        ("region-00", "hq", 2.4, 3.4, 63_400.0, "store-0007", 63_404.0, None, None),
+        ("store-0007", "region-00", 63_401.2, 63_402.9, None, None, None, 63_403.0, 63_431.0),
+    )
+    return {
+        "id": identity,
+        "destination": "queue:prices-store-0007",
+        "hops": [
+            {
+                "node": node,
+                "came": came,
+                "arrived": _at(arrived),
+                "committed": _at(committed),
+                "sent": None if sent is None else _at(sent),
+                "to": to,
+                "acknowledged": None if acknowledged is None else _at(acknowledged),
+                "delivered": None if delivered is None else _at(delivered),
+                "dealt_with": None if dealt_with is None else _at(dealt_with),
+                "events": [],
+            }
+            for node, came, arrived, committed, sent, to, acknowledged, delivered, dealt_with in hops
+        ],
+        "complete": True,
+        "unreachable": ["store-0040"],
+    }
+
+
+def task(identity: str) -> dict[str, Any]:
+    """A till asks for stock at HQ, HQ asks a region, both are answered."""
+    steps = (
+        (0.0, "store-0007", "entered", "stock", "1", "store-0007.a1"),
+        (1.2, "store-0007", "sent", "stock", "1", "store-0007.a1"),
+        (2.9, "hq", "arrived", "stock", "1", "store-0007.a1"),
+        (4.0, "hq", "delivered", "stock", "1", "store-0007.a1"),
+        (6.1, "hq", "entered", "shelves", "2", "hq.b2"),
+        (7.0, "hq", "sent", "shelves", "2", "hq.b2"),
+        (8.2, "region-03", "arrived", "shelves", "2", "hq.b2"),
+        (9.1, "region-03", "delivered", "shelves", "2", "hq.b2"),
+        (21.4, "region-03", "entered", "hq.b2", "3", None),
+        (22.0, "region-03", "dealt_with", "shelves", "2", "hq.b2"),
+        (22.6, "region-03", "sent", "hq.b2", "3", None),
+        (23.9, "hq", "arrived", "hq.b2", "3", None),
+        (24.6, "hq", "delivered", "hq.b2", "3", None),
+        (25.1, "hq", "dealt_with", "hq.b2", "3", None),
+        (26.3, "hq", "entered", "store-0007.a1", "4", None),
+        (26.8, "hq", "dealt_with", "stock", "1", "store-0007.a1"),
+        (27.2, "hq", "sent", "store-0007.a1", "4", None),
+        (28.8, "store-0007", "arrived", "store-0007.a1", "4", None),
+        (29.5, "store-0007", "delivered", "store-0007.a1", "4", None),
+        (30.0, "store-0007", "dealt_with", "store-0007.a1", "4", None),
+    )
+    events = [
+        {
+            "at": _at(at),
+            "node": node,
+            "kind": kind,
+            "queue": queue,
+            "session": "till…5f3a09c1",
+            "message": f"{BUNDLE}-{message}",
+            "correlation_id": 7,
+            "reply_to": reply_to,
+        }
+        for at, node, kind, queue, message, reply_to in steps
+    ]
+    return {"task": identity, "events": events}
+
+
+async def _serve(port: int) -> None:
+    runner = web.AppRunner(FakeNode().app())
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    await asyncio.sleep(time.monotonic() + 3600)
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(int(sys.argv[1])))
