@@ -5,7 +5,7 @@ old parent lets go: it withdraws the name and sends on what it kept for it, mark
 If it is, the later link is refused: down the newer way goes a conflict.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.core.custody import UPWARD, Copy
@@ -47,16 +47,11 @@ class Moves:
         core, name = self._core, advice.name
         neighbour.untold.discard(name)
         ways = dict.fromkeys((*core.table.gateways(domain(name)), name))
-        others = [core.neighbours[way] for way in ways if way != neighbour.name and way in core.neighbours]
-        below = [other for other in others if other is not core.parent]
+        below = self._below(way for way in ways if way != neighbour.name)
         if advice.cause == CONFLICT:
             self._pass_conflict(neighbour, below, advice)
             return
-        for other in below:
-            if other.name == name:
-                self.moved(name)
-            else:
-                self._tell(other, name)
+        self._tell_others(name, below)
 
     def _pass_conflict(self, neighbour: Neighbour, below: list[Neighbour], advice: Advice) -> None:
         """The way that knew a name first says that it is still there: the other way refuses it."""
@@ -64,6 +59,8 @@ class Moves:
         for other in below:
             if other.link is not None:
                 other.link.conflict(advice.name, text)
+            elif other.name == advice.name:
+                self.forget(other, moved=True)
         if not below:
             self._tell_parent(advice)
 
@@ -81,27 +78,42 @@ class Moves:
             self._tell(neighbour, name)
 
     def settle(self, neighbour: Neighbour) -> None:
-        """A child is back: tell it of names that went elsewhere while it was away."""
-        core = self._core
-        untold, neighbour.untold = neighbour.untold, set()
-        for key in list(core.table.routes_of(neighbour.name)):
-            if key.kind != Kind.DOMAIN:
+        """A child is back: tell it of names that went elsewhere while it was away, or tell others."""
+        core, untold = self._core, neighbour.untold
+        neighbour.untold = set()
+        for key, route in list(core.table.routes_of(neighbour.name).items()):
+            if key.kind != Kind.DOMAIN or core.table.spread(key)[0] < 2:
                 continue
             others = [way for way in core.table.gateways(key).values() if way.gateway != neighbour.name]
-            if others and (key.name in untold or any(way.live for way in others)):
+            if key.name in untold or any(way.live for way in others):
                 self._tell(neighbour, key.name)
+            elif route.live:
+                self._tell_others(key.name, self._below(way.gateway for way in others))
+
+    def _below(self, ways: Iterable[str]) -> list[Neighbour]:
+        core = self._core
+        found = [core.neighbours[way] for way in ways if way in core.neighbours]
+        return [neighbour for neighbour in found if neighbour is not core.parent]
+
+    def _tell_others(self, name: str, others: list[Neighbour]) -> None:
+        """Other ways led to a node that is live below a child: one of them may be its own link."""
+        for other in others:
+            if other.name == name:
+                self.moved(name)
+            else:
+                self._tell(other, name)
 
     @staticmethod
     def _tell(below: Neighbour, name: str) -> None:
-        """Say *moved* down a way, or when it is there again."""
+        """Say *moved* down a way; and again when it is there again, if it does not let go before."""
+        below.untold.add(name)
         if below.link is not None:
             below.link.moved(name)
-        else:
-            below.untold.add(name)
 
     def gone(self, neighbour: Neighbour, name: str, cause: str) -> None:
         """`name` is no more below a child. If it moved, what topics still have for it there follows it."""
         core = self._core
+        neighbour.untold.discard(name)
         ways = {way for way in core.table.gateways(domain(name)) if way != neighbour.name}
         if not ways and cause != MOVED:
             return
@@ -179,9 +191,9 @@ class Moves:
         """From above: the later link to `name` is to be refused. Here, or further down."""
         core = self._core
         neighbour = core.neighbours.get(name)
-        if neighbour is not None and neighbour.link is not None:
-            link = neighbour.link
-            core.links.handle(link, link.refuse(Refusal.NAME, text))
+        if neighbour is not None and neighbour is not core.parent:
+            if neighbour.link is not None:
+                core.links.handle(neighbour.link, neighbour.link.refuse(Refusal.NAME, text))
             self.forget(neighbour, moved=True)
             return
         for gateway in list(core.table.gateways(domain(name))):
