@@ -31,6 +31,7 @@ from treeconnector.session_frames import (
     Confirm,
     Deliver,
     Done,
+    Ended,
     Failed,
     Login,
     NodeFrame,
@@ -316,6 +317,9 @@ class Session:
                 self.outbox.reject(Rejection(frame.first, frame.last, frame.code, frame.text))
             case Done() | Failed():
                 self._answered(frame)
+            case Ended(number, code, text):
+                if ended := self._subscriptions.pop(number, None):
+                    ended.failed(RequestFailed(f"the subscription to {ended.destination}", code, text))
             case Pong() | Welcome():
                 pass
             case _:

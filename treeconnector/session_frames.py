@@ -93,6 +93,13 @@ class Ping(Frame, frozen=True, tag=7):
     number: int
 
 
+class EndSubscription(Frame, frozen=True, tag=8):
+    """End this session's durable subscription of that name, with what waits for it. Answered by Done."""
+
+    request: int
+    durable: str
+
+
 # --- from the node
 
 
@@ -159,8 +166,16 @@ class Pong(Frame, frozen=True, tag=27):
     number: int
 
 
-ClientFrame = Login | Create | Subscribe | Unsubscribe | Send | Acknowledge | Ping
-NodeFrame = Welcome | Done | Failed | Confirm | Reject | Deliver | Pong
+class Ended(Frame, frozen=True, tag=28):
+    """The node has ended a subscription: its queue was deleted, or it was ended for good elsewhere."""
+
+    subscription: int
+    code: str
+    text: str
+
+
+ClientFrame = Login | Create | Subscribe | Unsubscribe | Send | Acknowledge | Ping | EndSubscription
+NodeFrame = Welcome | Done | Failed | Confirm | Reject | Deliver | Pong | Ended
 
 _encoder = msgspec.msgpack.Encoder()
 _client_decoder = msgspec.msgpack.Decoder(list[ClientFrame])

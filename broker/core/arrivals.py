@@ -115,7 +115,7 @@ class Arrivals:
         if header.size > limit:
             return f"TOO_LARGE: {header.size} bytes unpacked, of {limit} at most"
         try:
-            _check_destination(header.destination)
+            check_destination(header.destination)
         except (InvalidName, PatternError) as error:
             return f"DESTINATION: {error}"
         if self._is_forged(neighbour, header):
@@ -163,7 +163,7 @@ def _may_come_twice(header: Header) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _check_destination(destination: Destination) -> None:
+def check_destination(destination: Destination) -> None:
     """A place is named after it, and read again at the next start. Raises if it is none."""
     if destination.node:
         node_name(destination.node)

@@ -248,9 +248,14 @@ class Custody:
             place.senders.pop(sender, None)
 
     def bury(self, copy: Copy, reason: str) -> None:
-        """Move a copy to the dead letters. The caller takes it from `waiting`."""
+        """Move a copy to the dead letters. The caller takes it from `waiting`.
+
+        What was for a link or a subscription remembers that as where it came from.
+        """
         if copy.note in copy.place.senders:
             self.sent(copy.place, copy.note, -copy.stored.header.count)
+        if copy.place.destination is None:
+            copy.came = copy.place.name
         self.move(copy, self.dead)
         copy.note = reason
         copy.number = 0

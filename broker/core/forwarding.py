@@ -363,7 +363,7 @@ class Forwarder:
         others = dead.all & ~bits
         dead.place.messages -= (others & ~dead.done).bit_count()
         dead.place.tally.entered -= dead.open
-        dead.done = others
+        dead.done, dead.deliveries = others, copy.deliveries
         self.custody.bury(dead, reason)
         return self.custody.mark_done(copy, bits)
 

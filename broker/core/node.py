@@ -19,10 +19,12 @@ from broker.core.arrivals import Arrivals
 from broker.core.custody import Custody, ReadBodies, Spool
 from broker.core.entry import Entry
 from broker.core.forwarding import Forwarder
+from broker.core.letters import Letters
 from broker.core.links import Links
 from broker.core.moment import Moment
 from broker.core.moves import Moves
 from broker.core.neighbours import Neighbour
+from broker.core.removal import Removal
 from broker.core.restore import restore
 from broker.core.rows import BundleRow, CopyRow, MetaRow, SeenRow
 from broker.core.settings import CoreSettings
@@ -139,6 +141,8 @@ class NodeCore:
         self.moves = Moves(self)
         self.advising = Advising(self)
         self.sweeps = Sweeps(self)
+        self.removal = Removal(self)
+        self.letters = Letters(self)
         self.telling = Telling(self)
         self._changed_routes: dict[Destination, None] = {}
         self._ticks = now
@@ -149,6 +153,7 @@ class NodeCore:
         self.forwarder.has_parent = self.role.has_parent
         self.switch.on_consumer = chronicle.consumer
         self.switch.on_acknowledged = self.statistics.acknowledged
+        self.switch.on_end = self.removal.end_subscription
         self.switch.on_local_route = self.advising.keep_local
         self.table.watch(self._route_changed)
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))

@@ -31,6 +31,7 @@ from treeconnector.session_frames import (
     ClientFrame,
     Create,
     Done,
+    EndSubscription,
     Failed,
     Login,
     Ping,
@@ -78,6 +79,7 @@ class Switch:
         self.sending = Sending(node, forwarder, entry)
         self.on_local_route: Callable[[Destination], None] = lambda key: None
         self.on_acknowledged: Callable[[Copy, int], None] = lambda copy, count: None
+        self.on_end: Callable[[Subscription], int] = lambda subscription: 0
         self.on_consumer: Callable[[str, Destination, str], None] = lambda op, key, cause: None
 
     def __repr__(self) -> str:
@@ -250,12 +252,12 @@ class Switch:
         if self.stopping:
             return
         for reader in readers:
-            self._end_interest(reader)
+            self.end_interest(reader)
         for place in places.values():
             self._forwarder.let_volatile_go(place)
             self._forwarder.dispatch(place)
 
-    def _end_interest(self, reader: Reader) -> None:
+    def end_interest(self, reader: Reader) -> None:
         first = reader.places[0]
         subscription = self._topics.subscriptions.get(first.name.removeprefix("subscription:"))
         if subscription is not None and first is subscription.place:
@@ -267,6 +269,11 @@ class Switch:
         subscription.attached = bool(subscription.place.readers)
         if not subscription.name and not subscription.attached:
             self.end_subscription(subscription)
+
+    def _end_durable(self, session: Session, name: str) -> None:
+        if (found := self._topics.durable(session.token, name)) is None:
+            raise NotFound(f"this session has no durable subscription {name!r}")
+        self.on_end(found)
 
     def end_subscription(self, subscription: Subscription) -> None:
         self._consumer("remove", Destination(Kind.TOPIC, subscription.pattern), subscription.id)
@@ -371,6 +378,10 @@ class Switch:
         connection.bytes_in += len(message.payload)
         self._forwarder.turn.after.append(lambda: done(None))
 
+    def when_committed(self, call: Callable[[], None]) -> None:
+        """Call once everything that was done so far is on disk."""
+        self._forwarder.turn.after.append(call)
+
     # --- streaming
 
     def receive(self, connection: Connection, frames: list[ClientFrame]) -> None:
@@ -405,6 +416,9 @@ class Switch:
                 if reader is None:
                     raise NotFound(f"this connection has no subscription {number}")
                 self._detach(session, [reader])
+                connection.send(Done(request))
+            case EndSubscription(request, durable):
+                self._end_durable(self._session(connection), durable)
                 connection.send(Done(request))
             case Ping(number):
                 connection.send(Pong(number))

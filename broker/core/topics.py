@@ -70,6 +70,10 @@ class Topics:
     def find(self, session: str, name: str, pattern: str) -> Subscription | None:
         return self.subscriptions.get(_id(session, name, pattern))
 
+    def durable(self, session: str, name: str) -> Subscription | None:
+        """The session's durable subscription of that name."""
+        return self.subscriptions.get(_id(session, name, "")) if name else None
+
     def restore(self, row: SubscriptionRow) -> Subscription:
         session, _, name = row.session.partition("\n")
         return self._add(session, name, row.pattern, row.seen / 1000)

@@ -138,3 +138,23 @@ async def test_a_sessions_end_takes_its_transient_queues(running: Node, plain: A
     async with asyncio.timeout(10):
         while running.switch.sessions:
             await asyncio.sleep(0.001)
+
+
+async def test_a_durable_subscription_ends_for_good(running: Node) -> None:
+    async with connect(uri(running), session="till-7") as client:
+        await client.subscribe("topic:prices", durable="daily").ready()
+        await client.end_subscription("daily")
+        with pytest.raises(RequestFailed) as caught:
+            await client.end_subscription("daily")
+        assert caught.value.code == "NOT_FOUND"
+    assert not running.core.topics.subscriptions
+
+
+async def test_a_reader_is_told_that_its_queue_was_deleted(running: Node) -> None:
+    async with connect(uri(running)) as client:
+        await client.create("sales")
+        subscription = await client.subscribe("queue:sales").ready()
+        running.core.removal.delete_queue("sales")
+        with pytest.raises(RequestFailed) as caught:
+            await anext(subscription)
+        assert caught.value.code == "QUEUE_DELETED"

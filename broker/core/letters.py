@@ -1,0 +1,146 @@
+"""Dead letters that are given back: routed again, as if they had come just now.
+
+A letter of a queue waits in that queue again. A topic's goes back to the subscription or the link that it
+was for; where that is gone, it is published again for whoever wants it now, marked *maybe-duplicate*. What
+expired has no expiry any more; what may have been with a reader is marked *maybe-duplicate* as well.
+
+Law: a letter leaves the dead letters in the transaction that puts it where it waits again.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from broker.core.arrivals import check_destination
+from broker.core.copies import Copy, Stored
+from broker.core.custody import Place
+from broker.core.trace import RETURNED
+from treeconnector import bundles
+from treeconnector.bundles import MAX_BYTES, Flag, Header
+from treeconnector.destinations import Kind
+from treeconnector.errors import InvalidName, PatternError
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+_TOO_MANY: Final = "TOO_MANY_DELIVERIES"
+_EXPIRED: Final = "EXPIRED"
+
+
+class Letters:
+    """The dead letters of one node. All calls are synchronous; `NodePort.wake` must follow."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self._custody = core.custody
+
+    def __repr__(self) -> str:
+        return f"<Letters {self._custody.dead.messages}>"
+
+    def give_back(self, chosen: Iterable[tuple[Copy, int]]) -> int:
+        """Route these messages of dead letters again; return how many.
+
+        What no place can be named after stays, as does what is larger than this node takes, and a topic's
+        that nobody wants.
+        """
+        core, count = self._core, 0
+        gone: set[Copy] = set()
+        places: dict[Place, list[Copy]] = {}
+        for copy, wanted in chosen:
+            bits = wanted & copy.all & ~copy.done
+            if copy.place is not self._custody.dead or not bits or not self._may_go(copy.stored.header):
+                continue
+            if not self._again(copy, bits, places):
+                continue
+            count += bits.bit_count()
+            self._custody.trace.happened(RETURNED, copy, bits, "", "from the dead letters")
+            if self._custody.mark_done(copy, bits):
+                gone.add(copy)
+        core.removal.unlist(self._custody.dead, frozenset(gone))
+        for place, copies in places.items():
+            place.put_back(copies)
+            core.forwarder.dispatch(place)
+        core.counters["dead_returned"] = core.counters.get("dead_returned", 0) + count
+        return count
+
+    def discard(self, chosen: Iterable[tuple[Copy, int]]) -> int:
+        """Throw these messages of dead letters away; return how many."""
+        core, count = self._core, 0
+        gone: set[Copy] = set()
+        for copy, wanted in chosen:
+            bits = wanted & copy.all & ~copy.done
+            if copy.place is self._custody.dead and bits:
+                count += bits.bit_count()
+                if self._custody.mark_done(copy, bits):
+                    gone.add(copy)
+        core.removal.unlist(self._custody.dead, frozenset(gone))
+        core.counters["dead_deleted"] = core.counters.get("dead_deleted", 0) + count
+        return count
+
+    def _may_go(self, header: Header) -> bool:
+        try:
+            check_destination(header.destination)
+        except (InvalidName, PatternError):
+            return False
+        return header.size <= max(self._core.settings.max_message, MAX_BYTES)
+
+    def _again(self, letter: Copy, bits: int, places: dict[Place, list[Copy]]) -> bool:
+        """A copy of what is chosen of a letter, where it has to go; `places` gather those that wait there.
+
+        False: there is nowhere to go.
+        """
+        flags = int(Flag.MAYBE_DUPLICATE) if _was_with_a_reader(letter) else 0
+        place = self._former(letter)
+        header = letter.stored.header
+        if place is None and header.destination.kind == Kind.TOPIC and not header.destination.node:
+            return self._publish(letter, bits)
+        stored = letter.stored
+        if letter.note.startswith(_EXPIRED):
+            stored = self._anew(letter, bits, flags)
+        elif flags:
+            self._core.forwarder.flag(stored, flags)
+        place = place or self._custody.queue(header.destination)
+        copy = self._part(stored, bits, place)
+        copy.deliveries = 1 if flags else 0
+        places.setdefault(place, []).append(copy)
+        return True
+
+    def _former(self, letter: Copy) -> Place | None:
+        """The subscription or link that it was for, if there still is one."""
+        name = letter.came
+        return self._custody.places.get(name) if name.startswith(("subscription:", "link:")) else None
+
+    def _publish(self, letter: Copy, bits: int) -> bool:
+        came = "" if ":" in letter.came else letter.came
+        stored = self._anew(letter, bits, int(Flag.MAYBE_DUPLICATE))
+        self._core.topics.publish(stored, came)
+        return stored.copies > 0 or not stored.row
+
+    def _part(self, stored: Stored, bits: int, place: Place) -> Copy:
+        copy = self._custody.add(stored, place, "", self._core.moment.now)
+        others = copy.all & ~copy.done & ~bits
+        copy.done |= others
+        place.messages -= others.bit_count()
+        place.tally.entered -= others.bit_count()
+        return copy
+
+    def _anew(self, letter: Copy, bits: int, flags: int) -> Stored:
+        """The same bundle, of which all else is done, and that never expires."""
+        old, core = letter.stored.header, self._core
+        header = Header(
+            id=old.id,
+            destination=old.destination,
+            scope=old.scope,
+            flags=old.flags | flags,
+            count=old.count,
+            size=old.size,
+            origin_store=old.origin_store,
+            origin=old.origin,
+            reroutes=old.reroutes,
+            done=bundles.mask_bytes(letter.all & ~bits),
+        )
+        body = self._custody.body(letter)
+        return self._custody.store(header, body, core.moment.now, core.forwarder.spool_of(header, ""))
+
+
+def _was_with_a_reader(letter: Copy) -> bool:
+    return letter.deliveries > 0 or letter.note.startswith(_TOO_MANY)
