@@ -1,0 +1,37 @@
+"""`GET /metrics`: the node's figures for Prometheus, in its own text or as OpenMetrics, whichever it likes.
+
+Needs the token (`authorization` in a scrape configuration), but over loopback. Two scrapers do not disturb
+each other.
+"""
+
+from typing import TYPE_CHECKING, cast
+
+from aiohttp import web
+
+from broker.http.guard import masked, refusal
+from broker.http.ports import NodePort
+from broker.http.settings import HttpSettings
+from broker.metrics.collector import Collector
+from broker.metrics.exposition import OPEN_METRICS, TEXT, exposition, wants_open_metrics
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+
+class MetricsEndpoint:
+    """Handler of `/metrics`."""
+
+    def __init__(self, node: NodePort, settings: HttpSettings) -> None:
+        self._settings = settings
+        self._collector = Collector(cast("Node", node), settings.labels, masked)
+
+    async def metrics(self, request: web.Request) -> web.StreamResponse:
+        refused = refusal(request, self._settings.token)
+        if refused is not None:
+            return refused
+        open_metrics = wants_open_metrics(request.headers.get("Accept", ""))
+        body = exposition(self._collector.families(), open_metrics=open_metrics)
+        response = web.Response(body=body)
+        response.headers["Content-Type"] = OPEN_METRICS if open_metrics else TEXT
+        response.enable_compression()
+        return response

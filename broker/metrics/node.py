@@ -1,0 +1,206 @@
+"""The node as a whole: who it is, what went through it, its store, its disk, its routes."""
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.core.statistics import LATENCY_BOUNDS
+from broker.metrics import process
+from broker.metrics.exposition import Family, counter, gauge, histogram, info
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+    from broker.node import Node
+
+_COUNTERS: Final = {
+    "entered": ("messages_entered", "Messages that applications of this node sent and that were taken."),
+    "in": ("messages_received", "Messages that came over links."),
+    "out": ("messages_sent", "Messages that went over links."),
+    "delivered": ("messages_delivered", "Messages that were given to readers here, again ones included."),
+    "acknowledged": ("messages_acknowledged", "Messages that readers here have dealt with."),
+    "unmatched": ("messages_unmatched", "Messages of topics that nobody was subscribed to."),
+    "unsubscribed": (
+        "messages_unsubscribed",
+        "Messages that waited for a topic subscription when it ended.",
+    ),
+    "rerouted": ("messages_rerouted", "Messages that were sent back to where they came from, or elsewhere."),
+    "volatile_dropped": (
+        "messages_volatile_dropped",
+        "Messages that are not persistent and that nobody could take at once.",
+    ),
+    "duplicates_dropped": ("messages_duplicates_dropped", "Messages that had been here before."),
+    "buried": ("messages_given_up", "Messages that waited too long: expired, or nobody took them."),
+    "declined": ("routes_declined", "Routes over a limit, that this node or a neighbour did not take."),
+    "dead_overflow": ("dead_letters_overflowed", "Dead letters that are gone, since there were too many."),
+    "dead_returned": ("dead_letters_returned", "Dead letters that an operator moved back."),
+    "dead_deleted": ("dead_letters_deleted", "Dead letters that an operator deleted."),
+    "deleted": ("messages_deleted", "Messages that an operator deleted, with a queue or one by one."),
+    "unreadable": ("messages_unreadable", "Messages that could not be unpacked here."),
+    "nobody_serves": ("messages_nobody_serves", "Requests that were answered: nobody serves that queue."),
+}
+REASONS: Final = (
+    *("EXPIRED", "QUEUE_DOES_NOT_EXIST", "QUEUE_FULL", "TOO_LARGE", "TOO_MANY_DELIVERIES"),
+    *("UNREADABLE", "DESTINATION", "ORIGIN"),
+)
+_REFUSALS: Final = ("QUEUE_FULL", "TOO_LARGE", "REFUSED")
+_MOST_REASONS: Final = 32
+
+
+def families(node: "Node") -> list[Family]:
+    core = node.core
+    return [
+        *_identity(node),
+        *_totals(core.counters),
+        _by_reason(
+            "sapwood_dead_letters",
+            "Messages that became dead letters, by reason.",
+            "reason",
+            REASONS,
+            core.custody.buried,
+        ),
+        _by_reason(
+            "sapwood_messages_refused",
+            "Messages of applications that were not taken, by the code that they were told.",
+            "code",
+            _REFUSALS,
+            core.switch.sending.refused,
+        ),
+        *_dead(core),
+        histogram(
+            "sapwood_message_latency_seconds",
+            "Time of a message from its arrival at this node to its acknowledgement by a reader here.",
+        ).observe(LATENCY_BOUNDS, core.statistics.latency.counts, round(core.statistics.latency.total, 6)),
+        *_store(node),
+        *_routes(core),
+    ]
+
+
+def _identity(node: "Node") -> list[Family]:
+    core, identity = node.core, node.core.identity
+    parent = core.parent
+    found = [
+        info("sapwood_build", "What runs here.").add(1, **process.build(_version())),
+        info("sapwood_node", "Which node this is.").add(
+            1,
+            node=identity.name,
+            tree=identity.tree,
+            role=identity.role,
+            parent=parent.name if parent is not None else "",
+            store_id=identity.store_id.hex(),
+        ),
+        gauge("sapwood_ready", "1 if the node takes messages.").add(int(node.ready)),
+        gauge("sapwood_refusing", "1 if it takes none for want of disk.").add(
+            int(bool(core.switch.sending.refusing))
+        ),
+        gauge("sapwood_uptime_seconds", "Time since the node started.").add(
+            round(process.now() - node.started_at, 3)
+        ),
+        counter("sapwood_starts", "How often this store was started, ever.").add(identity.start),
+        gauge("sapwood_tree_depth", "Links between this node and the root, as far as it knows.").add(
+            len(core.chain) - 1
+        ),
+    ]
+    if node.supervisor is not None:
+        found += [
+            gauge("sapwood_parent_up", "1 if the link to the parent is up.").add(
+                int(parent is not None and parent.up)
+            ),
+            gauge("sapwood_parent_failed_dials", "Attempts to reach the parent since the last success.").add(
+                node.supervisor.failures
+            ),
+        ]
+    return found
+
+
+def _totals(counters: Mapping[str, int]) -> list[Family]:
+    """Each counter of the core; one that has no name here yet keeps its own."""
+    found = []
+    for key in {**_COUNTERS, **counters}:
+        name, text = _COUNTERS.get(key, (key, f"What this node counts as {key!r}."))
+        found.append(counter(f"sapwood_{name}", text).add(counters.get(key, 0)))
+    return found
+
+
+def _by_reason(name: str, text: str, label: str, known: tuple[str, ...], counts: Mapping[str, int]) -> Family:
+    """Known ones from the start, as 0; what is made up later is bounded."""
+    family = counter(name, text)
+    found = {**dict.fromkeys(known, 0), **dict(list(counts.items())[:_MOST_REASONS])}
+    for reason, count in found.items():
+        family.add(count, **{label: reason})
+    return family
+
+
+def _dead(core: "NodeCore") -> list[Family]:
+    dead, settings = core.custody.dead, core.settings
+    oldest = dead.oldest
+    return [
+        gauge("sapwood_dead_letter_messages", "Dead letters that are kept.").add(dead.messages),
+        gauge("sapwood_dead_letter_bytes", "Bytes of their bundles.").add(dead.size),
+        gauge("sapwood_dead_letter_oldest_age_seconds", "How long the oldest bundle of them was here.").add(
+            0 if oldest is None else max(round(core.moment.now - oldest, 3), 0.0)
+        ),
+        gauge("sapwood_dead_letter_messages_limit", "Most dead letters that are kept.").add(
+            settings.dead_messages
+        ),
+    ]
+
+
+def _store(node: "Node") -> list[Family]:
+    core, committer, store = node.core, node.committer, node.store
+    durations = committer.durations
+    spool = gauge("sapwood_spool_bytes", "Bytes of all bundles that are kept, by direction.")
+    limits = gauge("sapwood_spool_limit_bytes", "Most bytes of them, by direction.")
+    most: dict[Any, int] = {
+        "up": core.settings.spool_up,
+        "down": core.settings.spool_down,
+        "rerouted": core.settings.spool_rerouted,
+    }
+    for direction, size in core.custody.spools.items():
+        spool.add(size, direction=str(direction))
+        limits.add(most[str(direction)], direction=str(direction))
+    return [
+        histogram("sapwood_store_commit_duration_seconds", "Time of a commit, with its fsync.").observe(
+            durations.bounds, durations.counts, round(durations.total, 6)
+        ),
+        counter("sapwood_store_transactions", "Transactions; several may be one commit.").add(
+            committer.transactions
+        ),
+        gauge("sapwood_store_used_bytes", "Bytes of the store's pages that are in use.").add(
+            store.used_bytes()
+        ),
+        gauge("sapwood_disk_free_bytes", "Free space where the store is.").add(store.disk_free()),
+        gauge("sapwood_disk_reserve_bytes", "Free space below which no messages are taken.").add(
+            node.site.limits.disk_reserve
+        ),
+        spool,
+        limits,
+    ]
+
+
+def _routes(core: "NodeCore") -> list[Family]:
+    routes = gauge("sapwood_routes", "Routes by kind.")
+    kinds: dict[str, int] = dict.fromkeys(("queue", "topic", "domain"), 0)
+    for (kind, _), count in core.table.counts().items():
+        kinds[str(kind)] = kinds.get(str(kind), 0) + count
+    for name, count in kinds.items():
+        routes.add(count, kind=name)
+    heard = counter("sapwood_advisories_received", "Advisories that neighbours sent; up: from a child.")
+    told = counter("sapwood_advisories_sent", "Advisories sent to neighbours; up: to the parent.")
+    for direction in ("up", "down"):
+        heard.add(core.advising.heard[direction], direction=direction)
+        told.add(core.advising.told[direction], direction=direction)
+    return [
+        routes,
+        gauge("sapwood_routes_offered", "Routes that are offered to the parent (up), and to children (down).")
+        .add(core.up.count, direction="up")
+        .add(core.down.count, direction="down"),
+        heard,
+        told,
+    ]
+
+
+def _version() -> str:
+    try:
+        return version("sapwood")
+    except PackageNotFoundError:
+        return "unknown"
