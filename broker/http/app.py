@@ -43,6 +43,7 @@ def build_app(node: NodePort, settings: HttpSettings | None = None) -> web.Appli
     Verbs(node, settings).add_to(router)
     router.add_get("/api/status", status.status)
     AdministrationEndpoint(node, settings).add_to(router)
+    router.add_get("/metrics", MetricsEndpoint(node, settings).metrics)
     router.add_get("/healthz", status.health)
     router.add_get("/readyz", status.readiness)
     router.add_get("/docs", documentation)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from broker.metrics.collector import Labels
+
 MIB: Final = 1024 * 1024
 
 
@@ -13,7 +15,7 @@ class HttpSettings:
     `session_secret`: what applications need to log in; '' = none. `children`: False on a leaf, whose link
     endpoint refuses. `max_unconfirmed`: bytes of sends that one streaming client may have under way before
     it is read no further. `max_unread`: bytes that wait for one streaming client before it is cut off.
-    `max_wait`: longest blocking transfer.
+    `max_wait`: longest blocking transfer. `labels`: how many names `/metrics` may have.
     """
 
     token: str = ""
@@ -24,3 +26,4 @@ class HttpSettings:
     max_unconfirmed: int = 64 * MIB
     max_unread: int = 256 * MIB
     max_wait: float = 3600.0
+    labels: Labels = Labels()
