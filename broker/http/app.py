@@ -18,6 +18,7 @@ from broker.http.administration import AdministrationEndpoint
 from broker.http.documentation import add_link, documentation
 from broker.http.leniency import Lenient
 from broker.http.link_endpoint import LinkEndpoint
+from broker.http.metrics import MetricsEndpoint
 from broker.http.ports import NodePort
 from broker.http.session_endpoint import SessionEndpoint
 from broker.http.settings import HttpSettings
