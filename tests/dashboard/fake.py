@@ -1,4 +1,4 @@
-"""A node that is made up: HQ with 20 regions and 2,000 stores, behind the real pages and the real live stream.
+"""A made-up node: HQ with 20 regions and 2,000 stores, behind the real pages and the real live stream.
 
 It answers the node's HTTP API with figures that move a little at every look, so that a browser can be shown
 what no test could start. `python tests/dashboard/fake.py PORT` serves it for a look.
@@ -270,7 +270,7 @@ def _letter(number: int) -> dict[str, Any]:
         "age_s": 60.0 * number + 12,
         "size": 412 + number,
         "correlation_id": number,
-        "preview": '{"id": "sale/%d", "article": 1004}' % number,
+        "preview": f'{{"id": "sale/{number}", "article": 1004}}',
     }
 
 

@@ -37,20 +37,19 @@ export function bytes(value) {
   return `${rest.toFixed(1)} TiB`;
 }
 
-// The two largest units: 3h 5m.
+// The largest unit and the one below it: 3h 5m.
 export function duration(seconds) {
   if (!known(seconds)) return DASH;
   if (seconds < 0) return `-${duration(-seconds)}`;
   if (seconds < 1) return seconds < 0.0005 ? "0s" : seconds < 0.01 ? `${(seconds * 1000).toFixed(1)}ms` : `${Math.round(seconds * 1000)}ms`;
   if (seconds < 10) return `${Number(seconds).toFixed(1)}s`;
-  let rest = Math.floor(seconds);
-  const parts = [];
-  for (const [unit, length] of [["d", 86_400], ["h", 3600], ["m", 60], ["s", 1]]) {
-    const number = Math.floor(rest / length);
-    rest -= number * length;
-    if (number || (unit === "s" && !parts.length)) parts.push(`${number}${unit}`);
-  }
-  return parts.slice(0, 2).join(" ");
+  const lengths = [["d", 86_400], ["h", 3600], ["m", 60], ["s", 1]];
+  const place = lengths.findIndex(([, length]) => seconds >= length);
+  const [unit, length] = lengths[place];
+  const whole = Math.floor(seconds / length);
+  const [smaller, part] = lengths[place + 1] ?? ["", Infinity];
+  const rest = Math.floor((seconds - whole * length) / part);
+  return rest ? `${whole}${unit} ${rest}${smaller}` : `${whole}${unit}`;
 }
 
 // An age changes every second; whole seconds are calm enough to read.

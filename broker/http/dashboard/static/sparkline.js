@@ -4,6 +4,7 @@ import { svg } from "./dom.js";
 
 const WIDTH = 120;
 const HEIGHT = 30;
+const FEWEST = 39;
 
 export function sparkline(label = "") {
   const area = svg("path", { class: "area" });
@@ -19,7 +20,7 @@ export function sparkline(label = "") {
 
 function draw(points, area, stroke) {
   const highest = Math.max(...points, 1e-9);
-  const step = WIDTH / 119;
+  const step = WIDTH / Math.max(points.length - 1, FEWEST);
   const first = WIDTH - (points.length - 1) * step;
   const at = points.map((value, place) => {
     const x = first + place * step;

@@ -3,6 +3,7 @@
 import { ask, poll } from "../api.js";
 import { h, replace } from "../dom.js";
 import { age, bytes, count, duration, plural, rate, short, visible } from "../format.js";
+import { shape } from "../icons.js";
 import { act, facts, head, marked, missing, panel, sure } from "../parts.js";
 import { sparkline } from "../sparkline.js";
 import { Table } from "../table.js";
@@ -32,8 +33,8 @@ function show(root, { live, rest, go }) {
       { key: "name", title: "Queue", width: "minmax(220px, 2.4fr)", sort: (row) => row.name, text: (row) => JSON.stringify([row.name, searched, row.transient, row.home]), draw: (row) => nameCell(row, searched), hint: (row) => visible(row.name) },
       { key: "messages", title: "Messages", width: "92px", number: true, sort: (row) => row.messages, text: (row) => count(row.messages), draw: (row) => dim(count(row.messages)) },
       { key: "bytes", title: "Bytes", width: "82px", number: true, sort: (row) => row.bytes, text: (row) => (row.messages ? bytes(row.bytes) : "") },
-      { key: "oldest", title: "Oldest", width: "76px", number: true, sort: (row) => row.oldest_s, text: (row) => (row.messages ? age(row.oldest_s) : ""), },
-      { key: "readers", title: "Readers", width: "76px", number: true, sort: (row) => row.readers, text: (row) => count(row.readers), draw: (row) => readersCell(row) },
+      { key: "oldest", title: "Oldest", width: "76px", number: true, sort: (row) => row.oldest_s, text: (row) => (row.messages ? age(row.oldest_s) : "") },
+      { key: "readers", title: "Readers", width: "76px", number: true, sort: (row) => row.readers, text: (row) => `${count(row.readers)} ${row.messages && !(row.targets ?? []).length}`, draw: (row) => readersCell(row) },
       { key: "in", title: "In/s", width: "64px", number: true, sort: (row) => row.in_per_s, text: (row) => figure(row.in_per_s, rate), draw: (row) => dim(figure(row.in_per_s, rate)) },
       { key: "out", title: "Out/s", width: "64px", number: true, sort: (row) => row.out_per_s, text: (row) => figure(row.out_per_s, rate), draw: (row) => dim(figure(row.out_per_s, rate)) },
       { key: "latency", title: "Latency", width: "76px", number: true, sort: (row) => row.latency_s, text: (row) => (row.latency_s ? duration(row.latency_s) : "") },
@@ -95,15 +96,22 @@ function show(root, { live, rest, go }) {
 
 function nameCell(row, searched) {
   return [
-    h("span", {}, marked(visible(row.name), searched)),
+    h("span", {}, prefixed(visible(row.name), searched)),
     row.transient && [" ", h("span", { class: "tag" }, "transient")],
     row.home && [" ", h("span", { class: "tag" }, "home")],
   ];
 }
 
+// What kind of place it is stands in front of every name, and is read once.
+function prefixed(name, searched) {
+  const end = name.startsWith("queue:") && !"queue:".includes(searched.toLowerCase() || "-") ? 6 : 0;
+  return [end ? h("span", { class: "sub" }, name.slice(0, end)) : null, marked(name.slice(end), searched)];
+}
+
 function readersCell(row) {
   if (row.readers) return count(row.readers);
-  return h("span", { class: row.messages && !(row.targets ?? []).length ? "warn" : "zero" }, "0");
+  const unread = row.messages && !(row.targets ?? []).length;
+  return unread ? h("span", { class: "warn state-warning", title: "messages wait, and nobody reads them" }, shape("warning"), "0") : dim("0");
 }
 
 function figure(value, format) {
