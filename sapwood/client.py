@@ -18,16 +18,18 @@ from functools import lru_cache
 from typing import Any, Final, Self
 
 from sapwood.address import session_uri
-from sapwood.errors import ConnectFailed, SendRejected, Unconfirmed
+from sapwood.errors import ConnectFailed, Rejection, SendRejected, Unconfirmed
 from sapwood.outbox import Call, Outbox, Route, bodies, encode_message
 from sapwood.session import Session
 from sapwood.subscription import Subscription
+from sapwood.tasks import current as current_task
 from treeconnector.bundles import Properties
-from treeconnector.destinations import Destination, parse
-from treeconnector.session_frames import VERSION, Create, Login
+from treeconnector.destinations import Destination, Kind, parse
+from treeconnector.session_frames import MAX_PACKET, VERSION, Create, Login
 
 DEFAULT_ADDRESS: Final = "http://127.0.0.1:7600"
 _YIELD_BYTES: Final = 512 * 1024
+_LARGEST_BODY: Final = MAX_PACKET - 64 * 1024
 _parse = lru_cache(maxsize=4096)(parse)
 
 
@@ -162,8 +164,9 @@ class Client:
         """Send one message and wait until the node has it on disk.
 
         `destination`: 'queue:NAME', 'queue:NAME@NODE', 'topic:PATTERN'. Properties: those of
-        `treeconnector.bundles.Properties`, and `persistent`, `retained`, `scope` (0 vertical, 1 tree).
-        Raises `SendRejected`.
+        `treeconnector.bundles.Properties`, and `persistent`, `retained`, `scope` (0 vertical, 1 tree), and
+        `tell`: where nobody in the tree serves the queue, a notice comes to `reply_to` at once (see
+        `Delivery.notice`) and the message is not kept. Raises `SendRejected`.
         """
         waiter = _Waiter()
         await self._room()
@@ -206,9 +209,10 @@ class Client:
         `wait=False`: like `publish`. The properties hold for each. Raises `SendRejected`.
         """
         route = _route(destination, properties)
-        shared = Properties(**properties) if properties else None
+        shared = _properties(properties)
         waiter = _Waiter() if wait else None
         for body, number in bodies(list(payloads), shared):
+            _check_size(body)
             await self._room()
             self._outbox.add_body(route, body, number, waiter)
             self._session.work()
@@ -262,7 +266,24 @@ def _route(destination: Destination | str, properties: dict[str, Any]) -> Route:
         properties.pop("persistent", True),
         properties.pop("retained", False),
         properties.pop("scope", -1),
+        _tells(where, properties),
     )
+
+
+def _tells(where: Destination, properties: dict[str, Any]) -> bool:
+    if not properties.pop("tell", False):
+        return False
+    if where.kind != Kind.QUEUE or not properties.get("reply_to"):
+        raise ValueError(f"{where} with `tell`: expected a queue, and a `reply_to` where the notice goes")
+    return True
+
+
+def _properties(given: dict[str, Any]) -> Properties | None:
+    """The properties of a message; what is sent within a task belongs to it."""
+    task = current_task.get()
+    if task and "task_id" not in given:
+        return Properties(task_id=task, **given)
+    return Properties(**given) if given else None
 
 
 def _message(
@@ -270,4 +291,13 @@ def _message(
 ) -> tuple[Route, bytes]:
     data = payload.encode() if isinstance(payload, str) else payload
     route = _route(destination, properties)
-    return route, encode_message(data, Properties(**properties) if properties else None)
+    message = encode_message(data, _properties(properties))
+    _check_size(message)
+    return route, message
+
+
+def _check_size(body: bytes) -> None:
+    """A packet that no node reads would end each connection on which it is sent."""
+    if len(body) > _LARGEST_BODY:
+        text = f"{len(body)} bytes: a session takes messages of at most {_LARGEST_BODY}"
+        raise SendRejected([Rejection(0, 0, "TOO_LARGE", text)])

@@ -6,10 +6,16 @@ ClientError
 ├── SendRejected      the node did not take some messages, and why
 ├── RequestFailed     the node refused to create, subscribe or unsubscribe
 ├── Unconfirmed       the client was closed before the node had confirmed everything
-└── ClientClosed      a closed client was used
+├── ClientClosed      a closed client was used
+└── RpcError          a call has no result
+    ├── ServiceError  the service answered with an error; a handler raises it to do so
+    ├── NobodyServes  nobody in the whole tree serves the queue: told at once
+    ├── CallTimeout   no reply came in time (a `TimeoutError` too)
+    ├── ReplyLost     the reply queue went with the connection: whether it was done is not known
+    └── BadReply      what came as a reply is none
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from treeconnector.errors import SapwoodError
 
@@ -77,3 +83,49 @@ class Unconfirmed(ClientError):
 
 class ClientClosed(ClientError):
     """The client was closed, or never opened: use it within `async with connect(...)`."""
+
+
+class RpcError(ClientError):
+    """Root of what a call can end with instead of a result."""
+
+
+class ServiceError(RpcError):
+    """The service's answer is an error. `code` is for programs, `message` for people, `data` any JSON.
+
+    A handler raises it to answer so; any other exception of a handler is answered with code FAILED.
+    """
+
+    def __init__(self, code: str, message: str = "", data: Any = None) -> None:
+        super().__init__(f"{message} [{code}]" if message else code)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class NobodyServes(RpcError):
+    """Nobody in the whole tree serves `queue`, says `node`; the request is not kept anywhere."""
+
+    def __init__(self, queue: str, method: str, node: str = "") -> None:
+        says = f", says node {node!r}" if node else ""
+        super().__init__(f"nobody serves {queue!r}{says}: {method!r} was not done")
+        self.queue = queue
+        self.method = method
+        self.node = node
+
+
+class CallTimeout(RpcError, TimeoutError):
+    """No reply within `seconds`. Whether the request was done is not known; a late reply is ignored."""
+
+    def __init__(self, queue: str, method: str, seconds: float) -> None:
+        super().__init__(f"{queue!r} did not answer {method!r} within {seconds:g} s")
+        self.queue = queue
+        self.method = method
+        self.seconds = seconds
+
+
+class ReplyLost(RpcError):
+    """The reply queue went with the session's last connection. Whether the request was done is not known."""
+
+
+class BadReply(RpcError):
+    """A message came for a call and is no reply."""

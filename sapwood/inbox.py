@@ -101,9 +101,19 @@ class Delivery(NamedTuple):
         return f"{self.batch.bundle.hex()}-{self.batch.position + self.transfer_id - self.batch.first}"
 
     @property
+    def key(self) -> str:
+        """What tells this message from all others: the sender's own message id, else `message_id`."""
+        return self.properties.message_id or self.message_id
+
+    @property
     def origin(self) -> str:
         """The node where the message entered the tree, where the node said so."""
         return self.batch.origin
+
+    @property
+    def notice(self) -> bool:
+        """Does a node say this, and no application?"""
+        return self.batch.notice
 
     def ack(self) -> None:
         """Say that this message is dealt with: the node forgets it."""
@@ -120,8 +130,8 @@ class Batch:
     """
 
     __slots__ = (
-        "_acknowledge", "bundle", "destination", "first", "messages", "origin", "position", "redelivered",
-        "transfer_ids",
+        "_acknowledge", "bundle", "destination", "first", "flags", "messages", "origin", "position",
+        "redelivered", "transfer_ids",
     )  # fmt: skip
 
     def __init__(
@@ -136,7 +146,8 @@ class Batch:
         self.position = frame.position
         self.first = frame.first
         self.origin = frame.origin
-        self.redelivered = frame.redelivered or bool(frame.flags & Flag.MAYBE_DUPLICATE)
+        self.flags = frame.flags
+        self.redelivered = frame.redelivered or frame.again or bool(frame.flags & Flag.MAYBE_DUPLICATE)
         self.messages = messages
         self.transfer_ids = transfer_ids
         self._acknowledge = acknowledge
@@ -146,6 +157,15 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"<Batch of {len(self)} for {self.destination} from transfer id {self.first}>"
+
+    @property
+    def notice(self) -> bool:
+        """Does a node say this, and no application? Then `headers` say what, see `NobodyServes`."""
+        return bool(self.flags & Flag.NOTICE)
+
+    @property
+    def persistent(self) -> bool:
+        return bool(self.flags & Flag.PERSISTENT)
 
     @property
     def payloads(self) -> list[bytes]:
@@ -186,6 +206,8 @@ def unpack_delivery(
     wanted = everything & ~int.from_bytes(frame.skip, "little") if frame.skip else everything
     fresh, done = memory.hand_out(frame.bundle, wanted << frame.position)
     fresh >>= frame.position
+    if frame.again:
+        fresh, done = wanted, 0
     again = ranges_of([frame.first + i for i in _bits(done >> frame.position)]) if done else []
     if fresh == everything:
         ids: Sequence[int] = range(frame.first, frame.first + frame.count)

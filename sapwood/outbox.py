@@ -30,6 +30,7 @@ class Route(NamedTuple):
     persistent: bool = True
     retained: bool = False
     scope: int = -1
+    tell: bool = False
 
 
 class Call:
@@ -182,7 +183,16 @@ class Outbox:
         first = self.next_number
         self.next_number = first + count
         frame = encode(
-            Send(first, route.destination, count, body, route.persistent, route.retained, route.scope)
+            Send(
+                first,
+                route.destination,
+                count,
+                body,
+                route.persistent,
+                route.retained,
+                route.scope,
+                route.tell,
+            )
         )
         self._sent.append(_Sent(first, first + count - 1, len(body), frame, shares))
         self._unsent.append(frame)
