@@ -8,10 +8,13 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from bridges.carrier import Carrier, CarrierError
+from broker.cells import Cells
+from broker.cells.tracing import Tracing
 from broker.chronicle import Chronicle
 from broker.core.errors import NotFound, SwitchError
 from broker.core.node import NodeCore
@@ -43,6 +46,25 @@ _MOST_WARNINGS: Final = 1000
 _DISK_EVERY: Final = 1.0
 
 
+def _vital(step: Callable[..., None]) -> Callable[..., None]:
+    """A mistake of ours in the middle of a step leaves the core half changed: stop, for the disk is sound."""
+
+    @wraps(step)
+    def guarded(node: "Node", *arguments: Any) -> None:
+        try:
+            step(node, *arguments)
+        except Exception as mistake:
+            _log.exception("! a step of node %s failed", node.site.name)
+            node.fail(
+                SapwoodError(
+                    f"a mistake in Sapwood ({mistake!r}): please report it. Nothing that was acknowledged is"
+                    " lost: start the node again"
+                )
+            )
+
+    return guarded
+
+
 class Wire:
     """A link and the carrier that it rides on."""
 
@@ -65,6 +87,8 @@ class Node:
         self.store: Store
         self.committer: GroupCommit
         self.chronicle: Chronicle
+        self.cells: Cells
+        self.tracing: Tracing
         self.supervisor: Supervisor | None = None
         self.failure: SapwoodError | None = None
         self.leaving = False
@@ -96,6 +120,8 @@ class Node:
         self.store = Store.open(site.data_directory, tree=site.tree, node=site.name)
         try:
             self._make_core(permits)
+            self.cells = Cells(self)
+            self.tracing = Tracing(self, self.cells)
             await self._listen()
         except BaseException:
             self.store.close()
@@ -139,7 +165,7 @@ class Node:
             self.core.links.void_positions()
         self._check_disk()
         self.chronicle.node("start")
-        self.committer = GroupCommit(self.store, on_failure=self._fail)
+        self.committer = GroupCommit(self.store, on_failure=self.fail)
 
     async def _listen(self) -> None:
         from broker.http.app import build_app, listen
@@ -190,11 +216,11 @@ class Node:
 
     async def _last_commit(self) -> None:
         if self.failure is None:
-            self._turn(at_once=True)
+            self._turn(True)
         await self.committer.close()
 
-    def _fail(self, error: StoreError) -> None:
-        """The store cannot keep anything any more: stop, nothing that was promised is lost."""
+    def fail(self, error: SapwoodError) -> None:
+        """It cannot go on, as when the store keeps nothing more: stop. Nothing that was promised is lost."""
         self.failure = error
         _log.error("! node %s stops: %s", self.site.name, error)
         self.stopped.set()
@@ -229,7 +255,8 @@ class Node:
             self._scheduled = True
             self._loop.call_soon(self._turn)
 
-    def _turn(self, at_once: bool = False) -> None:
+    @_vital
+    def _turn(self, at_once: bool = False, /) -> None:
         """Commit what changed. What nobody waits for is committed with the next that somebody does."""
         self._scheduled = False
         if self._committing or self.failure is not None:
@@ -256,6 +283,7 @@ class Node:
         self.committer.submit(turn.transaction, lambda error: self._committed(turn, error))
         self._flush()
 
+    @_vital
     def _committed(self, turn: Turn, error: StoreError | None) -> None:
         self._committing = False
         if error is not None:
@@ -289,6 +317,7 @@ class Node:
         self._timer_at = self.now() + delay
         self._timer = self._loop.call_later(delay, self._tick)
 
+    @_vital
     def _tick(self) -> None:
         if self.failure is not None:
             return

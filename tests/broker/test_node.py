@@ -1,0 +1,43 @@
+"""The driver of a node: what it does when one of its own steps goes wrong."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from broker.core.turn import Turn
+from broker.node import Node
+from config.model import AdvisoryLog, Listener, Site
+from sapwood.client import connect
+from sapwood.errors import Unconfirmed
+
+
+def _site(folder: Path) -> Site:
+    return Site(name="hq", data=folder, listener=Listener(port=0), advisory_log=AdvisoryLog(enabled=False))
+
+
+async def test_a_mistake_of_ours_stops_the_node_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(_site(tmp_path))
+    await node.start()
+    client = await connect(f"http://127.0.0.1:{node.port}", timeout=0.5).open()
+    await client.send("queue:sales", b"confirmed")
+
+    def mistake(turn: Turn) -> None:
+        raise KeyError("a mistake")
+
+    monkeypatch.setattr(node.core, "committed", mistake)
+    await client.publish("queue:sales", b"not confirmed")
+    await asyncio.wait_for(node.stopped.wait(), 5)
+    assert "mistake in Sapwood (KeyError('a mistake'))" in str(node.failure)
+    assert not node.ready
+    await node.stop()
+    with pytest.raises(Unconfirmed):
+        await client.close()
+    again = Node(_site(tmp_path))
+    await again.start()
+    async with connect(f"http://127.0.0.1:{again.port}") as reader:
+        subscription = reader.subscribe("queue:sales")
+        assert (await asyncio.wait_for(anext(subscription), 5)).payload == b"confirmed"
+    await again.stop()
