@@ -171,6 +171,25 @@ def status(
 
 
 @app.command()
+def top(
+    url: Annotated[str, typer.Argument(help="The node's address.", envvar="SAPWOOD_URL")] = DEFAULT_URL,
+    interval: Annotated[float, typer.Option("--interval", help="Seconds between two looks.")] = 2.0,
+    sort: Annotated[
+        str, typer.Option("--sort", help="Queues by: messages, oldest, rate or name.")
+    ] = "messages",
+    once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Print one look below the other.")] = False,
+    token: Token = "",
+    ca: Authorities = None,
+    json: Json = False,
+) -> None:
+    """Watch a running node live: links, rates, busiest queues, dead letters. Ctrl-C ends it."""
+    from broker.cli.top.run import show_top
+
+    show_top(url, token, ca, interval=interval, sort=sort, once=once, plain=plain, as_json=json)
+
+
+@app.command()
 def send(
     destination: Annotated[
         str, typer.Argument(metavar="DEST", help="queue:NAME, queue:NAME@NODE or topic:NAME")
@@ -217,6 +236,21 @@ def receive(
 
     what = Incoming(destination, count, wait, follow, durable)
     receive_all(Login(url, session, secret, ca), what, as_json=json)
+
+
+@app.command()
+def trace(
+    message: Annotated[str, typer.Argument(metavar="[MESSAGE-ID]", help="As receive --json prints it.")] = "",
+    task: Annotated[str, typer.Option("--task", help="All messages of a task instead.")] = "",
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    json: Json = False,
+) -> None:
+    """Show the way of a message through the tree, or all that happened for a task, with times."""
+    from broker.cli.trace import show_trace
+
+    show_trace(message, task, url, token, ca, as_json=json)
 
 
 def main() -> None:

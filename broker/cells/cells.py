@@ -1,0 +1,238 @@
+"""The cell `System` of a node: it answers other nodes' questions, and asks them.
+
+A question is a JSON message to `queue:System@NODE`, the answer goes to its `reply_to` with its correlation
+id. Neither is persistent; a question is asked again until the answer comes or the time is over, so
+commands must bear to be carried out twice.
+
+Law: a question is answered only if it entered the tree at this node or an ancestor, which the hops on its
+way have checked; a command that says `open` answers every node of the tree. Answers go to nodes only: to a
+queue `System.…` of the node that asked. Everything from outside is bounded.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from broker.cells.errors import Busy, NoAnswer, Refused
+from broker.core.errors import SwitchError
+from broker.core.inside import Inside, Letter
+from broker.core.trace import SYSTEM
+from treeconnector.bundles import Flag, Message, Properties
+from treeconnector.destinations import parse, queue
+from treeconnector.errors import SapwoodError
+from treeconnector.names import node_name
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+Arguments = dict[str, Any]
+Handler = Callable[[str, Arguments], Any]
+
+MOST_QUESTIONS: Final = 512
+LONGEST_WAIT: Final = 60.0
+_VERSION: Final = 1
+_LARGEST_QUESTION: Final = 64 * 1024
+_LARGEST_ANSWER: Final = 4 * 1024 * 1024
+_ANSWERS_PER_SECOND: Final = 200.0
+_ANSWERS_AT_ONCE: Final = 400.0
+_AGAIN_FIRST: Final = 0.25
+_AGAIN_LATER: Final = 1.0
+_UNTRUSTED: Final = Flag.REROUTED | Flag.MAYBE_DUPLICATE
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`handler(asker, arguments)` returns what JSON can say, or raises `SwitchError`; `asker` is a node.
+
+    `open`: every node of the tree may ask, not only this one and its ancestors.
+    """
+
+    handler: Handler
+    open: bool = False
+
+
+class _Question(msgspec.Struct, forbid_unknown_fields=False):
+    method: str
+    parameters: Arguments = {}
+    interface: str = SYSTEM
+    version: int = _VERSION
+
+
+class _Fault(msgspec.Struct):
+    code: str
+    text: str
+
+
+class _Answer(msgspec.Struct, omit_defaults=True):
+    result: Any = None
+    error: _Fault | None = None
+
+
+_encode: Final = msgspec.json.Encoder(enc_hook=str).encode
+_read_question: Final = msgspec.json.Decoder(_Question).decode
+_read_answer: Final = msgspec.json.Decoder(_Answer).decode
+
+
+class Cells:
+    """The node's cell. `commands` may be added to, by name, before the node listens."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._me = node.site.name
+        self._loop = asyncio.get_running_loop()
+        self._inside = Inside(node.core, self._letters_wait)
+        self._replies = f"{SYSTEM}.{secrets.token_urlsafe(12)}"
+        self._asked: dict[int, tuple[str, asyncio.Future[_Answer]]] = {}
+        self._allowance, self._allowed_at = _ANSWERS_AT_ONCE, self._loop.time()
+        self.commands: dict[str, Command] = {"status": Command(lambda asker, arguments: node.status())}
+        self._inside.read(SYSTEM)
+        self._inside.read(self._replies)
+
+    def __repr__(self) -> str:
+        return f"<Cells of {self._me} commands={sorted(self.commands)} asking={len(self._asked)}>"
+
+    # --- asking
+
+    async def ask(
+        self, node: str, command: str, arguments: Arguments | None = None, timeout: float = 5.0
+    ) -> Any:
+        """What node `node` answers to `command`. `timeout`: seconds.
+
+        Raises `NoAnswer`, `Refused`, `Busy`, all `CellError`s, or `InvalidName`.
+        """
+        arguments = arguments or {}
+        if node == self._me:
+            return self._carry_out_here(command, arguments)
+        if len(self._asked) >= MOST_QUESTIONS:
+            raise Busy(node, f"{self._me} asks {MOST_QUESTIONS} questions already: try again")
+        self._check_way(node_name(node))
+        body = _encode(_Question(command, arguments))
+        number = secrets.randbits(62)
+        future: asyncio.Future[_Answer] = self._loop.create_future()
+        self._asked[number] = node, future
+        try:
+            async with asyncio.timeout(min(timeout, LONGEST_WAIT)):
+                answer = await self._until_answered(node, number, body, future)
+        except TimeoutError:
+            raise NoAnswer(node, f"node {node!r} did not answer within {timeout:g} s") from None
+        finally:
+            del self._asked[number]
+        if answer.error is not None:
+            raise Refused(node, answer.error.code, answer.error.text)
+        return answer.result
+
+    async def _until_answered(
+        self, node: str, number: int, body: bytes, future: "asyncio.Future[_Answer]"
+    ) -> _Answer:
+        pause = _AGAIN_FIRST
+        properties = Properties(correlation_id=number, reply_to=f"{self._replies}@{self._me}")
+        while True:
+            self._inside.send(queue(SYSTEM, node), Message(body, properties))
+            self._node.wake()
+            done, _ = await asyncio.wait((future,), timeout=pause)
+            if done:
+                return future.result()
+            pause = min(2 * pause, _AGAIN_LATER)
+
+    def _check_way(self, node: str) -> None:
+        """Raise `NoAnswer` at once where nothing can go there now."""
+        core = self._node.core
+        ways = core.forwarder.targets(core.custody.queue(queue(SYSTEM, node)))
+        if not ways:
+            raise NoAnswer(node, f"nobody here knows a node {node!r}")
+        down = [core.neighbours[way] for way in ways if not core.neighbours[way].up]
+        if len(down) == len(ways):
+            since = core.moment.now - down[0].since
+            raise NoAnswer(node, f"the link to {down[0].name!r} has been down for {since:.0f} s")
+
+    def _carry_out_here(self, command: str, arguments: Arguments) -> Any:
+        try:
+            return self._carry_out(self._me, command, arguments)
+        except SwitchError as error:
+            raise Refused(self._me, error.code, error.text) from None
+
+    # --- letters
+
+    def _letters_wait(self) -> None:
+        self._loop.call_soon(self._letters_came)
+
+    def _letters_came(self) -> None:
+        for letter in self._inside.letters():
+            if letter.queue == SYSTEM:
+                self._answer(letter)
+            else:
+                self._answered(letter)
+        self._node.wake()
+
+    def _answered(self, letter: Letter) -> None:
+        """An answer counts only from the node that was asked."""
+        number = letter.message.properties.correlation_id
+        node, future = self._asked.get(-1 if number is None else number, ("", None))
+        if future is None or future.done() or letter.origin != node:
+            return
+        if len(letter.message.payload) <= _LARGEST_ANSWER:
+            try:
+                future.set_result(_read_answer(letter.message.payload))
+            except (msgspec.DecodeError, RecursionError):
+                future.set_result(_Answer(error=_Fault("BAD_ANSWER", "the answer is not understood")))
+
+    def _answer(self, letter: Letter) -> None:
+        """Answer a question, if it is one and there is somebody to answer."""
+        properties = letter.message.properties
+        reply_to = _node_queue(properties.reply_to, letter.origin)
+        if reply_to is None or not self._may_answer():
+            return
+        try:
+            payload = _encode(_Answer(self._result(letter)))
+            if len(payload) > _LARGEST_ANSWER:
+                payload = _fault("TOO_LARGE", f"the answer has {len(payload)} bytes: ask for less")
+        except SwitchError as error:
+            payload = _fault(error.code, error.text)
+        except (SapwoodError, ValueError, TypeError, LookupError, RecursionError) as error:
+            payload = _fault("BAD_REQUEST", f"not understood: {error}")
+        said = Properties(correlation_id=properties.correlation_id)
+        self._inside.send(reply_to, Message(payload, said))
+
+    def _result(self, letter: Letter) -> Any:
+        if len(letter.message.payload) > _LARGEST_QUESTION:
+            raise SwitchError(f"a question has at most {_LARGEST_QUESTION} bytes")
+        question = _read_question(letter.message.payload)
+        command = self.commands.get(question.method)
+        trusted = letter.origin in self._node.core.chain and not letter.flags & _UNTRUSTED
+        if command is not None and not (command.open or trusted):
+            raise SwitchError(f"{question.method} is answered to this node's ancestors only")
+        return self._carry_out(letter.origin, question.method, question.parameters)
+
+    def _carry_out(self, asker: str, name: str, arguments: Arguments) -> Any:
+        command = self.commands.get(name)
+        if command is None:
+            raise SwitchError(f"no command {name[:40]!r}: expected {', '.join(sorted(self.commands))}")
+        return command.handler(asker, arguments)
+
+    def _may_answer(self) -> bool:
+        """So many a second; who is not answered asks again."""
+        now = self._loop.time()
+        gained = (now - self._allowed_at) * _ANSWERS_PER_SECOND
+        self._allowance, self._allowed_at = min(self._allowance + gained, _ANSWERS_AT_ONCE), now
+        if self._allowance < 1:
+            return False
+        self._allowance -= 1
+        return True
+
+
+def _fault(code: str, text: str) -> bytes:
+    return _encode(_Answer(error=_Fault(code, text)))
+
+
+def _node_queue(reply_to: str, origin: str) -> Any:
+    """The destination of an answer: a queue that only nodes have, on the node that asked; else None."""
+    try:
+        destination = parse(f"queue:{reply_to}")
+    except SapwoodError:
+        return None
+    theirs = destination.name.startswith(f"{SYSTEM}.") and destination.node == origin
+    return destination if theirs else None

@@ -1,0 +1,178 @@
+"""What one node says of messages that passed it: the command `trace` of its cell.
+
+Question: `{"messages": ["BUNDLEHEX-POSITION", …], "task": "…"}`, each optional. Answer: `node`, `now` (this
+node's wall clock), `down` (neighbours that are away), `messages` (by id: where it came from and went, and its events, oldest first) and
+`task_messages` (ids of the task's messages that were decoded here). Times: microseconds of the wall clock.
+
+Law: no payloads, no session's token. Whoever asks by id knows something that cannot be guessed; a task can
+be, so who is not above this node is told of those of its messages only that were for the asking node.
+"""
+
+import time
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.core.copies import Copy
+from broker.core.errors import BadRequest
+from broker.core.masking import masked
+from broker.core.trace import (
+    ACKNOWLEDGED,
+    ARRIVED,
+    BURIED,
+    DEALT_WITH,
+    DELIVERED,
+    ENTERED,
+    NAMES,
+    SENT,
+    Record,
+)
+from treeconnector.identity import MessageId, parse_message_id
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+MOST_MESSAGES: Final = 100
+MOST_OF_A_TASK: Final = 500
+MOST_EVENTS: Final = 200
+MOST_DOWN: Final = 1000
+_LOOKED_THROUGH: Final = 50_000
+_OF_SESSIONS: Final = frozenset((ENTERED, DELIVERED, DEALT_WITH))
+_OF_NEIGHBOURS: Final = frozenset((ARRIVED, SENT, ACKNOWLEDGED))
+
+
+class TraceCommand:
+    """Answers for one node."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._core = node.core
+
+    def __repr__(self) -> str:
+        return f"<TraceCommand {self._core.trace!r}>"
+
+    @property
+    def wall(self) -> float:
+        """What must be added to running time to show it to people; seconds."""
+        return time.time() - self._node.now()
+
+    def __call__(self, asker: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        ids, task = arguments.get("messages", []), arguments.get("task", "")
+        if not isinstance(ids, list) or len(ids) > MOST_MESSAGES or not isinstance(task, str):
+            raise BadRequest(f"trace takes a list of at most {MOST_MESSAGES} message ids, and a task id")
+        messages = [_message_id(text) for text in ids]
+        of_task = self._of_task(asker, task) if task else []
+        return {
+            "node": self._core.identity.name,
+            "now": _micros(time.time()),
+            "messages": {str(message): found for message, found in self._about(messages).items() if found},
+            "down": self._down(),
+            "task_messages": of_task[:MOST_OF_A_TASK],
+            "more": max(len(of_task) - MOST_OF_A_TASK, 0),
+        }
+
+    def _down(self) -> dict[str, str]:
+        """The neighbours that are away, and for how long."""
+        now = self._core.moment.now
+        away = [neighbour for neighbour in self._core.neighbours.values() if not neighbour.up]
+        return {
+            each.name: f"its link to {self._core.identity.name} has been down for {now - each.since:.0f} s"
+            for each in away[:MOST_DOWN]
+        }
+
+    def _about(self, messages: list[MessageId]) -> dict[MessageId, dict[str, Any] | None]:
+        records: dict[bytes, list[Record]] = {}
+        for record in self._core.trace.of(frozenset(message.bundle for message in messages)):
+            records.setdefault(record.bundle, []).append(record)
+        return {message: self._one(message, records.get(message.bundle, [])) for message in messages}
+
+    def _one(self, message: MessageId, records: list[Record]) -> dict[str, Any] | None:
+        records = [record for record in records if record.covers(message.position)]
+        kept = self._kept(message) if not records else None
+        if kept is not None:
+            return kept
+        if not records:
+            return None
+        arrived = [record for record in records if record.kind == ARRIVED]
+        entered = any(record.kind == ENTERED for record in records)
+        origin = self._core.identity.name if entered else arrived[0].extra if arrived else ""
+        wall = self.wall
+        return {
+            "destination": str(records[0].destination),
+            "for": records[0].destination.node,
+            "origin": origin,
+            "came": sorted({record.who for record in arrived}),
+            "went": sorted({record.who for record in records if record.kind == SENT}),
+            "events": [self._event(record, message.position, wall) for record in records[-MOST_EVENTS:]],
+        }
+
+    def _event(self, record: Record, position: int, wall: float) -> dict[str, Any]:
+        kind = "expired" if record.kind == BURIED and record.extra == "EXPIRED" else NAMES[record.kind]
+        event: dict[str, Any] = {"at": _micros(record.at + wall), "kind": kind}
+        if record.kind in _OF_SESSIONS:
+            event["session"] = masked(record.who) if record.who else ""
+        elif record.kind in _OF_NEIGHBOURS or record.who:
+            event["neighbour"] = record.who
+        if record.kind == DELIVERED:
+            before = record.bits & ((1 << position) - 1)
+            event["transfer_id"] = record.extra + before.bit_count()
+        elif record.kind == DEALT_WITH:
+            event["processing_s"] = round(record.extra, 6)
+        elif record.kind != ARRIVED and record.extra:
+            event["reason"] = record.extra
+        note = self._core.trace.note(record.bundle, position) if record.kind in _OF_SESSIONS else None
+        if note is not None:
+            said = {"correlation_id": note.correlation_id, "task_id": note.task_id, "reply_to": note.reply_to}
+            event |= {name: value for name, value in said.items() if value not in (None, "")}
+        return event
+
+    def _kept(self, message: MessageId) -> dict[str, Any] | None:
+        """The ring does not reach back that far: is the message still here?"""
+        copy = self._copy_of(message)
+        if copy is None:
+            return None
+        header = copy.stored.header
+        event = {"at": _micros(copy.since + self.wall), "kind": "kept", "place": _shown(copy)}
+        return {
+            "destination": str(header.destination),
+            "for": header.destination.node,
+            "origin": header.origin,
+            "came": [copy.came] if copy.came else [],
+            "went": [],
+            "events": [event | ({"reason": copy.note} if copy.place is self._core.custody.dead else {})],
+        }
+
+    def _copy_of(self, message: MessageId) -> Copy | None:
+        custody = self._core.custody
+        waiting = (place.waiting for place in list(custody.places.values()))
+        outboxes = (neighbour.outbox for neighbour in self._core.neighbours.values())
+        copies = chain.from_iterable(chain(waiting, outboxes))
+        for copy in islice(copies, _LOOKED_THROUGH):
+            if copy.stored.header.id == message.bundle and not copy.done >> message.position & 1:
+                return copy
+        return None
+
+    def _of_task(self, asker: str, task: str) -> list[str]:
+        """Ids of a task's messages that were decoded here, as far as the asker may know them."""
+        trace = self._core.trace
+        noted = [(bundle, note.position) for bundle, note in trace.noted(task)]
+        if asker not in self._core.chain:
+            bundles = frozenset(bundle for bundle, _ in noted)
+            theirs = {each.bundle for each in trace.of(bundles) if each.destination.node == asker}
+            noted = [(bundle, position) for bundle, position in noted if bundle in theirs]
+        return [str(MessageId(bundle, position)) for bundle, position in noted]
+
+
+def _message_id(text: Any) -> MessageId:
+    try:
+        return parse_message_id(text if isinstance(text, str) else repr(text))
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+
+
+def _shown(copy: Copy) -> str:
+    """A place's name without what names a session."""
+    return copy.place.name.partition(":")[0] if copy.place.destination is None else copy.place.name
+
+
+def _micros(seconds: float) -> int:
+    return round(seconds * 1_000_000)

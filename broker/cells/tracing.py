@@ -1,0 +1,125 @@
+"""The trace as a node offers it: its own events to be polled, and stories across the tree.
+
+Polled events are of two kinds, as in XCP: `message` when one enters (`input`: its session) or is given to a
+reader (`output`), `ack` when the reader has dealt with it. Ids ascend, also over restarts of the node.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.cells.cells import Command
+from broker.cells.timeline import message_story, task_story
+from broker.cells.trace_command import TraceCommand
+from broker.cells.walk import ANSWER_WITHIN, Walk
+from broker.core.errors import BadRequest
+from broker.core.masking import masked
+from broker.core.trace import DEALT_WITH, DELIVERED, ENTERED, Record
+from treeconnector.destinations import Kind
+from treeconnector.identity import MessageId, parse_message_id
+
+if TYPE_CHECKING:
+    from broker.cells.cells import Cells
+    from broker.node import Node
+
+MOST_EVENTS: Final = 1000
+_LONGEST_TASK: Final = 320
+_POLLED: Final = frozenset((ENTERED, DELIVERED, DEALT_WITH))
+
+Events = list[tuple[int, dict[str, Any]]]
+
+
+class Tracing:
+    """One node's trace. Adds the command `trace` to its cell."""
+
+    def __init__(self, node: "Node", cells: "Cells") -> None:
+        self._node = node
+        self._cells = cells
+        self._command = TraceCommand(node)
+        self._ring = node.core.trace
+        self._ring.clock = node.now
+        cells.commands["trace"] = Command(self._command, open=True)
+
+    def __repr__(self) -> str:
+        return f"<Tracing {self._ring!r}>"
+
+    # --- polled events
+
+    def events(self, last_id: int) -> Events:
+        """The oldest events with ids above `last_id`, at most `MOST_EVENTS`."""
+        records = self._ring.after(last_id, _POLLED)
+        if not records:
+            return []
+        senders, wall = self._ring.senders(), self._command.wall
+        found: Events = []
+        for record in records:
+            for number, position in enumerate(record.positions(), record.id):
+                if number > last_id:
+                    found.append((number, self._event(record, position, senders, wall)))
+            if len(found) >= MOST_EVENTS:
+                break
+        return found[:MOST_EVENTS]
+
+    def wait(self, ready: Callable[[], None]) -> None:
+        """Be called once when there is more."""
+        self._ring.wait(ready)
+
+    def cancel(self, ready: Callable[[], None]) -> None:
+        self._ring.cancel(ready)
+
+    def _event(self, record: Record, position: int, senders: dict[bytes, str], wall: float) -> dict[str, Any]:
+        to, sender = record.destination, senders.get(record.bundle, "")
+        plain = f"{to.name}@{to.node}" if to.node else to.name
+        event: dict[str, Any] = {
+            "kind": "ack" if record.kind == DEALT_WITH else "message",
+            "time": round(record.at + wall, 6),
+            "queue": plain if to.kind == Kind.QUEUE else str(to),
+            "message_id": str(MessageId(record.bundle, position)),
+        }
+        if sender:
+            event["input"] = masked(sender)
+        if record.kind != ENTERED and record.who:
+            event["output"] = masked(record.who)
+        if record.kind == DEALT_WITH:
+            event["processing_time"] = round(record.extra, 6)
+        note = self._ring.note(record.bundle, position)
+        if note is not None:
+            said = {"correlation_id": note.correlation_id, "reply_to": note.reply_to, "task_id": note.task_id}
+            event |= {name: value for name, value in said.items() if value not in (None, "")}
+        return event
+
+    # --- stories
+
+    async def message(self, text: str) -> dict[str, Any]:
+        """The way of one message through the tree. Raises `BadRequest`."""
+        try:
+            message = str(parse_message_id(text))
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
+        return message_story(message, await self._walk().message(message))
+
+    async def task(self, task: str) -> dict[str, Any]:
+        """All messages of a task at all nodes that have to do with it. Raises `BadRequest`."""
+        if not 0 < len(task) <= _LONGEST_TASK:
+            raise BadRequest(f"a task id has 1 to {_LONGEST_TASK} characters")
+        return task_story(task, await self._walk().task(task))
+
+    def _walk(self) -> Walk:
+        core = self._node.core
+        return Walk(self._ask, _clock, core.identity.name, core.chain[1:], self._below())
+
+    def _below(self) -> Iterator[str]:
+        """The nodes below that are there."""
+        table = self._node.core.table
+        for child in self._node.core.children():
+            for key in table.routes_of(child.name):
+                route = table.route(key, child.name) if key.kind == Kind.DOMAIN else None
+                if route is not None and route.live:
+                    yield key.name
+
+    async def _ask(self, node: str, arguments: dict[str, Any]) -> Any:
+        return await self._cells.ask(node, "trace", arguments, ANSWER_WITHIN)
+
+
+def _clock() -> int:
+    return round(time.time() * 1_000_000)

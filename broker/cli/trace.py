@@ -1,0 +1,113 @@
+"""`sapwood trace`: the way of a message through the tree hop by hop, or all that a task made as one timeline.
+
+Times are milliseconds since the first event, by clocks that the node has set against each other.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from broker.cli.errors import FAILED, WRONG_USE, CommandError
+from broker.cli.http import ask
+from broker.cli.output import patience, print_json, print_table, table
+
+Fields = dict[str, Any]
+_TIMEOUT: Final = 120.0
+_STEPS: Final = ("arrived", "committed", "sent", "acknowledged", "delivered", "dealt_with")
+_PLAIN: Final = frozenset((*_STEPS, "entered"))
+
+
+def show_trace(message: str, task: str, url: str, token: str, ca: Path | None, *, as_json: bool) -> None:
+    """Print the story of a message, or of a task. Raises `CommandError` if nobody knows it."""
+    if bool(message) == bool(task):
+        raise CommandError("expected a MESSAGE-ID or --task TASK, one of the two", WRONG_USE)
+    kind, what = ("message", message) if message else ("task", task)
+    path = f"/api/trace/{kind}/{quote(what, safe='')}"
+    with patience(f"asking {url} for the way of {kind} {what}"):
+        found: Fields = ask(url, path, token=token, ca=ca, timeout=_TIMEOUT)
+    known = found.get("hops") or found.get("events")
+    if as_json:
+        print_json(found)
+    elif known and message:
+        _print_message(found)
+    elif known:
+        _print_task(found)
+    if not known:
+        missing = "; ".join(_missing(found))
+        raise CommandError(
+            f"no node that was asked knows {kind} {what}: the id may be wrong, or it was too long ago"
+            f"{f' ({missing})' if missing else ''}",
+            FAILED,
+        )
+    if not as_json:
+        print("\n".join(_missing(found)), end="\n" if _missing(found) else "")
+
+
+def _print_message(found: Fields) -> None:
+    hops = found["hops"]
+    began = next((event["at"] for event in hops[0]["events"]), "")
+    state = "complete" if found.get("complete") else "not complete"
+    print(f"message {found['id']} for {found['destination']} · entered at {found['origin'] or '?'} · {state}")
+    print(f"milliseconds since {began}")
+    made = table("Node", "from", ">arrived", ">committed", ">sent", "to", ">ack", ">delivered", ">dealt with")
+    for hop in hops:
+        arrived, committed, sent, acknowledged, delivered, dealt_with = (
+            _time(hop["ms"].get(step)) for step in _STEPS
+        )
+        came, to = hop["came"] or _session(hop, "entered"), ", ".join(hop["to"])
+        made.add_row(hop["node"], came, arrived, committed, sent, to, acknowledged, delivered, dealt_with)
+    print_table(made)
+    for hop in hops:
+        for event in hop["events"]:
+            if event["kind"] not in _PLAIN:
+                print(f"{hop['node']}: {event['kind']} at {_time(event['ms'])} ms{_because(event)}")
+        if hop.get("clock_shifted_s"):
+            print(
+                f"{hop['node']}: its clock is {-hop['clock_shifted_s']:+.3f} s off, its times are corrected"
+            )
+
+
+def _session(hop: Fields, kind: str) -> str:
+    return next((str(event.get("session", "")) for event in hop["events"] if event["kind"] == kind), "")
+
+
+def _because(event: Fields) -> str:
+    why = event.get("reason") or event.get("place") or event.get("neighbour")
+    return f": {why}" if why else ""
+
+
+def _print_task(found: Fields) -> None:
+    events = found["events"]
+    print(f"task {found['task']} · {len(found['messages'])} messages · milliseconds since {events[0]['at']}")
+    made = table(">ms", "Node", "What", "Queue", "Message", ">correlation", "With")
+    numbers = {message: number for number, message in enumerate(found["messages"], 1)}
+    for event in events:
+        number = numbers.get(event["message"], 0)
+        made.add_row(
+            _time(event["ms"]),
+            event["node"],
+            event["kind"].replace("_", " "),
+            event["queue"],
+            f"#{number}",
+            str(event.get("correlation_id", "")),
+            event.get("neighbour") or event.get("session") or event.get("reason") or "",
+        )
+    print_table(made)
+    for message, number in numbers.items():
+        print(f"#{number} {message}")
+
+
+def _missing(found: Fields) -> list[str]:
+    """Who could not be asked, and what that means."""
+    lines = [
+        f"no answer: {why}" for node, why in found.get("why", {}).items() if node in found["unreachable"]
+    ]
+    lines += [f"refused: {why}" for node, why in found.get("why", {}).items() if node in found["refused"]]
+    lines += [f"{node} does not remember it" for node in found.get("unknown_at", [])]
+    if found.get("not_asked"):
+        lines.append(f"{found['not_asked']} nodes or messages more were not looked at")
+    return lines
+
+
+def _time(ms: float | None) -> str:
+    return "" if ms is None else f"{ms:.3f}"

@@ -1,0 +1,94 @@
+"""Queues that the node itself reads, and what it sends of its own: how nodes talk with each other.
+
+Such a queue is no consumer of anybody's: no advisory, no route; messages come by the node's name. What is
+sent is not persistent: it costs no disk and leaves nothing behind where a line is down or a window is full;
+whoever asks, asks again.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.core.entry import Class, batch_of
+from broker.core.readers import Reader
+from broker.core.sessions import Connection, Session
+from broker.core.trace import SYSTEM
+from treeconnector import bundles
+from treeconnector.bundles import Header, Message
+from treeconnector.destinations import Destination, queue
+from treeconnector.errors import FrameError
+from treeconnector.session_frames import Acknowledge, Deliver, NodeFrame
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+_CREDIT: Final = 256
+
+
+class Letter(NamedTuple):
+    """A message to the node. `origin`: the node where it entered the tree; `flags`: those of its bundle."""
+
+    queue: str
+    origin: str
+    flags: int
+    message: Message
+
+
+class Inside:
+    """The node as a client of itself. `ready` is called when letters have come; do not fetch them in it."""
+
+    def __init__(self, core: "NodeCore", ready: Callable[[], None]) -> None:
+        self._core = core
+        self._ready = ready
+        self._session = Session("")
+        self._connection = Connection(self._come, "this node")
+        self._connection.session = self._session
+        self._session.connections.add(self._connection)
+        self._frames: list[Deliver] = []
+
+    def __repr__(self) -> str:
+        return f"<Inside {self._core.identity.name} reads {len(self._session.readers)} queues>"
+
+    def read(self, name: str) -> None:
+        """From now on what comes for the queue `name` of this node is a letter."""
+        core, node = self._core, self._core.identity.name
+        places = [core.custody.queue(queue(name)), core.custody.queue(queue(name, node))]
+        for place in places:
+            place.created, place.owner = True, SYSTEM
+        reader = Reader(self._session, self._connection, len(self._session.readers) + 1, _CREDIT, places)
+        self._session.readers.append(reader)
+        places[0].readers.append(reader)
+        for place in places:
+            core.forwarder.dispatch(place)
+
+    def send(self, destination: Destination, message: Message) -> None:
+        """Send what may be lost. The caller wakes the node."""
+        kind = Class(destination, 0, 0, "")
+        self._core.entry.add(kind, batch_of([message], bundles.encode_message(message)))
+
+    def _come(self, frame: NodeFrame) -> None:
+        if isinstance(frame, Deliver):
+            self._frames.append(frame)
+            if len(self._frames) == 1:
+                self._ready()
+
+    def letters(self) -> list[Letter]:
+        """What has come since the last time; it is dealt with by that."""
+        frames, self._frames = self._frames, []
+        found: list[Letter] = []
+        for frame in frames:
+            last = frame.first + frame.count - 1
+            self._core.switch.receive(self._connection, [Acknowledge([(frame.first, last)])])
+            found += _letters_of(frame)
+        return found
+
+
+def _letters_of(frame: Deliver) -> list[Letter]:
+    """What does not decode is no letter."""
+    header = Header(
+        id=frame.bundle, destination=frame.destination, flags=frame.flags, count=frame.count, size=frame.size
+    )
+    try:
+        messages = bundles.unpack(header, frame.body)
+    except FrameError:
+        return []
+    return [Letter(frame.destination.name, frame.origin, frame.flags, message) for message in messages]
