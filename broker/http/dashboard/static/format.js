@@ -2,6 +2,7 @@
 
 export const DASH = "–";
 const grouped = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
+const pad = (number, width = 2) => String(number).padStart(width, "0");
 const known = (value) => value !== null && value !== undefined && Number.isFinite(Number(value));
 
 export function count(value) {
@@ -64,15 +65,22 @@ export function milliseconds(value) {
   return duration(value / 1000);
 }
 
+// A moment on a time axis: as precise far from the start as near it.
+export function offset(value) {
+  if (!known(value) || value === 0) return value === 0 ? "0" : DASH;
+  if (Math.abs(value) < 1000) return `+${milliseconds(value)}`;
+  if (value < 600_000) return `+${(value / 1000).toFixed(3)} s`;
+  const seconds = value / 1000;
+  return `+${Math.floor(seconds / 3600)}:${pad(Math.floor(seconds / 60) % 60)}:${(seconds % 60).toFixed(3).padStart(6, "0")}`;
+}
+
 // Milliseconds since 1970 of an ISO time, of seconds, or of milliseconds; null for anything else.
 export function instant(value) {
   if (typeof value === "number" && Number.isFinite(value)) return value < 1e11 ? value * 1000 : value;
-  if (typeof value !== "string" || !value) return null;
+  if (typeof value !== "string" || !/^\d{4}-\d\d-\d\dT/.test(value)) return null;
   const found = Date.parse(value);
   return Number.isNaN(found) ? null : found;
 }
-
-const pad = (number, width = 2) => String(number).padStart(width, "0");
 
 // A time of day in the reader's zone, to the millisecond.
 export function clock(value, precise = true) {

@@ -144,5 +144,5 @@ export function marked(text, searched) {
 }
 
 export function facts(pairs) {
-  return h("dl", { class: "facts" }, pairs.filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  return h("dl", { class: "facts" }, pairs.filter(Boolean).map(([name, value]) => h("div", { class: String(value?.textContent ?? value).length > 24 ? "wide" : null }, h("dt", {}, name), h("dd", {}, value))));
 }

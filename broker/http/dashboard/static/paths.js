@@ -1,188 +1,191 @@
 // From what the nodes remember to a picture: the hops of one message, or the events of a task.
 //
-// A time may come as ISO text, as seconds or milliseconds, or as {at, ms}; all become milliseconds since the
-// first of them.
+// The node tells each event's time as UTC (`at`) and as milliseconds since the first of the story (`ms`); where
+// it tells only one of them, the other follows from it.
 
-import { clock, duration, instant, milliseconds, visible } from "./format.js";
-
-function absolute(value) {
-  if (value && typeof value === "object") return absolute(value.at ?? value.time ?? value.utc);
-  return instant(value);
-}
-
-// Makes a function that turns absolute times into milliseconds since the earliest.
-function since(times) {
-  const known = times.filter((time) => time !== null);
-  const first = known.length ? Math.min(...known) : 0;
-  return { first, ms: (value) => (value === null ? null : Math.round((value - first) * 1000) / 1000) };
-}
-
-const STEPS = ["arrived", "committed", "sent", "acknowledged", "delivered", "dealt_with"];
-
-function hopTimes(hop) {
-  const found = {};
-  for (const step of STEPS) found[step] = absolute(hop[step]);
-  if (found.arrived === null) found.arrived = absolute(hop.came) ?? absolute(hop.entered);
-  return found;
-}
-
-// {picture, rows, first} of a message's path. Rows are for the table: one a step and node, in order.
-export function messagePath(found) {
-  const hops = (found?.hops ?? []).map((hop) => ({ ...hop, times: hopTimes(hop) }));
-  const all = hops.flatMap((hop) => [...Object.values(hop.times), ...(hop.events ?? []).map((event) => absolute(event.at))]);
-  const { first, ms } = since(all);
-  const picture = { lanes: [], bars: [], dots: [], arrows: [] };
-  const rows = [];
-  const laneOf = new Map(hops.map((hop, lane) => [hop.node, lane]));
-  hops.forEach((hop, lane) => {
-    const at = Object.fromEntries(Object.entries(hop.times).map(([step, time]) => [step, ms(time)]));
-    picture.lanes.push({ name: hop.node, note: cameFrom(hop) });
-    addBars(picture, lane, at, hop);
-    addArrow(picture, lane, at, hop, hops, laneOf, ms);
-    rows.push(...hopRows(hop, ms));
-  });
-  rows.sort((one, other) => one.ms - other.ms);
-  return { picture, rows, first };
-}
-
-function cameFrom(hop) {
-  const came = typeof hop.came === "string" && instant(hop.came) === null ? hop.came : hop.from;
-  if (hop.delivered && !came) return "entered and delivered";
-  if (came) return came === "client" || came === "entered" ? "entered here" : `from ${came}`;
-  return hop.delivered ? "delivered here" : "";
-}
-
-function addBars(picture, lane, at, hop) {
-  const bar = (from, to, hue, text) => {
-    if (from !== null && to !== null && to >= from) {
-      picture.bars.push({ lane, from, to, hue, text, hint: `${hop.node}: ${text}, ${milliseconds(to - from)}` });
-    }
-  };
-  const next = at.sent ?? at.delivered;
-  bar(at.arrived, at.committed, "commit", "to disk");
-  bar(at.committed ?? at.arrived, next, "wait", "waits");
-  bar(at.sent, at.acknowledged, "line", "on the line");
-  bar(at.delivered, at.dealt_with, "work", "with its reader");
-  for (const step of STEPS) {
-    if (at[step] !== null) picture.dots.push({ lane, at: at[step], hue: hueOf(step), hint: `${hop.node}: ${wordOf(step)}, +${milliseconds(at[step])}` });
-  }
-  for (const event of hop.events ?? []) {
-    const name = event.kind ?? event.event ?? "";
-    if (STEPS.includes(name) || name === "entered") continue;
-    const time = absolute(event.at);
-    if (time !== null && picture.first !== undefined) picture.dots.push({ lane, at: time, hue: hueOf(name), hint: `${hop.node}: ${wordOf(name)}` });
-  }
-}
-
-function addArrow(picture, lane, at, hop, hops, laneOf, ms) {
-  const to = laneOf.get(hop.to) ?? (hop.sent && hops[lane + 1] ? lane + 1 : undefined);
-  if (to === undefined || to === lane || at.sent === null) return;
-  const arrived = ms(hops[to].times.arrived);
-  if (arrived === null) return;
-  picture.arrows.push({ from: lane, at: at.sent, to, until: arrived, hue: "line", text: `${milliseconds(arrived - at.sent)}`, hint: `${hop.node} → ${hops[to].node}: ${milliseconds(arrived - at.sent)}` });
-}
-
-function hopRows(hop, ms) {
-  const steps = STEPS.filter((step) => hop.times[step] !== null).map((step) => ({
-    key: `${hop.node} ${step}`, ms: ms(hop.times[step]), at: hop.times[step], node: hop.node, what: wordOf(step, hop), more: moreOf(step, hop), hue: hueOf(step),
-  }));
-  const others = (hop.events ?? []).filter((event) => !STEPS.includes(event.kind ?? event.event) && (event.kind ?? event.event) !== "entered" && absolute(event.at) !== null);
-  return [...steps, ...others.map((event, place) => ({
-    key: `${hop.node} ${event.kind ?? event.event} ${place}`, ms: ms(absolute(event.at)), at: absolute(event.at), node: hop.node,
-    what: wordOf(event.kind ?? event.event ?? ""), more: event.why ?? event.reason ?? event.extra ?? "", hue: hueOf(event.kind ?? event.event),
-  }))];
-}
-
-function moreOf(step, hop) {
-  if (step === "sent" && hop.to) return `to ${hop.to}`;
-  if (step === "acknowledged" && hop.to) return `by ${hop.to}: it is on disk there`;
-  if (step === "arrived") return cameFrom(hop);
-  if (step === "delivered" || step === "dealt_with") return hop.session ? `session ${hop.session}` : "";
-  return "";
-}
+import { duration, instant, milliseconds, visible } from "./format.js";
 
 const WORDS = {
-  entered: "entered", arrived: "arrived", committed: "on disk", sent: "sent", acknowledged: "acknowledged", delivered: "given to its reader",
-  dealt_with: "dealt with", returned: "returned by its reader", rerouted: "routed again", dead: "dead letter", dropped: "dropped", refused: "refused",
+  entered: "entered",
+  arrived: "arrived",
+  committed: "on disk",
+  sent: "sent",
+  acknowledged: "acknowledged",
+  delivered: "given to its reader",
+  dealt_with: "dealt with",
+  returned: "given back",
+  rerouted: "routed again",
+  kept: "is kept here",
+  dead: "dead letter",
+  expired: "expired",
+  dropped: "dropped",
+  refused: "refused",
 };
-const HUES = { arrived: "commit", entered: "commit", committed: "commit", sent: "line", acknowledged: "line", delivered: "work", dealt_with: "work", returned: "wait", rerouted: "wait" };
+const HUES = {
+  entered: "commit", arrived: "commit", committed: "commit", sent: "line", acknowledged: "line",
+  delivered: "work", dealt_with: "work", returned: "wait", rerouted: "wait", kept: "wait",
+};
+const STEPS = ["arrived", "committed", "sent", "acknowledged", "delivered", "dealt_with"];
 
-export const wordOf = (step) => WORDS[step] ?? String(step);
-export const hueOf = (step) => HUES[step] ?? "bad";
+export const wordOf = (kind) => WORDS[kind] ?? String(kind);
+export const hueOf = (kind) => HUES[kind] ?? "bad";
+
+// Events with both kinds of time, in order; what has neither is left out.
+function timed(events) {
+  const withAt = events.map((event, place) => ({ ...event, place, kind: event.kind ?? event.event ?? "", at: instant(event.at) }));
+  const known = withAt.map((event) => event.at).filter((at) => at !== null);
+  const first = known.length ? Math.min(...known) : 0;
+  const usable = withAt.filter((event) => event.at !== null || Number.isFinite(event.ms));
+  for (const event of usable) event.ms = Number.isFinite(event.ms) ? event.ms : event.at - first;
+  usable.sort((one, other) => one.ms - other.ms || one.place - other.place);
+  return { events: usable, first };
+}
+
+// The events of a hop; a node that tells only the moments of its steps has one event for each.
+function eventsOf(hop) {
+  if (hop.events?.length) return hop.events.map((event) => ({ ...event, node: hop.node }));
+  return STEPS.filter((step) => hop[step]).map((step) => ({
+    node: hop.node,
+    kind: step,
+    at: hop[step],
+    ms: hop.ms?.[step],
+    neighbour: { arrived: hop.came, sent: listed(hop.to)[0], acknowledged: listed(hop.to)[0] }[step],
+  }));
+}
+
+const listed = (value) => (Array.isArray(value) ? value : value ? [value] : []);
+
+// {picture, rows, first} of a message's path.
+export function messagePath(found) {
+  const hops = found?.hops ?? [];
+  const { events, first } = timed(hops.flatMap(eventsOf));
+  const picture = { lanes: hops.map(laneOf), bars: [], dots: [], arrows: [] };
+  hops.forEach((hop, lane) => addHop(picture, lane, hop, events, hops));
+  return { picture, first, rows: events.map((event, place) => rowOf(event, place, noteOf(event))) };
+}
+
+function laneOf(hop) {
+  const came = hop.came ? `from ${hop.came}` : "entered here";
+  const shift = Math.abs(hop.clock_shifted_s ?? 0) >= 0.001 ? `, clock ${hop.clock_shifted_s > 0 ? "+" : ""}${duration(hop.clock_shifted_s)}` : "";
+  return { name: hop.node, note: came + shift };
+}
+
+function addHop(picture, lane, hop, events, hops) {
+  const own = events.filter((event) => event.node === hop.node);
+  const one = (kind) => own.find((event) => event.kind === kind);
+  const bar = (from, to, hue, text, row = 0) => {
+    if (from && to && to.ms >= from.ms) picture.bars.push({ lane, row, from: from.ms, to: to.ms, hue, text, hint: `${hop.node}: ${text}, ${milliseconds(to.ms - from.ms)}` });
+  };
+  const came = one("arrived") ?? one("entered");
+  const committed = one("committed");
+  const next = own.find((event) => event.kind === "sent" || event.kind === "delivered");
+  bar(came, committed, "commit", "to disk");
+  bar(committed ?? came, next, "wait", "waits");
+  const sent = own.filter((event) => event.kind === "sent");
+  sent.forEach((event, row) => {
+    const again = own.find((other) => other.kind === "acknowledged" && (other.neighbour ?? "") === (event.neighbour ?? "") && other.ms >= event.ms);
+    bar(event, again, "line", sent.length > 1 ? `to ${event.neighbour}` : "on the line", row);
+    addArrow(picture, lane, event, row, hops, events);
+  });
+  const readers = own.filter((event) => event.kind === "delivered");
+  readers.forEach((event, row) => {
+    const end = own.find((other) => ["dealt_with", "returned"].includes(other.kind) && (other.session ?? "") === (event.session ?? "") && other.ms >= event.ms);
+    bar(event, end, end?.kind === "returned" ? "wait" : "work", "with its reader", sent.length + row);
+  });
+  for (const event of own) {
+    const row = event.kind === "sent" || event.kind === "acknowledged" ? Math.max(sent.findIndex((other) => other.neighbour === event.neighbour), 0)
+      : ["delivered", "dealt_with", "returned"].includes(event.kind) ? sent.length + Math.max(readers.findLastIndex((other) => other.session === event.session && other.ms <= event.ms), 0) : 0;
+    picture.dots.push({ lane, row, at: event.ms, hue: hueOf(event.kind), hint: `${hop.node}: ${wordOf(event.kind)}, +${milliseconds(event.ms)}` });
+  }
+}
+
+function addArrow(picture, lane, event, row, hops, events) {
+  const to = hops.findIndex((hop) => hop.node === event.neighbour);
+  if (to < 0 || to === lane) return;
+  const arrived = events.find((other) => other.node === event.neighbour && other.kind === "arrived" && [undefined, "", hops[lane].node].includes(other.neighbour));
+  if (!arrived) return;
+  const took = milliseconds(arrived.ms - event.ms);
+  picture.arrows.push({ from: lane, fromRow: row, at: event.ms, to, toRow: 0, until: arrived.ms, hue: "line", text: took, hint: `${hops[lane].node} → ${event.neighbour}: ${took}` });
+}
+
+function noteOf(event) {
+  const notes = [];
+  if (event.kind === "arrived" && event.neighbour) notes.push(`from ${event.neighbour}`);
+  if (event.kind === "sent" && event.neighbour) notes.push(`to ${event.neighbour}`);
+  if (event.kind === "acknowledged" && event.neighbour) notes.push(`by ${event.neighbour}: it is on disk there`);
+  if (event.session) notes.push(`session ${event.session}`);
+  if (event.processing_s !== undefined) notes.push(`after ${duration(event.processing_s)}`);
+  if (event.place) notes.push(event.place);
+  if (event.reason) notes.push(event.reason);
+  return notes.map(visible).join(" · ");
+}
+
+const rowOf = (event, place, more) => ({ key: String(place), ms: event.ms, at: event.at, node: event.node ?? "", what: wordOf(event.kind), hue: hueOf(event.kind), more });
 
 // --- tasks
 
-// What is one message among a task's events.
-const messageOf = (event) => event.message ?? event.id ?? `${event.queue ?? event.destination} ${event.correlation_id}`;
-const queueOf = (event) => String(event.queue ?? event.destination ?? "").replace(/^queue:/, "");
-const kindOf = (event) => event.kind ?? event.event ?? "";
+const bare = (name) => String(name ?? "").replace(/^queue:/, "");
+const queueOf = (event) => bare(event.queue ?? event.destination);
+const messageOf = (event) => event.message ?? event.id ?? `${queueOf(event)} ${event.correlation_id}`;
 
-// {picture, rows, first} of a task: a lane a node, a bar for as long as a reader had a message, arrows for
-// requests and, dashed, for replies.
+// {picture, rows, first, messages} of a task: a lane a node, in it a row for each message that is there at the
+// same time as others; a bar for as long as a reader had it; arrows for requests and, dashed, for replies.
 export function taskTimeline(found) {
-  const events = (found?.events ?? []).map((event, place) => ({ ...event, place, time: absolute(event.at) })).filter((event) => event.time !== null);
-  const { first, ms } = since(events.map((event) => event.time));
-  events.sort((one, other) => one.time - other.time || one.place - other.place);
+  const { events, first } = timed(found?.events ?? []);
   const nodes = [...new Set(events.map((event) => event.node ?? ""))];
-  const lanes = nodes.map((node) => ({ name: node, note: "" }));
-  const picture = { lanes, bars: [], dots: [], arrows: [] };
-  const repliesTo = new Set(events.map((event) => event.reply_to).filter(Boolean).map((name) => String(name).replace(/^queue:/, "")));
-  const messages = new Map();
+  const picture = { lanes: nodes.map((name) => ({ name, note: "" })), bars: [], dots: [], arrows: [] };
+  const repliesTo = new Set(events.map((event) => bare(event.reply_to)).filter(Boolean));
+  const isReply = (event) => repliesTo.has(queueOf(event)) || repliesTo.has(queueOf(event).split("@")[0]);
+  const stays = new Map();
   for (const event of events) {
-    const id = messageOf(event);
-    if (!messages.has(id)) messages.set(id, []);
-    messages.get(id).push(event);
+    const key = JSON.stringify([messageOf(event), event.node]);
+    if (!stays.has(key)) stays.set(key, { message: messageOf(event), lane: nodes.indexOf(event.node ?? ""), reply: isReply(event), what: queueOf(event), events: [] });
+    stays.get(key).events.push(event);
   }
-  const places = new Map();
-  for (const own of messages.values()) addMessage(picture, own, nodes, ms, repliesTo, places);
-  const rows = events.map((event) => ({
-    key: `${event.place}`, ms: ms(event.time), at: event.time, node: event.node ?? "", what: wordOf(kindOf(event)), hue: hueOf(kindOf(event)),
-    more: [queueOf(event), event.session && `session ${event.session}`].filter(Boolean).map(visible).join(" · "),
-    reply: isReply(event, repliesTo), message: event.message ?? event.id,
-  }));
-  return { picture, rows, first, messages: messages.size };
+  packed([...stays.values()]);
+  for (const stay of stays.values()) addStay(picture, stay);
+  const ways = new Map();
+  for (const stay of stays.values()) ways.set(stay.message, [...(ways.get(stay.message) ?? []), stay]);
+  for (const way of ways.values()) addWay(picture, way);
+  const rows = events.map((event, place) => ({ ...rowOf(event, place, [queueOf(event), noteOf(event)].filter(Boolean).map(visible).join(" · ")), reply: isReply(event), message: event.message ?? event.id }));
+  return { picture, rows, first, messages: ways.size };
 }
 
-const isReply = (event, repliesTo) => repliesTo.has(queueOf(event)) && !event.reply_to;
-
-function addMessage(picture, events, nodes, ms, repliesTo, places) {
-  const lane = (event) => nodes.indexOf(event.node ?? "");
-  const reply = isReply(events[0], repliesTo);
-  const what = reply ? "reply" : queueOf(events[0]);
-  for (const event of events) {
-    picture.dots.push({ lane: lane(event), at: ms(event.time), hue: hueOf(kindOf(event)), offset: offsetOf(event, reply),
-      hint: `${event.node}: ${wordOf(kindOf(event))}, ${visible(queueOf(event))}, +${milliseconds(ms(event.time))}` });
+// Gives each stay the first row of its lane that is free for as long as it lasts.
+function packed(stays) {
+  const ends = new Map();
+  for (const stay of stays) {
+    [stay.from, stay.to] = [stay.events[0].ms, stay.events.at(-1).ms];
+    const rows = ends.get(stay.lane) ?? [];
+    ends.set(stay.lane, rows);
+    const free = rows.findIndex((end) => end < stay.from);
+    stay.row = free < 0 ? rows.length : free;
+    rows[stay.row] = stay.to;
   }
-  const delivered = events.find((event) => kindOf(event) === "delivered");
-  const dealt = events.find((event) => kindOf(event) === "dealt_with" && (!delivered || event.node === delivered.node));
-  if (delivered && dealt) {
-    picture.bars.push({ lane: lane(delivered), from: ms(delivered.time), to: ms(dealt.time), hue: reply ? "line" : "work", text: what, offset: offsetOf(delivered, reply),
-      hint: `${visible(queueOf(delivered))}: with its reader for ${duration((dealt.time - delivered.time) / 1000)}` });
-  }
-  addArrows(picture, events, lane, ms, reply, what, places);
 }
 
-const offsetOf = (_event, reply) => (reply ? 17 : -9);
-
-// From node to node, in the order of first mention.
-function addArrows(picture, events, lane, ms, reply, what) {
-  const stops = [];
+function addStay(picture, stay) {
+  const { lane, row, events, reply } = stay;
+  const name = reply ? `reply` : visible(stay.what);
+  picture.bars.push({ lane, row, from: stay.from, to: stay.to, hue: reply ? "line" : "commit", soft: true, text: name, hint: `${visible(stay.what)}: here for ${milliseconds(stay.to - stay.from)}` });
+  const given = events.find((event) => event.kind === "delivered");
+  const done = given && events.findLast((event) => ["dealt_with", "returned"].includes(event.kind));
+  if (done) picture.bars.push({ lane, row, from: given.ms, to: done.ms, hue: "work", text: name, hint: `${visible(stay.what)}: with its reader for ${milliseconds(done.ms - given.ms)}` });
   for (const event of events) {
-    const last = stops.at(-1);
-    if (last && last.node === event.node) last.left = event.time;
-    else if (!stops.some((stop) => stop.node === event.node)) stops.push({ node: event.node, came: event.time, left: event.time, lane: lane(event) });
+    picture.dots.push({ lane, row, at: event.ms, hue: hueOf(event.kind), hint: `${event.node}: ${wordOf(event.kind)}, ${visible(stay.what)}, +${milliseconds(event.ms)}` });
   }
-  stops.slice(1).forEach((stop, place) => {
-    const before = stops[place];
-    const left = Math.min(leaving(events, before.node) ?? before.came, stop.came);
-    picture.arrows.push({ from: before.lane, at: ms(left), to: stop.lane, until: ms(stop.came), hue: reply ? "line" : "commit", reply, text: place === 0 ? visible(what) : "",
-      hint: `${visible(what)}: ${before.node} → ${stop.node}` });
+}
+
+// Arrows from node to node, in the order in which a message came to them.
+function addWay(picture, way) {
+  way.slice(1).forEach((stay, place) => {
+    const before = way[place];
+    const neighbour = stay.events[0].node;
+    const left = before.events.find((event) => event.kind === "sent" && [undefined, neighbour].includes(event.neighbour)) ?? before.events.find((event) => event.kind === "sent") ?? before.events[0];
+    const reply = stay.reply;
+    picture.arrows.push({
+      from: before.lane, fromRow: before.row, at: Math.min(left.ms, stay.from), to: stay.lane, toRow: stay.row, until: stay.from, hue: reply ? "line" : "commit", reply,
+      text: place === 0 ? (reply ? "reply" : visible(stay.what)) : "", hint: `${visible(stay.what)}: ${before.events[0].node} → ${neighbour}, ${milliseconds(stay.from - left.ms)}`,
+    });
   });
 }
-
-function leaving(events, node) {
-  const own = events.filter((event) => event.node === node);
-  return (own.find((event) => kindOf(event) === "sent") ?? own.find((event) => kindOf(event) === "committed") ?? own[0])?.time ?? null;
-}
-
-export { clock };

@@ -3,68 +3,87 @@
 //
 // Wrinkle: a message may wait for hours and then cross four nodes in milliseconds. In the scale "even" a
 // pause takes room by its order of magnitude, so that both can be read; "true" keeps lengths in proportion.
-// Each node's times are by its own clock; an arrow that points backwards is a clock that differs.
 
 import { h, svg } from "./dom.js";
-import { milliseconds } from "./format.js";
+import { offset } from "./format.js";
 
-const LANE = 74;
+const ROW = 28;
+const PAD = 12;
 const TOP = 30;
-const LEFT = 148;
-const RIGHT = 70;
-const BAR = 22;
+const LEFT = 158;
+const RIGHT = 60;
+const BAR = 20;
+const TICKS_APART = 82;
 
 // Positions of times. `even`: by order of magnitude of the pauses between them.
 function scaleOf(times, width, even) {
   const sorted = [...new Set(times)].sort((one, other) => one - other);
-  if (sorted.length < 2) return { at: () => LEFT + 8, sorted };
+  const start = LEFT + 10;
+  if (sorted.length < 2) return { at: () => start, sorted };
   const gaps = sorted.slice(1).map((time, place) => time - sorted[place]);
-  const weights = even ? gaps.map((gap) => 0.35 + Math.log10(1 + gap * 20)) : gaps;
+  const weights = even ? gaps.map((gap) => 0.3 + Math.log10(1 + gap * 20)) : gaps;
   const whole = weights.reduce((total, weight) => total + weight, 0) || 1;
-  const places = new Map([[sorted[0], LEFT + 8]]);
-  let x = LEFT + 8;
+  const places = new Map([[sorted[0], start]]);
+  let x = start;
   gaps.forEach((_, place) => {
     x += (weights[place] / whole) * (width - LEFT - RIGHT);
     places.set(sorted[place + 1], x);
   });
-  return { at: (time) => places.get(time) ?? LEFT + 8, sorted };
+  return { at: (time) => places.get(time) ?? start, sorted };
 }
 
-// `picture`: {lanes: [{name, note}], bars: [{lane, from, to, hue, text, hint}], dots: [{lane, at, hue, hint}],
-// arrows: [{from, at, to, until, hue, text, reply}]}; times in milliseconds from the first event.
+// How high each lane is, and where: as many rows as are used in it.
+function lanesOf(picture) {
+  let y = TOP;
+  return picture.lanes.map((lane, number) => {
+    const rows = Math.max(1, ...[...picture.bars, ...picture.dots].filter((item) => item.lane === number).map((item) => (item.row ?? 0) + 1));
+    const height = Math.max(rows * ROW + 2 * PAD, 60);
+    const top = y;
+    y += height;
+    const above = (height - rows * ROW) / 2;
+    return { ...lane, number, top, height, middle: (row = 0) => top + above + row * ROW + ROW / 2 };
+  });
+}
+
+// `picture`: {lanes: [{name, note}], bars: [{lane, row, from, to, hue, soft, text, hint}], dots: [{lane, row,
+// at, hue, hint}], arrows: [{from, fromRow, at, to, toRow, until, hue, text, reply}]}; times in milliseconds.
 export function timeline(picture, { even = true, width = 900 } = {}) {
   const times = [
     ...picture.bars.flatMap((bar) => [bar.from, bar.to]),
     ...picture.dots.map((dot) => dot.at),
     ...picture.arrows.flatMap((arrow) => [arrow.at, arrow.until]),
   ];
-  const crowd = new Set(times).size;
-  const whole = Math.max(width, Math.min(LEFT + RIGHT + crowd * 16, 4000));
+  const whole = Math.max(width, Math.min(LEFT + RIGHT + new Set(times).size * 18, 6000));
   const scale = scaleOf(times, whole, even);
-  const height = TOP + picture.lanes.length * LANE + 8;
+  const lanes = lanesOf(picture);
+  const height = TOP + lanes.reduce((total, lane) => total + lane.height, 0);
   const drawing = svg("svg", { width: whole, height, viewBox: `0 0 ${whole} ${height}`, role: "img", "aria-label": "Timeline; the table below it says the same" },
     svg("defs", {}, ["commit", "wait", "line", "work", "bad"].map(marker)),
+    lanes.map((lane) => background(lane, whole)),
     grid(scale, height),
-    picture.lanes.map((lane, place) => laneOf(lane, place, whole)),
-    picture.bars.map((bar) => barOf(bar, scale)),
-    picture.arrows.map((arrow) => arrowOf(arrow, scale)),
-    picture.dots.map((dot) => dotOf(dot, scale)));
+    lanes.map(nameOf),
+    picture.bars.filter((bar) => bar.soft).map((bar) => barOf(bar, scale, lanes)),
+    picture.bars.filter((bar) => !bar.soft).map((bar) => barOf(bar, scale, lanes)),
+    picture.arrows.map((arrow) => arrowOf(arrow, scale, lanes)),
+    picture.dots.map((dot) => dotOf(dot, scale, lanes)),
+    labelsOf(picture.bars, scale, lanes));
   return h("div", { class: "timeline", tabindex: 0, role: "group", "aria-label": "Timeline" }, drawing);
 }
 
-const middle = (lane) => TOP + lane * LANE + LANE / 2;
-
 function marker(hue) {
-  return svg("marker", { id: `head-${hue}`, class: `hue-${hue}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" },
+  return svg("marker", { id: `head-${hue}`, class: `hue-${hue}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6.5, markerHeight: 6.5, orient: "auto-start-reverse" },
     svg("path", { class: "head", d: "M0 0.5L8 4L0 7.5z" }));
 }
 
-function laneOf(lane, place, width) {
-  const y = TOP + place * LANE;
+function background(lane, width) {
+  return lane.number % 2 === 0 && svg("rect", { class: "lane", x: 0, y: lane.top, width, height: lane.height });
+}
+
+function nameOf(lane) {
+  const y = lane.top + lane.height / 2;
   return svg("g", {},
-    place % 2 === 0 && svg("rect", { class: "lane", x: 0, y, width, height: LANE }),
-    svg("text", { class: "lane-name", x: 14, y: y + LANE / 2 + (lane.note ? -2 : 4) }, cut(lane.name, 18)),
-    lane.note && svg("text", { class: "lane-note", x: 14, y: y + LANE / 2 + 14 }, cut(lane.note, 22)));
+    svg("text", { class: "lane-name", x: 14, y: y + (lane.note ? -2 : 4) }, cut(lane.name, 18), svg("title", {}, lane.name)),
+    lane.note && svg("text", { class: "lane-note", x: 14, y: y + 14 }, cut(lane.note, 25), svg("title", {}, lane.note)));
 }
 
 // Ticks at the events themselves, as many as have room.
@@ -72,37 +91,52 @@ function grid(scale, height) {
   let last = -Infinity;
   return scale.sorted.map((time) => {
     const x = scale.at(time);
-    if (x - last < 62) return null;
+    if (x - last < TICKS_APART) return null;
     last = x;
     return [
-      svg("line", { class: "grid", x1: x, x2: x, y1: TOP - 6, y2: height - 4 }),
-      svg("text", { class: "tick", x, y: TOP - 12 }, time === 0 ? "0" : `+${milliseconds(time)}`),
+      svg("line", { class: "grid", x1: x, x2: x, y1: TOP - 6, y2: height }),
+      svg("text", { class: "tick", x, y: TOP - 12 }, offset(time)),
     ];
   });
 }
 
-function barOf(bar, scale) {
+function boxOf(bar, scale, lanes) {
   const x = scale.at(bar.from);
-  const length = Math.max(scale.at(bar.to) - x, 2);
-  const y = middle(bar.lane) - BAR / 2 + (bar.offset ?? 0);
-  return svg("g", { class: `hue-${bar.hue}` },
-    svg("rect", { class: "bar", x, y, width: length, height: BAR }, svg("title", {}, bar.hint ?? bar.text ?? "")),
-    bar.text && length > bar.text.length * 6.2 + 8 && svg("text", { class: "bar-text", x: x + 5, y: y + BAR / 2 + 3.5 }, bar.text));
+  return { x, y: lanes[bar.lane].middle(bar.row) - BAR / 2, length: Math.max(scale.at(bar.to) - x, 2) };
 }
 
-function dotOf(dot, scale) {
-  return svg("circle", { class: `dot hue-${dot.hue}`, cx: scale.at(dot.at), cy: middle(dot.lane) + (dot.offset ?? 0), r: 4.5 }, svg("title", {}, dot.hint ?? ""));
+function barOf(bar, scale, lanes) {
+  const { x, y, length } = boxOf(bar, scale, lanes);
+  return svg("rect", { class: `bar hue-${bar.hue}${bar.soft ? " soft" : ""}`, x, y, width: length, height: BAR, rx: 3 }, svg("title", {}, bar.hint ?? bar.text ?? ""));
 }
 
-function arrowOf(arrow, scale) {
+// A bar says what it is where it has the room; of two bars at one place the last says it.
+function labelsOf(bars, scale, lanes) {
+  const said = new Set();
+  return [...bars].reverse().map((bar) => {
+    const { x, y, length } = boxOf(bar, scale, lanes);
+    const name = `${bar.lane} ${bar.row} ${bar.text} ${bar.soft ? "" : x}`;
+    const other = `${bar.lane} ${bar.row} ${bar.text}`;
+    if (!bar.text || length < bar.text.length * 5.9 + 20 || said.has(name) || (bar.soft && said.has(other))) return null;
+    said.add(name);
+    said.add(other);
+    return svg("text", { class: "bar-text", x: x + 10, y: y + BAR / 2 + 3.8 }, bar.text);
+  });
+}
+
+function dotOf(dot, scale, lanes) {
+  return svg("circle", { class: `dot hue-${dot.hue}`, cx: scale.at(dot.at), cy: lanes[dot.lane].middle(dot.row), r: 4.5 }, svg("title", {}, dot.hint ?? ""));
+}
+
+function arrowOf(arrow, scale, lanes) {
   const [x1, x2] = [scale.at(arrow.at), scale.at(arrow.until)];
   const down = arrow.to > arrow.from ? 1 : -1;
-  const y1 = middle(arrow.from) + down * (BAR / 2 + 1);
-  const y2 = middle(arrow.to) - down * (BAR / 2 + 3);
-  const bend = (y2 - y1) * 0.5;
+  const y1 = lanes[arrow.from].middle(arrow.fromRow) + down * 5;
+  const y2 = lanes[arrow.to].middle(arrow.toRow) - down * 6;
+  const bend = (y2 - y1) * 0.55;
   return svg("g", { class: `hue-${arrow.hue}` },
     svg("path", { class: `arrow${arrow.reply ? " reply" : ""}`, d: `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`, "marker-end": `url(#head-${arrow.hue})` }, svg("title", {}, arrow.hint ?? arrow.text ?? "")),
-    arrow.text && svg("text", { class: "arrow-text", x: (x1 + x2) / 2 + 6, y: (y1 + y2) / 2 + 4 }, cut(arrow.text, 30)));
+    arrow.text && svg("text", { class: "arrow-text", x: Math.max(x1, x2) + 7, y: y2 - down * 12 + 3 }, cut(arrow.text, 30)));
 }
 
 function cut(text, length) {

@@ -16,7 +16,7 @@ function show(root, { live }) {
     made.draw();
     made.soon();
   });
-  const giveBack = h("button", { type: "button", class: "primary", on: { click: () => returnThem() } }, "Return");
+  const giveBack = h("button", { type: "button", on: { click: () => returnThem() } }, "Return");
   const away = h("button", { type: "button", class: "danger", on: { click: () => deleteThem() } }, "Delete…");
 
   // What the two buttons are about: the chosen letters, else all that the filter shows.
@@ -77,6 +77,7 @@ function show(root, { live }) {
       reasons.draw([["", "All reasons"], ...known.map(([name, number]) => [name, name || "no reason", short(number)])], reason);
       const none = !rows.length;
       giveBack.disabled = away.disabled = none;
+      giveBack.classList.toggle("primary", chosen.size > 0);
       giveBack.textContent = chosen.size ? `Return ${count(chosen.size)}` : "Return all…";
       away.textContent = chosen.size ? `Delete ${count(chosen.size)}…` : "Delete all…";
     },

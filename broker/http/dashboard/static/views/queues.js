@@ -180,7 +180,7 @@ function queueFacts(queue) {
 function readersTable(found) {
   const list = found?.sessions ?? found?.reading ?? (Array.isArray(found?.readers) ? found.readers : []);
   if (!list.length) return "";
-  return [h("h3", {}, "Read by"), h("ul", { class: "lines framed" }, list.map((item) => h("li", {}, h("span", {}), h("span", { class: "mono" }, visible(typeof item === "string" ? item : item.session ?? item.name ?? "")), h("span", { class: "side" }, typeof item === "object" && item.unacknowledged !== undefined ? `${count(item.unacknowledged)} unacknowledged` : ""))))];
+  return [h("h3", {}, "Read by"), h("ul", { class: "lines framed" }, list.map((item) => h("li", {}, shape("running"), h("span", { class: "mono" }, visible(typeof item === "string" ? item : item.session ?? item.name ?? "")), h("span", { class: "side" }, typeof item === "object" && item.unacknowledged !== undefined ? `${count(item.unacknowledged)} unacknowledged` : ""))))];
 }
 
 function messagesTable(found, drop, go) {

@@ -2,7 +2,7 @@
 
 import { ApiError, ask } from "../api.js";
 import { h, replace } from "../dom.js";
-import { clock, count, date, milliseconds, plural, visible } from "../format.js";
+import { clock, count, date, milliseconds, offset, plural, visible } from "../format.js";
 import { banner, facts, head, missing, segments } from "../parts.js";
 import { messagePath, taskTimeline } from "../paths.js";
 import { legend, timeline } from "../timeline.js";
@@ -62,9 +62,18 @@ function show(root, { rest, go }) {
 
 function notes(found) {
   return [
-    found.unreachable?.length ? banner("warning", `Not asked, because they cannot be reached now: ${found.unreachable.join(", ")}.`) : null,
-    found.complete === false ? banner("warning", "Some nodes remember no more of it: what is shown is a part. A node keeps its latest events only.") : null,
+    said(found, "unreachable", "Cannot be reached now"),
+    said(found, "refused", "Did not tell"),
+    found.unknown_at?.length ? banner("warning", `No more is remembered at ${found.unknown_at.join(", ")}: a node keeps its latest events only.`) : null,
+    found.not_asked ? banner("warning", `${plural(found.not_asked, "more node")} could have been asked, and were not.`) : null,
+    found.complete === false && found.hops?.length && !found.unreachable?.length && !found.unknown_at?.length ? h("p", { class: "muted" }, "Its way is not over yet.") : null,
   ];
+}
+
+function said(found, what, words) {
+  const names = Array.isArray(found[what]) ? found[what] : Object.keys(found[what] ?? {});
+  if (!names.length) return null;
+  return banner("warning", `${words}: ${names.map((name) => (found.why?.[name] ? `${name} (${found.why[name]})` : name)).join(", ")}.`);
 }
 
 function messagePage(found, id, options) {
@@ -76,6 +85,7 @@ function messagePage(found, id, options) {
       facts([
         ["Message", h("span", { class: "mono" }, visible(found.id ?? id))],
         ["Destination", visible(found.destination ?? "–")],
+        found.origin && ["Entered at", visible(found.origin)],
         ["Nodes", count(picture.lanes.length)],
         ["From first to last", last ? milliseconds(last.ms) : "–"],
         ["Began", first ? date(first) : "–"],
@@ -107,7 +117,7 @@ function eventTable(rows) {
     h("table", { class: "plain" },
       h("thead", {}, h("tr", {}, h("th", { class: "number" }, "After"), h("th", {}, "At"), h("th", {}, "Node"), h("th", {}, "What"), h("th", {}, ""))),
       h("tbody", {}, rows.slice(0, LISTED).map((row) => h("tr", {},
-        h("td", { class: "number" }, row.ms === 0 ? "0" : `+${milliseconds(row.ms)}`),
+        h("td", { class: "number" }, offset(row.ms)),
         h("td", {}, clock(row.at)),
         h("td", {}, visible(row.node)),
         h("td", {}, h("span", { class: `pip hue-${row.hue}` }), row.what),
