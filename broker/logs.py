@@ -9,8 +9,10 @@ import logging
 import sys
 from typing import Final
 
+from broker.core.doubling import warning
 from config.model import Site
 
+_log = logging.getLogger("sapwood.node")
 _TEXT: Final = "%(asctime)s %(levelname).1s %(name)s %(message)s"
 
 
@@ -37,3 +39,5 @@ def set_up(site: Site) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("sapwood").setLevel(site.log.level.upper())
+    if site.debug.deliver_twice:
+        _log.warning("! %s", warning(site.debug.deliver_twice, site.debug.seed))

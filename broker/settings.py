@@ -40,6 +40,8 @@ def core_settings(site: Site) -> CoreSettings:
         dead_bytes=limits.dead_letter.max_bytes,
         dead_age=limits.dead_letter.max_age,
         trace_events=site.trace.events,
+        deliver_twice=site.debug.deliver_twice,
+        seed=site.debug.seed,
         policies=tuple(_policy(site, policy) for policy in delivery.destinations),
     )
 

@@ -20,6 +20,7 @@ from config.values import (
     PATH,
     PATTERN,
     POSITIVE_TIME,
+    SHARE,
     TIME,
     VARIABLE,
 )
@@ -251,6 +252,19 @@ class Metrics:
     max_queues: int = value(COUNT, "most queues with figures of their own", default=100)
     max_links: int = value(COUNT, "most links with figures of their own", default=200)
     max_sessions: int = value(COUNT, "most sessions with figures of their own", default=50)
+
+
+@section
+class Debug:
+    """For testing services, not for production: a node that does so says so in its status."""
+
+    deliver_twice: float = value(
+        SHARE,
+        "share of the messages that this node gives to its readers twice, at random, so that services can "
+        "test that they bear it",
+        default=0.0,
+    )
+    seed: int = value(Whole(), "seed of that: the same one doubles the same messages of a queue", default=0)
 
 
 @section

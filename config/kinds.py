@@ -60,7 +60,7 @@ class Kind(ABC, Generic[Value]):
     def text(self, value: Value) -> str:
         """Write `value` so that `parse` gives it back."""
 
-    def native(self, value: Value) -> str | int | bool:
+    def native(self, value: Value) -> str | float | bool:
         """The value as YAML or JSON would carry it."""
         return self.text(value)
 
@@ -224,6 +224,34 @@ class Whole(Kind[int]):
         return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
 
 
+@dataclass(frozen=True)
+class Share(Kind[float]):
+    """A part of all, from 0 to 1, written as a decimal with up to three places."""
+
+    tags: ClassVar[frozenset[str]] = frozenset({"integer", "number"})
+    expected: str = "a share from 0 to 1 such as 0.05"
+
+    def parse(self, text: str) -> float:
+        if not compiled(_SHARE).fullmatch(text):
+            raise self.refuse(text)
+        return float(text)
+
+    def text(self, value: float) -> str:
+        if round(value, 3) != value:
+            raise Fault(f"{value} is finer than a thousandth")
+        return f"{value:g}"
+
+    def native(self, value: float) -> float:
+        return int(value) if value == int(value) else value
+
+    def xsd(self) -> tuple[str, list[Facet]]:
+        return "xs:decimal", [("pattern", _SHARE)]
+
+    def json(self) -> dict[str, Any]:
+        return {"type": "number", "minimum": 0, "maximum": 1}
+
+
+_SHARE: Final = r"0(\.[0-9]{1,3})?|1(\.0{1,3})?"
 _DURATION_UNITS: Final = {
     "w": 604_800_000,
     "d": 86_400_000,

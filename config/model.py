@@ -12,6 +12,7 @@ from config.behaviour import (
     Advisories,
     AdvisoryLog,
     DeadLetter,
+    Debug,
     Delivery,
     DestinationPolicy,
     Http,
@@ -33,6 +34,7 @@ __all__ = [
     "Child",
     "ClientTls",
     "DeadLetter",
+    "Debug",
     "Delivery",
     "DestinationPolicy",
     "Http",
@@ -269,6 +271,7 @@ class Site:
     http: Http = part("who may use the HTTP interface", default=Http())
     metrics: Metrics = part("what Prometheus is told", default=Metrics())
     log: Log = part("what the node writes on standard error", default=Log())
+    debug: Debug = part("trouble on purpose, for tests of services", default=Debug())
 
     @property
     def connector(self) -> TreeConnector | None:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from config.kinds import Boolean, Choice, Duration, FilePath, Size, Text, Whole
+from config.kinds import Boolean, Choice, Duration, FilePath, Share, Size, Text, Whole
 
 KIB: Final = 2**10
 MIB: Final = 2**20
@@ -28,6 +28,7 @@ NODETYPE: Final = Choice(
 )
 PATH: Final = FilePath()
 FLAG: Final = Boolean()
+SHARE: Final = Share()
 TIME: Final = Duration()
 POSITIVE_TIME: Final = Duration(minimum=0.001)
 COUNT: Final = Whole(1)

@@ -36,7 +36,7 @@ def xml_text(text: str) -> str:
     return text
 
 
-def yaml_scalar(native: str | int | bool) -> str:
+def yaml_scalar(native: str | float | bool) -> str:
     """Write a value so that YAML 1.1 and 1.2 both read it as what it is."""
     if isinstance(native, str) and _PLAIN.fullmatch(native) and native.lower() not in _WORDS_WITH_MEANING:
         return native

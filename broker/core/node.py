@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from broker.core import doubling
 from broker.core.advising import Advising, direction
 from broker.core.arrivals import Arrivals
 from broker.core.custody import Custody, ReadBodies, Spool
@@ -134,7 +135,7 @@ class NodeCore:
         self.topics = Topics(self.forwarder)
         self.arrivals = Arrivals(self.forwarder, self.topics)
         self.entry = Entry(name, identity.store_id, BundleIds(), self.arrivals.enter, self.trace.entered)
-        self.switch = Switch(
+        self.switch = doubling.switch_for(settings)(
             name, identity.start, self.forwarder, self.topics, self.interests, self.entry, session_secret
         )
         self.links = Links(self)

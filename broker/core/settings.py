@@ -62,6 +62,8 @@ class CoreSettings:
     dead_age: float = 30 * DAY
     cache_bytes: int = 64 * 1024**2
     trace_events: int = 20_000
+    deliver_twice: float = 0.0
+    seed: int = 0
     policies: tuple[Policy, ...] = field(default=())
 
     def policy(self, destination: Destination) -> Policy:

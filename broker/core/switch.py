@@ -75,6 +75,7 @@ class Switch:
         self._secret = secret
         self._events = 0
         self.stopping = False
+        self.warnings: list[str] = []
         self.sessions: dict[str, Session] = {}
         self.sending = Sending(node, forwarder, entry)
         self.on_local_route: Callable[[Destination], None] = lambda key: None

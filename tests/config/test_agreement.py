@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from config import fields, xml, yaml
 from config.errors import ConfigurationError
 from config.fields import XML, YAML, Part, Parts, Scalar, Values, every_setting
-from config.kinds import Boolean, Choice, Duration, Fault, FilePath, Kind, Size, Text, Whole
+from config.kinds import Boolean, Choice, Duration, Fault, FilePath, Kind, Share, Size, Text, Whole
 from config.model import Site, TreeConnector
 from config.reference import reference_xml, reference_yaml
 from config.rules import check, contradictions
@@ -46,6 +46,8 @@ def values_of(kind: Kind[Any]) -> st.SearchStrategy[Any]:
             return st.integers(low, high) | st.integers(low, min(high, low + 5000))
         case Duration(minimum=low):
             return st.integers(round(low * 1000), 10**10).map(lambda milliseconds: milliseconds / 1000)
+        case Share():
+            return st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
         case Text(pattern=pattern):
             return st.from_regex(pattern, fullmatch=True).filter(lambda text: allowed(kind, text))
         case FilePath():

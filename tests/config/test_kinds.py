@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.kinds import Boolean, Choice, Duration, Fault, FilePath, Size, Text, Whole, shown
+from config.kinds import Boolean, Choice, Duration, Fault, FilePath, Share, Size, Text, Whole, shown
 
 
 @pytest.mark.parametrize(
@@ -108,3 +108,16 @@ def test_a_password_in_a_uri_is_never_shown() -> None:
     assert "hunter2" not in shown("amqp://guest:hunter2@host")
     assert "hunter2" not in shown("amqp://guest:" + "hunter2" * 20 + "@host")
     assert len(shown("x" * 1000)) < 70
+
+
+@given(st.integers(0, 1000))
+def test_a_share_is_read_back_as_it_was_written(thousandths: int) -> None:
+    share = thousandths / 1000
+    assert Share().parse(Share().text(share)) == share
+    assert Share().native(share) == share
+
+
+@pytest.mark.parametrize("text", ["", "-0.1", "1.001", "2", ".5", "0.0001", "1e-2", "50%", "٠", "0.5\n"])
+def test_what_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(Fault):
+        Share().parse(text)
