@@ -39,7 +39,8 @@ def summary(found: Fields) -> list[str]:
         f" · {found.get('sessions', 0)} sessions · {dead.get('messages', 0)} dead letters"
     )
     reasons = ", ".join(f"{count} {reason}" for reason, count in dead.get("reasons", {}).items())
-    return [*lines, f"dead letters: {reasons}"] if reasons else lines
+    warnings = [f"! {warning}" for warning in found.get("warnings", [])]
+    return [*lines, *([f"dead letters: {reasons}"] if reasons else []), *warnings]
 
 
 def _print_links(found: Fields) -> None:

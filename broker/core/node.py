@@ -31,7 +31,6 @@ from broker.core.rows import BundleRow, CopyRow, MetaRow, SeenRow
 from broker.core.settings import CoreSettings
 from broker.core.statistics import Statistics
 from broker.core.sweeps import Sweeps
-from broker.core.switch import Switch
 from broker.core.telling import Telling
 from broker.core.topics import Topics
 from broker.core.trace import Trace

@@ -29,6 +29,10 @@ def test_a_node_that_refuses_says_why() -> None:
     assert "NOT READY disk full" in "\n".join(summary(FOUND | {"ready": False, "refusing": "disk full"}))
 
 
+def test_what_a_node_warns_of_is_shown() -> None:
+    assert summary(FOUND | {"warnings": ["DEBUG MODE"]})[-1] == "! DEBUG MODE"
+
+
 def test_an_older_node_that_says_little_is_shown_all_the_same() -> None:
     assert summary({"name": "hq"})
 
