@@ -1,8 +1,9 @@
 """What one node says of messages that passed it: the command `trace` of its cell.
 
 Question: `{"messages": ["BUNDLEHEX-POSITION", …], "task": "…"}`, each optional. Answer: `node`, `now` (this
-node's wall clock), `down` (neighbours that are away), `messages` (by id: where it came from and went, and its events, oldest first) and
-`task_messages` (ids of the task's messages that were decoded here). Times: microseconds of the wall clock.
+node's wall clock), `down` (neighbours that are away), `messages` (by id: where it came from and went, and its
+events, oldest first) and `task_messages` (ids of the task's messages that were decoded here). Times:
+microseconds of the wall clock.
 
 Law: no payloads, no session's token. Whoever asks by id knows something that cannot be guessed; a task can
 be, so who is not above this node is told of those of its messages only that were for the asking node.
@@ -147,8 +148,10 @@ class TraceCommand:
         outboxes = (neighbour.outbox for neighbour in self._core.neighbours.values())
         copies = chain.from_iterable(chain(waiting, outboxes))
         for copy in islice(copies, _LOOKED_THROUGH):
-            if copy.stored.header.id == message.bundle and not copy.done >> message.position & 1:
-                return copy
+            if copy.stored.header.id == message.bundle:
+                here = message.position < copy.stored.header.count
+                if here and not copy.done >> message.position & 1:
+                    return copy
         return None
 
     def _of_task(self, asker: str, task: str) -> list[str]:

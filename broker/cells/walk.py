@@ -73,9 +73,15 @@ class Found:
     unreachable: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     down: dict[str, str] = field(default_factory=dict)
-    not_asked: int = 0
+    more: int = 0
+    left_out: set[str] = field(default_factory=set)
     messages: dict[str, None] = field(default_factory=dict)
     of_task: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def not_asked(self) -> int:
+        """How many nodes and messages were not looked at."""
+        return self.more + len(self.left_out)
 
     def passages(self, message: str) -> Iterator[tuple[str, Passage]]:
         """(node, what it says) of one message."""
@@ -123,7 +129,7 @@ class Walk:
     def _want(self, message: str, nodes: Iterable[str]) -> None:
         found = self.found
         if message not in found.messages and len(found.messages) >= MOST_MESSAGES:
-            found.not_asked += 1
+            found.left_out.add(message)
             return
         found.messages[message] = None
         for node in nodes:
@@ -142,7 +148,7 @@ class Walk:
         if node in self.found.unreachable:
             return False
         if node not in self._asked and len(self._asked) >= MOST_NODES:
-            self.found.not_asked += 1
+            self.found.left_out.add(node)
             return False
         self._asked.setdefault(node, set())
         return True
@@ -170,10 +176,11 @@ class Walk:
 
     def _take(self, node: str, said: Said) -> None:
         """Who else has to do with what this node knows?"""
-        self.found.not_asked += said.more
+        self.found.more += said.more
         self.found.down.update(said.down)
         for message, passage in said.messages.items():
             self._want(message, [*passage.came, *passage.went, passage.origin, passage.for_node])
         for message in said.task_messages:
-            self.found.of_task[message] = None
             self._want(message, [node])
+            if message in self.found.messages:
+                self.found.of_task[message] = None

@@ -99,10 +99,8 @@ def _print_task(found: Fields) -> None:
 
 def _missing(found: Fields) -> list[str]:
     """Who could not be asked, and what that means."""
-    lines = [
-        f"no answer: {why}" for node, why in found.get("why", {}).items() if node in found["unreachable"]
-    ]
-    lines += [f"refused: {why}" for node, why in found.get("why", {}).items() if node in found["refused"]]
+    lines = [f"no answer from {node}: {found['why'].get(node, '')}" for node in found.get("unreachable", [])]
+    lines += [f"refused by {node}: {found['why'].get(node, '')}" for node in found.get("refused", [])]
     lines += [f"{node} does not remember it" for node in found.get("unknown_at", [])]
     if found.get("not_asked"):
         lines.append(f"{found['not_asked']} nodes or messages more were not looked at")

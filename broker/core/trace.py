@@ -74,7 +74,7 @@ class Record(NamedTuple):
     extra: Any
 
     def covers(self, position: int) -> bool:
-        return bool(self.bits >> position & 1)
+        return position < self.messages if self.bits == EVERY else bool(self.bits >> position & 1)
 
     def positions(self) -> Iterable[int]:
         if self.bits == EVERY:

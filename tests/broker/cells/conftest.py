@@ -1,0 +1,72 @@
+"""Makes the forest of pure cores importable here too: cells talk through it without a socket."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "core"))
+
+from forest import Forest, Site
+
+from broker.cells import Cells
+from broker.cells.tracing import Tracing
+
+
+@dataclass
+class Named:
+    name: str
+
+
+class Host:
+    """What cells need of a node: a core in a forest, which runs whenever it is woken."""
+
+    def __init__(self, forest: Forest, site: Site) -> None:
+        self.forest = forest
+        self.at = site
+        self.site = Named(site.name)
+        self.asleep = False
+
+    @property
+    def core(self) -> Any:
+        return self.at.core
+
+    def now(self) -> float:
+        return self.at.now
+
+    def wake(self) -> None:
+        if not self.asleep:
+            self.forest.settle()
+
+    def status(self) -> dict[str, Any]:
+        return {"name": self.site.name}
+
+
+class Grove:
+    """hq, north and south below it, york below north; each with its cells and trace."""
+
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
+        forest.add("hq")
+        forest.add("north", "hq", role="branch")
+        forest.add("south", "hq", role="branch")
+        forest.add("york", "north")
+        forest.dial_all()
+        forest.settle()
+        self.hosts = {name: Host(forest, site) for name, site in forest.sites.items()}
+        nodes: dict[str, Any] = dict(self.hosts)
+        self.cells = {name: Cells(node) for name, node in nodes.items()}
+        self.tracing = {name: Tracing(nodes[name], cells) for name, cells in self.cells.items()}
+
+    def cut(self, child: str) -> None:
+        wire = self.forest.wire_of(child)
+        assert wire is not None
+        self.forest.cut(wire)
+        self.forest.settle()
+
+
+@pytest.fixture
+async def grove() -> Grove:
+    return Grove(Forest())

@@ -1,0 +1,220 @@
+"""Nodes ask each other: who is answered, who is not, and what happens when nobody answers."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from forest import Site
+
+from broker.cells import Busy, NoAnswer, Refused, cells
+from broker.cells.cells import Command
+from broker.core.inside import Inside
+from broker.core.trace import is_internal
+from treeconnector.bundles import Flag, Header, Message, Properties, encode_message
+from treeconnector.destinations import Destination, queue
+
+QUESTION = b'{"method":"status"}'
+
+
+async def test_ancestors_are_answered_from_far_below(grove: Any) -> None:
+    assert await grove.cells["hq"].ask("york", "status") == {"name": "york"}
+    assert await grove.cells["north"].ask("york", "status") == {"name": "york"}
+
+
+async def test_a_node_answers_itself(grove: Any) -> None:
+    assert await grove.cells["york"].ask("york", "status") == {"name": "york"}
+
+
+@pytest.mark.parametrize(("asker", "asked"), [("york", "hq"), ("york", "north"), ("south", "york")])
+async def test_who_is_not_above_is_refused(grove: Any, asker: str, asked: str) -> None:
+    with pytest.raises(Refused, match="ancestors only") as caught:
+        await grove.cells[asker].ask(asked, "status")
+    assert (caught.value.node, caught.value.code) == (asked, "REFUSED")
+
+
+async def test_an_open_command_answers_every_node(grove: Any) -> None:
+    grove.cells["york"].commands["who"] = Command(lambda asker, arguments: [asker, arguments], open=True)
+    assert await grove.cells["south"].ask("york", "who", {"a": 1}) == ["south", {"a": 1}]
+
+
+async def test_an_unknown_command_is_said_with_those_there_are(grove: Any) -> None:
+    for asked in ("york", "hq"):
+        with pytest.raises(Refused, match="no command 'stauts': expected status, trace"):
+            await grove.cells["hq"].ask(asked, "stauts")
+
+
+async def test_a_node_that_nobody_knows_is_said_at_once(grove: Any) -> None:
+    with pytest.raises(NoAnswer, match="nobody here knows a node 'bath'"):
+        await grove.cells["hq"].ask("bath", "status")
+
+
+async def test_a_link_that_is_down_is_said_at_once(grove: Any) -> None:
+    grove.cut("north")
+    grove.forest.pass_time(7.0)
+    with pytest.raises(NoAnswer, match="the link to 'north' has been down for 7 s") as caught:
+        await grove.cells["hq"].ask("york", "status")
+    assert caught.value.node == "york"
+
+
+async def test_silence_ends_with_the_time_and_the_name(grove: Any) -> None:
+    grove.cut("york")
+    with pytest.raises(NoAnswer, match=r"node 'york' did not answer within 0\.05 s"):
+        await grove.cells["hq"].ask("york", "status", timeout=0.05)
+    assert "asking=0" in repr(grove.cells["hq"])
+
+
+async def test_a_question_that_was_lost_is_asked_again(grove: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "_AGAIN_FIRST", 0.001)
+    grove.cut("york")
+    asking = asyncio.create_task(grove.cells["hq"].ask("york", "status", timeout=20))
+    await asyncio.sleep(0.01)
+    grove.forest.dial("york")
+    assert await asking == {"name": "york"}
+
+
+async def test_so_many_questions_at_once_and_no_more(grove: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "MOST_QUESTIONS", 1)
+    grove.cut("york")
+    asking = asyncio.create_task(grove.cells["hq"].ask("york", "status", timeout=20))
+    await asyncio.sleep(0)
+    with pytest.raises(Busy):
+        await grove.cells["hq"].ask("north", "status")
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert await grove.cells["hq"].ask("north", "status") == {"name": "north"}
+
+
+async def test_an_answer_that_is_too_large_is_an_error_that_says_so(
+    grove: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cells, "_LARGEST_ANSWER", 100)
+    grove.cells["york"].commands["much"] = Command(lambda asker, arguments: "x" * 100)
+    with pytest.raises(Refused, match=r"the answer has .* bytes: ask for less"):
+        await grove.cells["hq"].ask("york", "much")
+
+
+@pytest.mark.parametrize("mistake", [KeyError("x"), ValueError("y"), TypeError("z")])
+async def test_a_command_that_fails_is_answered_and_the_cell_goes_on(grove: Any, mistake: Exception) -> None:
+    def fail(asker: str, arguments: dict[str, Any]) -> Any:
+        raise mistake
+
+    grove.cells["york"].commands["fail"] = Command(fail)
+    with pytest.raises(Refused, match="not understood"):
+        await grove.cells["hq"].ask("york", "fail")
+    assert await grove.cells["hq"].ask("york", "status") == {"name": "york"}
+
+
+# --- who pretends
+
+
+class Spy:
+    """Another program at a node, that writes what it likes."""
+
+    def __init__(self, site: Site, name: str = "System.spy") -> None:
+        self.inside = Inside(site.core, lambda: None)
+        self.inside.read(name)
+        self.site = site
+
+    async def ask(self, grove: Any, payload: bytes, reply_to: str, node: str = "york") -> list[bytes]:
+        message = Message(payload, Properties(correlation_id=1, reply_to=reply_to))
+        self.inside.send(queue("System", node), message)
+        return await self.heard(grove)
+
+    async def heard(self, grove: Any) -> list[bytes]:
+        for _ in range(3):
+            grove.forest.settle()
+            await asyncio.sleep(0)
+        grove.forest.settle()
+        return [letter.message.payload for letter in self.inside.letters()]
+
+
+async def test_the_spy_would_be_answered(grove: Any) -> None:
+    spy = Spy(grove.forest["hq"])
+    assert await spy.ask(grove, QUESTION, "System.spy@hq") == [b'{"result":{"name":"york"}}']
+
+
+@pytest.mark.parametrize(
+    "reply_to", ["", "orders@hq", "System.spy", "System.spy@north", "System.spy@no/node"]
+)
+async def test_answers_go_to_the_asking_nodes_own_queues_only(grove: Any, reply_to: str) -> None:
+    watched = [
+        Spy(grove.forest[name], queue_) for name, queue_ in (("hq", "orders"), ("north", "System.spy"))
+    ]
+    assert await Spy(grove.forest["hq"]).ask(grove, QUESTION, reply_to) == []
+    for spy in watched:
+        assert await spy.heard(grove) == []
+    for site in grove.forest.sites.values():
+        assert site.waiting() == 0
+
+
+@pytest.mark.parametrize("payload", [b"", b"null", b"[1]", b'{"method":5}', b"\xff", b"[" * 5000])
+async def test_what_is_no_question_is_answered_with_an_error(grove: Any, payload: bytes) -> None:
+    (answer,) = await Spy(grove.forest["hq"]).ask(grove, payload, "System.spy@hq")
+    assert b'"error":{"code":"BAD_REQUEST"' in answer
+
+
+async def test_a_question_that_is_too_long_is_refused(grove: Any) -> None:
+    (answer,) = await Spy(grove.forest["hq"]).ask(grove, bytes(70_000), "System.spy@hq")
+    assert b"a question has at most" in answer
+
+
+async def test_questions_beyond_the_rate_are_dropped(grove: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "_ANSWERS_PER_SECOND", 0.0)
+    grove.cells["york"]._allowance = 2.0
+    spy = Spy(grove.forest["hq"])
+    answers = [await spy.ask(grove, QUESTION, "System.spy@hq") for _ in range(4)]
+    assert [len(each) for each in answers] == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("flags", [0, Flag.REROUTED, Flag.MAYBE_DUPLICATE])
+async def test_a_child_that_says_it_is_hq_is_not_answered(grove: Any, flags: int) -> None:
+    """What was sent back may come from elsewhere, so it passes the hop; but the cell does not trust it."""
+    asked: list[str] = []
+    grove.cells["north"].commands["who"] = Command(lambda asker, arguments: asked.append(asker))
+    body = encode_message(Message(b'{"method":"who"}', Properties(reply_to="System.x@hq")))
+    header = Header(
+        id=b"i" * 16, destination=queue("System", "north"), flags=flags, size=len(body), origin="hq"
+    )
+    north = grove.forest["north"].core
+    north.arrivals.from_neighbour(north.neighbours["york"], header, body)
+    for _ in range(3):
+        grove.forest.settle()
+        await asyncio.sleep(0)
+    assert asked == []
+
+
+async def test_an_answer_from_another_node_than_was_asked_is_no_answer(grove: Any) -> None:
+    grove.cut("york")
+    hq = grove.cells["hq"]
+    asking = asyncio.create_task(hq.ask("york", "status", timeout=0.2))
+    await asyncio.sleep(0)
+    (number,) = hq._asked
+    liar = Spy(grove.forest["south"])
+    liar.inside.send(
+        queue(hq._replies, "hq"), Message(b'{"result":"lie"}', Properties(correlation_id=number))
+    )
+    await liar.heard(grove)
+    with pytest.raises(NoAnswer):
+        await asking
+
+
+async def test_an_answer_that_is_no_json_is_an_error(grove: Any) -> None:
+    grove.cut("york")
+    hq = grove.cells["hq"]
+    asking = asyncio.create_task(hq.ask("north", "status", timeout=20))
+    grove.hosts["north"].asleep = True
+    grove.cells["north"]._inside.letters()
+    await asyncio.sleep(0)
+    (number,) = hq._asked
+    liar = Spy(grove.forest["north"])
+    liar.inside.send(queue(hq._replies, "hq"), Message(b"{{{", Properties(correlation_id=number)))
+    await liar.heard(grove)
+    with pytest.raises(Refused, match="not understood"):
+        await asking
+
+
+def test_which_queues_are_the_nodes_own() -> None:
+    own = [queue("System"), queue("System", "hq"), queue("System.x"), queue("System.x", "hq")]
+    assert all(map(is_internal, own))
+    others: list[Destination] = [queue("Systems"), queue("system"), queue("x.System")]
+    assert not any(map(is_internal, others))
