@@ -114,25 +114,18 @@ class FakeNode:
             "dead": {
                 "messages": len(self.dead),
                 "bytes": 4100 * len(self.dead),
-                "reasons": _tally(letter["reason"] for letter in self.dead),
+                "reasons": _tally(_head(letter) for letter in self.dead),
             },
             "store": {"commits": 86_000, "commit_s": 0.0011, "used_bytes": 61_440_000, "disk_free": 8.2e10},
         }
 
     def tree(self) -> dict[str, Any]:
-        return {
-            "name": "hq",
-            "role": "root",
-            "chain": ["hq"],
-            "parent": None,
-            "children": [
-                {
-                    **link(region(n), n, "branch", self.turn),
-                    "below": [_below(n, m) for m in range(self.stores)],
-                }
-                for n in range(self.regions)
-            ],
-        }
+        children = []
+        for n in range(self.regions):
+            below = [_below(n, m) for m in range(self.stores)]
+            children.append(link(region(n), n, "branch", self.turn) | {"below": below, "below_more": 0})
+        node = {"name": "hq", "role": "root", "tree": "acme", "depth": 0, "ready": True}
+        return {"node": node, "chain": ["hq"], "parent": None, "children": children, "children_more": 0}
 
     def _queue(self, number: int) -> dict[str, Any]:
         name = NASTY if number == 2 else f"prices-store-{number:04}" if number else "sales"
@@ -168,7 +161,7 @@ class FakeNode:
             ("queues/{name}", self._one_queue),
             ("queues/{name}/messages", lambda _request: {"messages": [_message(n) for n in range(5)]}),
             ("sessions", lambda _request: {"sessions": [_session(n) for n in range(18)]}),
-            ("dead", lambda _request: {"messages": self.dead, "more": 0}),
+            ("dead", lambda _request: self._letters()),
             ("routes", self._routes),
             ("consumers", lambda _request: {"consumers": [_consumer(n) for n in range(40)]}),
             ("advisories", lambda _request: {"advisories": [_advisory(n) for n in range(120)]}),
@@ -194,11 +187,12 @@ class FakeNode:
         name = request.match_info["node"]
         number = int(name.rpartition("-")[2])
         if not name.startswith("region"):
-            return {"name": name, "role": "leaf", "chain": [name, "region-00", "hq"], "children": []}
-        children = [
-            link(store(number, m), number * STORES + m, "leaf", self.turn) for m in range(self.stores)
-        ]
-        return {"name": name, "role": "branch", "chain": [name, "hq"], "children": children}
+            node = {"name": name, "role": "leaf", "tree": "acme", "depth": 2, "ready": True}
+            return {"node": node, "chain": [name, "region-00", "hq"], "parent": None, "children": []}
+        node = {"name": name, "role": "branch", "tree": "acme", "depth": 1, "ready": True}
+        first = number * STORES
+        children = [link(store(number, m), first + m, "leaf", self.turn) for m in range(self.stores)]
+        return {"node": node, "chain": [name, "hq"], "parent": None, "children": children}
 
     def _queues(self, request: web.Request) -> dict[str, Any]:
         searched = request.query.get("search", "").lower()
@@ -210,7 +204,7 @@ class FakeNode:
         found = next((queue for queue in map(self._queue, range(300)) if queue["name"] == name), None)
         if found is None:
             raise web.HTTPNotFound(text='{"code": "NOT_FOUND", "text": "no such queue"}')
-        return {**found, "sessions": [{"session": "till…5f3a09c1", "unacknowledged": 2}]}
+        return {**found, "given": 2, "reading": [_reader()]}
 
     def _routes(self, request: web.Request) -> dict[str, Any]:
         rows = [
@@ -219,16 +213,24 @@ class FakeNode:
                 "destination": store(n, m),
                 "gateway": region(n),
                 "live": (n + m) % 31 > 0,
-                "via": store(n, m),
+                "via": "child",
+                "origin": store(n, m),
             }
             for n in range(self.regions)
             for m in range(self.stores)
         ]
         searched, kind = request.query.get("search", "").lower(), request.query.get("kind", "")
         found = [row for row in rows if searched in str(row["destination"]) and kind in ("", row["kind"])]
-        limit = int(request.query.get("limit", "500"))
+        after, limit = int(request.query.get("after", "0")), int(request.query.get("limit", "500"))
         counts = {f"domain/{region(n)}": self.stores for n in range(self.regions)} | {"topic/local": 4}
-        return {"routes": found[:limit], "counts": counts, "more": max(0, len(found) - limit)}
+        end = after + limit
+        more = max(0, len(found) - end)
+        page = found[after:end]
+        return {"routes": page, "counts": counts, "more": more, "next": str(end) if more else None}
+
+    def _letters(self) -> dict[str, Any]:
+        reasons = _tally(_head(letter) for letter in self.dead)
+        return {"letters": self.dead, "more": 0, "next": None, "messages": len(self.dead), "reasons": reasons}
 
     async def _return(self, request: web.Request) -> web.StreamResponse:
         asked = await request.json()
@@ -236,10 +238,14 @@ class FakeNode:
             letter
             for letter in self.dead
             if letter["id"] not in asked.get("ids", [letter["id"]])
-            or letter["reason"] != asked.get("reason", letter["reason"])
+            or _head(letter) != asked.get("reason", _head(letter))
         ]
         returned, self.dead = len(self.dead) - len(kept), kept
         return web.json_response({"returned": returned})
+
+
+def _reader() -> dict[str, Any]:
+    return {"session": "till…5f3a09c1", "address": "10.1.0.7:51002", "credit": 64, "outstanding": 2}
 
 
 def _json(answer: Any) -> Any:
@@ -247,6 +253,10 @@ def _json(answer: Any) -> Any:
         return web.json_response(answer(request))
 
     return handle
+
+
+def _head(letter: dict[str, Any]) -> str:
+    return str(letter["reason"]).partition(":")[0]
 
 
 def _tally(names: Any) -> dict[str, int]:
@@ -263,8 +273,9 @@ def _below(number: int, place: int) -> dict[str, Any]:
 def _letter(number: int) -> dict[str, Any]:
     reason = ("QUEUE_DOES_NOT_EXIST", "EXPIRED", "TOO_LARGE")[number % 3]
     return {
-        "id": f"{BUNDLE}-{number}",
-        "reason": reason,
+        "id": f"letter-{number}",
+        "message": f"{BUNDLE}-{number}",
+        "reason": f"{reason}: nobody took it in time",
         "destination": f"queue:{NASTY}" if number == 4 else f"queue:orders-{number % 5}",
         "origin": store(0, number),
         "age_s": 60.0 * number + 12,
@@ -302,21 +313,25 @@ def _session(number: int) -> dict[str, Any]:
         "connections": [connection] * (1 + number % 2),
         "subscriptions": ["queue:sales"],
         "unacknowledged": number % 4,
-        "transient": [f"hq.{number}f00"],
+        "transient": 1,
     }
 
 
 def _consumer(number: int) -> dict[str, Any]:
     return {
-        "kind": "queue",
+        "id": None,
         "destination": f"queue:prices-{number:04}",
         "session": f"till…5f3a09{number:02x}",
+        "credit": 64,
+        "outstanding": number % 3,
+        "messages": 9 * number,
     }
 
 
 def _advisory(number: int) -> dict[str, Any]:
     return {
         "at": f"2031-05-04T11:{59 - number // 60:02}:{59 - number % 60:02}.123456+00:00",
+        "event": "advisory",
         "op": ("add", "remove", "dormant", "live")[number % 4],
         "kind": ("queue", "topic", "domain")[number % 3],
         "destination": f"prices-store-{number:04}",
@@ -334,32 +349,46 @@ def _at(milliseconds: float) -> str:
 
 def message_path(identity: str) -> dict[str, Any]:
     """HQ to a store; the region waits for the store for a minute."""
+    names = ("arrived", "committed", "sent", "acknowledged", "delivered", "dealt_with")
     hops = (
-        ("hq", "client", 0.0, 1.1, 1.3, "region-00", 4.2, None, None),
-        ("region-00", "hq", 2.4, 3.4, 63_400.0, "store-0007", 63_404.0, None, None),
-        ("store-0007", "region-00", 63_401.2, 63_402.9, None, None, None, 63_403.0, 63_431.0),
+        ("hq", "", "region-00", (0.0, 1.1, 1.3, 4.2, None, None)),
+        ("region-00", "hq", "store-0007", (2.4, 3.4, 63_400.0, 63_404.0, None, None)),
+        ("store-0007", "region-00", "", (63_401.2, 63_402.9, None, None, 63_403.0, 63_431.0)),
     )
     return {
         "id": identity,
         "destination": "queue:prices-store-0007",
+        "origin": "hq",
         "hops": [
             {
                 "node": node,
                 "came": came,
-                "arrived": _at(arrived),
-                "committed": _at(committed),
-                "sent": None if sent is None else _at(sent),
-                "to": to,
-                "acknowledged": None if acknowledged is None else _at(acknowledged),
-                "delivered": None if delivered is None else _at(delivered),
-                "dealt_with": None if dealt_with is None else _at(dealt_with),
-                "events": [],
+                "to": [to] if to else [],
+                **{name: None if at is None else _at(at) for name, at in zip(names, times, strict=True)},
+                "ms": {name: at for name, at in zip(names, times, strict=True) if at is not None},
+                "clock_shifted_s": 0.0,
+                "events": _hop_events(came, to, dict(zip(names, times, strict=True))),
             }
-            for node, came, arrived, committed, sent, to, acknowledged, delivered, dealt_with in hops
+            for node, came, to, times in hops
         ],
         "complete": True,
         "unreachable": ["store-0040"],
+        "why": {"store-0040": "the link to 'region-00' has been down for 51 s"},
     }
+
+
+def _hop_events(came: str, to: str, times: dict[str, float | None]) -> list[dict[str, Any]]:
+    found = []
+    for kind, at in times.items():
+        if at is not None:
+            neighbour = {"arrived": came, "sent": to, "acknowledged": to}.get(kind, "")
+            event = {"kind": kind, "at": _at(at), "ms": at}
+            if neighbour:
+                event["neighbour"] = neighbour
+            if kind in ("delivered", "dealt_with"):
+                event["session"] = "till…5f3a09c1"
+            found.append(event)
+    return found
 
 
 def task(identity: str) -> dict[str, Any]:
@@ -389,6 +418,7 @@ def task(identity: str) -> dict[str, Any]:
     events = [
         {
             "at": _at(at),
+            "ms": at,
             "node": node,
             "kind": kind,
             "queue": queue,

@@ -32,12 +32,12 @@ export const hueOf = (kind) => HUES[kind] ?? "bad";
 
 // Events with both kinds of time, in order; what has neither is left out.
 function timed(events) {
-  const withAt = events.map((event, place) => ({ ...event, place, kind: event.kind ?? event.event ?? "", at: instant(event.at) }));
+  const withAt = events.map((event, order) => ({ ...event, order, kind: event.kind ?? event.event ?? "", at: instant(event.at) }));
   const known = withAt.map((event) => event.at).filter((at) => at !== null);
   const first = known.length ? Math.min(...known) : 0;
   const usable = withAt.filter((event) => event.at !== null || Number.isFinite(event.ms));
   for (const event of usable) event.ms = Number.isFinite(event.ms) ? event.ms : event.at - first;
-  usable.sort((one, other) => one.ms - other.ms || one.place - other.place);
+  usable.sort((one, other) => one.ms - other.ms || one.order - other.order);
   return { events: usable, first };
 }
 

@@ -44,6 +44,7 @@ export class Table {
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.body);
     this.markSort();
+    this.setRows([]);
   }
 
   title(column) {

@@ -30,6 +30,7 @@ function show(root) {
       for (const row of rows) tally.set(row.op, (tally.get(row.op) ?? 0) + 1);
       return rows;
     },
+    kept: (row) => !op || row.op === op,
     found: (row, lower) => includes(lower, row.destination, row.peer, row.origin, row.cause),
     keyOf: (row) => [row.at, row.op, row.kind, row.destination, row.peer, row.order].join(" "),
     empty: "No advisory has come since this node started.",
@@ -38,14 +39,12 @@ function show(root) {
       { key: "op", title: "What", width: "98px", sort: (row) => row.op, text: (row) => row.op, draw: (row) => h("span", { class: "twig" }, shape(STATES[row.op] ?? "unknown"), row.op) },
       { key: "kind", title: "Kind", width: "72px", sort: (row) => row.kind, text: (row) => row.kind ?? "" },
       { key: "destination", title: "Destination", width: "minmax(200px, 1.8fr)", sort: (row) => row.destination, text: (row) => visible(row.destination) },
-      { key: "peer", title: "Told by", width: "minmax(170px, 1fr)", sort: (row) => row.peer, text: (row) => `${FROM[row.direction] ?? ""} ${visible(row.peer ?? "")}`.trim() },
+      { key: "peer", title: "Told by", width: "minmax(170px, 1fr)", sort: (row) => row.peer, text: (row) => (row.event === "consumer" ? "a consumer here" : `${row.event === "link" ? "the link of" : FROM[row.direction] ?? ""} ${visible(row.peer ?? "")}`.trim()) },
       { key: "origin", title: "Consumer at", width: "minmax(100px, 0.8fr)", sort: (row) => row.origin, text: (row) => visible(row.origin ?? "") },
       { key: "cause", title: "Cause", width: "minmax(120px, 1fr)", sort: (row) => row.cause, text: (row) => visible(row.cause ?? ""), draw: (row) => h("span", { class: "mono sub" }, visible(row.cause ?? "")) },
     ],
     drawn: () => ops.draw([["", "All"], ...[...tally].map(([name, number]) => [name, name, String(number)])], op),
   });
-  const setRows = made.table.setRows.bind(made.table);
-  made.table.setRows = (rows, options) => setRows(op ? rows.filter((row) => row.op === op) : rows, options);
   return made;
 }
 

@@ -1,7 +1,7 @@
 // Who reads at this node: what makes its routes, and with them the advisories up the tree.
 
 import { count, visible } from "../format.js";
-import { figure, includes, listing } from "../listing.js";
+import { dim, figure, includes, listing } from "../listing.js";
 
 const nameOf = (row) => row.destination ?? row.name ?? row.queue ?? row.pattern ?? "";
 const kindOf = (row) => row.kind ?? (String(nameOf(row)).split(":").length > 1 ? String(nameOf(row)).split(":")[0] : "");
@@ -13,19 +13,30 @@ function show(root) {
     what: "who reads here",
     one: "consumer",
     placeholder: "Search a destination or session",
-    list: (answer) => answer?.consumers ?? (Array.isArray(answer) ? answer : []),
+    list: (answer) => numbered(answer?.consumers ?? []),
     found: (row, lower) => includes(lower, nameOf(row), row.session, row.id),
-    keyOf: (row) => [kindOf(row), nameOf(row), row.session, row.id, row.number].join(" "),
+    keyOf: (row) => [nameOf(row), row.session, row.id, row.number, row.order].join(" "),
     empty: "Nobody reads at this node.",
     sortBy: "name",
     columns: [
       { key: "kind", title: "Kind", width: "80px", sort: kindOf, text: kindOf },
       { key: "name", title: "Destination", width: "minmax(220px, 2fr)", sort: nameOf, text: (row) => visible(nameOf(row)) },
       { key: "session", title: "Session", width: "minmax(140px, 1fr)", sort: (row) => row.session, text: (row) => visible(sessionsOf(row)) },
-      { key: "unacknowledged", title: "Unacknowledged", width: "120px", number: true, sort: (row) => row.unacknowledged, text: (row) => figure(row.unacknowledged, count) },
-      { key: "waiting", title: "Waiting", width: "90px", number: true, sort: (row) => row.messages, text: (row) => figure(row.messages, count) },
+      { key: "outstanding", title: "Has", width: "70px", number: true, sort: (row) => row.outstanding, text: (row) => figure(row.outstanding, count), draw: (row) => dim(figure(row.outstanding, count)) },
+      { key: "credit", title: "Credit", width: "78px", number: true, sort: (row) => row.credit, text: (row) => figure(row.credit, count), draw: (row) => dim(figure(row.credit, count)) },
+      { key: "waiting", title: "Waiting", width: "90px", number: true, sort: (row) => row.messages, text: (row) => figure(row.messages, count), draw: (row) => dim(figure(row.messages, count)) },
       { key: "state", title: "State", width: "minmax(110px, 0.8fr)", sort: stateOf, text: stateOf },
     ],
+  });
+}
+
+// One session may read one queue more than once.
+function numbered(rows) {
+  const seen = new Map();
+  return rows.map((row) => {
+    const name = [nameOf(row), row.session, row.id].join(" ");
+    seen.set(name, (seen.get(name) ?? 0) + 1);
+    return { ...row, order: seen.get(name) };
   });
 }
 
@@ -38,7 +49,7 @@ function sessionsOf(row) {
 function stateOf(row) {
   const notes = [];
   if (row.recovering) notes.push("recovering");
-  if (row.durable ?? (row.id && row.attached !== undefined)) notes.push("durable");
+  if (row.durable) notes.push(`durable as ${visible(row.durable)}`);
   if (row.attached === false) notes.push("away");
   if (row.auto_ack) notes.push("takes without acknowledging");
   return notes.join(", ") || (row.state ?? "");

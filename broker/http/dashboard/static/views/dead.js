@@ -9,21 +9,20 @@ import { shortId } from "./queues.js";
 
 function show(root, { live }) {
   let reason = "";
+  let told = null;
   const chosen = new Set();
   const reasons = segments("Reason", (value) => {
     reason = value;
     chosen.clear();
-    made.draw();
-    made.soon();
+    made.renew();
   });
   const giveBack = h("button", { type: "button", on: { click: () => returnThem() } }, "Return");
   const away = h("button", { type: "button", class: "danger", on: { click: () => deleteThem() } }, "Delete…");
 
   // What the two buttons are about: the chosen letters, else all that the filter shows.
   const aim = () => {
-    if (chosen.size) return { body: { ids: [...chosen] }, text: plural(chosen.size, "chosen letter"), size: chosen.size };
-    const all = reason ? live.status?.dead?.reasons?.[reason] : live.status?.dead?.messages;
-    return { body: reason ? { reason } : {}, text: reason ? `all letters with the reason ${reason}` : "all dead letters", size: all ?? 1 };
+    if (chosen.size) return { body: { ids: [...chosen] }, text: plural(chosen.size, "chosen letter") };
+    return { body: reason ? { reason } : {}, text: reason ? `all letters with the reason ${reason}` : "all dead letters" };
   };
   const done = () => {
     chosen.clear();
@@ -31,11 +30,11 @@ function show(root, { live }) {
   };
   const returnThem = async (body = aim().body, text = aim().text) => {
     if (!body.ids && !(await sure("Return them?", `This puts ${text} back on the way to where they were going.`, "Return them"))) return;
-    if (await act(() => ask("dead/return", { method: "POST", body }), (found) => `${plural(found?.returned ?? body.ids?.length ?? 0, "letter")} returned.`)) done();
+    if (await act(() => ask("dead/return", { method: "POST", body }), (found) => `${plural(found?.returned ?? body.ids?.length ?? 0, "letter")} returned.${found?.kept ? ` ${count(found.kept)} could not be, and stay here.` : ""}`)) done();
   };
   const deleteThem = async (body = aim().body, text = aim().text) => {
     if (!(await sure("Delete them?", `This deletes ${text} for good.`, "Delete"))) return;
-    if (await act(() => ask("dead", { method: "DELETE", query: queryOf(body), body }), (found) => `${plural(found?.deleted ?? body.ids?.length ?? 0, "letter")} deleted.`)) done();
+    if (await act(() => ask("dead", { method: "DELETE", query: queryOf(body), body }), (found) => `${plural(found?.messages ?? found?.deleted ?? body.ids?.length ?? 0, "letter")} deleted.`)) done();
   };
   const mark = (row, yes) => {
     if (yes) chosen.add(row.id);
@@ -51,7 +50,9 @@ function show(root, { live }) {
     extras: [giveBack, away],
     above: [h("div", { class: "head" }, reasons.element)],
     query: () => ({ reason, search: undefined }),
-    list: (answer) => answer?.dead ?? answer?.messages ?? answer?.letters,
+    kept: (row) => !reason || headOf(row) === reason,
+    list: (answer) => answer?.letters,
+    told: (answer) => (told = answer),
     found: (row, lower) => includes(lower, row.destination, row.origin, row.reason, row.preview, row.id),
     keyOf: (row) => row.id,
     open: (row) => showLetter(row, returnThem, deleteThem),
@@ -73,7 +74,7 @@ function show(root, { live }) {
     drawn: (rows) => {
       const present = new Set(rows.map((row) => row.id));
       for (const id of chosen) if (!present.has(id)) chosen.delete(id);
-      const known = Object.entries(live.status?.dead?.reasons ?? {});
+      const known = Object.entries(told?.reasons ?? live.status?.dead?.reasons ?? {});
       reasons.draw([["", "All reasons"], ...known.map(([name, number]) => [name, name || "no reason", short(number)])], reason);
       const none = !rows.length;
       giveBack.disabled = away.disabled = none;
@@ -85,16 +86,18 @@ function show(root, { live }) {
   return made;
 }
 
+const headOf = (row) => String(row.reason ?? "").split(/[:\s]/)[0];
 const queryOf = (body) => ({ ids: body.ids?.join(","), reason: body.reason, destination: body.destination });
 
 function showLetter(row, returnThem, deleteThem) {
-  const side = panel(`${row.reason ?? "Dead letter"}`);
+  const side = panel("Dead letter");
   const body = { ids: [row.id] };
   const close = (made) => made.then(() => side.close());
   side.body.append(
     facts([
-      ["Message", h("a", { class: "mono", href: `#/trace/message/${encodeURIComponent(row.id)}`, title: row.id }, shortId(row.id))],
+      ["Message", h("a", { class: "mono", href: `#/trace/message/${encodeURIComponent(row.message ?? row.id)}`, title: row.message ?? row.id }, shortId(row.message ?? row.id))],
       ["Destination", visible(row.destination)],
+      ["Reason", visible(row.reason ?? "–")],
       ["From", visible(row.origin ?? "–")],
       ["Dead for", age(row.age_s)],
       ["Size", bytes(row.size)],
@@ -102,7 +105,7 @@ function showLetter(row, returnThem, deleteThem) {
       row.reply_to && ["Reply to", visible(row.reply_to)],
       row.task_id && ["Task", h("a", { href: `#/trace/task/${encodeURIComponent(row.task_id)}` }, visible(row.task_id))],
     ]),
-    row.preview === undefined ? "" : h("section", {}, h("h3", {}, "Begins with", row.encoding === "base64" && h("span", { class: "tag" }, "base64")), h("pre", { class: "payload" }, visible(row.preview))),
+    row.preview === undefined ? "" : h("section", {}, h("h3", {}, "Begins with", row.encoding === "base64" && h("span", { class: "tag" }, "base64")), row.unreadable ? h("p", { class: "muted" }, visible(row.unreadable)) : h("pre", { class: "payload" }, `${visible(row.preview)}${row.truncated ? "…" : ""}`)),
     h("div", { class: "head" },
       h("button", { type: "button", class: "primary", on: { click: () => close(returnThem(body, "this letter")) } }, "Return"),
       h("button", { type: "button", class: "danger", on: { click: () => close(deleteThem(body, "this letter")) } }, "Delete…")),

@@ -4,33 +4,36 @@ import { ask, poll } from "../api.js";
 import { h, replace } from "../dom.js";
 import { age, bytes, count, duration, plural, rate, short, visible } from "../format.js";
 import { shape } from "../icons.js";
-import { act, facts, head, marked, missing, panel, sure } from "../parts.js";
+import { dim, figure, includes, listing } from "../listing.js";
+import { act, facts, marked, missing, panel, sure } from "../parts.js";
 import { sparkline } from "../sparkline.js";
-import { Table } from "../table.js";
 
-const PAGE = 500;
-const MOST = 5000;
+const ORDERS = { oldest: "oldest_s", in: "in_per_s", out: "out_per_s", latency: "latency_s" };
 
 function show(root, { live, rest, go }) {
-  let searched = "";
-  let limit = PAGE;
-  let rows = [];
-  let more = 0;
-  let failed = null;
-  const top = head("Queues", { placeholder: "Search a queue", searched: (text) => {
-    searched = text;
-    draw();
-    asking.soon();
-  } });
   const sparks = new WeakMap();
-  const table = new Table({
-    label: "Queues",
+  const made = listing(root, {
+    title: "Queues",
+    path: "queues",
+    what: "its queues",
+    one: "queue",
+    every: 1,
+    placeholder: "Search a queue",
+    list: (answer) => answer?.queues,
+    query: () => ({ sort: ORDERS[made?.table.sortBy] ?? made?.table.sortBy ?? "messages" }),
+    sortsAtNode: true,
+    told: (answer) => {
+      for (const row of answer?.queues ?? []) live.histories.add(`queue:${row.name}`, row.messages);
+    },
+    fallback: (error) => (error.isMissing ? live.status?.queues ?? [] : null),
+    found: (row, lower) => includes(lower, row.name),
+    empty: "No queues at this node.",
     keyOf: (row) => row.name,
     open: (row) => go("queues", row.name),
     sortBy: "messages",
     descending: true,
     columns: [
-      { key: "name", title: "Queue", width: "minmax(220px, 2.4fr)", sort: (row) => row.name, text: (row) => JSON.stringify([row.name, searched, row.transient, row.home]), draw: (row) => nameCell(row, searched), hint: (row) => visible(row.name) },
+      { key: "name", title: "Queue", width: "minmax(220px, 2.4fr)", sort: (row) => row.name, text: (row) => JSON.stringify([row.name, made.searched, row.transient, row.home]), draw: (row) => nameCell(row, made.searched), hint: (row) => visible(row.name) },
       { key: "messages", title: "Messages", width: "92px", number: true, sort: (row) => row.messages, text: (row) => count(row.messages), draw: (row) => dim(count(row.messages)) },
       { key: "bytes", title: "Bytes", width: "82px", number: true, sort: (row) => row.bytes, text: (row) => (row.messages ? bytes(row.bytes) : "") },
       { key: "oldest", title: "Oldest", width: "76px", number: true, sort: (row) => row.oldest_s, text: (row) => (row.messages ? age(row.oldest_s) : "") },
@@ -54,42 +57,13 @@ function show(root, { live, rest, go }) {
       },
       { key: "targets", title: "Goes to", width: "minmax(110px, 1.2fr)", text: (row) => (row.targets ?? []).join(", ") },
     ],
-    sorted: () => asking.soon(),
   });
-  table.body.addEventListener("scroll", () => {
-    if (more && limit < MOST && table.body.scrollTop + table.body.clientHeight > table.body.scrollHeight - 600) {
-      limit += PAGE;
-      asking.soon();
-    }
-  });
-  root.append(top.element, h("div", { class: "fill" }, table.element));
-
-  const draw = () => {
-    const fallback = failed?.isMissing ? live.status?.queues ?? [] : null;
-    const lower = searched.toLowerCase();
-    const shown = (fallback ?? rows).filter((row) => row.name.toLowerCase().includes(lower));
-    table.setRows(shown, { empty: failed && !fallback ? missing(failed, "its queues") : searched ? "No queue of that name." : "No queues at this node." });
-    top.sum.textContent = failed && !fallback ? "" : `${plural(shown.length, "queue")}${more ? ` of ${count(shown.length + more)}` : ""}`;
-  };
-  const asking = poll("queues", () => (rows.length > PAGE ? 3 : 1), () => ({ query: { search: searched, sort: table.sortBy === "name" ? "name" : { oldest: "oldest_s", in: "in_per_s", out: "out_per_s", latency: "latency_s" }[table.sortBy] ?? table.sortBy, limit } }),
-    (found) => {
-      failed = null;
-      rows = found?.queues ?? [];
-      more = found?.more ?? 0;
-      for (const row of rows) live.histories.add(`queue:${row.name}`, row.messages);
-      draw();
-    },
-    (error) => {
-      failed = error;
-      draw();
-    });
-  const unlisten = live.listen(() => failed && draw());
+  const unlisten = live.listen(() => made.draw());
   if (rest[0]) showQueue(rest[0], { live, go });
   return {
     stop: () => {
-      asking.stop();
       unlisten();
-      table.stop();
+      made.stop();
     },
   };
 }
@@ -112,14 +86,6 @@ function readersCell(row) {
   if (row.readers) return count(row.readers);
   const unread = row.messages && !(row.targets ?? []).length;
   return unread ? h("span", { class: "warn state-warning", title: "messages wait, and nobody reads them" }, shape("warning"), "0") : dim("0");
-}
-
-function figure(value, format) {
-  return value === undefined || value === null ? "" : format(value);
-}
-
-function dim(text) {
-  return text === "0" ? h("span", { class: "zero" }, "0") : text;
 }
 
 // --- one queue
@@ -167,35 +133,43 @@ function queueFacts(queue) {
   return facts([
     ["Messages", `${count(queue.messages)}${queue.messages ? `, ${bytes(queue.bytes)}` : ""}`],
     ["Oldest", queue.messages ? age(queue.oldest_s) : "–"],
-    ["Readers", count(queue.readers)],
+    ["Readers", `${count(queue.readers)}${queue.given ? `, who have ${plural(queue.given, "message")}` : ""}`],
     queue.in_per_s !== undefined && ["In, out per second", `${rate(queue.in_per_s)}, ${rate(queue.out_per_s)}`],
     queue.in_total !== undefined && ["In, out in all", `${short(queue.in_total)}, ${short(queue.out_total)}`],
-    queue.latency_s !== undefined && ["Latency", queue.latency_s ? duration(queue.latency_s) : "–"],
+    queue.latency_s !== undefined && ["Latency", latencyOf(queue)],
     ["Goes to", (queue.targets ?? []).join(", ") || "nowhere else"],
     queue.held_back?.length && ["Held back for", queue.held_back.join(", ")],
     ["Kind", [queue.transient ? "transient" : queue.created ? "created here" : "passing through", queue.home ? "home" : ""].filter(Boolean).join(", ")],
   ]);
 }
 
+// From arrival here to acknowledgement: the mean, and what half and nearly all stayed below.
+function latencyOf(queue) {
+  if (!queue.latency_s) return "–";
+  const { p50_s: half, p99_s: most } = queue.latency ?? {};
+  return `mean ${duration(queue.latency_s)}${half && most ? `; half below ${duration(half)}, 99% below ${duration(most)}` : ""}`;
+}
+
 function readersTable(found) {
-  const list = found?.sessions ?? found?.reading ?? (Array.isArray(found?.readers) ? found.readers : []);
+  const list = found?.reading ?? [];
   if (!list.length) return "";
-  return [h("h3", {}, "Read by"), h("ul", { class: "lines framed" }, list.map((item) => h("li", {}, shape("running"), h("span", { class: "mono" }, visible(typeof item === "string" ? item : item.session ?? item.name ?? "")), h("span", { class: "side" }, typeof item === "object" && item.unacknowledged !== undefined ? `${count(item.unacknowledged)} unacknowledged` : ""))))];
+  return [h("h3", {}, "Read by"), h("ul", { class: "lines framed" }, list.map((item) => h("li", {}, shape("running"), h("span", {}, h("span", { class: "mono" }, visible(item.session ?? "")), " ", h("span", { class: "muted" }, item.address || "by transfer")),
+    h("span", { class: "side" }, item.outstanding === undefined ? "" : `has ${plural(item.outstanding, "message")}${item.credit ? ` of ${count(item.credit)}` : ""}`))))];
 }
 
 function messagesTable(found, drop, go) {
   const list = found?.messages ?? [];
   if (!list.length) return [h("h3", {}, "Messages"), h("p", { class: "muted" }, "None.")];
   return [
-    h("h3", {}, "Messages", h("span", { class: "muted" }, found.more ? `the first ${count(list.length)} of ${count(list.length + found.more)}` : "")),
+    h("h3", {}, "Messages", h("span", { class: "muted" }, found.more ? `the oldest ${count(list.length)}` : "")),
     h("div", { class: "framed" }, h("table", { class: "plain" },
       h("thead", {}, h("tr", {}, h("th", {}, "Message"), h("th", { class: "number" }, "Age"), h("th", { class: "number" }, "Size"), h("th", {}, "Begins with"), h("th", {}, ""))),
       h("tbody", {}, list.map((message) => h("tr", {},
         h("td", { class: "name" }, h("a", { class: "mono", title: `${message.id}: show its path`, href: `#/trace/message/${encodeURIComponent(message.id)}` }, shortId(message.id)),
-          h("div", { class: "muted" }, [message.origin && `from ${visible(message.origin)}`, message.given && "given", message.deliveries > 1 && `${count(message.deliveries)} deliveries`].filter(Boolean).join(" · "))),
+          h("div", { class: "muted" }, [message.origin && `from ${visible(message.origin)}`, message.given && (message.session ? `given to ${visible(message.session)}` : "given"), message.task_id && h("a", { href: `#/trace/task/${encodeURIComponent(message.task_id)}` }, "its task"), message.deliveries > 1 && `${count(message.deliveries)} deliveries`].filter(Boolean).flatMap((part, place) => (place ? [" · ", part] : [part])))),
         h("td", { class: "number" }, age(message.age_s)),
         h("td", { class: "number" }, bytes(message.size)),
-        h("td", { class: "wrap mono" }, message.encoding === "base64" ? h("span", { class: "tag" }, "base64") : "", visible(String(message.preview ?? "").slice(0, 160))),
+        h("td", { class: "wrap mono" }, message.encoding === "base64" ? h("span", { class: "tag" }, "base64") : "", message.unreadable ? h("span", { class: "bad" }, visible(message.unreadable)) : `${visible(String(message.preview ?? "").slice(0, 160))}${message.truncated ? "…" : ""}`),
         h("td", { class: "number" }, h("button", { type: "button", class: "danger small", on: { click: () => drop(message) } }, "Delete"))))))),
   ];
 }

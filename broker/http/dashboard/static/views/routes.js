@@ -7,6 +7,7 @@ import { includes, listing } from "../listing.js";
 import { segments } from "../parts.js";
 
 const MOST_GATEWAYS = 12;
+const ARROWS = { local: "●", parent: "↑", child: "↓" };
 
 // Figures by kind and by gateway, from {"queue/york": 4} or {"queue": {"york": 4}}.
 export function tally(counts) {
@@ -38,8 +39,7 @@ function show(root, { live }) {
   });
   const again = () => {
     drawChoices();
-    made.draw();
-    made.soon();
+    made.renew();
   };
   const drawChoices = () => {
     const found = tally(counts ?? live.status?.routes);
@@ -69,9 +69,9 @@ function show(root, { live }) {
     columns: [
       { key: "kind", title: "Kind", width: "80px", sort: (row) => row.kind, text: (row) => row.kind },
       { key: "destination", title: "Destination", width: "minmax(240px, 2fr)", sort: (row) => row.destination, text: (row) => visible(row.destination) },
-      { key: "gateway", title: "Gateway", width: "minmax(120px, 1fr)", sort: (row) => row.gateway, text: (row) => (row.gateway === "local" ? "local" : `→ ${row.gateway}`) },
+      { key: "gateway", title: "Gateway", width: "minmax(120px, 1fr)", sort: (row) => row.gateway, text: (row) => `${ARROWS[row.via] ?? "→"} ${visible(row.gateway)}` },
       { key: "live", title: "State", width: "110px", sort: (row) => (row.live === false ? 0 : 1), text: (row) => (row.live === false ? "dormant" : "live"), draw: (row) => stateMark(row.live === false ? "dormant" : "live") },
-      { key: "via", title: "Consumer at", width: "minmax(120px, 1fr)", sort: (row) => row.via ?? row.origin, text: (row) => visible(row.via ?? row.origin ?? "") },
+      { key: "origin", title: "Consumer at", width: "minmax(120px, 1fr)", sort: (row) => row.origin, text: (row) => visible(row.origin ?? "") },
     ],
     drawn: () => drawChoices(),
   });

@@ -7,8 +7,10 @@ import { facts, panel } from "../parts.js";
 
 const connectionsOf = (row) => row.connections ?? [];
 const heardOf = (row) => Math.min(...connectionsOf(row).map((connection) => connection.heard_s ?? Infinity));
-const sum = (row, what) => connectionsOf(row).reduce((total, connection) => total + (connection[what] ?? 0), row[`${what}_before`] ?? 0);
+const sum = (row, what) => connectionsOf(row).reduce((total, connection) => total + (connection[what] ?? 0), 0);
+const total = (row, what) => row[what] ?? sum(row, what);
 const lengthOf = (value) => (Array.isArray(value) ? value.length : value ?? 0);
+const readsOf = (row) => row.subscriptions_total ?? lengthOf(row.subscriptions);
 const nameOf = (item) => (typeof item === "string" ? item : item?.destination ?? item?.queue ?? item?.name ?? "");
 
 function show(root) {
@@ -30,10 +32,10 @@ function show(root) {
       { key: "kind", title: "Kind", width: "96px", text: (row) => [...new Set(connectionsOf(row).map((item) => item.kind))].join(", ") },
       { key: "address", title: "Address", width: "minmax(140px, 1.2fr)", text: (row) => connectionsOf(row)[0]?.address ?? "" },
       { key: "heard", title: "Last heard", width: "88px", number: true, sort: heardOf, text: (row) => (Number.isFinite(heardOf(row)) ? duration(Math.floor(heardOf(row))) : "") },
-      { key: "subscriptions", title: "Reads", width: "70px", number: true, sort: (row) => lengthOf(row.subscriptions), text: (row) => count(lengthOf(row.subscriptions)), draw: (row) => dim(count(lengthOf(row.subscriptions))) },
+      { key: "subscriptions", title: "Reads", width: "70px", number: true, sort: readsOf, text: (row) => count(readsOf(row)), draw: (row) => dim(count(readsOf(row))) },
       { key: "unacknowledged", title: "Unacknowledged", width: "118px", number: true, sort: (row) => row.unacknowledged, text: (row) => count(row.unacknowledged), draw: (row) => dim(count(row.unacknowledged)) },
-      { key: "in", title: "Sent", width: "78px", number: true, sort: (row) => sum(row, "in"), text: (row) => short(sum(row, "in")), draw: (row) => dim(short(sum(row, "in"))) },
-      { key: "out", title: "Received", width: "78px", number: true, sort: (row) => sum(row, "out"), text: (row) => short(sum(row, "out")), draw: (row) => dim(short(sum(row, "out"))) },
+      { key: "in", title: "Sent", width: "78px", number: true, sort: (row) => total(row, "in"), text: (row) => short(total(row, "in")), draw: (row) => dim(short(total(row, "in"))) },
+      { key: "out", title: "Received", width: "78px", number: true, sort: (row) => total(row, "out"), text: (row) => short(total(row, "out")), draw: (row) => dim(short(total(row, "out"))) },
     ],
   });
 }
@@ -47,6 +49,8 @@ function showSession(row) {
       ["Connections", count(connectionsOf(row).length)],
       ["Unacknowledged", plural(row.unacknowledged ?? 0, "message")],
       ["Transient queues", count(lengthOf(row.transient))],
+      ["Sent", `${short(total(row, "in"))}, ${bytes(total(row, "bytes_in"))}`],
+      ["Received", `${short(total(row, "out"))}, ${bytes(total(row, "bytes_out"))}`],
     ]),
     h("section", {}, h("h3", {}, "Connections"), h("div", { class: "framed" }, h("table", { class: "plain" },
       h("thead", {}, h("tr", {}, h("th", {}, "Address"), h("th", {}, "Kind"), h("th", { class: "number" }, "Heard"), h("th", { class: "number" }, "Sent"), h("th", { class: "number" }, "Received"))),

@@ -33,12 +33,12 @@ export function treeOf(live) {
   const rates = new Map((status.children ?? []).map((child) => [child.name, child]));
   const children = (told.children ?? status.children ?? []).map((child) => ({ ...rates.get(child.name), ...child }));
   return {
-    name: told.name ?? status.name ?? "",
-    role: told.role ?? status.role ?? "",
+    name: told.node?.name ?? told.name ?? status.name ?? "",
+    role: told.node?.role ?? told.role ?? status.role ?? "",
     chain: told.chain ?? status.chain ?? [],
-    parent: told.parent === undefined ? status.parent : told.parent,
+    parent: told.parent || status.parent ? { ...told.parent, ...status.parent } : null,
     children,
-    more: told.children ? 0 : status.children_more ?? 0,
+    more: (told.children ? told.children_more : status.children_more) ?? 0,
   };
 }
 
@@ -111,7 +111,7 @@ function addChildren(rows, children, path, level, known, wanted, filtering) {
     const row = {
       key, name: link.name, level, link, role: link.role, state: linkState(link), path: key,
       expandable: names.length > 0 || link.role === "branch" || (told?.tree?.children ?? []).length > 0,
-      expanded, kids: names.length, error: expanded ? told?.error : null,
+      expanded, kids: names.length + (link.below_more ?? 0), error: expanded ? told?.error : null,
     };
     const inner = [];
     if (expanded && row.expandable) {
@@ -128,7 +128,7 @@ function addChildren(rows, children, path, level, known, wanted, filtering) {
 // A node that was asked names all its children; names that it did not are kept as hearsay.
 function withNames(children, names, tree) {
   const covered = new Set(children.flatMap((child) => [child.name, ...below(child).map((item) => item.name)]));
-  const rest = names.filter((item) => !covered.has(item.name) && item.name !== tree.name);
+  const rest = names.filter((item) => !covered.has(item.name) && item.name !== (tree.node?.name ?? tree.name));
   return [...children, ...rest.map((item) => ({ name: item.name, state: item.live ? "live" : "dormant" }))];
 }
 
@@ -319,8 +319,8 @@ function linkFacts(link) {
 function nodeFacts(tree) {
   const children = tree?.children ?? [];
   return h("section", {}, h("h3", {}, "What it says of itself"), facts([
-    ["Role", tree?.role ?? ""],
-    tree?.ready !== undefined && ["Takes messages", tree.ready ? "yes" : `no: ${tree.refusing ?? ""}`],
+    ["Role", tree?.node?.role ?? tree?.role ?? ""],
+    tree?.node?.ready !== undefined && ["Takes messages", tree.node.ready ? "yes" : "no"],
     ["Children", children.length ? `${count(children.length)}, ${count(children.filter((child) => linkState(child) === "running").length)} running` : "none"],
   ]), children.length ? h("ul", { class: "lines framed" }, children.slice(0, 50).map((child) => h("li", {}, shape(linkState(child)), h("span", {}, child.name), h("span", { class: "side" }, linkState(child))))) : "");
 }
