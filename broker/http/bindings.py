@@ -1,95 +1,108 @@
-"""Which session an HTTP connection is bound to, and what happens when it goes.
+"""Client connections of the node's port, and which session each is bound to.
 
-A transport is the identity. aiohttp tells a handler nothing about a connection that closes between two
-requests, so at login a `_Watcher` takes the place of aiohttp's protocol on the transport, passes everything
-on to it, and sees the end.
+A `Line` is one connection: made when it opens, bound by login, told when it goes. Whoever waits on behalf of
+a line watches it. Requests that aiohttp reads find theirs by the transport.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
 
 from aiohttp import web
 
 from broker.core.errors import NotLoggedIn
 from broker.core.sessions import Connection
-from broker.http.guard import address
-from broker.http.leniency import Forwarding
 from broker.http.ports import NodePort
 from treeconnector.session_frames import NodeFrame
 
 
-class _Watcher(Forwarding):
-    """Sees the end of a connection."""
+class Line:
+    """One connection. `lost` is called once, when it goes. `connection` is None before login."""
 
-    def __init__(self, inner: asyncio.Protocol, lost: Callable[[], None]) -> None:
-        super().__init__(inner)
-        self._lost = lost
+    __slots__ = ("_node", "_when_gone", "bound", "gone", "transport")
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._lost()
-
-
-class Binding:
-    """A connection that is logged in. `lost` is called once, when it goes."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self, node: NodePort, transport: asyncio.BaseTransport) -> None:
+        self._node = node
+        self.transport = transport
+        self.bound: Connection | None = None
         self.gone = False
         self._when_gone: set[Callable[[], None]] = set()
 
+    def __repr__(self) -> str:
+        return f"<Line {self.bound!r}{' gone' if self.gone else ''}>"
+
+    @property
+    def connection(self) -> Connection:
+        """The session's connection. Raises `NotLoggedIn`."""
+        if self.bound is None:
+            raise NotLoggedIn("log in first on this connection: GET /login/TOKEN, HTTP/1.1 with keep-alive")
+        return self.bound
+
+    def login(self, token: str, secret: str) -> None:
+        """Bind the connection to the session `token`. Raises `SwitchError`."""
+        connection = self.bound or Connection(_nothing_is_pushed, address_of(self.transport), "http")
+        self._node.switch.login(connection, token, secret)
+        self.bound = connection
+
     def watch(self, call: Callable[[], None]) -> None:
+        """Be called when the connection goes."""
         self._when_gone.add(call)
 
     def unwatch(self, call: Callable[[], None]) -> None:
         self._when_gone.discard(call)
 
     def lost(self) -> None:
+        if self.gone:
+            return
         self.gone = True
         for call in list(self._when_gone):
             call()
+        self._when_gone.clear()
+        if self.bound is not None:
+            self._node.switch.close(self.bound)
+            self._node.wake()
 
 
 class Bindings:
-    """All connections that are logged in, by their transport."""
+    """All open lines, by their transport."""
 
     def __init__(self, node: NodePort) -> None:
         self._node = node
-        self._bound: dict[asyncio.Transport, Binding] = {}
+        self._lines: dict[object, Line] = {}
 
     def __len__(self) -> int:
-        return len(self._bound)
+        return len(self._lines)
 
     def __repr__(self) -> str:
-        return f"<Bindings of {len(self._bound)} connections>"
+        bound = sum(line.bound is not None for line in self._lines.values())
+        return f"<Bindings of {len(self._lines)} connections, {bound} logged in>"
 
-    def find(self, request: web.BaseRequest) -> Binding:
-        """The binding of the request's connection. Raises `NotLoggedIn`."""
-        binding = self._bound.get(request.transport) if request.transport else None
-        if binding is None:
-            raise NotLoggedIn("log in first on this connection: GET /login/TOKEN, HTTP/1.1 with keep-alive")
-        return binding
+    def open(self, transport: asyncio.BaseTransport) -> Line:
+        line = self._lines[transport] = Line(self._node, transport)
+        return line
 
-    def login(self, request: web.BaseRequest, token: str, secret: str) -> None:
-        """Bind the request's connection to the session `token`. Raises `SwitchError`."""
-        transport = request.transport
-        if transport is None:
+    def close(self, line: Line) -> None:
+        """The connection has gone. Calling it again does nothing."""
+        self._lines.pop(line.transport, None)
+        line.lost()
+
+    def find(self, request: web.BaseRequest) -> Line:
+        """The line of a request that aiohttp has read. Raises `NotLoggedIn` if it is bound to no session."""
+        line = self.line(request)
+        _ = line.connection
+        return line
+
+    def line(self, request: web.BaseRequest) -> Line:
+        """The line of a request, bound or not. Raises `NotLoggedIn` if it has gone."""
+        found = self._lines.get(request.transport) if request.transport else None
+        if found is None:
             raise NotLoggedIn("the connection is closed")
-        known = self._bound.get(transport)
-        connection = known.connection if known else Connection(_nothing_is_pushed, address(request), "http")
-        self._node.switch.login(connection, token, secret)
-        if known is None:
-            self._bound[transport] = Binding(connection)
-            inner = cast("asyncio.Protocol", transport.get_protocol())
-            transport.set_protocol(_Watcher(inner, lambda: self._lost(transport)))
+        return found
 
-    def _lost(self, transport: asyncio.Transport) -> None:
-        binding = self._bound.pop(transport, None)
-        if binding:
-            binding.lost()
-            self._node.switch.close(binding.connection)
-            self._node.wake()
+
+def address_of(transport: asyncio.BaseTransport) -> str:
+    """Where a connection comes from, for people."""
+    name = transport.get_extra_info("peername")
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) and len(name) > 1 else str(name or "unknown")
 
 
 def _nothing_is_pushed(_frame: NodeFrame) -> None:

@@ -1,23 +1,27 @@
-"""The link-level protocol: log in, create, subscribe, send, transfer and acknowledge over HTTP/1.1.
+"""The link-level protocol: log in, create, subscribe, send, transfer and acknowledge.
 
 Law (deployed clients depend on it): success is exactly 200, with an empty body where there is no result;
 create answers the bare name; a request before login is 403; what this node does not have is 404; a full
-queue is 429 with that word. Answers carry a Content-Length and are never chunked. Requests may come
-without a Host header. Names come percent-encoded or bare.
+queue is 429 with that word.
+
+This is the protocol itself, and knows nothing of how a request is read and an answer written: `Front` does
+that for almost all connections, aiohttp for those that also do other things (`add_to`).
 """
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from aiohttp import web
 
-from broker.core.errors import BadRequest, SwitchError
-from broker.http.bindings import Binding, Bindings
-from broker.http.guard import bearer, encrypted, from_a_web_page, over_loopback
-from broker.http.ports import NodePort, Outcome
+from broker.core.errors import BadRequest, SwitchError, TooLarge
+from broker.http import trace
+from broker.http.bindings import Bindings, Line
+from broker.http.guard import bearer, encrypted, from_a_web_page, is_rebound, over_loopback
+from broker.http.heads import parts_of, path_of
+from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 from treeconnector.bundles import Message, Properties
 from treeconnector.errors import SapwoodError
@@ -30,142 +34,249 @@ _STATUS: Final = {
     "TOO_LARGE": 413,
     "BAD_REQUEST": 400,
 }
+METHODS: Final = {
+    "login": "GET",
+    "create": "GET",
+    "subscribe": "GET",
+    "ack": "GET",
+    "transfer": "GET",
+    "trace": "GET",
+    "send": "POST",
+}
+"""The verbs, and how each is asked for."""
+IN_FLIGHT: Final = frozenset(("send", "ack"))
+"""Verbs that may be under way together on one connection; every other waits for those before it."""
 _LEAST_ID: Final = -(2**63)
 _LARGEST_ID: Final = 2**64 - 1
+_MOST_DIGITS: Final = 20
+_TEXT: Final = "text/plain; charset=utf-8"
+_JSON: Final = "application/json; charset=utf-8"
 _json = msgspec.json.Encoder()
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def answer_of(error: SapwoodError) -> web.Response:
-    """The HTTP answer that says no."""
+class Facts(NamedTuple):
+    """What a request's headers say that matters here. `refused`: why it is answered with 403, or ''."""
+
+    refused: str
+    secret: str
+    private: bool
+
+
+class Asked(NamedTuple):
+    """One request. `parts`: the path's segments, decoded."""
+
+    method: str
+    parts: list[str]
+    body: bytes
+    facts: Facts
+
+
+class Answer(NamedTuple):
+    status: int = 200
+    body: bytes = b""
+    content_type: str = ""
+
+
+Reply = Callable[[Answer], None]
+EMPTY: Final = Answer()
+
+
+def answer_of(error: SapwoodError) -> Answer:
+    """The answer that says no."""
     code = getattr(error, "code", "BAD_REQUEST")
     text = str(error)
-    return web.Response(status=_STATUS.get(code, 400), text=text if code in text else f"{code}: {text}")
+    return said(_STATUS.get(code, 400), text if code in text else f"{code}: {text}")
+
+
+def said(status: int, text: str) -> Answer:
+    return Answer(status, text.encode(errors="replace"), _TEXT)
+
+
+def facts_of(request: Any) -> Facts:
+    """Read a request's `headers` and `transport`, an aiohttp request's or the like."""
+    refused = ""
+    if from_a_web_page(request):
+        refused = "this is not for web pages"
+    elif is_rebound(request):
+        refused = "the Host header names another machine: use localhost, or an address"
+    return Facts(refused, bearer(request), over_loopback(request) or encrypted(request))
 
 
 class Verbs:
-    """Handlers of the link-level protocol; `add_to` puts them on an application's router."""
+    """Does what clients ask. `perform` answers each request once, now or later, while its line is open."""
 
     def __init__(self, node: NodePort, settings: HttpSettings) -> None:
         self._node = node
         self._settings = settings
         self.bindings = Bindings(node)
+        self._verbs: dict[str, Callable[[Line, Asked, Reply], None]] = {
+            "login": self._login,
+            "create": self._create,
+            "subscribe": self._subscribe,
+            "ack": self._acknowledge,
+            "transfer": self._transfer,
+            "trace": self._trace,
+            "send": self._send,
+        }
 
-    def add_to(self, router: web.UrlDispatcher) -> None:
-        for path, verb in (
-            ("/login/{token}", self.login),
-            ("/create", self.create),
-            ("/create/", self.create),
-            ("/create/{name}", self.create),
-            ("/subscribe/{name}", self.subscribe),
-            ("/ack/{id}", self.acknowledge),
-            ("/transfer/{ack_to}/{timeout}", self.transfer),
-        ):
-            router.add_get(path, self._guarded(verb), allow_head=False)
-        for path in ("/send/{name}/{cid}", "/send/{name}/{cid}/{reply_to}"):
-            router.add_post(path, self._guarded(self.send))
+    def __repr__(self) -> str:
+        return f"<Verbs on {self.bindings!r}>"
 
-    def _guarded(self, verb: Handler) -> Handler:
-        async def handle(request: web.Request) -> web.StreamResponse:
-            if from_a_web_page(request):
-                return web.Response(status=403, text="REFUSED: this is not for web pages")
-            try:
-                return await verb(request)
-            except SapwoodError as error:
-                return answer_of(error)
+    @property
+    def max_body(self) -> int:
+        return self._settings.max_message
 
-        return handle
+    def perform(self, line: Line, asked: Asked, reply: Reply) -> None:
+        """Do it, and call `reply` once; not at all if the line goes first."""
+        try:
+            if asked.facts.refused:
+                raise SwitchError(asked.facts.refused)
+            self._verbs[asked.parts[0]](line, asked, reply)
+        except SapwoodError as error:
+            reply(answer_of(error))
 
     # --- verbs
 
-    async def login(self, request: web.Request) -> web.StreamResponse:
-        secret = bearer(request)
-        if not (self._settings.session_secret or over_loopback(request) or encrypted(request)):
+    def _login(self, line: Line, asked: Asked, reply: Reply) -> None:
+        if not (self._settings.session_secret or asked.facts.private):
             raise SwitchError(
                 "a session's token does not travel in the clear: connect from this machine, use https, or "
                 "configure a session secret (http, session_secret_file) and send it: 'Authorization: Bearer'"
             )
-        self.bindings.login(request, _name(request, "token"), secret)
+        line.login(_name(asked.parts), asked.facts.secret)
         self._node.wake()
-        return web.Response()
+        reply(EMPTY)
 
-    async def create(self, request: web.Request) -> web.StreamResponse:
-        binding = self.bindings.find(request)
-        name = self._node.switch.create(binding.connection, _name(request, "name"))
+    def _create(self, line: Line, asked: Asked, reply: Reply) -> None:
+        name = self._node.switch.create(line.connection, _name(asked.parts))
+        answer = Answer(200, name.encode(), _TEXT)
+        self._node.switch.when_committed(lambda: reply(answer))
         self._node.wake()
-        return web.Response(text=name)
 
-    async def subscribe(self, request: web.Request) -> web.StreamResponse:
-        binding = self.bindings.find(request)
-        self._node.switch.subscribe(binding.connection, _name(request, "name"))
+    def _subscribe(self, line: Line, asked: Asked, reply: Reply) -> None:
+        self._node.switch.subscribe(line.connection, _name(asked.parts))
         self._node.wake()
-        return web.Response()
+        reply(EMPTY)
 
-    async def acknowledge(self, request: web.Request) -> web.StreamResponse:
-        binding = self.bindings.find(request)
-        number = _whole(request, "id")
-        await self._committed(
-            binding, lambda done: self._node.switch.acknowledge(binding.connection, number, done)
-        )
-        return web.Response()
-
-    async def send(self, request: web.Request) -> web.StreamResponse:
-        binding = self.bindings.find(request)
-        name, reply_to = _name(request, "name"), _name(request, "reply_to")
-        properties = Properties(correlation_id=_whole(request, "cid"), reply_to=reply_to)
-        message = Message(await request.read(), properties)
-        await self._committed(
-            binding, lambda done: self._node.switch.send(binding.connection, name, message, done)
-        )
-        return web.Response()
-
-    async def transfer(self, request: web.Request) -> web.StreamResponse:
-        binding = self.bindings.find(request)
-        ack_to, seconds = _whole(request, "ack_to"), _seconds(request, self._settings.max_wait)
-        messages = self._node.switch.transfer(binding.connection, ack_to)
-        if not messages and seconds:
-            messages = await self._wait(binding, ack_to, seconds)
-        body = {"messages": [(number, as_json(message)) for number, message in messages]}
-        return web.Response(body=_json.encode(body), content_type="application/json")
-
-    # --- waiting
-
-    async def _committed(self, binding: Binding, call: Callable[[Outcome], None]) -> None:
-        """Call the switch and wait until what it did is on disk. Raises its `SwitchError`."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: SwitchError | None) -> None:
-            if future.done():
-                return
-            if error:
-                future.set_exception(error)
-            else:
-                future.set_result(None)
-
-        call(done)
+    def _acknowledge(self, line: Line, asked: Asked, reply: Reply) -> None:
+        connection = line.connection
+        (number,) = _exactly(asked.parts, "/ack/ID", 1)
+        self._node.switch.acknowledge(connection, whole(number), _empty(reply))
         self._node.wake()
-        await future
 
-    async def _wait(self, binding: Binding, ack_to: int, seconds: float) -> list[tuple[int, Message]]:
-        """Wait for mail. A wake-up concerns this waiter alone, however many there are."""
-        switch = self._node.switch
-        loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
-        messages: list[tuple[int, Message]] = []
-        while not messages and not binding.gone and (left := end - loop.time()) > 0:
-            woken = asyncio.Event()
-            waiter = switch.wait(binding.connection, ack_to, woken.set)
-            binding.watch(woken.set)
-            timer = loop.call_later(left, woken.set)
-            try:
-                await woken.wait()
-            finally:
-                timer.cancel()
-                binding.unwatch(woken.set)
-                switch.cancel(waiter)
-            if not binding.gone:
-                messages = switch.transfer(binding.connection, ack_to)
-        return messages
+    def _send(self, line: Line, asked: Asked, reply: Reply) -> None:
+        connection = line.connection
+        name, number, reply_to = _to(asked.parts)
+        if len(asked.body) > self._settings.max_message:
+            raise too_large(len(asked.body), self._settings.max_message)
+        message = Message(asked.body, Properties(correlation_id=whole(number), reply_to=reply_to))
+        self._node.switch.send(connection, name, message, _empty(reply))
+        self._node.wake()
+
+    def _transfer(self, line: Line, asked: Asked, reply: Reply) -> None:
+        connection = line.connection
+        first, timeout = _exactly(asked.parts, "/transfer/ACK_TO/SECONDS", 2)
+        ack_to, wait = whole(first), seconds(timeout, self._settings.max_wait)
+        messages = self._node.switch.transfer(connection, ack_to)
+        self._node.wake()
+        if messages or not wait:
+            reply(_mail(messages))
+        else:
+            _Blocked(self._node, line, ack_to, wait, reply)
+
+    def _trace(self, line: Line, asked: Asked, reply: Reply) -> None:
+        _ = line.connection
+        first, timeout = _exactly(asked.parts, "/trace/ACK_TO/SECONDS", 2)
+        wait = seconds(timeout, self._settings.max_wait)
+        trace.poll(self._node.tracing, line, whole(first), wait, lambda body: reply(Answer(200, body, _JSON)))
+
+    # --- through aiohttp
+
+    def add_to(self, router: web.UrlDispatcher) -> None:
+        """Serve the same on connections that aiohttp reads."""
+        for verb, method in METHODS.items():
+            for path in (f"/{verb}", f"/{verb}/{{rest:.*}}"):
+                router.add_route(method, path, self._asked_of_aiohttp)
+
+    async def _asked_of_aiohttp(self, request: web.Request) -> web.StreamResponse:
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def reply(answer: Answer) -> None:
+            if not future.done():
+                future.set_result(answer)
+
+        def lost() -> None:
+            future.cancel()
+
+        try:
+            line = self.bindings.line(request)
+            parts = parts_of(path_of(request.raw_path.encode(errors="surrogateescape")))
+            body = await request.read()
+        except SapwoodError as error:
+            return _response(answer_of(error))
+        line.watch(lost)
+        try:
+            self.perform(line, Asked(request.method, parts, body, facts_of(request)), reply)
+            return _response(await future)
+        finally:
+            line.unwatch(lost)
+
+
+class _Blocked:
+    """A transfer that waits for mail. What wakes it concerns nobody else, however many wait."""
+
+    def __init__(self, node: NodePort, line: Line, ack_to: int, wait: float, reply: Reply) -> None:
+        self._node = node
+        self._line = line
+        self._ack_to = ack_to
+        self._reply = reply
+        self._loop = asyncio.get_running_loop()
+        self._collecting: asyncio.Handle | None = None
+        self._timer = self._loop.call_later(wait, self._end)
+        self._waiter = node.switch.wait(line.connection, ack_to, self._woken)
+        line.watch(self._stop)
+
+    def _woken(self) -> None:
+        """Called in the middle of the switch's work: look a moment later, when more may be there."""
+        self._collecting = self._loop.call_soon(self._collect)
+
+    def _collect(self) -> None:
+        self._collecting = None
+        messages = self._node.switch.transfer(self._line.connection, self._ack_to)
+        self._node.wake()
+        if messages:
+            self._stop()
+            self._reply(_mail(messages))
+        else:
+            self._waiter = self._node.switch.wait(self._line.connection, self._ack_to, self._woken)
+
+    def _end(self) -> None:
+        self._stop()
+        self._reply(_mail([]))
+
+    def _stop(self) -> None:
+        self._timer.cancel()
+        if self._collecting is not None:
+            self._collecting.cancel()
+        self._line.unwatch(self._stop)
+        self._node.switch.cancel(self._waiter)
+
+
+def _empty(reply: Reply) -> Callable[[SwitchError | None], None]:
+    """An outcome that answers with nothing, or with the error."""
+    return lambda error: reply(EMPTY if error is None else answer_of(error))
+
+
+def _response(answer: Answer) -> web.Response:
+    response = web.Response(status=answer.status, body=answer.body)
+    if answer.content_type:
+        response.headers["Content-Type"] = answer.content_type
+    return response
+
+
+def _mail(messages: list[tuple[int, Message]]) -> Answer:
+    body = {"messages": [(number, as_json(message)) for number, message in messages]}
+    return Answer(200, _json.encode(body), _JSON)
 
 
 def as_json(message: Message) -> dict[str, Any]:
@@ -185,28 +296,51 @@ def as_json(message: Message) -> dict[str, Any]:
     return result
 
 
-def _name(request: web.Request, part: str) -> str:
-    """A part of the path, percent-decoded once; '' if the path has none."""
-    return request.match_info.get(part, "")
+# --- what stands in paths
 
 
-def _whole(request: web.Request, part: str) -> int:
-    text = request.match_info[part]
+def _name(parts: list[str]) -> str:
+    """All that follows the verb; a name may be written with bare slashes."""
+    return "/".join(parts[1:])
+
+
+def _exactly(parts: list[str], form: str, count: int) -> list[str]:
+    if len(parts) != count + 1:
+        raise BadRequest(f"expected {form}")
+    return parts[1:]
+
+
+def _to(parts: list[str]) -> tuple[str, str, str]:
+    """Name, correlation id and reply queue of `/send/…`. Where names have bare slashes, the id is the first
+    part behind the name's first that is a number."""
+    if len(parts) in (3, 4):
+        return parts[1], parts[2], parts[3] if len(parts) == 4 else ""
+    for place in range(2, len(parts)):
+        if parts[place].lstrip("-").isdigit():
+            return "/".join(parts[1:place]), parts[place], "/".join(parts[place + 1 :])
+    raise BadRequest("expected /send/NAME/CORRELATION_ID or /send/NAME/CORRELATION_ID/REPLY_TO")
+
+
+def whole(text: str) -> int:
+    """A whole number of 64 bits, with or without sign. Raises `BadRequest`."""
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
+        number = int(text)
+        if _LEAST_ID <= number <= _LARGEST_ID:
+            return number
+    raise BadRequest(f"{text[:40]!r} is no whole number of 64 bits")
+
+
+def seconds(text: str, longest: float) -> float:
+    """A time in seconds, as a decimal, cut to `longest`. Raises `BadRequest`."""
     try:
-        number = int(text) if len(text) <= 20 and "_" not in text else None
+        found = float(text)
     except ValueError:
-        number = None
-    if number is None or not _LEAST_ID <= number <= _LARGEST_ID:
-        raise BadRequest(f"{text[:40]!r} is no whole number of 64 bits")
-    return number
-
-
-def _seconds(request: web.Request, longest: float) -> float:
-    text = request.match_info["timeout"]
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
+        found = math.nan
+    if not 0 <= found < math.inf:
         raise BadRequest(f"{text[:40]!r} is no number of seconds: expected a decimal, 0 or more")
-    return min(seconds, longest)
+    return min(found, longest)
+
+
+def too_large(size: int, most: int) -> SwitchError:
+    return TooLarge(f"a payload of {size} bytes: this node takes messages of at most {most}")

@@ -69,6 +69,9 @@ class FakeSwitch:
         self.queues.setdefault(name, [])
         return name
 
+    def when_committed(self, call: Callable[[], None]) -> None:
+        self.after.append(call)
+
     def subscribe(self, connection: Connection, name: str) -> None:
         if name not in self.queues:
             raise NotFound(f"this node has no queue {name!r}")

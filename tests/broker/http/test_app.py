@@ -15,7 +15,7 @@ from sapwood import ConnectFailed, connect
 
 async def test_dead_peers_are_probed_for(port: Any, node: Any) -> None:
     opened = await listen(build_app(node), "127.0.0.1", 0)
-    accepted = [server.sockets[0] for server in opened._servers]
+    accepted = [server.sockets[0] for server in opened.servers]
     for listener in accepted:
         assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30

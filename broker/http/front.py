@@ -1,0 +1,380 @@
+"""What stands first on every connection of the node's port, and speaks the link-level protocol itself.
+
+A `Front` reads requests off the wire. Those for the protocol's verbs it performs and answers on the spot;
+that costs a fraction of what a general HTTP server needs for a request. At the first request for something
+else (a page, the API, a WebSocket) the connection is aiohttp's, which knows the verbs as well; from then on
+the Front only mends heads on their way there, and not even that where the framing is none of its business.
+
+Law: answers leave in the order of the requests. Sends and acknowledgements that a client writes without
+waiting are under way together and share a commit; any other verb waits for those before it. A client that
+does not read its answers is read no further. An idle connection is never closed once it is logged in.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from email.utils import formatdate
+from functools import lru_cache, partial
+from http import HTTPStatus
+from typing import Final, cast
+
+from multidict import CIMultiDict
+
+from broker.core.errors import SwitchError
+from broker.http.bindings import Line
+from broker.http.documentation import LINK
+from broker.http.heads import END, MAX_HEAD, Head, Malformed, mended, parts_of, path_of, read_head
+from broker.http.probes import is_dead
+from broker.http.verbs import (
+    IN_FLIGHT,
+    METHODS,
+    Answer,
+    Asked,
+    Facts,
+    Verbs,
+    answer_of,
+    facts_of,
+    said,
+    too_large,
+)
+
+PATIENCE: Final = 60.0
+"""Seconds for a first request, and for going on with one that has begun."""
+_MOST_IN_FLIGHT: Final = 256
+_MOST_UNREAD: Final = 256 * 1024
+_ALL: Final = 2**62
+_LAST: Final = Head("", b"", 0, b"", 0, True)
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+Inner = Callable[[], asyncio.Protocol]
+
+
+class _Slot:
+    """The place of one answer in the order of answers."""
+
+    __slots__ = ("answer", "head", "waits")
+
+    def __init__(self, head: Head, waits: bool) -> None:
+        self.head = head
+        self.waits = waits
+        self.answer: Answer | None = None
+
+
+class _Request:
+    """Headers and connection of a request, for `facts_of`."""
+
+    def __init__(self, fields: bytes, transport: asyncio.BaseTransport) -> None:
+        lines = (line.partition(":") for line in fields.decode("latin-1").split("\r\n")[1:])
+        self.headers = CIMultiDict((name, value.strip()) for name, _, value in lines)
+        self.transport = transport
+
+
+class Front(asyncio.Protocol):
+    """See the module. `inner` makes aiohttp's protocol for a connection that is none of ours.
+
+    `open_fronts`: where it stands while its connection is open.
+    """
+
+    def __init__(self, verbs: Verbs, inner: Inner, open_fronts: set["Front"]) -> None:
+        self._verbs = verbs
+        self._make_inner = inner
+        self._open = open_fronts
+        self._inner: asyncio.Protocol | None = None
+        self._transport: asyncio.Transport
+        self._line: Line
+        self._data = bytearray()
+        self._head: Head | None = None
+        self._passing = 0
+        self._dropping = 0
+        self._aside = self._full = self._paused = self._closing = False
+        self._slots: deque[_Slot] = deque()
+        self._known: tuple[bytes | None, Facts] = None, Facts("", "", False)
+        self._heard = 0.0
+
+    def __repr__(self) -> str:
+        return (
+            f"<Front of {self._line!r} requests={len(self._slots)}{' with aiohttp' if self._inner else ''}>"
+        )
+
+    # --- the transport's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # another loop's transport is none by class
+        self._line = self._verbs.bindings.open(transport)
+        self._heard = time.monotonic()
+        self._open.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        if self._inner is not None:
+            self._inner.connection_lost(exc)
+        self._verbs.bindings.close(self._line)
+        self._open.discard(self)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received() if self._inner is not None else None
+
+    def pause_writing(self) -> None:
+        self._full = True
+        if self._inner is not None:
+            self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        if self._inner is not None:
+            self._inner.resume_writing()
+        else:
+            self._go_on()
+
+    def data_received(self, data: bytes) -> None:
+        if self._aside and self._inner is not None:
+            self._inner.data_received(data)
+            return
+        self._heard = time.monotonic()
+        self._data += data
+        self._go_on()
+
+    # --- reading
+
+    def _go_on(self) -> None:
+        """Take as many requests as may be taken, then see whether more should be read."""
+        while self._data and not (self._closing or self._aside) and self._take():
+            pass
+        if self._inner is None and not self._closing:
+            self._see_whether_to_read()
+
+    def _see_whether_to_read(self) -> None:
+        much = len(self._data) > _MOST_UNREAD and self._head is None
+        if much and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+        elif self._paused and not much:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _take(self) -> bool:
+        """Take one piece of what has come. False: nothing can be taken now."""
+        if self._dropping or self._passing:
+            return self._take_body()
+        if self._full or len(self._slots) >= _MOST_IN_FLIGHT:
+            return False
+        head = self._head
+        if head is None:
+            return self._take_head()
+        if len(self._data) < head.length:
+            return False
+        body = bytes(self._data[: head.length])
+        del self._data[: head.length]
+        self._head = None
+        self._perform(head, body)
+        return True
+
+    def _take_body(self) -> bool:
+        """Of a body that is aiohttp's, or nobody's."""
+        if self._dropping:
+            size = min(self._dropping, len(self._data))
+            self._dropping -= size
+        else:
+            size = min(self._passing, len(self._data))
+            self._passing -= size
+            assert self._inner is not None
+            self._inner.data_received(bytes(self._data[:size]))
+        del self._data[:size]
+        return True
+
+    def _take_head(self) -> bool:
+        while self._data.startswith(b"\r\n"):
+            del self._data[:2]
+        end = self._data.find(END)
+        if end > MAX_HEAD or (end < 0 and len(self._data) > MAX_HEAD):
+            self._give_up(431, f"a request's head has at most {MAX_HEAD} bytes")
+            return False
+        if end < 0:
+            return False
+        try:
+            head = read_head(bytes(self._data[:end]))
+        except Malformed as error:
+            self._give_up(error.status, str(error))
+            return False
+        if self._is_ours(head):
+            return self._begin(head, end + len(END))
+        return self._hand_over(head, end + len(END))
+
+    def _is_ours(self, head: Head) -> bool:
+        if self._inner is not None or not head.framed:
+            return False
+        verb = path_of(head.target).partition(b"/")[2].partition(b"/")[0]
+        return METHODS.get(verb.decode("latin-1")) == head.method
+
+    def _begin(self, head: Head, size: int) -> bool:
+        """A request for a verb: if it may begin now, its head is taken."""
+        verb = path_of(head.target).partition(b"/")[2].partition(b"/")[0].decode("latin-1")
+        together = verb in IN_FLIGHT
+        if self._slots and (not together or self._slots[-1].waits):
+            return False
+        del self._data[:size]
+        if head.length > self._verbs.max_body:
+            return self._refuse_body(head, answer_of(too_large(head.length, self._verbs.max_body)))
+        if head.length and self._line.bound is None and verb == "send":
+            return self._refuse_body(head, said(403, "NOT_LOGGED_IN: log in first on this connection"))
+        self._head = head
+        if head.length:
+            self._promise(head)
+            return True
+        self._head = None
+        self._perform(head, b"")
+        return True
+
+    def _promise(self, head: Head) -> None:
+        """Some clients ask before they send a long body."""
+        if b"100-continue" in head.fields and len(self._data) < head.length and not self._slots:
+            self._transport.write(_CONTINUE)
+
+    def _refuse_body(self, head: Head, answer: Answer) -> bool:
+        """Answer without reading the body; what comes of it is dropped, the connection stays."""
+        self._dropping = 0 if b"100-continue" in head.fields and not self._data else head.length
+        slot = _Slot(head, waits=True)
+        self._slots.append(slot)
+        self._answered(slot, answer)
+        return True
+
+    # --- performing and answering
+
+    def _perform(self, head: Head, body: bytes) -> None:
+        slot = _Slot(head, waits=False)
+        self._slots.append(slot)
+        reply = partial(self._answered, slot)
+        try:
+            parts = parts_of(path_of(head.target))
+        except SwitchError as error:
+            reply(answer_of(error))
+            return
+        slot.waits = parts[0] not in IN_FLIGHT
+        self._verbs.perform(self._line, Asked(head.method, parts, body, self._facts(head)), reply)
+
+    def _facts(self, head: Head) -> Facts:
+        """A client's headers are the same from request to request, but for the length."""
+        if not head.length and head.fields == self._known[0]:
+            return self._known[1]
+        facts = facts_of(_Request(head.fields, self._transport))
+        self._known = head.fields, facts
+        return facts
+
+    def _answered(self, slot: _Slot, answer: Answer) -> None:
+        """An answer is ready; it leaves when those before it have left."""
+        slot.answer = answer
+        slots = self._slots
+        if slots[0] is not slot or self._closing:
+            return
+        leaving = []
+        while slots and (ready := slots[0].answer) is not None:
+            stays = _stays(slots[0].head)
+            leaving.append(encoded(ready, stays, _second()))
+            slots.popleft()
+            if not stays:
+                self._closing = True
+                break
+        self._transport.write(leaving[0] if len(leaving) == 1 else b"".join(leaving))
+        if self._closing:
+            self._transport.close()
+        elif self._data:
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _give_up(self, status: int, text: str) -> None:
+        """What came cannot be read on from here: say so after what is still to be said, and close."""
+        self._dropping = _ALL
+        slot = _Slot(_LAST, waits=True)
+        self._slots.append(slot)
+        self._answered(slot, said(status, text + "\n"))
+
+    # --- aiohttp's
+
+    def _hand_over(self, head: Head, size: int) -> bool:
+        """A request for aiohttp. Ours are answered first."""
+        if self._slots:
+            return False
+        if self._inner is None:
+            if self._paused:
+                self._paused = False
+                self._transport.resume_reading()
+            self._inner = self._make_inner()
+            self._inner.connection_made(self._transport)
+        request = mended(bytes(self._data[:size]))
+        del self._data[:size]
+        if head.framed:
+            self._passing = head.length
+            self._inner.data_received(request)
+            return True
+        rest, self._data = bytes(self._data), bytearray()
+        self._aside = True
+        self._inner.data_received(request + rest)
+        return False
+
+    # --- the connection's life
+
+    def look_after(self, now: float) -> None:
+        """Called every few seconds: end what is dead, or stuck in the middle of a request."""
+        if self._closing:
+            return
+        if is_dead(self._transport.get_extra_info("socket")):
+            self._transport.abort()
+        elif self._inner is None and not self._slots and now - self._heard > PATIENCE:
+            in_the_middle = bool(self._data) or self._head is not None
+            if (in_the_middle and not self._full) or self._line.bound is None:
+                self._give_up(408, "no request came in time")
+
+    def close(self) -> None:
+        """The port closes."""
+        self._closing = True
+        self._verbs.bindings.close(self._line)
+        if self._inner is None:
+            self._transport.close()
+
+
+def _stays(head: Head) -> bool:
+    """Whether the connection stays open after this request."""
+    if b"onnection:" not in head.fields:
+        return head.minor == 1
+    fields = head.fields.lower()
+    found = b",".join(
+        line.partition(b":")[2] for line in fields.split(b"\r\n") if line.startswith(b"connection:")
+    )
+    return b"keep-alive" in found if head.minor == 0 else b"close" not in found
+
+
+@lru_cache(maxsize=2)
+def _date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode()
+
+
+def _second() -> int:
+    return int(time.time())
+
+
+def encoded(answer: Answer, stays: bool, second: int) -> bytes:
+    """The answer as bytes. Its length is always told, and every answer leads to the documentation."""
+    status, body, content_type = answer
+    return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n%bLink: %b\r\nServer: sapwood\r\nDate: %b\r\n%b\r\n%b" % (
+        _status(status),
+        len(body),
+        _content_type(content_type),
+        _LINK,
+        _date(second),
+        _KEEP_ALIVE if stays else _CLOSE,
+        body,
+    )
+
+
+_LINK: Final = LINK.encode()
+_KEEP_ALIVE: Final = b"Connection: keep-alive\r\n"
+_CLOSE: Final = b"Connection: close\r\n"
+
+
+@lru_cache
+def _status(status: int) -> bytes:
+    return f"{status} {HTTPStatus(status).phrase}".encode()
+
+
+@lru_cache
+def _content_type(name: str) -> bytes:
+    return f"Content-Type: {name}\r\n".encode() if name else b""

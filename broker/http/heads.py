@@ -1,0 +1,111 @@
+"""Heads of HTTP/1.x requests: read, checked, and mended for aiohttp, which is strict.
+
+Deployed clients of the link-level protocol leave out the Host header that HTTP/1.1 asks for, and write names
+bare: with spaces, umlauts, question marks and percent signs. All of that is understood here. What is no
+request at all is `Malformed`, so that the answer to it is made by us and leads to the documentation.
+"""
+
+import re
+from typing import Final, NamedTuple
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from broker.core.errors import BadRequest
+
+MAX_HEAD: Final = 32 * 1024
+MAX_LINE: Final = 8 * 1024
+END: Final = b"\r\n\r\n"
+_HOST_LINE: Final = b"Host: localhost\r\n"
+_FIRST: Final = re.compile(rb"([A-Za-z]{1,20}) (\S.*) HTTP/1\.([01])", re.DOTALL)
+_CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
+_FIELDS: Final = re.compile(rb"(?:\r\n[A-Za-z0-9!#$%&'*+.^_`|~-]+:[^\x00-\x08\x0a-\x1f\x7f]*)*")
+_HOST: Final = re.compile(rb"\r\nhost:", re.IGNORECASE)
+_OTHER_FRAMING: Final = re.compile(rb"\r\n(?:transfer-encoding|upgrade):", re.IGNORECASE)
+_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|$)", re.IGNORECASE)
+_MOST_DIGITS: Final = 18
+_PLAIN: Final = re.compile(rb"[A-Za-z0-9/:?\[\]@!$&'()*+,;=~._-]*")
+_SAFE: Final = "/:?[]@!$&'()*+,;=~._-%"
+_BARE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+
+
+class Malformed(Exception):
+    """What came is no HTTP/1.x request. `status`: how it is answered."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Head(NamedTuple):
+    """A request's head. `fields`: its header lines as they came, each after a line end.
+
+    `length`: bytes of the body. `framed`: whether the body's end is told by that; if not, only aiohttp
+    knows (chunked, or another protocol from here on).
+    """
+
+    method: str
+    target: bytes
+    minor: int
+    fields: bytes
+    length: int
+    framed: bool
+
+
+def read_head(data: bytes) -> Head:
+    """Read a head, without the empty line at its end. Raises `Malformed`."""
+    line, _, _ = data.partition(b"\r\n")
+    first = _FIRST.fullmatch(line)
+    if first is None or _CONTROL.search(line):
+        raise Malformed(400, "expected 'METHOD /path HTTP/1.1'")
+    if len(line) > MAX_LINE:
+        raise Malformed(414, f"a request line has at most {MAX_LINE} bytes")
+    fields = data[len(line) :]
+    if not _FIELDS.fullmatch(fields):
+        raise Malformed(400, "expected header lines of the form 'Name: value'")
+    if len(fields) > MAX_LINE and max(map(len, fields.split(b"\r\n"))) > MAX_LINE:
+        raise Malformed(431, f"a header line has at most {MAX_LINE} bytes")
+    other = _OTHER_FRAMING.search(fields) is not None
+    return Head(first[1].decode(), first[2], int(first[3]), fields, _length(fields, other), not other)
+
+
+def _length(fields: bytes, other: bool) -> int:
+    """Bytes of the body; 0 without a Content-Length."""
+    lengths = set(_LENGTH.findall(fields))
+    if not lengths:
+        return 0
+    (text, *more) = lengths
+    if more or not text.isdigit() or len(text) > _MOST_DIGITS:
+        raise Malformed(400, "Content-Length is one whole number")
+    if other and int(text):
+        raise Malformed(400, "Content-Length and Transfer-Encoding exclude each other")
+    return int(text)
+
+
+def path_of(target: bytes) -> bytes:
+    """The path of a request's target, which may also be written with scheme and host."""
+    if target.startswith(b"/"):
+        return target
+    _, scheme, rest = target.partition(b"://")
+    return b"/" + rest.partition(b"/")[2] if scheme else target
+
+
+def parts_of(target: bytes) -> list[str]:
+    """The segments of a link-level path, decoded once: `/send/a%20b/5` is `['send', 'a b', '5']`.
+
+    The protocol has no queries: a question mark is a letter of a name like any other. Raises `BadRequest`.
+    """
+    segments = target[1:].split(b"/")
+    try:
+        return [(unquote_to_bytes(segment) if b"%" in segment else segment).decode() for segment in segments]
+    except UnicodeDecodeError:
+        raise BadRequest("names are UTF-8, percent-encoded or bare") from None
+
+
+def mended(head: bytes) -> bytes:
+    """The same request head, for aiohttp: with an encoded path and a Host."""
+    first, _, rest = head.partition(b"\r\n")
+    method, _, target = first.partition(b" ")
+    target, _, version = target.rpartition(b" ")
+    if not _PLAIN.fullmatch(target):
+        target = _BARE_PERCENT.sub("%25", quote_from_bytes(target, _SAFE)).encode()
+    host = b"" if _HOST.search(head) else _HOST_LINE
+    return b"%b %b %b\r\n%b%b" % (method, target, version, host, rest)

@@ -1,0 +1,103 @@
+"""Heads of requests are read, refused and mended."""
+
+import pytest
+
+from broker.core.errors import BadRequest
+from broker.http.heads import Malformed, mended, parts_of, path_of, read_head
+
+
+def test_a_head() -> None:
+    head = read_head(b"POST /send/q/1 HTTP/1.1\r\nHost: x\r\ncontent-length:  12 \r\nX: \xfc")
+    assert (head.method, head.target, head.minor, head.length, head.framed) == (
+        "POST",
+        b"/send/q/1",
+        1,
+        12,
+        True,
+    )
+    assert head.fields == b"\r\nHost: x\r\ncontent-length:  12 \r\nX: \xfc"
+
+
+def test_a_bare_name_may_have_spaces() -> None:
+    assert read_head(b"GET /create/a b  c HTTP/1.0").target == b"/create/a b  c"
+
+
+@pytest.mark.parametrize("line", [b"Transfer-Encoding: chunked", b"upgrade: websocket"])
+def test_other_framings(line: bytes) -> None:
+    assert not read_head(b"GET /x HTTP/1.1\r\n" + line).framed
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"nonsense", 400),
+        (b"GET /x", 400),
+        (b"GET  HTTP/1.1", 400),
+        (b"GET /x HTTP/2.0", 400),
+        (b"GET /a\x01b HTTP/1.1", 400),
+        (b"GET /x HTTP/1.1\r\nno colon", 400),
+        (b"GET /x HTTP/1.1\r\nA: b\r\n folded", 400),
+        (b"GET /x HTTP/1.1\r\nA : b", 400),
+        (b"GET /x HTTP/1.1\r\nA: b\x00", 400),
+        (b"POST /x HTTP/1.1\r\nContent-Length: -1", 400),
+        (b"POST /x HTTP/1.1\r\nContent-Length: 1, 1", 400),
+        (b"POST /x HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2", 400),
+        (b"POST /x HTTP/1.1\r\nContent-Length: 9999999999999999999", 400),
+        (b"POST /x HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked", 400),
+        (b"GET /" + b"x" * 9000 + b" HTTP/1.1", 414),
+        (b"GET /x HTTP/1.1\r\nA: " + b"x" * 9000, 431),
+    ],
+)
+def test_what_is_no_request(data: bytes, status: int) -> None:
+    with pytest.raises(Malformed) as caught:
+        read_head(data)
+    assert caught.value.status == status
+    assert str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "parts"),
+    [
+        (b"/create", ["create"]),
+        (b"/create/", ["create", ""]),
+        (b"/send/a%20b%2Fc/5/r%40n", ["send", "a b/c", "5", "r@n"]),
+        ("/create/grün?#é".encode(), ["create", "grün?#é"]),
+        (b"/create/50%/%zz%41+", ["create", "50%", "%zzA+"]),
+        (b"/create/..", ["create", ".."]),
+    ],
+)
+def test_paths_of_the_protocol(target: bytes, parts: list[str]) -> None:
+    assert parts_of(target) == parts
+
+
+@pytest.mark.parametrize("target", [b"/create/\xff", b"/create/%ff"])
+def test_names_are_utf8(target: bytes) -> None:
+    with pytest.raises(BadRequest, match="UTF-8"):
+        parts_of(target)
+
+
+def test_a_target_may_name_the_host() -> None:
+    assert path_of(b"http://127.0.0.1:7600/login/t") == b"/login/t"
+    assert path_of(b"/login/http://x") == b"/login/http://x"
+    assert path_of(b"*") == b"*"
+
+
+@pytest.mark.parametrize(
+    ("written", "encoded"),
+    [
+        (b"/a%20b/c%2Fd?x=1&y=@", b"/a%20b/c%2Fd?x=1&y=@"),
+        ("/grün".encode(), b"/gr%C3%BCn"),
+        (b"/a b", b"/a%20b"),
+        (b"/100%/50%25", b"/100%25/50%25"),
+        (b"/q#1", b"/q%231"),
+        (b'/"<>\\^`{|}', b"/%22%3C%3E%5C%5E%60%7B%7C%7D"),
+    ],
+)
+def test_mended_paths(written: bytes, encoded: bytes) -> None:
+    line = mended(b"GET " + written + b" HTTP/1.1\r\nHost: x\r\n\r\n").split(b"\r\n")[0]
+    assert line == b"GET " + encoded + b" HTTP/1.1"
+
+
+def test_a_missing_host_is_put_in() -> None:
+    assert mended(b"GET / HTTP/1.1\r\n\r\n") == b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    assert mended(b"GET / HTTP/1.1\r\nHOST: a\r\n\r\n") == b"GET / HTTP/1.1\r\nHOST: a\r\n\r\n"
