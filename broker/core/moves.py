@@ -43,15 +43,19 @@ class Moves:
         self._core.forwarder.dispatch(parent.place)
 
     def name_came(self, neighbour: Neighbour, advice: Advice) -> None:
-        """A child says that a name is below it. Is it somewhere else too?"""
+        """A child says that a name is below it. Is it somewhere else too?
+
+        What it says of a name that moved may be older than its being told: it lets go, or says that it is a
+        conflict.
+        """
         core, name = self._core, advice.name
-        neighbour.untold.discard(name)
         ways = dict.fromkeys((*core.table.gateways(domain(name)), name))
         below = self._below(way for way in ways if way != neighbour.name)
         if advice.cause == CONFLICT:
+            neighbour.untold.discard(name)
             self._pass_conflict(neighbour, below, advice)
-            return
-        self._tell_others(name, below)
+        elif name not in neighbour.untold:
+            self._tell_others(name, below)
 
     def _pass_conflict(self, neighbour: Neighbour, below: list[Neighbour], advice: Advice) -> None:
         """The way that knew a name first says that it is still there: the other way refuses it."""
@@ -61,6 +65,8 @@ class Moves:
                 other.link.conflict(advice.name, text)
             elif other.name == advice.name:
                 self.forget(other, moved=True)
+            else:
+                other.untold.add(advice.name)
         if not below:
             self._tell_parent(advice)
 
@@ -78,17 +84,46 @@ class Moves:
             self._tell(neighbour, name)
 
     def settle(self, neighbour: Neighbour) -> None:
-        """A child is back: tell it of names that went elsewhere while it was away, or tell others."""
+        """A child is back. Tell it of names that went elsewhere while it was away, and the others that it is
+        here; and look again when it has had the time to say what has changed below it.
+        """
         core, untold = self._core, neighbour.untold
         neighbour.untold = set()
-        for key, route in list(core.table.routes_of(neighbour.name).items()):
-            if key.kind != Kind.DOMAIN or core.table.spread(key)[0] < 2:
+        for name in (neighbour.name, *untold):
+            others = self._others(neighbour, name)
+            if core.table.route(domain(name), neighbour.name) is None or not others:
                 continue
-            others = [way for way in core.table.gateways(key).values() if way.gateway != neighbour.name]
-            if key.name in untold or any(way.live for way in others):
+            if name == neighbour.name:
+                self._tell_others(name, others)
+            else:
+                self._tell(neighbour, name)
+        link = neighbour.link
+
+        def look_again() -> None:
+            if (
+                neighbour.link is link
+                and link is not None
+                and core.neighbours.get(neighbour.name) is neighbour
+            ):
+                self._compare(neighbour)
+
+        core.moment.after(core.settings.probe_time, look_again)
+
+    def _compare(self, neighbour: Neighbour) -> None:
+        """Where names below a child are below another one too, that is wrong whose way is not live."""
+        core = self._core
+        for key, route in list(core.table.routes_of(neighbour.name).items()):
+            if key.kind != Kind.DOMAIN or core.table.spread(key)[0] < 2 or key.name in neighbour.untold:
+                continue
+            ways, others = core.table.gateways(key), self._others(neighbour, key.name)
+            if any(other.up and ways[other.name].live for other in others):
                 self._tell(neighbour, key.name)
             elif route.live:
-                self._tell_others(key.name, self._below(way.gateway for way in others))
+                self._tell_others(key.name, others)
+
+    def _others(self, neighbour: Neighbour, name: str) -> list[Neighbour]:
+        """The other children that a name is below."""
+        return self._below(way for way in self._core.table.gateways(domain(name)) if way != neighbour.name)
 
     def _below(self, ways: Iterable[str]) -> list[Neighbour]:
         core = self._core
@@ -103,23 +138,30 @@ class Moves:
             else:
                 self._tell(other, name)
 
-    @staticmethod
-    def _tell(below: Neighbour, name: str) -> None:
-        """Say *moved* down a way; and again when it is there again, if it does not let go before."""
+    def _tell(self, below: Neighbour, name: str) -> None:
+        """Say *moved* down a way; and again when it is there again, if it does not let go before.
+
+        What is on its way there may come when it has let go: what topics have there follows the name at once.
+        """
         below.untold.add(name)
         if below.link is not None:
             below.link.moved(name)
+            self._follow_all(below, name)
 
     def gone(self, neighbour: Neighbour, name: str, cause: str) -> None:
         """`name` is no more below a child. If it moved, what topics still have for it there follows it."""
-        core = self._core
+        told = name in neighbour.untold
         neighbour.untold.discard(name)
-        ways = {way for way in core.table.gateways(domain(name)) if way != neighbour.name}
-        if not ways and cause != MOVED:
-            return
+        ways = self._core.table.gateways(domain(name))
+        if not told and (cause == MOVED or any(way != neighbour.name for way in ways)):
+            self._follow_all(neighbour, name)
+
+    def _follow_all(self, neighbour: Neighbour, name: str) -> None:
+        table = self._core.table
+        ways = {way for way in table.gateways(domain(name)) if way != neighbour.name}
         for copy in [*neighbour.outbox, *neighbour.place.waiting]:
             topic = copy.stored.header.destination.name
-            if _is_for_all(copy) and (not ways or not ways.isdisjoint(core.table.match(topic))):
+            if _is_for_all(copy) and (not ways or not ways.isdisjoint(table.match(topic))):
                 self._follow(copy, name, 0)
 
     def caught_up(self, neighbour: Neighbour, names: Sequence[str]) -> None:

@@ -29,13 +29,16 @@ SUBTREE_AND_ABOVE = {"hq": {"hq", "s2", "s3"}, "r1": {"hq", "s2"}, "s1": {"hq"},
 
 
 class Chaos:
-    """One history. `kinds`: which of the rarer things may happen: 'crash', 'move', 'restore', 'replace'."""
+    """One history. `kinds`: which of the rarer things may happen: 'crash', 'move', 'restore', 'replace'.
 
-    def __init__(self, seed: int, kinds: frozenset[str], steps: int = 300) -> None:
+    `linger`: seconds for which a route that has gone is offered still.
+    """
+
+    def __init__(self, seed: int, kinds: frozenset[str], steps: int = 300, linger: float = 0.0) -> None:
         self.random = random.Random(seed)
         self.kinds = kinds
         self.steps = steps
-        self.forest = Forest(replace(QUICK, max_deliveries=1000))
+        self.forest = Forest(replace(QUICK, max_deliveries=1000, linger=linger))
         self.trace: list[str] = []
         for name, parent, role in TREE:
             self.forest.add(name, parent, role)

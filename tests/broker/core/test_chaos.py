@@ -28,8 +28,22 @@ def test_crashes_between_any_two_steps_of_a_commit(seed: int) -> None:
 @example(seed=8)  # what a topic still had for the old region followed the store
 @example(seed=98)  # what a store had sent over its old region was taken for a forgery
 @example(seed=137)  # a topic's message met the store that moved over both ways
+@example(seed=604417142)  # a topic's message on its way up was overtaken by the word of the move
+@example(seed=2104)  # two old ways were told that a store had moved, and no new one was known yet
+@example(seed=2145)  # a store left a parent that it had told nothing yet
+@example(seed=6760)  # the word that a store had moved was lost with its line
+@example(seed=8325)  # a region had let go of a store before what topics had for it came
+@example(seed=8862)  # what the hq had on its disk of an old way was believed before that way spoke
 def test_stores_that_move_to_other_regions(seed: int) -> None:
     Chaos(seed, frozenset({"crash", "move"})).run()
+
+
+@given(seed=SEEDS)
+@settings(max_examples=25)
+@example(seed=0)  # the old region let go of the store and said so when it had dropped what came for it
+@example(seed=20452)  # a region that had restarted said that the store was there still
+def test_stores_that_move_while_routes_linger(seed: int) -> None:
+    Chaos(seed, frozenset({"crash", "move"}), linger=2.0).run()
 
 
 @given(seed=SEEDS)
