@@ -1,0 +1,272 @@
+"""What an operator sees and does, with a made-up chain of 2,000 stores."""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from fake import NASTY, FakeNode
+from playwright.async_api import Locator, Page, expect
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+expect.set_options(timeout=20_000)
+
+Opened = Callable[..., Awaitable[Page]]
+Served = Callable[[FakeNode], Awaitable[str]]
+
+VIEWS = (
+    *("overview", "tree", "queues", "consumers", "sessions", "routes", "dead", "advisories"),
+    *("trace/message/6bcc45ee367c476aae4fd50b0000002a-7", "trace/task/till-7/1", "follow"),
+)
+
+
+def rows(page: Page) -> Locator:
+    return page.locator(".table .row")
+
+
+async def widest(page: Page, selector: str) -> float:
+    """Pixels."""
+    await expect(page.locator(selector).first).to_be_visible()
+    found: float = await page.locator(selector).evaluate_all(
+        "all => Math.max(...all.map(one => one.getBoundingClientRect().width))"
+    )
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_view_shows_itself_in_both_schemes(
+    opened: Opened, served: Served, fake: FakeNode, scheme: str
+) -> None:
+    base = await served(fake)
+    page = await opened(base, scheme=scheme)
+    grounds = set()
+    for view in VIEWS:
+        await page.goto(f"{base}/dashboard/#/{view}")
+        await expect(page.locator("#content h1")).to_be_visible()
+        await expect(page.locator("#connection")).to_have_attribute("data-connection", "live")
+        if view != "follow":
+            await expect(page.locator(".row, .tile, .timeline svg").first).to_be_visible()
+        grounds.add(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    (ground,) = grounds
+    brightness = sum(int(part) for part in re.findall(r"\d+", ground)[:3]) / 3
+    assert brightness > 200 if scheme == "light" else brightness < 60
+
+
+async def test_the_switch_turns_light_to_dark_and_is_remembered(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake))
+    await page.locator("#theme").click()
+    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    await page.reload()
+    await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    await page.keyboard.press("t")
+    assert await page.evaluate("document.documentElement.dataset.theme") is None
+
+
+async def test_figures_change_without_reloading(opened: Opened, served: Served, fake: FakeNode) -> None:
+    page = await opened(await served(fake))
+    figure = page.locator(".tile .figure").first
+    await expect(figure).to_contain_text("msg/s")
+    before = await figure.inner_text()
+    await expect(figure).not_to_have_text(before)
+    await expect(page.locator(".tile .spark .stroke").first).to_have_attribute("d", re.compile("M.*L"))
+
+
+async def test_what_needs_attention_is_said_with_its_reason(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake))
+    lines = page.locator(".lines li")
+    await expect(lines.filter(has_text="region-11 is down")).to_contain_text("the peer was silent for 30 s")
+    await expect(lines.filter(has_text="region-17 is blocked")).to_contain_text("its disk is full")
+    await expect(lines.filter(has_text="region-03 is dormant")).to_be_visible()
+
+
+async def test_a_state_is_told_by_shape_and_word_not_by_colour_alone(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake), "tree")
+    shapes = set()
+    for state in ("running", "down", "blocked", "dormant"):
+        mark = page.locator(".row .mark", has_text=state).first
+        await expect(mark).to_be_visible()
+        shapes.add(await mark.locator("svg").evaluate("shape => shape.innerHTML"))
+    assert len(shapes) == 4
+
+
+async def test_one_store_of_2000_is_found_and_only_what_is_seen_is_in_the_page(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake), "tree")
+    await expect(page.locator(".head .sum")).to_contain_text("2,020 nodes below")
+    await page.keyboard.press("/")
+    await page.keyboard.type("store-1234")
+    await expect(rows(page)).to_have_count(3)  # HQ, its region, the store
+    await expect(rows(page).last.locator("mark")).to_have_text("store-1234")
+    await page.keyboard.press("Escape")
+    await expect(rows(page).filter(has_text="region-07")).to_have_count(1)
+    await page.get_by_role("searchbox").fill("store")
+    await expect(page.locator(".rows")).to_have_attribute("aria-rowcount", "2021")
+    assert await rows(page).count() < 60
+    await page.locator(".rows").evaluate("rows => { rows.scrollTop = rows.scrollHeight }")
+    await expect(rows(page).filter(has_text="store-1999")).to_be_visible()
+    assert await rows(page).count() < 60
+
+
+async def test_a_branch_is_unfolded_with_the_keyboard_and_asked_for_its_links(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake), "tree")
+    await expect(rows(page).filter(has_text="region-00")).to_be_visible()
+    await page.locator(".rows").focus()
+    await page.keyboard.press("Home")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowRight")
+    silent = rows(page).filter(has_text="store-0011")
+    await expect(silent).to_contain_text("the peer was silent for 30 s")
+    assert "GET /api/tree/region-00" in fake.asked
+    active = page.locator(".row.active")
+    await expect(active).to_have_attribute("aria-expanded", "true")
+    await page.keyboard.press("ArrowDown")
+    await expect(active).to_contain_text("store-0000")
+    await page.keyboard.press("ArrowLeft")
+    await expect(active).to_contain_text("region-00")
+    await page.keyboard.press("ArrowLeft")
+    await expect(rows(page)).to_have_count(21)
+
+
+async def test_only_links_in_one_state_are_shown(opened: Opened, served: Served, fake: FakeNode) -> None:
+    page = await opened(await served(fake), "tree")
+    await page.get_by_role("button", name=re.compile("^blocked")).click()
+    await expect(rows(page)).to_have_count(2)
+    await expect(rows(page).last).to_contain_text("region-17")
+
+
+async def test_a_long_list_is_loaded_as_it_is_scrolled(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake), "routes")
+    body = page.locator(".rows")
+    await expect(page.locator(".head .sum")).to_have_text("500 routes of 2,000")
+    await body.evaluate("rows => { rows.scrollTop = rows.scrollHeight }")
+    await expect(body).to_have_attribute("aria-rowcount", "1000")
+    await page.get_by_role("searchbox").fill("store-1999")
+    await expect(rows(page)).to_have_count(1)
+    await expect(rows(page)).to_contain_text("region-19")
+
+
+async def test_a_hostile_name_is_shown_as_text(opened: Opened, served: Served, fake: FakeNode) -> None:
+    page = await opened(await served(fake), "queues")
+    await page.get_by_role("searchbox").fill("onerror")
+    await expect(rows(page)).to_have_count(1)
+    await expect(rows(page)).to_contain_text(NASTY)
+    await rows(page).click()
+    panel = page.locator(".panel")
+    await expect(panel.locator("h2")).to_have_text(f"queue:{NASTY}")
+    await expect(panel.locator("td.wrap").first).to_have_text(NASTY)
+    assert await page.locator("img[src=x]").count() == 0
+    assert "hacked" not in await page.title()
+
+
+async def test_the_policy_forbids_to_parse_data(
+    opened: Opened, served: Served, fake: FakeNode, watched: Any
+) -> None:
+    watched.expected.add("requires 'TrustedHTML' assignment")
+    page = await opened(await served(fake))
+    refused = (
+        "element => { try { element.innerHTML = '<b>x</b>'; return 'parsed' } catch (e) { return e.name } }"
+    )
+    assert await page.locator("#content").evaluate(refused) == "TypeError"
+
+
+async def test_chosen_dead_letters_are_returned(opened: Opened, served: Served, fake: FakeNode) -> None:
+    page = await opened(await served(fake), "dead")
+    await expect(page.locator(".head .sum").first).to_have_text("37 letters")
+    for place in (0, 2):
+        await rows(page).nth(place).get_by_role("checkbox").check()
+    await page.get_by_role("button", name="Return 2").click()
+    await expect(page.locator(".notice")).to_have_text("2 letters returned.")
+    await expect(page.locator(".head .sum").first).to_have_text("35 letters")
+    assert {letter["id"] for letter in fake.dead}.isdisjoint({"letter-0", "letter-2"})
+
+
+async def test_all_of_one_reason_are_returned_after_a_question(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake), "dead")
+    await page.get_by_role("button", name=re.compile("^EXPIRED")).click()
+    await expect(page.locator(".head .sum").first).to_have_text("12 letters")
+    await page.get_by_role("button", name="Return all…").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Return them").click()
+    await expect(page.locator(".notice")).to_have_text("12 letters returned.")
+    assert len(fake.dead) == 25
+
+
+async def test_the_token_is_asked_for_and_kept_for_this_tab(
+    opened: Opened, served: Served, fake: FakeNode, watched: Any
+) -> None:
+    fake.token = "s3cret"
+    watched.expected.add("status of 403 ")
+    page = await opened(await served(fake), "queues")
+    form = page.locator("dialog#token")
+    await form.get_by_label("Token", exact=True).last.fill("wrong")
+    await form.get_by_role("button", name="Go on").click()
+    await expect(form.locator(".problem")).to_be_visible()
+    await form.get_by_label("Token", exact=True).last.fill("s3cret")
+    await form.get_by_role("button", name="Go on").click()
+    await expect(page.locator("#connection")).to_have_attribute("data-connection", "live")
+    await expect(rows(page).first).to_be_visible()
+    assert await page.evaluate("sessionStorage.length") == 1
+    assert await page.evaluate("localStorage.length") == 0
+
+
+async def test_a_section_that_the_node_does_not_know_says_so(
+    opened: Opened, served: Served, fake: FakeNode, watched: Any
+) -> None:
+    fake.missing = ("/api/sessions", "/api/live", "/api/tree", "/api/queues")
+    watched.expected.add("status of 404 ")
+    base = await served(fake)
+    page = await opened(base, "sessions")
+    await expect(page.locator(".empty")).to_contain_text("it runs a version without that")
+    await expect(page.locator("#connection")).to_have_attribute("data-connection", "live")
+    await page.goto(f"{base}/dashboard/#/tree")
+    await expect(rows(page).filter(has_text="region-11")).to_contain_text("the peer was silent")
+    await page.goto(f"{base}/dashboard/#/queues")
+    await expect(rows(page).filter(has_text="prices-store-0005")).to_be_visible()
+
+
+async def test_the_path_of_a_message_has_a_lane_for_each_node(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake), "trace")
+    await page.get_by_role("searchbox").fill("6bcc45ee367c476aae4fd50b0000002a-7")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".lane-name > title")).to_have_text(["hq", "region-00", "store-0007"])
+    await expect(page.locator(".timeline .arrow")).to_have_count(2)
+    await expect(page.locator(".banner")).to_contain_text("store-0040 (the link to 'region-00' has been down")
+    even = await widest(page, ".bar.hue-wait")
+    await page.get_by_role("button", name="True to scale").click()
+    await expect(page.get_by_role("button", name="True to scale")).to_have_attribute("aria-pressed", "true")
+    assert await widest(page, ".bar.hue-wait") > even
+
+
+async def test_a_task_is_one_timeline_with_dashed_replies(
+    opened: Opened, served: Served, fake: FakeNode
+) -> None:
+    page = await opened(await served(fake), "trace/task/till-7%2F1")
+    await expect(page.locator(".lane-name > title")).to_have_text(["store-0007", "hq", "region-03"])
+    await expect(page.locator(".timeline .arrow")).to_have_count(4)
+    await expect(page.locator(".timeline .arrow.reply")).to_have_count(2)
+    await expect(page.locator("dl.facts")).to_contain_text("4 messages")
+
+
+async def test_views_are_reached_with_keys(opened: Opened, served: Served, fake: FakeNode) -> None:
+    page = await opened(await served(fake))
+    await expect(page.locator("#content h1")).to_have_text("Overview")
+    for key, title in (("q", "Queues"), ("t", "Tree"), ("d", "Dead letters")):
+        await page.keyboard.press("g")
+        await page.keyboard.press(key)
+        await expect(page.locator("#content h1")).to_have_text(title)
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog")).to_contain_text("search in this view")
