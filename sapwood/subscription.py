@@ -86,7 +86,7 @@ class Subscription:
             self._last = None
         delivery = next(self._current, None)
         while delivery is None:
-            self._current = iter(await self._next_batch())
+            self._current = iter(await self.next_batch())
             delivery = next(self._current, None)
         self._last = delivery
         return delivery
@@ -95,14 +95,15 @@ class Subscription:
         """The same, a bundle at a time: the fast way. With `auto_ack` a batch is acknowledged as one."""
         while True:
             try:
-                batch = await self._next_batch()
+                batch = await self.next_batch()
             except StopAsyncIteration:
                 return
             yield batch
             if self.auto_ack:
                 batch.ack()
 
-    async def _next_batch(self) -> Batch:
+    async def next_batch(self) -> Batch:
+        """The next bundle's messages. Raises `StopAsyncIteration` when the subscription was closed."""
         while True:
             while not self._waiting:
                 if self._error:

@@ -1,0 +1,193 @@
+"""The synchronous client, from several threads, against a real node in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from broker.cli.demo.plan import free_ports
+from sapwood import (
+    CallTimeout,
+    ClientClosed,
+    ConnectFailed,
+    NobodyServes,
+    ServiceError,
+    current_task,
+    sync,
+    task,
+)
+
+PATIENCE = 20.0
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("node")
+    (port,) = free_ports(1)
+    site = {"name": "hq", "listener": {"port": port}, "advisories": {"linger": "0s"}}
+    (folder / "hq.yaml").write_text(json.dumps({"broker": site}))
+    with (folder / "log").open("w") as log:
+        command = [sys.executable, "-m", "broker.cli", "node", "run", str(folder / "hq.yaml")]
+        process = subprocess.Popen(command, stderr=log, stdout=log)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@pytest.fixture
+def client(uri: str) -> Iterator[sync.Client]:
+    with sync.connect(uri, timeout=PATIENCE) as made:
+        yield made
+
+
+def test_send_and_receive(client: sync.Client) -> None:
+    client.create("sales")
+    client.send("queue:sales", b"one", correlation_id=1)
+    client.publish("queue:sales", "two")
+    client.flush()
+    client.send_many("queue:sales", [b"three", b"four"])
+    assert client.node == "hq"
+    assert client.committed == 4
+    with client.subscribe("queue:sales") as sales:
+        got = [next(sales) for _ in range(4)]
+        assert [delivery.payload for delivery in got] == [b"one", b"two", b"three", b"four"]
+        assert (got[0].properties.correlation_id, got[0].origin, got[0].redelivered) == (1, "hq", False)
+        assert got[0].key == got[0].message_id
+        assert not got[0].notice
+        for delivery in got[:3]:
+            delivery.ack()
+        assert sales.next(timeout=0.01) is None
+    with client.subscribe("queue:sales") as sales:
+        last = next(sales)
+        assert (last.payload, last.redelivered) == (b"four", True)
+        last.ack()
+        sales.close()
+        assert list(sales) == []
+
+
+def test_calls_from_many_threads_over_one_client(client: sync.Client) -> None:
+    def square(number: int) -> int:
+        return number * number
+
+    with client.rpc.serve("sums", {"square": square}, workers=4), ThreadPoolExecutor(16) as threads:
+        calls = [threads.submit(client.rpc.call, "sums", "square", number=n) for n in range(200)]
+        assert [call.result(PATIENCE) for call in calls] == [n * n for n in range(200)]
+
+
+def test_a_task_goes_through_threads(client: sync.Client) -> None:
+    stock = client.rpc.service("stock")
+
+    with (
+        client.rpc.serve("orders", {"order": lambda: [current_task(), stock.reserve()]}),
+        client.rpc.serve("stock", {"reserve": current_task}),
+        task() as mine,
+    ):
+        assert client.rpc.call("orders", "order") == [mine, mine]
+
+
+def test_errors_are_the_same(client: sync.Client) -> None:
+    def refuse() -> None:
+        raise ServiceError("NO", "no", 1)
+
+    gate = threading.Event()
+    with client.rpc.serve("errors", {"refuse": refuse, "wait": lambda: gate.wait(PATIENCE)}):
+        with pytest.raises(ServiceError) as caught:
+            client.rpc.call("errors", "refuse")
+        assert (caught.value.code, caught.value.data) == ("NO", 1)
+        with pytest.raises(CallTimeout):
+            client.rpc.call("errors", "wait", timeout=0.05)
+        gate.set()
+    with pytest.raises(NobodyServes):
+        client.rpc.call("nothing", "here")
+
+
+def test_a_client_that_is_not_open_says_so(uri: str) -> None:
+    client = sync.connect(uri)
+    with pytest.raises(ClientClosed, match="not open"):
+        client.send("queue:x", b"")
+    assert "not open" in repr(client)
+    with client:
+        server = client.rpc.serve("gone", {"x": lambda: 1})
+    with pytest.raises(ClientClosed):
+        client.send("queue:x", b"")
+    with pytest.raises(ClientClosed):
+        server.wait()
+    client.close()
+    with (
+        pytest.raises(ConnectFailed),
+        sync.connect(uri, session="", timeout=0.2) as _,
+        sync.connect("http://127.0.0.1:1", timeout=0.2),
+    ):
+        pass
+
+
+def test_who_waits_when_the_client_is_closed_is_told(uri: str) -> None:
+    client = sync.connect(uri).open()
+    client.create("silent")
+    with ThreadPoolExecutor(1) as threads:
+        subscription = client.subscribe("queue:silent")
+        waiting = threads.submit(next, subscription)
+        time.sleep(0.05)
+        client.close()
+        with pytest.raises(ClientClosed):
+            waiting.result(PATIENCE)
+    assert [thread.name for thread in threading.enumerate() if uri in thread.name and not thread.daemon] == []
+
+
+def test_a_coroutine_handler_cannot_block_its_own_loop(client: sync.Client) -> None:
+    async def wrong() -> None:
+        client.send("queue:x", b"")
+
+    with client.rpc.serve("wrong", {"wrong": wrong}), pytest.raises(ServiceError, match="own thread"):
+        client.rpc.call("wrong", "wrong")
+
+
+CALLER = """
+import sys, time
+from sapwood import sync
+with sync.connect(sys.argv[1]) as client:
+    client.create("silent")
+    print("calling", flush=True)
+    try:
+        client.rpc.call("silent", "never", timeout=None)
+    except KeyboardInterrupt:
+        print("interrupted", client.rpc, flush=True)
+    with client.rpc.serve("loud", {"answer": lambda: 42}):
+        print(client.rpc.call("loud", "answer"), flush=True)
+"""
+
+
+def test_ctrl_c_forgets_the_call_and_the_client_goes_on(
+    uri: str, client: sync.Client, tmp_path: Path
+) -> None:
+    root = Path(__file__).parents[2]
+    program = subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", CALLER, uri],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(root)},
+    )
+    assert program.stdout is not None
+    client.create("silent")
+    with client.subscribe("queue:silent") as silent:
+        request = silent.next(timeout=PATIENCE)
+        assert request is not None
+        program.send_signal(signal.SIGINT)
+        request.ack()
+        output, _ = program.communicate(timeout=60)
+    lines = output.splitlines()
+    assert lines[0] == "calling"
+    assert lines[1].startswith("interrupted")
+    assert "0 calls under way" in lines[1]
+    assert lines[2] == "42"
+    assert program.returncode == 0
