@@ -36,6 +36,7 @@ MOST_MESSAGES: Final = 100
 MOST_OF_A_TASK: Final = 500
 MOST_EVENTS: Final = 200
 MOST_DOWN: Final = 1000
+_SET: Final = 0.001
 _LOOKED_THROUGH: Final = 50_000
 _OF_SESSIONS: Final = frozenset((ENTERED, DELIVERED, DEALT_WITH))
 _OF_NEIGHBOURS: Final = frozenset((ARRIVED, SENT, ACKNOWLEDGED))
@@ -47,14 +48,18 @@ class TraceCommand:
     def __init__(self, node: "Node") -> None:
         self._node = node
         self._core = node.core
+        self._wall = time.time() - node.now()
 
     def __repr__(self) -> str:
         return f"<TraceCommand {self._core.trace!r}>"
 
     @property
     def wall(self) -> float:
-        """What must be added to running time to show it to people; seconds."""
-        return time.time() - self._node.now()
+        """What is added to running time to show it to people; seconds. Changes when the clock is set."""
+        found = time.time() - self._node.now()
+        if abs(found - self._wall) > _SET:
+            self._wall = found
+        return self._wall
 
     def __call__(self, asker: str, arguments: dict[str, Any]) -> dict[str, Any]:
         ids, task = arguments.get("messages", []), arguments.get("task", "")
@@ -64,7 +69,7 @@ class TraceCommand:
         of_task = self._of_task(asker, task) if task else []
         return {
             "node": self._core.identity.name,
-            "now": _micros(time.time()),
+            "now": _micros(self._node.now() + self.wall),
             "messages": {str(message): found for message, found in self._about(messages).items() if found},
             "down": self._down(),
             "task_messages": of_task[:MOST_OF_A_TASK],

@@ -8,6 +8,8 @@ whoever asks, asks again.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from broker.core.entry import Class, batch_of
 from broker.core.readers import Reader
 from broker.core.sessions import Connection, Session
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
 _CREDIT: Final = 256
+_LARGEST: Final = 5 * 1024 * 1024
 
 
 class Letter(NamedTuple):
@@ -49,7 +52,7 @@ class Inside:
         return f"<Inside {self._core.identity.name} reads {len(self._session.readers)} queues>"
 
     def read(self, name: str) -> None:
-        """From now on what comes for the queue `name` of this node is a letter."""
+        """From now on what comes for this node's queue `name` is a letter; what is very large is none."""
         core, node = self._core, self._core.identity.name
         places = [core.custody.queue(queue(name)), core.custody.queue(queue(name, node))]
         for place in places:
@@ -67,7 +70,7 @@ class Inside:
 
     def _come(self, frame: NodeFrame) -> None:
         if isinstance(frame, Deliver):
-            self._frames.append(frame)
+            self._frames.append(frame if frame.size <= _LARGEST else msgspec.structs.replace(frame, body=b""))
             if len(self._frames) == 1:
                 self._ready()
 

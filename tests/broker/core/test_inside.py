@@ -94,6 +94,16 @@ def test_where_a_line_is_down_it_is_lost_and_leaves_nothing(chain: Forest) -> No
     assert payloads(york.letters()) == [b"2"]
 
 
+def test_a_letter_of_many_megabytes_is_none(chain: Forest) -> None:
+    hq, york = reading(chain["hq"]), reading(chain["york"])
+    hq.send(queue("System", "york"), Message(bytes(6 * 1024 * 1024)))
+    chain.settle()
+    hq.send(queue("System", "york"), Message(b"small"))
+    chain.settle()
+    assert [len(frame.body) for frame in york._frames] == [0, len(york._frames[1].body)]
+    assert payloads(york.letters()) == [b"small"]
+
+
 def test_letters_that_do_not_decode_are_none(chain: Forest) -> None:
     hq = reading(chain["hq"])
     header = Header(id=b"i" * 16, destination=queue("System", "hq"), size=3, origin="north")

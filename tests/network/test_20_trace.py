@@ -1,0 +1,172 @@
+"""A message's way, and all that a task made, are followed from node to node; who does not answer is named."""
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from harness import PATIENCE, Network, collect
+
+from sapwood.inbox import Delivery
+
+WAY = ["hq", "north", "york"]
+
+
+async def sapwood(*arguments: str) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "broker.cli", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
+    return process.returncode or 0, output.decode(), errors.decode()
+
+
+async def story(network: Network, node: str, *arguments: str) -> dict[str, Any]:
+    """What `sapwood trace … --json` says at a node."""
+    code, output, errors = await sapwood("trace", *arguments, "--json", "--url", network.url(node))
+    assert code == 0, errors
+    found: dict[str, Any] = json.loads(output)
+    return found
+
+
+async def tree(network: Network) -> None:
+    """hq, two regions, and york below north."""
+    network.add("hq")
+    for region in ("north", "south"):
+        network.add(region, "hq", role="branch")
+    network.add("york", "north")
+    await network.start()
+
+
+async def one_message(network: Network) -> Delivery:
+    """From hq to a reader in york."""
+    async with network.client("york") as york, network.client("hq") as hq:
+        reading = asyncio.create_task(collect(york, "queue:prices", 1))
+        await network.until_known("hq", "queue:prices")
+        await hq.send("queue:prices", b"1.99", correlation_id=7)
+        (delivery,) = await reading
+    return delivery
+
+
+async def until_complete(network: Network, node: str, message: str) -> dict[str, Any]:
+    """The story once the last acknowledgements of it are in, too."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            told = await story(network, node, message)
+            if told["complete"] and all(hop["acknowledged"] or not hop["to"] for hop in told["hops"]):
+                return told
+
+
+async def test_each_hop_of_a_message_with_times_that_increase(network: Network) -> None:
+    await tree(network)
+    message = (await one_message(network)).message_id
+    told = await until_complete(network, "hq", message)
+    assert [hop["node"] for hop in told["hops"]] == WAY
+    assert [hop["came"] for hop in told["hops"]] == ["", "hq", "north"]
+    assert [hop["to"] for hop in told["hops"]] == [["north"], ["york"], []]
+    hq, north, york = (hop["ms"] for hop in told["hops"])
+    for hop in (hq, north):
+        assert hop["arrived"] <= hop["committed"] <= hop["sent"] < hop["acknowledged"]
+    assert hq["sent"] <= north["arrived"] <= hq["acknowledged"]
+    assert north["sent"] <= york["arrived"] <= north["acknowledged"]
+    assert hq["arrived"] < north["arrived"] < york["arrived"] <= york["delivered"] < york["dealt_with"]
+    assert (told["unreachable"], told["unknown_at"], told["refused"]) == ([], [], [])
+
+
+async def test_every_node_of_the_tree_tells_the_same_story_by_id(network: Network) -> None:
+    """south has not seen the message; york is not above anybody."""
+    await tree(network)
+    message = (await one_message(network)).message_id
+    await until_complete(network, "hq", message)
+    for node in ("north", "york", "south"):
+        assert [hop["node"] for hop in (await story(network, node, message))["hops"]] == WAY, node
+
+
+async def test_people_get_a_table(network: Network) -> None:
+    await tree(network)
+    message = (await one_message(network)).message_id
+    await until_complete(network, "hq", message)
+    code, output, _ = await sapwood("trace", message, "--url", network.url("hq"))
+    assert code == 0
+    assert f"message {message} for queue:prices · entered at hq · complete" in output
+    firsts = [line.split()[0] for line in output.splitlines() if line.strip()]
+    assert [word for word in firsts if word in WAY] == WAY
+    code, output, errors = await sapwood("trace", f"{'00' * 16}-0", "--url", network.url("hq"))
+    assert (code, output) == (1, "")
+    assert "no node that was asked knows message" in errors
+
+
+async def test_a_request_and_its_reply_across_nodes_are_one_timeline(network: Network) -> None:
+    """The service in york asks another one in south before it answers."""
+    await tree(network)
+    async with (
+        network.client("hq") as caller,
+        network.client("york") as service,
+        network.client("south") as stock,
+    ):
+        serving = [
+            asyncio.create_task(serve_with_nested_call(service)),
+            asyncio.create_task(serve(stock, "queue:stock")),
+        ]
+        await network.until_known("hq", "queue:prices")
+        await network.until_known("hq", "queue:stock")
+        replies = await caller.create()
+        await caller.send("queue:prices", b"?", correlation_id=1, reply_to=replies, task_id="order-7")
+        (reply,) = await collect(caller, f"queue:{replies}", 1)
+        assert reply.payload == b"reply"
+        await asyncio.gather(*serving)
+    told = await story(network, "hq", "--task", "order-7")
+    assert len(told["messages"]) == 4
+    times = [event["ms"] for event in told["events"]]
+    assert times == sorted(times)
+    entered = [(event["node"], event["queue"]) for event in told["events"] if event["kind"] == "entered"]
+    assert [node for node, _ in entered] == ["hq", "york", "south", "york"]
+    assert [queue for _, queue in entered][:2] == ["prices", "stock"]
+    dealt_with = [event["node"] for event in told["events"] if event["kind"] == "dealt_with"]
+    assert sorted(dealt_with) == ["hq", "south", "york", "york"]
+    assert {event["correlation_id"] for event in told["events"]} == {1, 2}
+    code, output, _ = await sapwood("trace", "--task", "order-7", "--url", network.url("hq"))
+    assert code == 0
+    assert "task order-7 · 4 messages" in output
+
+
+async def serve(client: Any, queue: str) -> None:
+    """Answer one request."""
+    async for request in client.subscribe(queue):
+        said = request.properties
+        await client.send(
+            f"queue:{said.reply_to}", b"reply", correlation_id=said.correlation_id, task_id=said.task_id
+        )
+        request.ack()
+        return
+
+
+async def serve_with_nested_call(client: Any) -> None:
+    """Answer one request after a call of another service, for the same task."""
+    async for request in client.subscribe("queue:prices"):
+        said = request.properties
+        replies = await client.create()
+        await client.send("queue:stock", b"?", correlation_id=2, reply_to=replies, task_id=said.task_id)
+        await collect(client, f"queue:{replies}", 1)
+        await client.send(
+            f"queue:{said.reply_to}", b"reply", correlation_id=said.correlation_id, task_id=said.task_id
+        )
+        request.ack()
+        return
+
+
+async def test_a_node_that_is_down_is_named(network: Network) -> None:
+    await tree(network)
+    message = (await one_message(network)).message_id
+    await until_complete(network, "hq", message)
+    network.kill("york")
+    await network.until_child("north", "york", "down")
+    told = await story(network, "hq", message)
+    assert [hop["node"] for hop in told["hops"]] == ["hq", "north"]
+    assert (told["unreachable"], told["complete"]) == (["york"], False)
+    assert "its link to north has been down" in told["why"]["york"]
+    code, output, _ = await sapwood("trace", message, "--url", network.url("hq"))
+    assert code == 0
+    assert "no answer from york" in output
+    assert "not complete" in output
