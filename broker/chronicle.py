@@ -1,5 +1,8 @@
 """What this node tells the advisory log, in the words of its core."""
 
+import time
+
+from broker.administration.advisories import RecentAdvisories
 from broker.advisory_log import AdvisoryLog
 from config.model import Site
 from treeconnector.destinations import Destination
@@ -7,10 +10,14 @@ from treeconnector.frames import Advice
 
 
 class Chronicle:
-    """The core's end of the advisory log; silent where the site has it switched off."""
+    """The core's end of the advisory log; silent where the site has it switched off.
+
+    `recent`: the latest of it in memory, always.
+    """
 
     def __init__(self, site: Site) -> None:
         settings = site.advisory_log
+        self.recent = RecentAdvisories(site.name)
         self._log: AdvisoryLog | None = None
         if settings.enabled:
             self._log = AdvisoryLog(
@@ -27,14 +34,17 @@ class Chronicle:
         return f"<Chronicle {self._log!r}>"
 
     def consumer(self, op: str, key: Destination, cause: str) -> None:
+        self.recent.consumer(time.time(), op, key, cause)
         if self._log:
             self._log.write_consumer(op, str(key.kind), key.name, cause)
 
     def advisories(self, peer: str, direction: str, advices: list[Advice]) -> None:
+        self.recent.advisories(time.time(), peer, direction, advices)
         if self._log:
             self._log.write_advisories(peer, direction, advices)
 
     def link(self, op: str, peer: str, direction: str) -> None:
+        self.recent.link(time.time(), op, peer, direction)
         if self._log:
             self._log.write_link(op, peer, direction)
 

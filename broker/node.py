@@ -13,10 +13,11 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from bridges.carrier import Carrier, CarrierError
+from broker.administration import Administration
 from broker.cells import Cells
 from broker.cells.tracing import Tracing
 from broker.chronicle import Chronicle
-from broker.core.errors import NotFound, SwitchError
+from broker.core.neighbours import Neighbour
 from broker.core.node import NodeCore
 from broker.core.rows import MetaRow
 from broker.core.turn import Turn
@@ -38,7 +39,6 @@ _log = logging.getLogger("sapwood.node")
 _LONGEST_SLEEP: Final = 0.25
 _SHORTEST_SLEEP: Final = 0.002
 _DRAIN: Final = 2.0
-_HAND_OVER: Final = 30.0
 _LAST_WORDS: Final = 0.3
 _PATIENCE: Final = 0.02
 _WARN_AGAIN: Final = 600.0
@@ -89,6 +89,7 @@ class Node:
         self.chronicle: Chronicle
         self.cells: Cells
         self.tracing: Tracing
+        self.administration: Administration
         self.supervisor: Supervisor | None = None
         self.failure: SapwoodError | None = None
         self.leaving = False
@@ -122,6 +123,7 @@ class Node:
             self._make_core(permits)
             self.cells = Cells(self)
             self.tracing = Tracing(self, self.cells)
+            self.administration = Administration(self)
             await self._listen()
         except BaseException:
             self.store.close()
@@ -415,34 +417,13 @@ class Node:
     def status(self) -> dict[str, Any]:
         return status(self)
 
-    async def leave(self) -> dict[str, Any]:
-        """Hand over what is on its way up, say goodbye, so that the parent withdraws our routes, and stop."""
-        parent = self.core.parent
-        if parent is None or parent.link is None or not parent.up:
-            raise SwitchError("the parent cannot be reached now: leave again when the line is up")
-        end = self._loop.time() + _HAND_OVER
-        while (
-            parent.up and (parent.outbox or parent.place.waiting or parent.wants) and self._loop.time() < end
-        ):
-            await asyncio.sleep(0.02)
-        kept = sum(place.messages for place in self.core.custody.places.values())
+    def say_goodbye(self, parent: Neighbour) -> None:
+        """Leave the tree for good: the parent withdraws our routes, and this node stops."""
         self.leaving = True
         link = parent.link
-        wire = self._wires[link]
-        self.core.links.handle(link, link.goodbye("the node leaves the tree"))
-        self._pull(wire)
+        if link is not None:
+            wire = self._wires[link]
+            self.core.links.handle(link, link.goodbye("the node leaves the tree"))
+            self._pull(wire)
         self.wake()
         self._loop.call_later(_LAST_WORDS, self.stopped.set)
-        return {"left": parent.name, "messages_kept_here": kept}
-
-    def forget(self, name: str) -> dict[str, Any]:
-        """Forget a child that will not come back: its routes go, what waits for it is routed again."""
-        neighbour = self.core.neighbours.get(name)
-        if neighbour is None or neighbour is self.core.parent:
-            raise NotFound(f"{self.site.name} has no child {name!r}")
-        if neighbour.up:
-            raise SwitchError(f"{name!r} is connected: run 'sapwood node leave' there, or stop it first")
-        waiting = neighbour.place.messages
-        self.core.moves.forget(neighbour, moved=False)
-        self.wake()
-        return {"forgotten": name, "messages_routed_again": waiting}

@@ -5,9 +5,12 @@ Times in seconds, sizes in bytes. Lists are bounded: what is cut is counted in `
 
 import os
 import time
+from heapq import nsmallest
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.core.custody import Place
+from broker.administration.queues import is_shown, queue_fields
+from broker.core.masking import masked
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -39,17 +42,22 @@ def status(node: "Node") -> dict[str, Any]:
         "parent": _parent(node) if parent is None else {**parent.status(now), **_dialling(node)},
         "children": [child.status(now) for child in children[:_LISTED]],
         "children_more": max(0, len(children) - _LISTED),
-        "queues": _queues(node),
+        **_queues(node),
         "subscriptions": [
             {
-                "id": item.id,
+                "id": masked(item.id),
+                "session": masked(item.session),
+                "name": item.name,
                 "pattern": item.pattern,
                 "messages": item.place.messages,
                 "attached": item.attached,
             }
-            for item in list(core.topics.subscriptions.values())[:_LISTED]
+            for item in islice(core.topics.subscriptions.values(), _LISTED)
         ],
+        "subscriptions_more": max(0, len(core.topics.subscriptions) - _LISTED),
         "sessions": len(core.switch.sessions),
+        "connections": sum(len(session.connections) for session in core.switch.sessions.values()),
+        "rates": {name: round(rate, 3) for name, rate in core.statistics.rates._asdict().items()},
         "routes": {f"{kind}/{gateway}": count for (kind, gateway), count in _route_counts(node)},
         "offered": {"up": core.up.count, "down": core.down.count},
         "retained": len(core.topics.retained),
@@ -86,31 +94,20 @@ def _route_counts(node: "Node") -> list[tuple[tuple[str, str], int]]:
     return [((str(kind), gateway), count) for (kind, gateway), count in counts[:_LISTED]]
 
 
-def _queues(node: "Node") -> list[dict[str, Any]]:
-    core = node.core
-    places = [place for place in core.custody.places.values() if place.destination is not None]
-    places.sort(key=lambda place: (-place.messages, place.name))
-    return [_queue(node, place) for place in places[:_LISTED]]
-
-
-def _queue(node: "Node", place: Place) -> dict[str, Any]:
-    age = node.core.moment.now - place.waiting[0].since if place.waiting else 0.0
+def _queues(node: "Node") -> dict[str, Any]:
+    """The queues with most messages."""
+    places = [place for place in node.core.custody.places.values() if is_shown(place)]
+    largest = nsmallest(_LISTED, places, key=lambda place: (-place.messages, place.name))
+    now = node.core.moment.now
     return {
-        "name": str(place.destination),
-        "messages": place.messages,
-        "bytes": place.size,
-        "oldest_s": round(age, 3),
-        "readers": len(place.readers),
-        "created": place.created,
-        "home": place.home,
-        "targets": sorted(place.targets),
-        "held_back": sorted(place.held_back),
+        "queues": [queue_fields(place, now) for place in largest],
+        "queues_more": len(places) - len(largest),
     }
 
 
 def _reasons(node: "Node") -> dict[str, int]:
     """How many dead letters for each reason, of the latest."""
     found: dict[str, int] = {}
-    for copy in list(node.core.custody.dead.waiting)[-_LISTED:]:
+    for copy in islice(reversed(node.core.custody.dead.waiting), _LISTED):
         found[copy.note] = found.get(copy.note, 0) + copy.open
     return found

@@ -66,13 +66,17 @@ class Seen:
 
 
 class Arrivals:
-    """Takes bundles in, from neighbours and from this node's own clients."""
+    """Takes bundles in, from neighbours and from this node's own clients.
+
+    `taps` are called with each bundle before it goes anywhere, while its body is in memory.
+    """
 
     def __init__(self, forwarder: Forwarder, topics: Topics) -> None:
         self._forwarder = forwarder
         self._topics = topics
         self._custody = forwarder.custody
         self.seen = Seen(forwarder)
+        self.taps: list[Callable[[Stored], None]] = []
         self.nobody_serves: Callable[[Stored], bool] = lambda stored: False
 
     def __repr__(self) -> str:
@@ -144,6 +148,8 @@ class Arrivals:
         self._custody.note_dead(copy)
 
     def _route(self, stored: Stored, came: str, sender: str) -> None:
+        for tap in self.taps:
+            tap(stored)
         destination = stored.header.destination
         here = destination.node == self._forwarder.node
         if destination.kind == Kind.TOPIC and here:

@@ -300,6 +300,11 @@ class Custody:
         assert stored.body is not None
         return stored.body
 
+    def peek(self, copy: Copy) -> bytes | None:
+        """The bundle's body for somebody who only looks: it does not stay in memory. None: it is gone."""
+        stored = copy.stored
+        return stored.body if stored.body is not None else self._read_bodies([stored.row]).get(stored.row)
+
     def _load_page(self, first: Copy) -> None:
         wanted = {first.stored.row: first.stored}
         for copy in first.place.waiting:

@@ -6,6 +6,7 @@ over all queues of the node: message i of a slice has id `first` + i.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.custody import Copy, Place
@@ -142,6 +143,10 @@ class Desk:
         del self._given[given.first]
         if len(self._firsts) > 2 * len(self._given) + 64:
             self._firsts = sorted(self._given)
+
+    def all(self) -> Iterator[Given]:
+        """All slices, the oldest first; to be read at once."""
+        return iter(self._given.values())
 
     def of(self, reader: Reader | None) -> list[Given]:
         """All slices of one reader, or of all."""

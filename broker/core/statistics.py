@@ -42,6 +42,16 @@ LATENCY_BOUNDS: Final = (
 )
 
 
+def quantile_of(histogram: Histogram, share: float) -> float | None:
+    """The bound below which that share of the values lies; None: above the last bound, or no values."""
+    wanted, seen = share * count_of(histogram), 0
+    for bound, count in zip(histogram.bounds, histogram.counts, strict=False):
+        seen += count
+        if wanted and seen >= wanted:
+            return bound
+    return None
+
+
 class Tally:
     """What went through one place. `brought`: what was there at the start. Kept by `Custody`."""
 

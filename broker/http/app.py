@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from broker.http.administration import AdministrationEndpoint
+from broker.http.api import Api
 from broker.http.dashboard import Dashboard
 from broker.http.diagnostics import Diagnostics
 from broker.http.documentation import add_link, documentation
@@ -33,7 +33,7 @@ def build_app(node: NodePort, settings: HttpSettings | None = None) -> web.Appli
     verbs.add_to(router)
     router.add_get("/api/status", status.status)
     LiveEndpoint(settings, {"status": node.status}).add_to(app)
-    AdministrationEndpoint(node, settings).add_to(router)
+    Api(node, settings).add_to(router)
     TraceEndpoint(node, settings).add_to(router)
     Dashboard().add_to(router)
     router.add_get("/metrics", MetricsEndpoint(node, settings).metrics)

@@ -1,13 +1,16 @@
 """What the HTTP side needs of the node, and nothing more."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bridges.carrier import Carrier
 from broker.core.errors import SwitchError
 from broker.core.sessions import Connection
 from treeconnector.bundles import Message
 from treeconnector.session_frames import ClientFrame
+
+if TYPE_CHECKING:
+    from broker.administration import Administration
 
 Outcome = Callable[[SwitchError | None], None]
 
@@ -73,6 +76,5 @@ class NodePort(Protocol):
 
     async def serve_link(self, carrier: Carrier) -> None: ...
 
-    async def leave(self) -> dict[str, Any]: ...
-
-    def forget(self, name: str) -> dict[str, Any]: ...
+    @property
+    def administration(self) -> "Administration": ...

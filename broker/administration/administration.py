@@ -1,0 +1,90 @@
+"""All that an operator can ask of a node and do to it, in one place; what each means stands in its part."""
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+from broker.administration import answers
+from broker.administration.dead import Dead
+from broker.administration.follow import Following
+from broker.administration.queues import Queues
+from broker.administration.routes import Routes
+from broker.administration.sessions import Sessions
+from broker.administration.tree import TreeView
+from broker.cells.cells import Command
+from broker.core.errors import NotFound, SwitchError
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+_HAND_OVER: Final = 30.0
+_LOOK_AGAIN: Final = 0.02
+
+
+class Administration:
+    """Made by the node once its core is. Calls raise `SwitchError`s."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self.queues = Queues(node)
+        self.sessions = Sessions(node)
+        self.dead = Dead(node)
+        self.routes = Routes(node)
+        self.tree = TreeView(node)
+        self.following = Following(node)
+        node.cells.commands["tree"] = Command(lambda asker, arguments: self.tree.here())
+        node.cells.commands["status"] = Command(lambda asker, arguments: node.status())
+
+    def __repr__(self) -> str:
+        return f"<Administration of {self._node.site.name}>"
+
+    def advisories(self, limit: int) -> answers.Advisories:
+        """What was heard of consumers and links lately."""
+        return self._node.chronicle.recent.latest(limit)
+
+    async def committed(self) -> None:
+        """Return once everything that was done so far is on disk."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._node.core.switch.when_committed(lambda: _settle(future))
+        self._node.wake()
+        stopped = asyncio.ensure_future(self._node.stopped.wait())
+        try:
+            await asyncio.wait((future, stopped), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+        if not future.done():
+            raise SwitchError("the node stopped before that was on disk: look again when it runs")
+
+    # --- the node in the tree
+
+    async def leave(self) -> answers.Left:
+        """Hand over what is on its way up, say goodbye, so that the parent withdraws our routes, and stop."""
+        parent = self._node.core.parent
+        if parent is None or parent.link is None or not parent.up:
+            raise SwitchError("the parent cannot be reached now: leave again when the line is up")
+        end = time.monotonic() + _HAND_OVER
+        while (
+            (parent.outbox or parent.place.waiting or parent.wants) and parent.up and time.monotonic() < end
+        ):
+            await asyncio.sleep(_LOOK_AGAIN)
+        kept = sum(place.messages for place in self._node.core.custody.places.values())
+        self._node.say_goodbye(parent)
+        return answers.Left(left=parent.name, messages_kept_here=kept)
+
+    def forget(self, name: str) -> answers.Forgotten:
+        """Forget a child that will not come back: its routes go, what waits for it is routed again."""
+        node = self._node
+        neighbour = node.core.neighbours.get(name)
+        if neighbour is None or neighbour is node.core.parent:
+            raise NotFound(f"{node.site.name} has no child {name!r}")
+        if neighbour.up:
+            raise SwitchError(f"{name!r} is connected: run 'sapwood node leave' there, or stop it first")
+        waiting = neighbour.place.messages
+        node.core.moves.forget(neighbour, moved=False)
+        node.wake()
+        return answers.Forgotten(forgotten=name, messages_routed_again=waiting)
+
+
+def _settle(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,99 @@
+"""The OpenAPI 3.1 description of the API, made of its operations and of the types of its answers."""
+
+import re
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+import msgspec
+
+from broker.administration.answers import Error
+from broker.http.api.operations import JSON, Operation, Parameter
+
+_WHERE: Final = "#/components/schemas/{name}"
+_TEXT: Final = """\
+State, administration and messages of one Sapwood node. Times are in seconds, sizes in bytes.
+
+Without the token these calls are answered over loopback only, under a name of this machine; with it from
+everywhere. They are refused to web pages of other origins. Lists have bounds: `next` of an answer goes into
+`after` for the page that follows."""
+_REFUSED: Final = (
+    "The token is needed, the page is of another origin, or the Host is no name of this machine."
+)
+_COMMON: Final = {400: "A parameter or the body is not what was expected.", 403: _REFUSED}
+
+
+def describe(operations: Sequence[Operation]) -> dict[str, Any]:
+    """The whole description."""
+    types = [
+        each for operation in operations for each in (operation.answer, operation.body) if each is not None
+    ]
+    _, schemas = msgspec.json.schema_components([*dict.fromkeys(types), Error], ref_template=_WHERE)
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Sapwood node", "version": _version(), "description": _TEXT},
+        "servers": [{"url": "/"}],
+        "security": [{}, {"token": []}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(operation.tag for operation in operations)],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": schemas,
+        },
+    }
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "operationId": operation_id(operation),
+        "summary": operation.summary,
+        "tags": [operation.tag],
+        "responses": {
+            "200": _answer(operation),
+            **{str(status): _error(text) for status, text in sorted({**_COMMON, **operation.errors}.items())},
+        },
+    }
+    if operation.parameters:
+        found["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
+    if operation.body is not None:
+        found["requestBody"] = {"content": {JSON: {"schema": _schema(operation.body)}}}
+    return found
+
+
+def operation_id(operation: Operation) -> str:
+    words = re.findall(r"[A-Za-z]+", operation.path.removeprefix("/api"))
+    return "_".join([operation.method.lower(), *words])
+
+
+def _answer(operation: Operation) -> dict[str, Any]:
+    schema = {"type": "string"} if operation.answer is None else _schema(operation.answer)
+    return {"description": "Done.", "content": {operation.media: {"schema": schema}}}
+
+
+def _error(text: str) -> dict[str, Any]:
+    return {"description": text, "content": {JSON: {"schema": _schema(Error)}}}
+
+
+def _schema(kind: Any) -> Any:
+    (found,), _ = msgspec.json.schema_components([kind], ref_template=_WHERE)
+    return found
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": "path" if parameter.in_path else "query",
+        "required": parameter.in_path,
+        "description": parameter.text,
+        "schema": parameter.schema(),
+    }
+
+
+def _version() -> str:
+    try:
+        return version("sapwood")
+    except PackageNotFoundError:
+        return "unknown"

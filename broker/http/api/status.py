@@ -1,0 +1,122 @@
+"""The shape of `/api/status`, for the API's description. The answer itself is made by `broker.status`.
+
+It grows: a reader bears fields that it does not know.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from broker.administration.answers import Queue
+
+
+class Link(msgspec.Struct, kw_only=True):
+    """A link. `in`, `out`: messages. `heard_s` null: there is no link now. Bytes: on the line.
+
+    A parent that was never reached has a state and `dialling` only. `spool_oldest_s`: age of the oldest
+    bundle that the neighbour has not acknowledged.
+    """
+
+    name: str
+    state: Literal["connecting", "running", "blocked", "down"]
+    relation: str = ""
+    since_s: float | None = None
+    error: str = ""
+    attempts: int = 0
+    epoch: int = 0
+    received: int = 0
+    assigned: int = 0
+    deleted: int = 0
+    outbox: int = 0
+    waiting: int = 0
+    routes: int = 0
+    role: str = ""
+    addresses: list[str] = []
+    gaps: int = 0
+    held_by_peer: list[str] = []
+    dormant: bool = False
+    bytes_in: int = 0
+    bytes_out: int = 0
+    heard_s: float | None = None
+    spool_oldest_s: float = 0.0
+    messages_in: int = msgspec.field(name="in", default=0)
+    messages_out: int = msgspec.field(name="out", default=0)
+    in_bundles: int = 0
+    out_bundles: int = 0
+    volatile_dropped: int = 0
+    dialling: dict[str, Any] = {}
+
+
+class Rates(msgspec.Struct, kw_only=True):
+    """Messages each second, smoothed over some seconds: over links, and of this node's own clients."""
+
+    in_per_s: float
+    out_per_s: float
+    entered_per_s: float
+    delivered_per_s: float
+    acknowledged_per_s: float
+
+
+class StatusSubscription(msgspec.Struct, kw_only=True):
+    """`id`: masked, as the consumers have it."""
+
+    id: str
+    session: str
+    name: str
+    pattern: str
+    messages: int
+    attached: bool
+
+
+class DeadSummary(msgspec.Struct, kw_only=True):
+    messages: int
+    bytes: int
+    reasons: dict[str, int]
+
+
+class Store(msgspec.Struct, kw_only=True):
+    """`commit_s`: what a commit takes, smoothed."""
+
+    commits: int
+    commit_s: float
+    used_bytes: int
+    disk_free: int
+
+
+class Status(msgspec.Struct, kw_only=True):
+    """Everything the node says of itself. `running_s`: over all its starts. Lists are cut at 500; what is
+    cut is counted in `…_more`. `sessions`: how many. `routes`: counts by 'kind/gateway'.
+    """
+
+    name: str
+    tree: str
+    role: Literal["leaf", "branch", "root"]
+    chain: list[str]
+    depth: int
+    store_id: str
+    start: int
+    incarnation: str
+    pid: int
+    port: int
+    uptime_s: float
+    running_s: float
+    ready: bool
+    refusing: str
+    parent: Link | None
+    children: list[Link]
+    children_more: int
+    queues: list[Queue]
+    queues_more: int
+    subscriptions: list[StatusSubscription]
+    subscriptions_more: int
+    sessions: int
+    connections: int
+    rates: Rates
+    routes: dict[str, int]
+    offered: dict[str, int]
+    retained: int
+    counters: dict[str, int]
+    warnings: list[str]
+    dead: DeadSummary
+    spool: dict[str, int]
+    store: Store

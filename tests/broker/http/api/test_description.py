@@ -1,0 +1,75 @@
+"""The API's description is whole: every route is in it, every path is served, every schema is one."""
+
+from typing import Any
+
+from aiohttp import web
+from jsonschema import Draft202012Validator
+
+from broker.http.api import Api
+from broker.http.api.description import describe, operation_id
+from broker.http.app import build_app
+from broker.http.settings import HttpSettings
+
+METHODS = {"get", "post", "delete", "put", "patch"}
+
+
+def served(app: web.Application) -> set[tuple[str, str]]:
+    return {
+        (route.method.lower(), route.resource.canonical)
+        for route in app.router.routes()
+        if route.resource is not None
+        and route.resource.canonical.startswith("/api/")
+        and route.method.lower() in METHODS
+    }
+
+
+def described(node: Any) -> dict[str, Any]:
+    return describe(Api(node, HttpSettings()).operations)
+
+
+def test_every_route_is_described_and_every_path_is_served(node: Any) -> None:
+    paths = described(node)["paths"]
+    assert {(method, path) for path, methods in paths.items() for method in methods} == served(
+        build_app(node)
+    )
+
+
+def test_every_schema_is_valid_and_every_reference_leads_somewhere(node: Any) -> None:
+    description = described(node)
+    schemas = description["components"]["schemas"]
+    for schema in schemas.values():
+        Draft202012Validator.check_schema(schema)
+
+    def references(found: Any) -> list[str]:
+        if isinstance(found, dict):
+            own = [found["$ref"]] if isinstance(found.get("$ref"), str) else []
+            return own + [each for value in found.values() for each in references(value)]
+        return [each for value in found for each in references(value)] if isinstance(found, list) else []
+
+    for reference in references(description):
+        assert reference.rpartition("/")[2] in schemas, reference
+
+
+def test_path_parameters_are_those_of_the_path_and_ids_are_unique(node: Any) -> None:
+    operations = Api(node, HttpSettings()).operations
+    for operation in operations:
+        named = {each.name for each in operation.parameters if each.in_path}
+        assert named == {part[1:-1] for part in operation.path.split("/") if part.startswith("{")}
+    ids = [operation_id(operation) for operation in operations]
+    assert len(ids) == len(set(ids))
+
+
+def test_answers_are_strict_so_that_a_check_against_them_can_fail(node: Any) -> None:
+    schemas = described(node)["components"]["schemas"]
+    queue = schemas["Queue"]
+    assert queue["additionalProperties"] is False
+    assert not Draft202012Validator(queue).is_valid({"name": "sales"})
+
+
+def test_what_is_said_to_all_is_said_once(node: Any) -> None:
+    description = described(node)
+    assert description["openapi"].startswith("3.1")
+    for methods in description["paths"].values():
+        for operation in methods.values():
+            assert {"200", "400", "403"} <= operation["responses"].keys()
+            assert operation["summary"].endswith(".")
