@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.custody import Place
 from broker.core.statistics import LATENCY_BOUNDS
+from broker.core.trace import is_internal
 from broker.histogram import Histogram
 from broker.metrics.exposition import Family, counter, gauge, histogram
 from broker.metrics.seats import OTHER, Counters, Seats
@@ -34,11 +35,7 @@ class QueueFigures:
 
     def families(self, core: "NodeCore") -> list[Family]:
         now = core.moment.now
-        places = {
-            place.name: place
-            for place in core.custody.places.values()
-            if place.destination is not None and place.destination.kind == Kind.QUEUE
-        }
+        places = {place.name: place for place in core.custody.places.values() if _is_for_applications(place)}
         weights = {
             name.removeprefix("queue:"): place.messages + 1e-9 * place.tally.entered
             for name, place in places.items()
@@ -126,6 +123,11 @@ def _kinds(places: Iterable[Place]) -> Family:
     for kind, count in counts.items():
         family.add(count, kind=kind)
     return family
+
+
+def _is_for_applications(place: Place) -> bool:
+    destination = place.destination
+    return destination is not None and destination.kind == Kind.QUEUE and not is_internal(destination)
 
 
 def _has_a_name(place: Place, now: float, node: str) -> bool:

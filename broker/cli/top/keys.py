@@ -34,9 +34,17 @@ class Keys:
 
     def __init__(self, number: int | None) -> None:
         self._number = number
+        self._typed = ""
 
     def wait(self, seconds: float) -> str:
         """The next key, '' if none came within `seconds`."""
+        if not self._typed:
+            self._typed = self._read(seconds)
+        key, self._typed = self._typed[:1], self._typed[1:]
+        return key
+
+    def _read(self, seconds: float) -> str:
+        """What was typed; keys that send a sequence, as arrows do, are none of ours."""
         if self._number is None:
             time.sleep(seconds)
             return ""
@@ -47,4 +55,4 @@ class Keys:
         if not given:
             self._number = None
             return ""
-        return given.decode(errors="replace")[:1]
+        return given.decode(errors="replace").partition("\x1b")[0]

@@ -9,12 +9,12 @@ import pytest
 from broker.cli.top.keys import Keys, keyboard
 
 
-def test_a_key_is_read_and_only_one() -> None:
+def test_keys_are_read_one_by_one_and_arrows_are_none() -> None:
     reading, writing = os.pipe()
-    os.write(writing, b"sq")
     keys = Keys(reading)
-    assert keys.wait(5) == "s"
-    assert keys.wait(0) == ""
+    for typed, expected in ((b"sq", ["s", "q", ""]), (b"\x1b[A", ["", ""]), (b"+", ["+", ""])):
+        os.write(writing, typed)
+        assert [keys.wait(0) for _ in expected] == expected
     os.close(writing)
     assert keys.wait(0) == ""
     os.close(reading)

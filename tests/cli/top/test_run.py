@@ -91,18 +91,22 @@ async def test_a_narrow_terminal_until_a_key(node: Node, end: bytes) -> None:
     )  # fmt: skip
     os.close(theirs)
     seen = b""
-    async with asyncio.timeout(60):
-        while b"sales" not in seen or b"q quit" not in seen:
-            seen += await asyncio.to_thread(os.read, ours, 65536)
-        if end == b"q":
-            os.write(ours, b"s+q")
-        else:
-            running.send_signal(signal.SIGINT)
-        reading = asyncio.create_task(asyncio.to_thread(_drain, ours))
-        assert await running.wait() == 0
-        last = await reading
-    assert b"Traceback" not in seen + last
-    assert b"\x1b[?1049l" in last, "the screen is as it was"
+    try:
+        async with asyncio.timeout(60):
+            while b"sales" not in seen or b"q quit" not in seen:
+                seen += await asyncio.to_thread(os.read, ours, 65536)
+            if end == b"q":
+                os.write(ours, b"s+q")
+            else:
+                running.send_signal(signal.SIGINT)
+            reading = asyncio.create_task(asyncio.to_thread(_drain, ours))
+            assert await running.wait() == 0
+            seen += await reading
+    finally:
+        if running.returncode is None:
+            running.kill()
+    assert b"Traceback" not in seen
+    assert b"\x1b[?1049l" in seen, "the screen is as it was"
 
 
 def _drain(number: int) -> bytes:
