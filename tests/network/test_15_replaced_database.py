@@ -75,6 +75,7 @@ async def test_a_database_is_restored_from_yesterdays_backup(network: Network) -
     await network.send("hq", "queue:prices@york", NUMBERS[:50])
     assert await network.collect("york", "queue:prices", 50) == NUMBERS[:50]
     await network.until("hq", lambda status: status["queues"][0]["messages"] == 100, "given all sales")
+    await network.until("hq", lambda status: not status["children"][0]["outbox"], "told that york has them")
     network.kill("york")
     shutil.rmtree(network.data("york"))
     shutil.copytree(backup, network.data("york"))
