@@ -23,6 +23,7 @@ COMMANDS = [
         "config fleet",
         "config schema",
         "status",
+        "top",
         "send",
         "receive",
     )
