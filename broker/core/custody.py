@@ -218,6 +218,8 @@ class Custody:
         copy.given &= ~bits
         copy.done |= bits
         copy.place.messages -= bits.bit_count()
+        if copy.note and copy.note in copy.place.senders:
+            self.sent(copy.place, copy.note, -bits.bit_count())
         if not copy.place.tally.active:
             self._stir(copy.place)
         if copy.done == copy.all:
@@ -230,9 +232,9 @@ class Custody:
         """The duty is fulfilled. The caller takes the copy from `waiting` if it is there."""
         stored = copy.stored
         self._count(copy, -1)
-        copy.done = copy.all
         if copy.note and copy.note in copy.place.senders:
-            self.sent(copy.place, copy.note, -stored.header.count)
+            self.sent(copy.place, copy.note, -copy.open)
+        copy.done = copy.all
         stored.copies -= 1
         if stored.row:
             self.transaction.changes[CopyRow][copy.row] = None
@@ -253,7 +255,7 @@ class Custody:
         What was for a link or a subscription remembers that as where it came from.
         """
         if copy.note in copy.place.senders:
-            self.sent(copy.place, copy.note, -copy.stored.header.count)
+            self.sent(copy.place, copy.note, -copy.open)
         if copy.place.destination is None:
             copy.came = copy.place.name
         self.move(copy, self.dead)
@@ -384,13 +386,15 @@ class Custody:
         place = self.queue(destination) if destination else self.place(row.place)
         copy = Copy(row.row, stored, place, row.came, row.since / 1000)
         copy.number, copy.done, copy.deliveries = row.number, bundles.mask_bits(row.done), row.deliveries
-        copy.note = row.note
+        copy.note, copy.transfer = row.note, row.transfer
+        if copy.transfer:
+            copy.deliveries = max(copy.deliveries, 1)
         stored.copies += 1
         stored.since = copy.since
         self._next_copy = max(self._next_copy, row.row + 1)
         self._count(copy, 1)
         if copy.note and place is not self.dead and destination is not None:
-            self.sent(place, copy.note, stored.header.count)
+            self.sent(place, copy.note, copy.open)
         if not copy.number:
             place.waiting.append(copy)
         return copy

@@ -47,6 +47,26 @@ def batch_of(messages: list[bundles.Message], body: bytes) -> Batch:
     return Batch(len(messages), body, min(positive, default=0), last, notes_of(messages, body))
 
 
+class _Gathering:
+    """Batches that will be one bundle. `count` messages, `size` bytes."""
+
+    __slots__ = ("batches", "count", "size")
+
+    def __init__(self, first: Batch) -> None:
+        self.batches = [first]
+        self.count = first.messages
+        self.size = len(first.body)
+
+    def takes(self, batch: Batch) -> bool:
+        """Add a batch, if the bundle has room for it."""
+        count, size = self.count + batch.messages, self.size + len(batch.body)
+        if count > bundles.MAX_MESSAGES or size > bundles.MAX_BYTES:
+            return False
+        self.batches.append(batch)
+        self.count, self.size = count, size
+        return True
+
+
 class Entry:
     """Gathers batches; `seal` makes bundles of them and hands them to `enter(header, body, sender)`."""
 
@@ -64,7 +84,7 @@ class Entry:
         self._enter = enter
         self._entered = entered
         self._in_vain: dict[Destination, int] = {}
-        self._open: dict[Class, list[Batch]] = {}
+        self._open: dict[Class, _Gathering] = {}
         self._latest: dict[tuple[Destination, str], Class] = {}
 
     def __repr__(self) -> str:
@@ -76,27 +96,29 @@ class Entry:
 
     def add(self, kind: Class, batch: Batch) -> None:
         """A batch of at most 256 messages enters; a full one is a bundle at once."""
-        gathered = self._open.get(kind)
-        if gathered is None:
-            self._keep_order(kind)
-            if batch.messages == bundles.MAX_MESSAGES:
-                self._make(kind, [batch])
-            else:
-                self._open[kind] = [batch]
+        gathering = self._open.get(kind)
+        if gathering is not None:
+            if not gathering.takes(batch):
+                self._make(kind, gathering.batches)
+                self._open[kind] = _Gathering(batch)
             return
-        count = sum(item.messages for item in gathered)
-        size = sum(len(item.body) for item in gathered)
-        if count + batch.messages > bundles.MAX_MESSAGES or size + len(batch.body) > bundles.MAX_BYTES:
-            self._make(kind, self._open.pop(kind))
-            self._open[kind] = [batch]
+        self._keep_order(kind)
+        if batch.messages == bundles.MAX_MESSAGES:
+            self._make(kind, [batch])
         else:
-            gathered.append(batch)
+            self._open[kind] = _Gathering(batch)
+
+    def gathered(self, destination: Destination, sender: str) -> int:
+        """How many messages of one sender have entered for a destination and are in no bundle yet."""
+        kind = self._latest.get((destination, sender))
+        gathering = self._open.get(kind) if kind is not None else None
+        return gathering.count if gathering is not None else 0
 
     def _keep_order(self, kind: Class) -> None:
         """What a sender has open for the same destination, in another class, must not be overtaken."""
         before = self._latest.get((kind.destination, kind.sender))
         if before is not None and before != kind and before in self._open:
-            self._make(before, self._open.pop(before))
+            self._make(before, self._open.pop(before).batches)
         self._latest[kind.destination, kind.sender] = kind
 
     def seal(self) -> None:
@@ -104,8 +126,8 @@ class Entry:
         if self._open or self._latest:
             gathered, self._open = self._open, {}
             self._latest.clear()
-            for kind, batches in gathered.items():
-                self._make(kind, batches)
+            for kind, gathering in gathered.items():
+                self._make(kind, gathering.batches)
 
     def make(self, kind: Class, messages: list[bundles.Message]) -> None:
         """A bundle of the node's own, at once: it is in the same transaction as what it answers."""

@@ -244,7 +244,7 @@ class Forwarder:
         if copy.deliveries:
             self.flag(copy.stored, Flag.MAYBE_DUPLICATE)
         if copy.note:
-            self.custody.sent(copy.place, copy.note, -copy.stored.header.count)
+            self.custody.sent(copy.place, copy.note, -copy.open)
             copy.note = ""
         self.custody.move(copy, neighbour.place)
         if not neighbour.outbox:
@@ -315,10 +315,12 @@ class Forwarder:
 
     def _give(self, copy: Copy, reader: Reader, position: int, count: int) -> bool:
         """Hand a slice over. False: what came here as this bundle's body is no such thing."""
-        if not copy.transfer:
+        known = copy.transfer > 0
+        if not known:
             copy.transfer = self.next_transfer
             self.next_transfer += copy.stored.header.count
-        given = Given(copy.transfer + position, position, count, copy, reader, self.custody.trace.clock())
+        first, at = copy.transfer + position, self.custody.trace.clock()
+        given = Given(first, position, count, copy, reader, at, known)
         try:
             reader.give(given, self.custody.body(copy))
         except FrameError:

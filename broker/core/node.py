@@ -154,6 +154,7 @@ class NodeCore:
         self.switch.on_consumer = chronicle.consumer
         self.switch.on_acknowledged = self.statistics.acknowledged
         self.switch.on_end = self.removal.end_subscription
+        self.switch.on_queue_end = self.removal.end_transient
         self.switch.on_local_route = self.advising.keep_local
         self.table.watch(self._route_changed)
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))

@@ -8,6 +8,8 @@ from treeconnector.destinations import Destination, Kind, parse
 DEAD: Final = "dead"
 UPWARD: Final = "upward"
 SUBSCRIPTION: Final = "subscription:"
+TRANSIENT: Final = "transient-"
+"""How the fresh names of transient queues begin: what is left of them at a start is known by that."""
 
 
 class Spool(StrEnum):
@@ -23,6 +25,11 @@ def place_name(destination: Destination) -> str:
     if destination.kind == Kind.TOPIC:
         return f"moved:{destination.node}:{destination.name}"
     return f"queue:{destination.name}@{destination.node}" if destination.node else f"queue:{destination.name}"
+
+
+def is_of_a_session(name: str, node: str) -> bool:
+    """Is this the place of a transient queue of `node`? Its session does not outlive a start."""
+    return name.startswith(f"queue:{TRANSIENT}") and name.endswith(f"@{node}")
 
 
 def destination_of(name: str) -> Destination | None:

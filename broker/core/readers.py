@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.custody import Copy, Place
+from broker.core.masking import masked
 from treeconnector import bundles
 from treeconnector.session_frames import Deliver
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Given(NamedTuple):
-    """A slice that a reader has since `at`: `messages` of them from `position` on, of the copy's bundle."""
+    """A slice that a reader has since `at`: `messages` of them from `position` on, of the copy's bundle.
+
+    `known`: its ids were given out before, to this reader or another.
+    """
 
     first: int
     position: int
@@ -26,6 +30,12 @@ class Given(NamedTuple):
     copy: Copy
     reader: "Reader"
     at: float = 0.0
+    known: bool = False
+
+    @property
+    def last(self) -> int:
+        """The highest transfer id of the slice."""
+        return self.first + self.messages - 1
 
     @property
     def bits(self) -> int:
@@ -38,7 +48,7 @@ class Given(NamedTuple):
 
 
 class Reader:
-    """One subscription. `connection` None: messages are fetched by transfer, not pushed."""
+    """One subscription, whose messages are pushed to its connection."""
 
     __slots__ = ("connection", "credit", "number", "outstanding", "places", "session")
 
@@ -58,7 +68,8 @@ class Reader:
         self.places = places
 
     def __repr__(self) -> str:
-        return f"<Reader {self.number} of {self.session.token} outstanding={self.outstanding}/{self.credit}>"
+        counts = f"outstanding={self.outstanding}/{self.credit}"
+        return f"<{type(self).__name__} {self.number} of {masked(self.session.token)} {counts}>"
 
     @property
     def room(self) -> int:
@@ -66,16 +77,33 @@ class Reader:
 
     def give(self, given: Given, body: bytes) -> None:
         """Hand a slice over. `body`: the whole bundle's, as stored. Raises `FrameError` if it is none."""
-        if self.connection is None:
-            slice_of(given, body)
-            self.session.mail.append(given)
-        else:
-            self.connection.send(deliver_frame(given, self.number, body))
-            self.connection.messages_out += given.messages
+        assert self.connection is not None
+        self.connection.send(deliver_frame(given, self.number, body))
+        self.connection.messages_out += given.messages
         self.outstanding += given.messages
         self.session.desk.put(given)
-        if self.connection is None:
-            self.session.wake()
+
+
+class Fetcher(Reader):
+    """One subscription, whose messages the session fetches by transfer, over any of its connections.
+
+    It has room only while the session asks: nothing is set aside for who is busy.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, session: "Session", number: int, credit: int, places: list[Place]) -> None:
+        super().__init__(session, None, number, credit, places)
+
+    @property
+    def room(self) -> int:
+        return self.credit - self.outstanding if self.session.asks else 0
+
+    def give(self, given: Given, body: bytes) -> None:
+        slice_of(given, body)
+        self.outstanding += given.messages
+        self.session.desk.put(given)
+        self.session.put_mail(given)
 
 
 def deliver_frame(given: Given, subscription: int, body: bytes) -> Deliver:
@@ -138,6 +166,16 @@ class Desk:
         numbers = dict.fromkeys(self._firsts[start:end])
         found = (self._given[number] for number in numbers if number in self._given)
         return [given for given in found if given.first + given.messages > first]
+
+    def above(self, transfer: int) -> list[Given]:
+        """The slices that hold any id above `transfer`, in order."""
+        start = max(bisect_right(self._firsts, transfer) - 1, 0)
+        numbers = dict.fromkeys(self._firsts[start:])
+        found = (self._given[number] for number in numbers if number in self._given)
+        return [given for given in found if given.last > transfer]
+
+    def has(self, given: Given) -> bool:
+        return self._given.get(given.first) is given
 
     def remove(self, given: Given) -> None:
         del self._given[given.first]

@@ -7,6 +7,7 @@ who lets others have their turn in between; each part is whole, and in one trans
 
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.copies import Copy
@@ -110,10 +111,10 @@ class Removal:
             for given in session.desk.of(None):
                 if given.reader in gone:
                     session.desk.remove(given)
+                    session.take_mail(given)
                     given.copy.given &= ~given.bits
                     if given.copy.done != given.copy.all:
                         copies[given.copy] = None
-            session.mail = [given for given in session.mail if given.reader not in gone]
             session.readers = [reader for reader in session.readers if reader not in gone]
         for reader in readers:
             for place in reader.places:
@@ -121,6 +122,11 @@ class Removal:
             if reader.connection is not None:
                 reader.connection.send(Ended(reader.number, code, text))
         return copies
+
+    def end_transient(self, name: str) -> None:
+        """A session ends, and with it a queue of its own with all its messages, whoever has them."""
+        with suppress(NotFound):
+            self.discard(self.delete_queue(name).copies, "transient_ended")
 
     def discard(self, copies: Iterable[Copy], counter: str = "deleted") -> int:
         """Throw away copies that are in no `waiting`; return how many messages that were."""

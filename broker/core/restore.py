@@ -6,6 +6,7 @@ import msgspec
 
 from broker.core.custody import SUBSCRIPTION, Stored
 from broker.core.neighbours import Neighbour
+from broker.core.places import is_of_a_session
 from broker.core.rows import (
     FORMER,
     BundleRow,
@@ -123,6 +124,9 @@ def _outbox(core: "NodeCore", row: CopyRow) -> Neighbour:
 
 def _is_orphan(core: "NodeCore", row: CopyRow) -> bool:
     """Does a copy wait in a place that is none any more?"""
+    if is_of_a_session(row.place, core.identity.name):
+        plain = core.custody.places.get(row.place.rpartition("@")[0])
+        return plain is None or not plain.created
     if row.place.startswith("link:"):
         return row.place.removeprefix("link:") not in core.neighbours
     return (

@@ -11,6 +11,7 @@ from broker.core.custody import Place
 from broker.core.entry import Class, Entry, batch_of, flags_of
 from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
 from broker.core.forwarding import Forwarder
+from broker.core.places import place_name
 from broker.core.rows import ProducerRow
 from broker.core.sessions import Connection, Session, Stream
 from broker.core.settings import Overflow
@@ -100,15 +101,26 @@ class Sending:
             return count
         place = self._forwarder.custody.queue(destination)
         policy = settings.policy(destination)
-        room = settings.queue_quota - place.senders.get(sender, 0)
+        gathered = self._entry.gathered(destination, sender)
+        room = settings.queue_quota - self._of_sender(place, destination, sender)
         if policy.overflow is Overflow.REFUSE:
-            room = min(room, policy.max_messages - place.messages)
+            room = min(room, policy.max_messages - place.messages - gathered)
             room = 0 if place.size >= policy.max_bytes else room
             if place.messages > _CROWDED * policy.max_messages and _is_largest(place, sender):
                 room = 0
         if room <= 0:
             raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
         return min(count, room)
+
+    def _of_sender(self, place: Place, destination: Destination, sender: str) -> int:
+        """How many messages of one sender the queue has; `x` and `x@this-node` are one."""
+        count = place.senders.get(sender, 0) + self._entry.gathered(destination, sender)
+        if destination.node not in ("", self._node):
+            return count
+        other = queue(destination.name, "" if destination.node else self._node)
+        twin = self._forwarder.custody.places.get(place_name(other))
+        count += self._entry.gathered(other, sender)
+        return count + (twin.senders.get(sender, 0) if twin is not None else 0)
 
     def pipelined(self, connection: Connection, session: Session, frame: Send) -> None:
         """Numbered sends. Numbers that were committed before are confirmed without storing.

@@ -6,10 +6,13 @@ transient queues go with all their messages.
 """
 
 from collections.abc import Callable
+from typing import Final
 
+from broker.core.masking import masked
 from broker.core.readers import Desk, Given, Reader
 from treeconnector.session_frames import NodeFrame
 
+_MAIL_BYTES: Final = 8 * 1024 * 1024
 Totals = tuple[int, int, int, int]
 """Messages in and out, bytes in and out."""
 
@@ -19,10 +22,12 @@ class Connection:
 
     `kind`: 'stream' or 'http'. `heard`: running time of the last request. `messages_in`: that it sent,
     `messages_out`: that it was given; bytes likewise.
+    `answered`: what the latest transfer told of below its `ack_to`; told again if it was not read.
     """
 
     __slots__ = (
         "address",
+        "answered",
         "bytes_in",
         "bytes_out",
         "heard",
@@ -43,6 +48,7 @@ class Connection:
         self.session: Session | None = None
         self.stream: Stream | None = None
         self.heard = 0.0
+        self.answered: dict[int, Given] = {}
 
     @property
     def totals(self) -> Totals:
@@ -64,7 +70,7 @@ class Stream:
         self.committed = committed
 
     def __repr__(self) -> str:
-        return f"<Stream {self.name} taken={self.taken} committed={self.committed}>"
+        return f"<Stream {masked(self.name)} taken={self.taken} committed={self.committed}>"
 
 
 class Waiter:
@@ -86,8 +92,10 @@ class Session:
         self.connections: set[Connection] = set()
         self.readers: list[Reader] = []
         self.desk = Desk()
-        self.mail: list[Given] = []
-        self.waiters: list[Waiter] = []
+        self.mail: dict[int, Given] = {}
+        self.waiters: dict[Waiter, None] = {}
+        self.pulling = False
+        self._mail_bytes = 0
         self.transient: set[str] = set()
         self._past: Totals = (0, 0, 0, 0)
 
@@ -95,7 +103,7 @@ class Session:
         counts = (
             f"connections={len(self.connections)} readers={len(self.readers)} unacknowledged={len(self.desk)}"
         )
-        return f"<Session {self.token[:4]}… {counts}>"
+        return f"<Session {masked(self.token)} {counts}>"
 
     def reader(self, connection: Connection | None, number: int) -> Reader | None:
         for reader in self.readers:
@@ -114,10 +122,37 @@ class Session:
             self._past = _sum([self._past, connection.totals])
             self.connections.discard(connection)
 
-    def wake(self) -> None:
-        """Tell one blocked transfer that there is mail."""
-        if self.waiters:
-            self.waiters.pop(0).ready()
+    # --- what is fetched
+
+    @property
+    def asks(self) -> bool:
+        """Does it want messages now?"""
+        return (self.pulling or bool(self.waiters)) and self._mail_bytes < _MAIL_BYTES
+
+    def put_mail(self, given: Given) -> None:
+        """It was given this, and no answer has told it yet: one blocked transfer that it is for is woken."""
+        self.mail[given.first] = given
+        self._mail_bytes += given.copy.stored.size
+        for waiter in self.waiters:
+            if given.known or given.last > waiter.ack_to:
+                del self.waiters[waiter]
+                waiter.ready()
+                return
+
+    def take_mail(self, given: Given) -> bool:
+        """An answer tells of it. False: an earlier one has."""
+        if self.mail.pop(given.first, None) is None:
+            return False
+        self._mail_bytes -= given.copy.stored.size
+        return True
+
+    def wake_again(self, lost: Connection) -> None:
+        """A connection has gone, and perhaps with it an answer that nobody read, or a transfer just woken."""
+        unread = [given for given in lost.answered.values() if self.desk.has(given)]
+        untold = [given for given in self.mail.values() if self.desk.has(given)]
+        for given in {given.first: given for given in unread + untold}.values():
+            self.take_mail(given)
+            self.put_mail(given)
 
 
 def _sum(lines: list[Totals]) -> Totals:

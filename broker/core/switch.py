@@ -13,12 +13,14 @@ from broker.core.custody import Copy, Custody, Place
 from broker.core.entry import Entry
 from broker.core.errors import BadRequest, NotFound, NotLoggedIn, SwitchError
 from broker.core.forwarding import Forwarder
-from broker.core.readers import Given, Reader, slice_of
+from broker.core.places import TRANSIENT
+from broker.core.readers import Fetcher, Given, Reader
 from broker.core.rows import QueueRow
 from broker.core.sending import Sending
 from broker.core.sessions import Connection, Session, Waiter
 from broker.core.topics import Subscription, Topics
 from broker.core.trace import RETURNED, is_internal
+from broker.core.transfers import Transfers
 from treeconnector import session_frames
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, queue
@@ -78,8 +80,10 @@ class Switch:
         self.warnings: list[str] = []
         self.sessions: dict[str, Session] = {}
         self.sending = Sending(node, forwarder, entry)
+        self._transfers = Transfers(forwarder)
         self.on_local_route: Callable[[Destination], None] = lambda key: None
         self.on_acknowledged: Callable[[Copy, int], None] = lambda copy, count: None
+        self.on_queue_end: Callable[[str], None] = lambda name: None
         self.on_end: Callable[[Subscription], int] = lambda subscription: 0
         self.on_consumer: Callable[[str, Destination, str], None] = lambda op, key, cause: None
 
@@ -120,8 +124,10 @@ class Switch:
             del self.sessions[session.token]
         self._detach(session, ended)
         if not session.connections:
-            for name in session.transient:
-                self.delete_queue(name)
+            for name in session.transient.copy():
+                self.on_queue_end(name)
+        else:
+            session.wake_again(connection)
 
     def _session(self, connection: Connection) -> Session:
         if connection.session is None:
@@ -135,13 +141,15 @@ class Switch:
         """Make a queue, or find it made; '' makes a transient one. Returns the name to send to."""
         session = self._session(connection)
         if not name:
-            fresh = secrets.token_urlsafe(_FRESH_BYTES)
+            fresh = TRANSIENT + secrets.token_urlsafe(_FRESH_BYTES)
             place = self._custody.queue(queue(fresh))
             place.owner, place.created, place.home = session.token, True, True
             session.transient.add(fresh)
             return f"{fresh}@{self._node}"
         name = self._local_name(name)
         place = self._custody.queue(queue(name))
+        if place.owner:
+            return f"{name}@{self._node}"
         if not place.created:
             place.created = True
             place.home = home or self._forwarder.settings.policy(queue(name)).home
@@ -151,20 +159,6 @@ class Switch:
     def restore_queue(self, row: QueueRow) -> None:
         place = self._custody.queue(queue(row.name))
         place.created, place.home = True, bool(row.home)
-
-    def delete_queue(self, name: str) -> None:
-        """The queue goes with its messages (a transient one with its session)."""
-        for key in (queue(name), queue(name, self._node)):
-            place = self._custody.places.get(
-                f"queue:{key.name}@{key.node}" if key.node else f"queue:{key.name}"
-            )
-            if place is None:
-                continue
-            while place.waiting:
-                self._custody.discard(place.waiting.popleft())
-            if place.created and not place.owner:
-                self._custody.transaction.delete(QueueRow, name)
-            place.created, place.owner = False, ""
 
     def _local_name(self, name: str) -> str:
         """A queue of this node: `NAME` or `NAME@this-node`."""
@@ -189,7 +183,7 @@ class Switch:
         if any(reader.connection is None and reader.places[0] is place for reader in session.readers):
             return
         number = len(session.readers) + 1
-        self._read_queue(Reader(session, None, number, _TRANSFER_CREDIT, self._places_of(name)), name)
+        self._read_queue(Fetcher(session, number, _TRANSFER_CREDIT, self._places_of(name)), name)
 
     def _places_of(self, name: str) -> list[Place]:
         return [self._custody.queue(queue(name)), self._custody.queue(queue(name, self._node))]
@@ -282,20 +276,23 @@ class Switch:
 
     def _give_back(self, session: Session, gone: frozenset[Reader]) -> None:
         again: dict[Place, dict[Copy, int]] = {}
+        told: set[Copy] = set()
         for given in session.desk.of(None):
             if given.reader not in gone:
                 continue
             session.desk.remove(given)
             copy = given.copy
             copy.given &= ~given.bits
+            if not session.take_mail(given):
+                told.add(copy)
             if copy.done != copy.all:
                 copies = again.setdefault(copy.place, {})
                 copies[copy] = copies.get(copy, 0) | (given.bits & ~copy.done)
-        session.mail = [given for given in session.mail if given.reader not in gone]
         for place, copies in again.items():
             place.put_back(copies)
             for copy, bits in copies.items():
-                self._was_given_back(copy, bits)
+                if copy in told:
+                    self._was_given_back(copy, bits)
 
     def _was_given_back(self, copy: Copy, bits: int) -> None:
         """Messages that come back again and again, none of them dealt with: it is the first one's fault."""
@@ -310,9 +307,16 @@ class Switch:
     def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None:
         """One message is dealt with; `done` is called after the commit."""
         session = self._session(connection)
-        if not self._acknowledge(session, transfer, transfer):
+        if not self._acknowledge(session, transfer, transfer) and not self._returned(session, transfer):
             raise NotFound(f"no message {transfer} waits for an acknowledgement of this session")
         self._forwarder.turn.after.append(lambda: done(None))
+
+    def _returned(self, session: Session, transfer: int) -> bool:
+        """Was it given to a session that is no more, and is with nobody now?"""
+        copy = self._transfers.settle_returned(session, transfer)
+        if copy is not None:
+            self.on_acknowledged(copy, 1)
+        return copy is not None
 
     def _acknowledge(self, session: Session, first: int, last: int) -> int:
         count = 0
@@ -346,31 +350,14 @@ class Switch:
 
     def transfer(self, connection: Connection, ack_to: int) -> list[tuple[int, Message]]:
         """What this session was given and has not acknowledged, above `ack_to`, or given again."""
-        session = self._session(connection)
-        mail, session.mail = session.mail, []
-        result: list[tuple[int, Message]] = []
-        for given in session.desk.of(None):
-            if given.reader.connection is not None:
-                continue
-            fresh = given in mail and given.copy.deliveries > 0
-            body = self._custody.body(given.copy)
-            for offset, message in enumerate(slice_of(given, body)):
-                number = given.first + offset
-                if (number > ack_to or fresh) and not given.copy.done >> (given.position + offset) & 1:
-                    result.append((number, message))
-                    connection.bytes_out += len(message.payload)
-        connection.messages_out += len(result)
-        return sorted(result, key=lambda item: item[0])
+        return self._transfers.transfer(self._session(connection), connection, ack_to)
 
     def wait(self, connection: Connection, ack_to: int, ready: Callable[[], None]) -> Waiter:
-        """Be called once when there is mail."""
-        waiter = Waiter(self._session(connection), ack_to, ready)
-        waiter.session.waiters.append(waiter)
-        return waiter
+        """Be called once, when there is mail; not from within this call. Transfer then."""
+        return self._transfers.wait(self._session(connection), ack_to, ready)
 
     def cancel(self, waiter: Waiter) -> None:
-        if waiter in waiter.session.waiters:
-            waiter.session.waiters.remove(waiter)
+        waiter.session.waiters.pop(waiter, None)
 
     def send(self, connection: Connection, name: str, message: Message, done: Outcome) -> None:
         """One message to a queue or, as `topic:…`, to a topic; `done` is called after the commit."""
@@ -408,7 +395,8 @@ class Switch:
             case Login():
                 self._login(connection, frame)
             case Create(request, name, home):
-                connection.send(Done(request, self.create(connection, name, home)))
+                done = Done(request, self.create(connection, name, home))
+                self.when_committed(lambda: connection.send(done))
             case Subscribe():
                 self._subscribe(connection, frame)
             case Unsubscribe(request, number):

@@ -252,7 +252,8 @@ class _Blocked:
 
     def _end(self) -> None:
         self._stop()
-        self._reply(_mail([]))
+        self._reply(_mail(self._node.switch.transfer(self._line.connection, self._ack_to)))
+        self._node.wake()
 
     def _stop(self) -> None:
         self._timer.cancel()

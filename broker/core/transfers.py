@@ -1,0 +1,123 @@
+"""Transfers: messages that a session fetches, instead of being pushed.
+
+Law: a transfer acknowledges nothing. It gives what the session has with ids above `ack_to`; and, whatever
+`ack_to` is, what it has been given since the last transfer under an id that was given out before (its former
+reader went, or this node has been started again). Ids ascend; a message keeps its id until it is dealt with.
+
+Nothing is set aside for a session that does not ask: messages are handed to whoever asks or waits at that
+moment. So a reader that is busy with one message keeps no other from the rest of the queue's readers.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
+
+from broker.core.copies import Copy
+from broker.core.custody import Place
+from broker.core.forwarding import Forwarder
+from broker.core.readers import Given, slice_of
+from broker.core.sessions import Connection, Session, Waiter
+from treeconnector.bundles import Message
+
+_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_LOOKED_AT: Final = 1000
+
+
+class Transfers:
+    """Gives sessions what they fetch. Calls are synchronous and pure."""
+
+    def __init__(self, forwarder: Forwarder) -> None:
+        self._forwarder = forwarder
+        self._custody = forwarder.custody
+
+    def __repr__(self) -> str:
+        return f"<Transfers at {self._forwarder.node}>"
+
+    def transfer(self, session: Session, connection: Connection, ack_to: int) -> list[tuple[int, Message]]:
+        """At most some megabytes, the lowest ids first; ask again with a higher `ack_to` for the rest."""
+        self._pull(session)
+        connection.answered.clear()
+        result: list[tuple[int, Message]] = []
+        size = 0
+        for given in _due(session, ack_to):
+            again = given.known and given.first in session.mail
+            messages = self._open(given, None if again else ack_to)
+            more = sum(len(message.payload) for _, message in messages)
+            if result and size + more > _ANSWER_BYTES:
+                break
+            result += messages
+            size += more
+            self._told(session, connection, given, ack_to)
+        connection.messages_out += len(result)
+        connection.bytes_out += size
+        return result
+
+    def _open(self, given: Given, above: int | None) -> list[tuple[int, Message]]:
+        """Those messages of a slice that are not dealt with, with their ids; `above` None: all of them."""
+        copy = given.copy
+        return [
+            (given.first + offset, message)
+            for offset, message in enumerate(slice_of(given, self._custody.body(copy)))
+            if (above is None or given.first + offset > above)
+            and not copy.done >> (given.position + offset) & 1
+        ]
+
+    def _told(self, session: Session, connection: Connection, given: Given, ack_to: int) -> None:
+        """The session learns these ids. The first time, they are kept on disk with the messages."""
+        if session.take_mail(given):
+            self._custody.changed(given.copy)
+        if given.first <= ack_to:
+            connection.answered[given.first] = given
+
+    def _pull(self, session: Session) -> None:
+        """Let the session have what waits in its queues."""
+        session.pulling = True
+        try:
+            for reader in session.readers:
+                if reader.connection is None:
+                    for place in reader.places:
+                        if place.waiting:
+                            self._forwarder.dispatch(place)
+        finally:
+            session.pulling = False
+
+    def wait(self, session: Session, ack_to: int, ready: Callable[[], None]) -> Waiter:
+        waiter = Waiter(session, ack_to, ready)
+        session.waiters[waiter] = None
+        return waiter
+
+    def settle_returned(self, session: Session, transfer: int) -> Copy | None:
+        """Deal with a message that this session's queues have, and that nobody has now.
+
+        Whoever was given it, and came back in a new session, may acknowledge it by the id that it had.
+        """
+        for place in _places(session):
+            for copy in islice(place.waiting, _LOOKED_AT):
+                offset = transfer - copy.transfer
+                if copy.transfer and 0 <= offset < copy.stored.header.count:
+                    return self._settle(copy, 1 << offset)
+        return None
+
+    def _settle(self, copy: Copy, bit: int) -> Copy | None:
+        if (copy.done | copy.given) & bit:
+            return None
+        place = copy.place
+        if self._custody.mark_done(copy, bit):
+            place.waiting.remove(copy)
+            self._forwarder.finished(copy)
+        return copy
+
+
+def _places(session: Session) -> Iterator[Place]:
+    for reader in session.readers:
+        if reader.connection is None:
+            yield from reader.places
+
+
+def _due(session: Session, ack_to: int) -> list[Given]:
+    """Slices with something to tell, in order."""
+    found = {given.first: given for given in session.mail.values() if given.known}
+    for given in session.desk.above(ack_to):
+        if given.reader.connection is None:
+            found[given.first] = given
+    return [found[first] for first in sorted(found)]
