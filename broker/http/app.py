@@ -7,7 +7,7 @@ from broker.http.dashboard import Dashboard
 from broker.http.diagnostics import Diagnostics
 from broker.http.documentation import add_link, documentation
 from broker.http.link_endpoint import LinkEndpoint
-from broker.http.live import LiveEndpoint
+from broker.http.live import LiveEndpoint, node_parts
 from broker.http.metrics import MetricsEndpoint
 from broker.http.port import VERBS, Port, listen
 from broker.http.ports import NodePort
@@ -32,7 +32,7 @@ def build_app(node: NodePort, settings: HttpSettings | None = None) -> web.Appli
     verbs = app[VERBS] = Verbs(node, settings)
     verbs.add_to(router)
     router.add_get("/api/status", status.status)
-    LiveEndpoint(settings, {"status": node.status}).add_to(app)
+    LiveEndpoint(settings, node_parts(node)).add_to(app)
     Api(node, settings).add_to(router)
     TraceEndpoint(node, settings).add_to(router)
     Dashboard().add_to(router)

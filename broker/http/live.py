@@ -4,7 +4,8 @@
     {"at": 1795251305123, "skipped": 0, "status": {…}, "tree": {…}}
 
 `at`: milliseconds since 1970. `skipped`: updates that this reader missed so far because it read too slowly.
-`parts`: which objects, `status` if none are named. `interval`: seconds between updates.
+`parts`: which objects: `status` (the default), `tree`, `queues` (those with most messages), as the API has
+them. `interval`: seconds between updates.
 
 Law: nothing piles up. There is one update under way for each reader; the next is made when that one has
 left, from the state of then. A reader that takes nothing for long is cut off. What several readers see is
@@ -12,15 +13,18 @@ made once. A stream ends with its client or with the node.
 """
 
 import asyncio
+import inspect
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
+from broker.administration.pages import MOST, Cut
 from broker.http.guard import refusal
+from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 
 MOST_READERS: Final = 64
@@ -28,26 +32,39 @@ SHORTEST_INTERVAL: Final = 0.2
 LONGEST_INTERVAL: Final = 60.0
 PATIENCE: Final = 30.0
 _encoder = msgspec.json.Encoder(enc_hook=str)
-Parts = Mapping[str, Callable[[], Any]]
+Parts = Mapping[str, Callable[[], Any | Awaitable[Any]]]
+
+
+def node_parts(node: NodePort) -> Parts:
+    """What a node tells. Its administration is looked up each time: an application may be built before it."""
+    return {
+        "status": node.status,
+        "tree": lambda: node.administration.tree.here(),
+        "queues": lambda: node.administration.queues.page("", "messages", Cut(MOST)),
+    }
 
 
 class _Part:
     """One object of the stream, encoded at most once in `SHORTEST_INTERVAL`, however many read it."""
 
-    def __init__(self, make: Callable[[], Any]) -> None:
+    def __init__(self, make: Callable[[], Any | Awaitable[Any]]) -> None:
         self._make = make
         self._body = b""
         self._made_at = -math.inf
+        self._making = asyncio.Lock()
 
-    def body(self, now: float) -> bytes:
-        if now - self._made_at >= SHORTEST_INTERVAL:
-            self._body = _encoder.encode(self._make())
-            self._made_at = now
+    async def body(self) -> bytes:
+        async with self._making:
+            now = asyncio.get_running_loop().time()
+            if now - self._made_at >= SHORTEST_INTERVAL:
+                made = self._make()
+                self._body = _encoder.encode(await made if inspect.isawaitable(made) else made)
+                self._made_at = now
         return self._body
 
 
 class LiveEndpoint:
-    """Handler of `GET /api/live`. `parts`: by name, what makes each object; called on the event loop."""
+    """Handler of `GET /api/live`. `parts`: by name, what makes each object, or something to await."""
 
     def __init__(self, settings: HttpSettings, parts: Parts) -> None:
         self._settings = settings
@@ -96,7 +113,7 @@ class LiveEndpoint:
             due = loop.time()
             while not self._ending.is_set() and _is_open(request):
                 async with asyncio.timeout(PATIENCE):
-                    await response.write(self._update(names, skipped, loop.time()))
+                    await response.write(await self._update(names, skipped))
                 missed = max(0, math.floor((loop.time() - due) / interval))
                 skipped += missed
                 due += (missed + 1) * interval
@@ -106,9 +123,9 @@ class LiveEndpoint:
                 request.transport.abort()
         return response
 
-    def _update(self, names: list[str], skipped: int, now: float) -> bytes:
-        parts = b"".join(b',"%b":%b' % (name.encode(), self._parts[name].body(now)) for name in names)
-        return b'{"at":%d,"skipped":%d%b}\n' % (time.time() * 1000, skipped, parts)
+    async def _update(self, names: list[str], skipped: int) -> bytes:
+        parts = [b',"%b":%b' % (name.encode(), await self._parts[name].body()) for name in names]
+        return b'{"at":%d,"skipped":%d%b}\n' % (time.time() * 1000, skipped, b"".join(parts))
 
     async def _sleep(self, seconds: float) -> None:
         try:

@@ -20,6 +20,17 @@ from broker.http.settings import HttpSettings
 REGIONS = 20
 STORES = 100
 NASTY = "<img src=x onerror=\"document.title='hacked'\">"
+_PAGE = {"limit", "after"}
+KNOWN = {
+    "live": {"parts", "interval"},
+    "queues": {"search", "sort", *_PAGE},
+    "sessions": _PAGE,
+    "consumers": {"search", *_PAGE},
+    "dead": {"reason", "destination", *_PAGE},
+    "routes": {"search", "kind", "gateway", *_PAGE},
+    "advisories": {"limit"},
+}
+"""What each part of the API takes; what it does not know it refuses, as a node does."""
 BUNDLE = "6bcc45ee367c476aae4fd50b0000002a"
 
 
@@ -178,6 +189,10 @@ class FakeNode:
         if request.path.startswith("/api/"):
             if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
                 return web.json_response({"code": "REFUSED", "text": "the token is needed"}, status=403)
+            known = KNOWN.get(request.path.removeprefix("/api/").split("/")[0], set())
+            if not set(request.query) <= known:
+                text = f"no parameter {set(request.query) - known}"
+                return web.json_response({"code": "BAD_REQUEST", "text": text}, status=400)
             if request.path.startswith(self.missing):
                 return web.Response(status=404, text="404: Not Found")
         answer: web.StreamResponse = await handler(request)

@@ -176,6 +176,17 @@ export function linksOf(status) {
   return [...(status?.parent ? [status.parent] : []), ...(status?.children ?? [])];
 }
 
+// The head of a reason is a code: "EXPIRED: nobody took it" is EXPIRED.
+export const head = (reason) => String(reason ?? "").split(/[:\s]/)[0];
+
+// How many dead letters for each head, of the latest; and, without a figure, those that there once were.
+export function headsOf(reasons, once = {}) {
+  const found = new Map();
+  for (const [reason, number] of Object.entries(reasons ?? {})) found.set(head(reason), (found.get(head(reason)) ?? 0) + number);
+  for (const name of Object.keys(once ?? {})) if (!found.has(head(name))) found.set(head(name), 0);
+  return found;
+}
+
 // A figure that may be a number, a list, or an object with a count.
 export function countOf(value) {
   if (Array.isArray(value)) return value.length;

@@ -1,15 +1,19 @@
 // Who reads at this node: what makes its routes, and with them the advisories up the tree.
 
-import { count, visible } from "../format.js";
+import { ask } from "../api.js";
+import { h } from "../dom.js";
+import { count, plural, visible } from "../format.js";
 import { dim, figure, includes, listing } from "../listing.js";
+import { act, facts, panel, sure } from "../parts.js";
 
 const nameOf = (row) => row.destination ?? row.name ?? row.queue ?? row.pattern ?? "";
 const kindOf = (row) => row.kind ?? (String(nameOf(row)).split(":").length > 1 ? String(nameOf(row)).split(":")[0] : "");
 
 function show(root) {
-  return listing(root, {
+  const made = listing(root, {
     title: "Consumers",
     path: "consumers",
+    searches: true,
     what: "who reads here",
     one: "consumer",
     placeholder: "Search a destination or session",
@@ -18,6 +22,7 @@ function show(root) {
     keyOf: (row) => [nameOf(row), row.session, row.id, row.number, row.order].join(" "),
     empty: "Nobody reads at this node.",
     sortBy: "name",
+    open: (row) => showConsumer(row, () => made.soon()),
     columns: [
       { key: "kind", title: "Kind", width: "80px", sort: kindOf, text: kindOf },
       { key: "name", title: "Destination", width: "minmax(220px, 2fr)", sort: nameOf, text: (row) => visible(nameOf(row)) },
@@ -28,6 +33,29 @@ function show(root) {
       { key: "state", title: "State", width: "minmax(110px, 0.8fr)", sort: stateOf, text: stateOf },
     ],
   });
+  return made;
+}
+
+function showConsumer(row, ended) {
+  const side = panel(visible(nameOf(row)));
+  const end = async () => {
+    if (!(await sure("End this subscription?", `${visible(row.durable || row.id)} and what waits for it will be gone for good.`, "End it"))) return;
+    if (await act(() => ask(`subscriptions/${encodeURIComponent(row.id)}`, { method: "DELETE" }), (found) => `The subscription is ended, with ${plural(found?.messages ?? 0, "message")}.`)) {
+      side.close();
+      ended();
+    }
+  };
+  side.body.append(
+    facts([
+      ["Destination", visible(nameOf(row))],
+      ["Session", visible(row.session ?? "none now")],
+      ["Has", plural(row.outstanding ?? 0, "message")],
+      ["Credit", count(row.credit)],
+      row.id && ["Waiting", plural(row.messages ?? 0, "message")],
+      stateOf(row) && ["State", stateOf(row)],
+    ]),
+    row.id ? h("div", {}, h("button", { type: "button", class: "danger", on: { click: end } }, "End the subscription…")) : "",
+  );
 }
 
 // One session may read one queue more than once.

@@ -5,6 +5,7 @@ import { h } from "../dom.js";
 import { age, bytes, count, plural, short, visible } from "../format.js";
 import { includes, listing } from "../listing.js";
 import { act, facts, panel, segments, sure } from "../parts.js";
+import { head, headsOf } from "../state.js";
 import { shortId } from "./queues.js";
 
 function show(root, { live }) {
@@ -22,7 +23,7 @@ function show(root, { live }) {
   // What the two buttons are about: the chosen letters, else all that the filter shows.
   const aim = () => {
     if (chosen.size) return { body: { ids: [...chosen] }, text: plural(chosen.size, "chosen letter") };
-    return { body: reason ? { reason } : {}, text: reason ? `all letters with the reason ${reason}` : "all dead letters" };
+    return { body: reason ? { reason } : { all: true }, text: reason ? `all letters with the reason ${reason}` : "all dead letters" };
   };
   const done = () => {
     chosen.clear();
@@ -34,7 +35,7 @@ function show(root, { live }) {
   };
   const deleteThem = async (body = aim().body, text = aim().text) => {
     if (!(await sure("Delete them?", `This deletes ${text} for good.`, "Delete"))) return;
-    if (await act(() => ask("dead", { method: "DELETE", query: queryOf(body), body }), (found) => `${plural(found?.messages ?? found?.deleted ?? body.ids?.length ?? 0, "letter")} deleted.`)) done();
+    if (await act(() => ask("dead", { method: "DELETE", body }), (found) => `${plural(found?.messages ?? found?.deleted ?? body.ids?.length ?? 0, "letter")} deleted.`)) done();
   };
   const mark = (row, yes) => {
     if (yes) chosen.add(row.id);
@@ -49,7 +50,7 @@ function show(root, { live }) {
     placeholder: "Search a destination, origin or text",
     extras: [giveBack, away],
     above: [h("div", { class: "head" }, reasons.element)],
-    query: () => ({ reason, search: undefined }),
+    query: () => ({ reason }),
     kept: (row) => !reason || headOf(row) === reason,
     list: (answer) => answer?.letters,
     told: (answer) => (told = answer),
@@ -74,8 +75,8 @@ function show(root, { live }) {
     drawn: (rows) => {
       const present = new Set(rows.map((row) => row.id));
       for (const id of chosen) if (!present.has(id)) chosen.delete(id);
-      const known = Object.entries(told?.reasons ?? live.status?.dead?.reasons ?? {});
-      reasons.draw([["", "All reasons"], ...known.map(([name, number]) => [name, name || "no reason", short(number)])], reason);
+      const known = [...headsOf(live.status?.dead?.reasons, told?.reasons)];
+      reasons.draw([["", "All reasons"], ...known.map(([name, number]) => [name, name || "no reason", number ? short(number) : undefined])], reason);
       const none = !rows.length;
       giveBack.disabled = away.disabled = none;
       giveBack.classList.toggle("primary", chosen.size > 0);
@@ -86,8 +87,7 @@ function show(root, { live }) {
   return made;
 }
 
-const headOf = (row) => String(row.reason ?? "").split(/[:\s]/)[0];
-const queryOf = (body) => ({ ids: body.ids?.join(","), reason: body.reason, destination: body.destination });
+const headOf = (row) => head(row.reason);
 
 function showLetter(row, returnThem, deleteThem) {
   const side = panel("Dead letter");

@@ -4,6 +4,7 @@ import { ApiError, stream } from "../api.js";
 import { h, setText } from "../dom.js";
 import { clock, plural, visible } from "../format.js";
 import { head, missing } from "../parts.js";
+import { hueOf, wordOf } from "../paths.js";
 import { Table } from "../table.js";
 import { shortId } from "./queues.js";
 
@@ -37,13 +38,13 @@ function show(root, { rest }) {
     empty: "Say what to follow, or nothing to follow everything, and press Follow.",
     columns: [
       { key: "at", title: "At", width: "104px", text: (row) => clock(row.at) },
-      { key: "kind", title: "What", width: "104px", text: (row) => row.kind ?? row.event ?? "" },
+      { key: "kind", title: "What", width: "minmax(130px, 0.7fr)", text: (row) => wordOf(row.event ?? row.kind ?? ""), draw: (row) => [h("span", { class: `pip hue-${hueOf(row.event ?? row.kind)}` }), wordOf(row.event ?? row.kind ?? "")], hint: (row) => row.reason || null },
       { key: "destination", title: "Destination", width: "minmax(180px, 1.6fr)", text: (row) => visible(row.destination ?? row.queue ?? "") },
       { key: "id", title: "Message", width: "160px", text: (row) => idOf(row), draw: (row) => (idOf(row) ? h("a", { class: "mono", href: `#/trace/message/${encodeURIComponent(idOf(row))}` }, shortId(idOf(row))) : "") },
-      { key: "session", title: "Session", width: "minmax(110px, 0.8fr)", text: (row) => visible(row.session ?? "") },
+      { key: "who", title: "With", width: "minmax(120px, 0.8fr)", text: (row) => visible(row.session ?? row.peer ?? "") },
       { key: "correlation", title: "Correlation", width: "92px", number: true, text: (row) => String(row.correlation_id ?? "") },
       { key: "task", title: "Task", width: "minmax(90px, 0.7fr)", text: (row) => visible(row.task_id ?? row.task ?? ""), draw: (row) => ((row.task_id ?? row.task) ? h("a", { href: `#/trace/task/${encodeURIComponent(row.task_id ?? row.task)}` }, visible(row.task_id ?? row.task)) : "") },
-      { key: "payload", title: "Payload", width: "minmax(160px, 1.6fr)", text: (row) => visible(String(row.payload ?? row.preview ?? "").slice(0, 300)) },
+      { key: "payload", title: "Payload", width: "minmax(160px, 1.6fr)", text: (row) => (row.reason ? visible(row.reason) : visible(String(row.payload ?? "").slice(0, 300))) },
     ],
   });
   root.append(top.element, form, h("div", { class: "fill" }, table.element));
@@ -55,7 +56,7 @@ function show(root, { rest }) {
   };
   const take = (event) => {
     dropped += event.dropped ?? 0;
-    if (event.kind === undefined && event.event === undefined && event.id === undefined) return;
+    if (event.dropped !== undefined) return;
     numbered += 1;
     events = [{ ...event, order: numbered }, ...events.slice(0, KEPT - 1)];
     if (!waiting) waiting = setTimeout(draw, 200);

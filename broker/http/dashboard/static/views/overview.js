@@ -4,7 +4,7 @@ import { drawer, h, setText } from "../dom.js";
 import { age, bytes, count, duration, plural, rate, short, visible } from "../format.js";
 import { linkState, shape, stateMark } from "../icons.js";
 import { sparkline } from "../sparkline.js";
-import { countOf, linksOf, oldestOf, waitingOf } from "../state.js";
+import { countOf, headsOf, linksOf, oldestOf, waitingOf } from "../state.js";
 
 const LISTED = 12;
 const OLD = 60;
@@ -34,6 +34,7 @@ function tile(name, place, withSpark = true) {
 export function attention(status) {
   const found = [];
   const add = (weight, state, what, why, side, place) => found.push({ weight, state, what, why, side, place });
+  for (const warning of status.warnings ?? []) add(1, "warning", visible(String(warning?.text ?? warning)), "", "", "overview");
   if (status.ready === false) add(0, "blocked", "The node takes no new messages", status.refusing || "", "", "overview");
   for (const link of linksOf(status)) {
     const state = linkState(link);
@@ -52,7 +53,7 @@ export function attention(status) {
   }
   const dead = status.dead ?? {};
   if (dead.messages) {
-    const reasons = Object.entries(dead.reasons ?? {}).map(([reason, number]) => `${count(number)} ${reason || "without a reason"}`).join(", ");
+    const reasons = [...headsOf(dead.reasons)].map(([reason, number]) => `${count(number)} ${reason || "without a reason"}`).join(", ");
     add(3, "warning", plural(dead.messages, "dead letter"), reasons, "", "dead");
   }
   return found.sort((one, other) => one.weight - other.weight);

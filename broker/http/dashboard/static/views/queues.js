@@ -15,6 +15,7 @@ function show(root, { live, rest, go }) {
   const made = listing(root, {
     title: "Queues",
     path: "queues",
+    searches: true,
     what: "its queues",
     one: "queue",
     every: 1,

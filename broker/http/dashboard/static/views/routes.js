@@ -51,6 +51,7 @@ function show(root, { live }) {
   const made = listing(root, {
     title: "Routes",
     path: "routes",
+    searches: true,
     what: "its routes",
     one: "route",
     every: 3,

@@ -5,9 +5,9 @@
 
 import { ask, poll } from "../api.js";
 import { h } from "../dom.js";
-import { age, count, duration, plural, rate, short, visible } from "../format.js";
+import { age, bytes, count, duration, plural, rate, short, visible } from "../format.js";
 import { glyph, linkState, shape, stateMark } from "../icons.js";
-import { facts, head, marked, missing, panel, segments } from "../parts.js";
+import { act, facts, head, marked, missing, panel, segments, sure } from "../parts.js";
 import { sparkline } from "../sparkline.js";
 import { Table } from "../table.js";
 
@@ -109,7 +109,7 @@ function addChildren(rows, children, path, level, known, wanted, filtering) {
     const names = below(link);
     const expanded = filtering || known.open.has(key);
     const row = {
-      key, name: link.name, level, link, role: link.role, state: linkState(link), path: key,
+      own: path === "self", key, name: link.name, level, link, role: link.role, state: linkState(link), path: key,
       expandable: names.length > 0 || link.role === "branch" || (told?.tree?.children ?? []).length > 0,
       expanded, kids: names.length + (link.below_more ?? 0), error: expanded ? told?.error : null,
     };
@@ -157,7 +157,7 @@ function show(root, { live, rest, go }) {
     label: "The tree of nodes",
     tree: true,
     keyOf: (row) => row.key,
-    open: (row) => showNode(row, live, go),
+    open: (row) => showNode(row, go),
     keys: (event, row) => {
       const wanted = { ArrowRight: true, ArrowLeft: false }[event.key];
       if (wanted === undefined) return false;
@@ -279,21 +279,21 @@ function dim(text) {
 
 // --- one node
 
-function showNode(row, live, go) {
+function showNode(row, go) {
   if (row.self) return go("overview");
   const side = panel(row.name);
-  const place = h("div", {});
-  side.body.append(place);
-  const link = row.link ?? {};
-  place.append(h("div", { class: "framed" }, h("div", { class: "calm" }, "")));
-  place.replaceChildren(
-    h("p", {}, row.above && !row.link ? h("span", { class: "muted" }, "A node above this one.") : stateMark(row.state, link.since_s === undefined ? "" : ` for ${duration(link.since_s)}`)),
-    whyOf(row) ? h("p", { class: "muted" }, visible(whyOf(row))) : "",
-  );
-  side.body.append(linkFacts(link));
+  const about = h("div", {}, linkFacts(row, row.link));
+  const asked = h("div", {});
+  side.body.append(about, asked);
+  if (row.hearsay) {
+    ask(`tree/${encodeURIComponent(row.hearsay)}`).then((found) => {
+      const link = (found?.children ?? []).find((child) => child.name === row.name);
+      if (link) about.replaceChildren(linkFacts({ ...row, state: linkState(link), hearsay: "" }, link));
+    }, () => {});
+  }
   if (row.above) return undefined;
-  const asked = h("div", {}, h("p", { class: "muted" }, "asking the node…"));
-  side.body.append(asked);
+  if (row.own && ["down", "dormant", "connecting"].includes(row.state)) asked.before(forgetting(row, side));
+  asked.append(h("p", { class: "muted" }, "asking the node…"));
   ask(`tree/${encodeURIComponent(row.name)}`).then(
     (found) => asked.replaceChildren(nodeFacts(found)),
     (error) => asked.replaceChildren(h("p", { class: "muted" }, missing(error, "more of that node"))),
@@ -301,19 +301,36 @@ function showNode(row, live, go) {
   return undefined;
 }
 
-function linkFacts(link) {
-  if (!link.name) return h("div", {});
-  return h("section", {}, h("h3", {}, "Its link here"), facts([
-    ["Waiting for it", plural(link.waiting ?? 0, "message")],
-    ["In its outbox", plural(link.outbox ?? 0, "bundle")],
-    link.spool_oldest_s !== undefined && ["Oldest that waits", age(link.spool_oldest_s)],
-    ["Routes learned", count(link.routes)],
-    ["Messages in, out", `${short(link.in)}, ${short(link.out)}`],
-    ["Bundles in, out", `${short(link.in_bundles)}, ${short(link.out_bundles)}`],
-    link.heard_s !== undefined && ["Last heard of", `${duration(link.heard_s)} ago`],
-    ["Gaps", count(link.gaps)],
-    link.addresses?.length && ["Addresses", link.addresses.join(", ")],
-  ]));
+// A child that will not come back keeps its routes, and messages wait for it, until it is forgotten.
+function forgetting(row, side) {
+  const forget = async () => {
+    if (!(await sure(`Forget ${row.name}?`, "Its routes go, and what waits for it is routed again. Do this only if it will not come back.", "Forget it"))) return;
+    const done = (found) => `${row.name} is forgotten; ${plural(found?.messages_routed_again ?? 0, "message")} routed again.`;
+    if (await act(() => ask(`node/forget/${encodeURIComponent(row.name)}`, { method: "POST" }), done)) side.close();
+  };
+  return h("div", {}, h("button", { type: "button", class: "danger", on: { click: forget } }, "Forget this node…"));
+}
+
+// A link as far as is known of it here.
+function linkFacts(row, link) {
+  const why = whyOf({ ...row, link });
+  const state = row.above && !link ? h("span", { class: "muted" }, "A node above this one.") : stateMark(row.state, link?.since_s === undefined || link.since_s === null ? "" : ` for ${duration(link.since_s)}`);
+  const known = [
+    ["Messages that wait for it", link?.waiting, count],
+    ["Bundles in its outbox", link?.outbox, count],
+    ["Oldest that waits", link?.spool_oldest_s, age],
+    ["Routes learned from it", link?.routes, count],
+    ["Messages in", link?.in, short],
+    ["Messages out", link?.out, short],
+    ["Bytes in", link?.bytes_in, bytes],
+    ["Bytes out", link?.bytes_out, bytes],
+    ["Last heard of", link?.heard_s, (value) => `${duration(value)} ago`],
+    ["Times it lost state", link?.gaps, count],
+  ].filter(([, value]) => value !== undefined && value !== null);
+  return h("div", { class: "stack" },
+    h("p", {}, state, why && h("span", { class: "muted" }, ` · ${visible(why)}`)),
+    known.length ? h("section", {}, h("h3", {}, "Its link"), facts(known.map(([name, value, format]) => [name, format(value)]))) : null,
+    link?.addresses?.length ? facts([["Addresses", link.addresses.join(", ")]]) : null);
 }
 
 function nodeFacts(tree) {
