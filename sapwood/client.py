@@ -91,6 +91,7 @@ class Client:
         fresh = uuid.uuid4().hex
         self.name = session or f"session-{fresh}"
         self.producer = f"{self.name}-{fresh}" if producer is None else producer
+        self.has_producer = bool(session and producer)
         self._timeout = timeout
         self._outbox = Outbox(window_messages, window_bytes)
         self._rested = 0
@@ -183,6 +184,13 @@ class Client:
         await self._room()
         self._outbox.add(*_message(destination, payload, properties))
         self._session.work()
+
+    def seal(self) -> int:
+        """Number everything that was published so far; returns the producer's last number.
+
+        Between two calls, numbers follow the order of publishing within one destination only.
+        """
+        return self._outbox.seal()
 
     async def flush(self) -> None:
         """Wait until everything published is confirmed. Raises `SendRejected` for what was not taken."""

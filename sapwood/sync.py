@@ -21,7 +21,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from sapwood import client as asynchronous
 from sapwood.errors import ClientClosed
@@ -32,6 +32,9 @@ from sapwood.serving import Server
 from sapwood.subscription import Subscription
 from treeconnector.bundles import Properties
 from treeconnector.destinations import Destination
+
+if TYPE_CHECKING:
+    from sapwood.journal import Journal
 
 __all__ = ["Client", "SyncDelivery", "SyncRpc", "SyncServer", "SyncSubscription", "connect"]
 
@@ -220,6 +223,10 @@ class Client:
         """Send many messages to one destination, and wait until all are on disk."""
         work = self.asynchronous.send_many(destination, list(payloads), wait=wait, **properties)
         self.background.run(work)
+
+    def publish_journal(self, journal: "Journal") -> int:
+        """Send everything that waits in a journal, until the node has it all; returns how many entries."""
+        return self.background.run(journal.publish(self.asynchronous))
 
     def create(self, name: str = "", *, home: bool = False) -> str:
         """Make a queue and return its name. '' = a transient one with a fresh name, for replies."""
