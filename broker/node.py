@@ -19,8 +19,9 @@ from broker.cells.tracing import Tracing
 from broker.chronicle import Chronicle
 from broker.core.neighbours import Neighbour
 from broker.core.node import NodeCore
-from broker.core.rows import MetaRow
+from broker.core.rows import MetaRow, QueueRow
 from broker.core.turn import Turn
+from broker.journal import Journal
 from broker.permits import Permits
 from broker.settings import core_settings, http_settings, link_settings, server_tls
 from broker.status import status
@@ -87,6 +88,7 @@ class Node:
         self.store: Store
         self.committer: GroupCommit
         self.chronicle: Chronicle
+        self.journal: Journal
         self.cells: Cells
         self.tracing: Tracing
         self.administration: Administration
@@ -163,11 +165,21 @@ class Node:
             zone=site.zone or "",
         )
         self.core.start(loaded)
+        self.journal = self.chronicle.journal = Journal(self.core)
         if self.store.recovered_from:
             self.core.links.void_positions()
+            _log.warning("! this store was saved from a damaged one: its neighbours tell what is missing")
         self._check_disk()
+        self._commit_start()
         self.chronicle.node("start")
         self.committer = GroupCommit(self.store, on_failure=self.fail)
+
+    def _commit_start(self) -> None:
+        """What the start itself changes is on disk before anybody is spoken to; transfer ids are reserved."""
+        turn = self.core.take()
+        if turn is not None:
+            self.store.apply(turn.transaction)
+            self.core.committed(turn)
 
     async def _listen(self) -> None:
         from broker.http.app import build_app, listen
@@ -202,6 +214,7 @@ class Node:
             self._timer.cancel()
         await self._last_commit()
         self.chronicle.node("stop")
+        _log.info("= node %s has stopped", self.site.name)
         self.chronicle.close()
         self.store.close()
         self.stopped.set()
@@ -292,6 +305,8 @@ class Node:
             return
         self.core.advance(self.now())
         self.core.committed(turn)
+        if queues := turn.transaction.changes[QueueRow]:
+            self.journal.queues(queues)
         self._flush()
         self.wake()
 
@@ -329,6 +344,7 @@ class Node:
         if now - self._disk_checked >= _DISK_EVERY:
             self._disk_checked = now
             self._check_disk()
+            self.journal.look()
         self.wake()
         self._sleep_until(self.core.next_deadline())
 
@@ -352,7 +368,7 @@ class Node:
         if len(self._warned) >= _MOST_WARNINGS:
             self._warned.clear()
         self._warned[text] = now + _WARN_AGAIN
-        _log.warning("! child %s: %s", link.peer_name, text)
+        _log.warning("! child %s: %s", link.peer_name, text, extra={"link": link.peer_name, "reason": text})
 
     async def drive(self, link: Link, carrier: Carrier) -> tuple[bool, str]:
         """Run one link on one carrier to its end: (whether it was ever up, what ended it)."""
