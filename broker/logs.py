@@ -1,12 +1,15 @@
 """The node's log on standard error: text for people, JSON for programs.
 
 A line begins with a glyph for its direction: `>` sent, `<` received, `+` came, `-` went, `=` state,
-`!` trouble.
+`!` trouble. What a line is about stands in its text, and in JSON as fields as well: `extra=` with names of
+`FIELDS`. Law: no token and no secret is ever logged. What looks like one in a path is masked all the same.
 """
 
 import json
 import logging
+import re
 import sys
+from datetime import UTC, datetime
 from typing import Final
 
 from broker.core.doubling import warning
@@ -14,27 +17,62 @@ from config.model import Site
 
 _log = logging.getLogger("sapwood.node")
 _TEXT: Final = "%(asctime)s %(levelname).1s %(name)s %(message)s"
+_TOKEN_IN_PATH: Final = re.compile(r"(/login/)[^\s/?#'\"]+", re.IGNORECASE)
+FIELDS: Final = (
+    *(
+        "link",
+        "relation",
+        "state",
+        "lasted_s",
+        "bundle",
+        "destination",
+        "queue",
+        "reason",
+        "count",
+        "address",
+    ),
+)
+"""Names that `extra=` may have: the neighbour and what it is; its state, and how long the one before lasted;
+the bundle's id in hex; the error's code or a text; how many; where a client comes from."""
+
+
+def masked_paths(text: str) -> str:
+    """The same without tokens of sessions."""
+    return _TOKEN_IN_PATH.sub(r"\1…", text) if "/login/" in text.lower() else text
+
+
+class TextFormatter(logging.Formatter):
+    """One line; a traceback below it where there is one."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return masked_paths(super().format(record))
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object a line. `at`: ISO 8601, UTC."""
 
     def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC)
         line = {
-            "at": self.formatTime(record),
+            "at": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": masked_paths(record.getMessage()),
         }
+        given = record.__dict__
+        line |= {name: given[name] for name in FIELDS if name in given}
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+            line["error"] = masked_paths(self.formatException(record.exc_info))
+        return json.dumps(line, ensure_ascii=False, default=str)
 
 
 def set_up(site: Site) -> None:
     """Write the logs of this process as its site says."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if site.log.format == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonFormatter() if site.log.format == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

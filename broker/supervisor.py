@@ -75,7 +75,7 @@ class Supervisor:
             raise LinkLost(error or f"{uri}: the link ended in its handshake")
         self._tried = 0
         self.failures = 0
-        self._note(f"lost the parent at {uri}: {error}")
+        self._note(f"lost the parent at {uri}: {error}", logging.DEBUG)
         await asyncio.sleep(random.uniform(0, self._site.link.backoff_initial))
 
     def _failed(self, state: RetryCallState) -> None:
@@ -83,10 +83,12 @@ class Supervisor:
         error = state.outcome.exception() if state.outcome else None
         self._note(str(error))
 
-    def _note(self, text: str) -> None:
+    def _note(self, text: str, level: int = logging.WARNING) -> None:
+        """Say it once. That a link which was up is lost is in the log already."""
         self.state = "waiting"
         if text != self.error:
-            _log.warning("! parent %s: %s", self._connector.uri, text)
+            fields = {"link": self._connector.uri, "relation": "parent", "reason": text}
+            _log.log(level, "! parent %s: %s", self._connector.uri, text, extra=fields)
         self.error = text
 
     def status(self) -> dict[str, object]:

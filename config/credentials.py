@@ -146,7 +146,7 @@ def _read(path: Path, limit: int, what: str) -> str:
     except OSError as error:
         raise ConfigurationError(f"{what}: cannot read {path}: {error.strerror or error}") from None
     if stat.S_ISREG(mode) and mode & stat.S_IROTH:
-        _log.warning("%s: %s can be read by everyone on this machine: chmod o-r it", what, path)
+        _log.warning("! %s: %s can be read by everyone on this machine: chmod o-r it", what, path)
     if len(data) > limit:
         raise ConfigurationError(f"{what}: {path} has more than {limit} bytes")
     try:

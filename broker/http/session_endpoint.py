@@ -89,13 +89,13 @@ class StreamingSession:
         try:
             await self._serve()
         except CarrierError as error:
-            _log.debug("session of %s ended: %s", self._connection.address, error)
+            _log.debug("- session of %s ended: %s", self._connection.address, error)
         except _Refused as error:
             await self._refuse(error.code, str(error))
         except FrameError as error:
             await self._refuse("BAD_REQUEST", str(error))
         except (ValueError, TypeError, LookupError, RecursionError) as error:
-            _log.exception("a session's packet was not understood and not refused: please report this")
+            _log.exception("! a session's packet was not understood and not refused: please report this")
             await self._refuse("BAD_REQUEST", f"not understood: {error}")
         finally:
             self._node.switch.close(self._connection)
@@ -167,5 +167,6 @@ class StreamingSession:
         except CarrierError:
             return
         if BUFFER_BYTES - self._carrier.room > self._settings.max_unread:
-            _log.warning("%s leaves its messages unread: cut off", self._connection.address)
+            address = self._connection.address
+            _log.warning("! %s leaves its messages unread: cut off", address, extra={"address": address})
             self._loop.create_task(self._carrier.close("you do not read what you asked for"))
