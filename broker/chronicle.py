@@ -1,4 +1,4 @@
-"""What this node tells the advisory log, in the words of its core."""
+"""What this node tells the advisory log and its journal, in the words of its core."""
 
 import time
 
@@ -12,12 +12,14 @@ from treeconnector.frames import Advice
 class Chronicle:
     """The core's end of the advisory log; silent where the site has it switched off.
 
-    `recent`: the latest of it in memory, always.
+    `recent`: the latest of it in memory, always. `journal`: who else hears of links and of the chain, once
+    the core has started.
     """
 
     def __init__(self, site: Site) -> None:
         settings = site.advisory_log
         self.recent = RecentAdvisories(site.name)
+        self.journal: Journal | None = None
         self._log: AdvisoryLog | None = None
         if settings.enabled:
             self._log = AdvisoryLog(
@@ -47,10 +49,14 @@ class Chronicle:
         self.recent.link(time.time(), op, peer, direction)
         if self._log:
             self._log.write_link(op, peer, direction)
+        if self.journal:
+            self.journal.link(op, peer)
 
     def chain(self, chain: list[str]) -> None:
         if self._log:
             self._log.set_chain(chain)
+        if self.journal:
+            self.journal.chain(chain)
 
     def node(self, op: str) -> None:
         if self._log:
