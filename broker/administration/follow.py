@@ -133,9 +133,9 @@ class Follower:
     # --- what happens
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """For ever."""
+        """As long as the node runs."""
         silent = 0.0
-        while True:
+        while not self._node.core.switch.stopping:
             self._look()
             if self.dropped:
                 yield _encoder.encode({"event": "dropped", "dropped": self.dropped}) + b"\n"

@@ -140,12 +140,11 @@ class Queues:
         """Delete a queue with everything in it; readers end."""
         node = self._node
         doomed = node.core.removal.delete_queue(name)
-        node.wake()
+        await node.administration.committed()
         count = 0
         async for part in chunks(doomed.copies):
             count += node.core.removal.discard(part)
-            node.wake()
-        await node.administration.committed()
+            await node.administration.committed()
         return answers.QueueDeleted(deleted=name, messages=count, readers=doomed.readers)
 
     async def delete_message(self, name: str, message: str) -> answers.MessageDeleted:

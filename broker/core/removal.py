@@ -26,7 +26,7 @@ from treeconnector.session_frames import Ended
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
-_TRACED: Final = 100
+_TRACED: Final = 10
 
 
 class Given(SwitchError):
@@ -88,11 +88,12 @@ class Removal:
         """
         places = self.places(name)
         readers = list(dict.fromkeys(reader for place in places for reader in place.readers))
-        copies = self._end_readers(readers, "QUEUE_DELETED", f"the queue {name} was deleted")
+        copies = list(self._end_readers(readers, "QUEUE_DELETED", f"the queue {name} was deleted"))
         for reader in readers:
             self._core.switch.end_interest(reader)
         for place in places:
-            copies.update(dict.fromkeys([*place.waiting, *place.resting.values()]))
+            copies += place.waiting
+            copies += place.resting.values()
             place.waiting, place.resting = deque(), {}
             if place.created and not place.owner and place.destination is not None:
                 self._custody.transaction.delete(QueueRow, place.destination.name)
@@ -101,20 +102,24 @@ class Removal:
                 if owner is not None:
                     owner.transient.discard(place.destination.name)
             place.created, place.home, place.owner = False, False, ""
-        return Doomed(list(copies), len(readers))
+        return Doomed(copies, len(readers))
 
     def _end_readers(self, readers: list[Reader], code: str, text: str) -> dict[Copy, None]:
-        """End them, and tell whoever streams. What they had comes back to the caller, and to nobody else."""
-        copies: dict[Copy, None] = {}
+        """End them, and tell whoever streams. What was with them alone comes back to the caller."""
         gone = frozenset(readers)
-        for session in dict.fromkeys(reader.session for reader in readers):
-            for given in session.desk.of(None):
-                if given.reader in gone:
-                    session.desk.remove(given)
-                    session.take_mail(given)
-                    given.copy.given &= ~given.bits
-                    if given.copy.done != given.copy.all:
-                        copies[given.copy] = None
+        sessions = dict.fromkeys(reader.session for reader in readers)
+        slices = [each for session in sessions for each in session.desk.of(None) if each.reader in gone]
+        copies = {
+            each.copy: None
+            for each in slices
+            if each.copy.given | each.copy.done == each.copy.all != each.copy.done
+        }
+        for given in slices:
+            session = given.reader.session
+            session.desk.remove(given)
+            session.take_mail(given)
+            given.copy.given &= ~given.bits
+        for session in sessions:
             session.readers = [reader for reader in session.readers if reader not in gone]
         for reader in readers:
             for place in reader.places:
@@ -131,9 +136,9 @@ class Removal:
     def discard(self, copies: Iterable[Copy], counter: str = "deleted") -> int:
         """Throw away copies that are in no `waiting`; return how many messages that were."""
         count = 0
-        for copy in copies:
+        for number, copy in enumerate(copies):
             count += copy.open
-            if copy.row % _TRACED == 0:
+            if number < _TRACED:
                 self._custody.trace.happened(DROPPED, copy, copy.all, "", counter)
             self._custody.discard(copy)
         self._count(counter, count)
@@ -178,10 +183,8 @@ class Removal:
     def end_subscription(self, subscription: Subscription) -> int:
         """End a subscription for good, read or not; return how many messages go with it."""
         place = subscription.place
-        copies = dict.fromkeys(place.waiting)
-        copies |= self._end_readers(
-            list(place.readers), "SUBSCRIPTION_ENDED", f"the subscription to {subscription.pattern} was ended"
-        )
+        text = f"the subscription to {subscription.pattern} was ended"
+        copies = [*self._end_readers(list(place.readers), "SUBSCRIPTION_ENDED", text), *place.waiting]
         place.waiting = deque()
         count = self.discard(copies, "unsubscribed")
         self._core.switch.end_subscription(subscription)
