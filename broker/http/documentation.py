@@ -9,9 +9,10 @@ LINK: Final = '</docs>; rel="help"'
 _PAGE: Final = """\
 Sapwood node
 
-This is the port of a message switch. Applications use it in one of two ways.
+This is the port of a message switch: applications write to queues by name, and read them, wherever in the
+tree of nodes the other side is. There are two ways to use it.
 
-1. The client library (Python, package `sapwood`):
+1. The client library (Python, package `sapwood`); it connects again by itself, and numbers its sends:
 
      from sapwood import connect
      async with connect("http://HOST:7600", session="till-7") as client:
@@ -19,24 +20,34 @@ This is the port of a message switch. Applications use it in one of two ways.
          async for delivery in client.subscribe("queue:prices"):
              delivery.ack()
 
-2. Plain HTTP/1.1 with keep-alive. A connection is bound to its session by login.
+2. The link-level protocol, with any HTTP/1.1 client that keeps its connection. A connection is bound to a
+   session by login; several may share one, and subscriptions, transfers and acks belong to the session.
 
      GET  /login/TOKEN                  bind this connection to a session
-     GET  /create                       make a transient queue; answers its name
-     GET  /create/QUEUE                 make a persistent queue; answers its name
+     GET  /create                       make a transient queue, which ends with the session; answers its name
+     GET  /create/QUEUE                 make a persistent queue, or find it made; answers its name
      GET  /subscribe/QUEUE              read it
      GET  /transfer/ACK_TO/SECONDS      messages with ids above ACK_TO (-1: all), as JSON:
                                         {"messages": [[id, {"payload": ..., "correlation_id": ...,
                                         "reply_to": ...}], ...]}; waits up to SECONDS for the first
      GET  /ack/ID                       a message is dealt with
+     GET  /trace/ACK_TO/SECONDS         what happens here, as {"events": [[id, {...}], ...]}
      POST /send/NAME/CORRELATION_ID     the body is the payload
      POST /send/NAME/CORRELATION_ID/REPLY_TO
 
-   200 = done; 403 = log in first; 404 = no such queue or message here; 429 QUEUE_FULL = too many of
-   your messages wait in that queue: try again later. A payload that is not UTF-8 comes as base64 with
-   "encoding": "base64". A message stays until it is acknowledged.
+   200 = done, with an empty body where there is no result; 400 = not understood; 403 = log in first;
+   404 = no such queue or message here; 413 = too large; 429 QUEUE_FULL = too many of your messages wait
+   in that queue: try again later. A payload that is not UTF-8 comes as base64 with "encoding": "base64".
 
-Status: GET /api/status, /healthz, /readyz.
+   A message stays until it is acknowledged. If its reader's session ends first it is given again, with the
+   same id, whatever ACK_TO is. What was answered with 200 is on disk. A queue that nobody has created may
+   be written to: the message finds its way to where it is read. A transient queue goes with its session,
+   and a session with its last connection; an idle connection is not closed.
+
+   Names stand in paths percent-encoded or as they are. Where the node has a session secret, log in with
+   the header 'Authorization: Bearer SECRET'; without one a login is taken from this machine or over TLS.
+
+For people: /dashboard. For programs: /api/openapi.json, /api/status, /metrics, /healthz, /readyz.
 """
 
 

@@ -24,7 +24,19 @@ from multidict import CIMultiDict
 from broker.core.errors import SwitchError
 from broker.http.bindings import Line
 from broker.http.documentation import LINK
-from broker.http.heads import END, MAX_HEAD, Head, Malformed, mended, parts_of, path_of, read_head
+from broker.http.heads import (
+    CHUNKED,
+    END,
+    MAX_HEAD,
+    Chunks,
+    Head,
+    Malformed,
+    mended,
+    parts_of,
+    path_of,
+    read_head,
+    with_length,
+)
 from broker.http.probes import is_dead
 from broker.http.verbs import (
     IN_FLIGHT,
@@ -44,7 +56,7 @@ PATIENCE: Final = 60.0
 _MOST_IN_FLIGHT: Final = 256
 _MOST_UNREAD: Final = 256 * 1024
 _ALL: Final = 2**62
-_LAST: Final = Head("", b"", 0, b"", 0, True)
+_LAST: Final = Head("", b"", 0, b"", 0, False)
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 Inner = Callable[[], asyncio.Protocol]
 
@@ -84,6 +96,7 @@ class Front(asyncio.Protocol):
         self._line: Line
         self._data = bytearray()
         self._head: Head | None = None
+        self._chunks: Chunks | None = None
         self._passing = 0
         self._dropping = 0
         self._aside = self._full = self._paused = self._closing = False
@@ -161,12 +174,30 @@ class Front(asyncio.Protocol):
         head = self._head
         if head is None:
             return self._take_head()
+        if self._chunks is not None:
+            return self._take_chunks(head, self._chunks)
         if len(self._data) < head.length:
             return False
         body = bytes(self._data[: head.length])
         del self._data[: head.length]
         self._head = None
         self._perform(head, body)
+        return True
+
+    def _take_chunks(self, head: Head, chunks: Chunks) -> bool:
+        try:
+            if not chunks.take(self._data):
+                return False
+        except Malformed as error:
+            self._give_up(error.status, str(error))
+            return False
+        self._head = self._chunks = None
+        if self._is_ours(head):
+            self._perform(head, bytes(chunks.body))
+            return True
+        request = f"{head.method} ".encode() + head.target + b" HTTP/1.%d" % head.minor
+        request += with_length(head.fields, len(chunks.body)) + END
+        self._inner_for_good().data_received(mended(request) + bytes(chunks.body))
         return True
 
     def _take_body(self) -> bool:
@@ -198,10 +229,12 @@ class Front(asyncio.Protocol):
             return False
         if self._is_ours(head):
             return self._begin(head, end + len(END))
+        if head.length == CHUNKED and not head.upgrade:
+            return self._begin_chunks(head, end + len(END))
         return self._hand_over(head, end + len(END))
 
     def _is_ours(self, head: Head) -> bool:
-        if self._inner is not None or not head.framed:
+        if self._inner is not None or head.upgrade:
             return False
         verb = path_of(head.target).partition(b"/")[2].partition(b"/")[0]
         return METHODS.get(verb.decode("latin-1")) == head.method
@@ -215,8 +248,10 @@ class Front(asyncio.Protocol):
         del self._data[:size]
         if head.length > self._verbs.max_body:
             return self._refuse_body(head, answer_of(too_large(head.length, self._verbs.max_body)))
-        if head.length and self._line.bound is None and verb == "send":
+        if head.length > 0 and self._line.bound is None and verb == "send":
             return self._refuse_body(head, said(403, "NOT_LOGGED_IN: log in first on this connection"))
+        if head.length == CHUNKED:
+            return self._begin_chunks(head, 0)
         self._head = head
         if head.length:
             self._promise(head)
@@ -225,9 +260,18 @@ class Front(asyncio.Protocol):
         self._perform(head, b"")
         return True
 
+    def _begin_chunks(self, head: Head, size: int) -> bool:
+        """A body in chunks is put together here, whoever it is for."""
+        if self._slots:
+            return False
+        del self._data[:size]
+        self._head, self._chunks = head, Chunks(self._verbs.max_body)
+        self._promise(head)
+        return True
+
     def _promise(self, head: Head) -> None:
         """Some clients ask before they send a long body."""
-        if b"100-continue" in head.fields and len(self._data) < head.length and not self._slots:
+        if b"100-continue" in head.fields and len(self._data) < abs(head.length) and not self._slots:
             self._transport.write(_CONTINUE)
 
     def _refuse_body(self, head: Head, answer: Answer) -> bool:
@@ -293,22 +337,26 @@ class Front(asyncio.Protocol):
         """A request for aiohttp. Ours are answered first."""
         if self._slots:
             return False
+        inner = self._inner_for_good()
+        request = mended(bytes(self._data[:size]))
+        del self._data[:size]
+        if not head.upgrade:
+            self._passing = head.length
+            inner.data_received(request)
+            return True
+        rest, self._data = bytes(self._data), bytearray()
+        self._aside = True
+        inner.data_received(request + rest)
+        return False
+
+    def _inner_for_good(self) -> asyncio.Protocol:
         if self._inner is None:
             if self._paused:
                 self._paused = False
                 self._transport.resume_reading()
             self._inner = self._make_inner()
             self._inner.connection_made(self._transport)
-        request = mended(bytes(self._data[:size]))
-        del self._data[:size]
-        if head.framed:
-            self._passing = head.length
-            self._inner.data_received(request)
-            return True
-        rest, self._data = bytes(self._data), bytearray()
-        self._aside = True
-        self._inner.data_received(request + rest)
-        return False
+        return self._inner
 
     # --- the connection's life
 

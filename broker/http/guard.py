@@ -47,7 +47,11 @@ def from_a_web_page(request: web.BaseRequest) -> bool:
     """
     headers = request.headers
     site = headers.get("Sec-Fetch-Site")
-    return "Origin" in headers or (site is not None and site not in _HARMLESS_SITES) or "Referer" in headers
+    if "Origin" in headers or "Referer" in headers:
+        return True
+    if site is None:  # older browsers do not say, and no program calls itself one
+        return headers.get("User-Agent", "").startswith("Mozilla/")
+    return site not in _HARMLESS_SITES
 
 
 def over_loopback(request: web.BaseRequest) -> bool:

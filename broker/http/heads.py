@@ -19,7 +19,10 @@ _FIRST: Final = re.compile(rb"([A-Za-z]{1,20}) (\S.*) HTTP/1\.([01])", re.DOTALL
 _CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
 _FIELDS: Final = re.compile(rb"(?:\r\n[A-Za-z0-9!#$%&'*+.^_`|~-]+:[^\x00-\x08\x0a-\x1f\x7f]*)*")
 _HOST: Final = re.compile(rb"\r\nhost:", re.IGNORECASE)
-_OTHER_FRAMING: Final = re.compile(rb"\r\n(?:transfer-encoding|upgrade):", re.IGNORECASE)
+_UPGRADE: Final = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
+_ENCODING: Final = re.compile(rb"\r\ntransfer-encoding:[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|$)", re.IGNORECASE)
+_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
+_MAX_CHUNK_LINE: Final = 1024
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|$)", re.IGNORECASE)
 _MOST_DIGITS: Final = 18
 _PLAIN: Final = re.compile(rb"[A-Za-z0-9/:?\[\]@!$&'()*+,;=~._-]*")
@@ -35,11 +38,13 @@ class Malformed(Exception):
         self.status = status
 
 
+CHUNKED: Final = -1
+
+
 class Head(NamedTuple):
     """A request's head. `fields`: its header lines as they came, each after a line end.
 
-    `length`: bytes of the body. `framed`: whether the body's end is told by that; if not, only aiohttp
-    knows (chunked, or another protocol from here on).
+    `length`: bytes of the body, `CHUNKED` where it comes in chunks. `upgrade`: another protocol follows.
     """
 
     method: str
@@ -47,7 +52,7 @@ class Head(NamedTuple):
     minor: int
     fields: bytes
     length: int
-    framed: bool
+    upgrade: bool
 
 
 def read_head(data: bytes) -> Head:
@@ -63,21 +68,77 @@ def read_head(data: bytes) -> Head:
         raise Malformed(400, "expected header lines of the form 'Name: value'")
     if len(fields) > MAX_LINE and max(map(len, fields.split(b"\r\n"))) > MAX_LINE:
         raise Malformed(431, f"a header line has at most {MAX_LINE} bytes")
-    other = _OTHER_FRAMING.search(fields) is not None
-    return Head(first[1].decode(), first[2], int(first[3]), fields, _length(fields, other), not other)
+    upgrade = _UPGRADE.search(fields) is not None
+    return Head(first[1].decode(), first[2], int(first[3]), fields, _length(fields), upgrade)
 
 
-def _length(fields: bytes, other: bool) -> int:
+def _length(fields: bytes) -> int:
     """Bytes of the body; 0 without a Content-Length."""
-    lengths = set(_LENGTH.findall(fields))
+    lengths, encodings = set(_LENGTH.findall(fields)), _ENCODING.findall(fields)
+    if encodings:
+        if lengths or [encoding.lower() for encoding in encodings] != [b"chunked"]:
+            raise Malformed(400, "expected a Content-Length, or 'Transfer-Encoding: chunked', and not both")
+        return CHUNKED
     if not lengths:
         return 0
     (text, *more) = lengths
     if more or not text.isdigit() or len(text) > _MOST_DIGITS:
         raise Malformed(400, "Content-Length is one whole number")
-    if other and int(text):
-        raise Malformed(400, "Content-Length and Transfer-Encoding exclude each other")
     return int(text)
+
+
+def with_length(fields: bytes, length: int) -> bytes:
+    """The header lines of a request that came in chunks, once its body is whole."""
+    return _ENCODING.sub(b"", fields) + b"\r\nContent-Length: %d" % length
+
+
+class Chunks:
+    """Puts a body together that comes in chunks. `body`: what is there so far, at most `most` bytes."""
+
+    def __init__(self, most: int) -> None:
+        self.body = bytearray()
+        self._most = most
+        self._left = 0
+        self._trailing = False
+
+    def take(self, data: bytearray) -> bool:
+        """Take the body from the front of `data`. True once it is whole. Raises `Malformed`."""
+        while data:
+            if self._left > 2:
+                part = data[: self._left - 2]
+                self.body += part
+                self._left -= len(part)
+                del data[: len(part)]
+                continue
+            end = data.find(b"\r\n")
+            if end < 0:
+                if len(data) > _MAX_CHUNK_LINE:
+                    raise Malformed(400, "a chunk begins with its size")
+                return False
+            line = bytes(data[:end])
+            del data[: end + 2]
+            if self._line(line):
+                return True
+        return False
+
+    def _line(self, line: bytes) -> bool:
+        """A line between chunks. True if it is the last."""
+        if self._trailing:
+            return not line
+        if self._left:
+            if line:
+                raise Malformed(400, "a chunk is longer than it says")
+            self._left = 0
+            return False
+        found = _CHUNK.fullmatch(line)
+        if found is None:
+            raise Malformed(400, "a chunk begins with its size")
+        size = int(found[1], 16)
+        if len(self.body) + size > self._most:
+            raise Malformed(413, f"TOO_LARGE: a body of more than {self._most} bytes")
+        self._trailing = not size
+        self._left = size + 2 if size else 0
+        return False
 
 
 def path_of(target: bytes) -> bytes:

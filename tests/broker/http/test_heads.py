@@ -3,12 +3,12 @@
 import pytest
 
 from broker.core.errors import BadRequest
-from broker.http.heads import Malformed, mended, parts_of, path_of, read_head
+from broker.http.heads import CHUNKED, Chunks, Malformed, mended, parts_of, path_of, read_head, with_length
 
 
 def test_a_head() -> None:
     head = read_head(b"POST /send/q/1 HTTP/1.1\r\nHost: x\r\ncontent-length:  12 \r\nX: \xfc")
-    assert (head.method, head.target, head.minor, head.length, head.framed) == (
+    assert (head.method, head.target, head.minor, head.length, not head.upgrade) == (
         "POST",
         b"/send/q/1",
         1,
@@ -22,9 +22,43 @@ def test_a_bare_name_may_have_spaces() -> None:
     assert read_head(b"GET /create/a b  c HTTP/1.0").target == b"/create/a b  c"
 
 
-@pytest.mark.parametrize("line", [b"Transfer-Encoding: chunked", b"upgrade: websocket"])
-def test_other_framings(line: bytes) -> None:
-    assert not read_head(b"GET /x HTTP/1.1\r\n" + line).framed
+def test_other_framings() -> None:
+    assert read_head(b"GET /x HTTP/1.1\r\nupgrade: websocket").upgrade
+    assert read_head(b"POST /x HTTP/1.1\r\ntransfer-encoding: Chunked").length == CHUNKED
+
+
+CHUNKED_BODY = b"3\r\nabc\r\nA ;x=y\r\n0123\r\n6789\r\n0\r\nTrailer: t\r\n\r\n"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
+def test_a_body_in_chunks_wherever_it_is_cut(size: int) -> None:
+    chunks, data = Chunks(100), bytearray()
+    whole = []
+    for start in range(0, len(CHUNKED_BODY), size):
+        data += CHUNKED_BODY[start : start + size]
+        whole.append(chunks.take(data))
+    assert whole == [False] * (len(whole) - 1) + [True]
+    assert (bytes(chunks.body), bytes(data)) == (b"abc0123\r\n6789", b"")
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [(b"x\r\n", 400), (b"-1\r\n", 400), (b"3\r\nabcd\r\n", 400), (b"65\r\n", 413), (b"1" * 2000, 400)],
+)
+def test_what_is_no_body_in_chunks(data: bytes, status: int) -> None:
+    with pytest.raises(Malformed) as caught:
+        Chunks(100).take(bytearray(data))
+    assert caught.value.status == status
+
+
+def test_what_comes_after_a_body_in_chunks_stays() -> None:
+    data = bytearray(b"1\r\nx\r\n0\r\n\r\nGET")
+    assert Chunks(10).take(data)
+    assert data == b"GET"
+    assert (
+        with_length(b"\r\nA: b\r\nTransfer-Encoding: chunked\r\nC: d", 1)
+        == b"\r\nA: b\r\nC: d\r\nContent-Length: 1"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,154 @@
+"""Real node processes for clients that know sockets only."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from plain import PATIENCE, Link
+
+
+class Node:
+    """One node as a process, with its file and its data. `links` are closed with it."""
+
+    def __init__(self, folder: Path, name: str = "hq", **settings: Any) -> None:
+        self.name = name
+        self.file = folder / f"{name}.yaml"
+        self.log = folder / f"{name}.log"
+        self.port = free_port()
+        self.links: list[Link] = []
+        self.process: subprocess.Popen[bytes] | None = None
+        self.write(**settings)
+
+    def write(self, **settings: Any) -> None:
+        """Write its file; it counts from the next start."""
+        fixed = {
+            "name": self.name,
+            "tree": "test",
+            "data": f"data-{self.name}",
+            "listener": {"port": self.port},
+        }
+        self.file.write_text(json.dumps({"broker": settings | fixed}))
+
+    def start(self) -> "Node":
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "broker.cli", "node", "run", str(self.file)],
+                cwd=self.file.parent,
+                env={**os.environ, "PYTHONWARNINGS": "error"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with Link(self.port) as link:
+                    assert link.ask("/readyz").status == 200
+                    return self
+            except OSError:
+                assert self.process.poll() is None, self.log.read_text()
+                assert time.monotonic() < deadline, "the node does not answer"
+                time.sleep(0.02)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for its end."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+    def link(self) -> Link:
+        link = Link(self.port)
+        self.links.append(link)
+        return link
+
+    def session(self, token: str) -> Link:
+        """A new connection, logged in to a session."""
+        return self.link().login(token)
+
+    def status(self) -> dict[str, Any]:
+        with Link(self.port) as link:
+            return dict(json.loads(link.well("/api/status")))
+
+    def until(self, holds: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
+        """Wait until the node's status is so."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            status = self.status()
+            if holds(status):
+                return status
+            assert time.monotonic() < deadline, f"not {what}: {status}"
+            time.sleep(0.02)
+
+    def messages(self, queue: str) -> int:
+        """How many messages a queue holds."""
+        names = (queue, f"queue:{queue}")
+        return sum(item["messages"] for item in self.status()["queues"] if item["name"] in names)
+
+    def end(self) -> None:
+        for link in self.links:
+            link.close()
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+Maker = Callable[..., Node]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Maker]:
+    """Nodes that are gone at the end of the test."""
+    made: list[Node] = []
+
+    def start(name: str = "hq", **settings: Any) -> Node:
+        node = Node(tmp_path, name, **settings)
+        made.append(node)
+        return node.start()
+
+    yield start
+    for node in made:
+        node.end()
+
+
+@pytest.fixture
+def node(make: Maker) -> Node:
+    return make()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """One node for all tests of a module that leave nothing behind."""
+    node = Node(tmp_path_factory.mktemp("shared")).start()
+    yield node
+    node.end()
+
+
+@pytest.fixture
+def here(shared: Node) -> Iterator[Node]:
+    """The module's node; connections end with the test."""
+    yield shared
+    for link in shared.links:
+        link.close()
+    shared.links.clear()
