@@ -42,7 +42,9 @@ export function bytes(value) {
 export function duration(seconds) {
   if (!known(seconds)) return DASH;
   if (seconds < 0) return `-${duration(-seconds)}`;
-  if (seconds < 1) return seconds < 0.0005 ? "0s" : seconds < 0.01 ? `${(seconds * 1000).toFixed(1)}ms` : `${Math.round(seconds * 1000)}ms`;
+  if (seconds === 0) return "0s";
+  if (seconds < 0.001) return `${Math.max(1, Math.round(seconds * 1e6))}µs`;
+  if (seconds < 1) return seconds < 0.01 ? `${(seconds * 1000).toFixed(1)}ms` : `${Math.round(seconds * 1000)}ms`;
   if (seconds < 10) return `${Number(seconds).toFixed(1)}s`;
   const lengths = [["d", 86_400], ["h", 3600], ["m", 60], ["s", 1]];
   const place = lengths.findIndex(([, length]) => seconds >= length);

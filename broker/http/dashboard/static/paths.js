@@ -124,6 +124,7 @@ const rowOf = (event, place, more) => ({ key: String(place), ms: event.ms, at: e
 
 // --- tasks
 
+const TRANSIENT = /^transient-[^@]*(@|$)/; // such a queue is made to take replies
 const bare = (name) => String(name ?? "").replace(/^queue:/, "");
 const queueOf = (event) => bare(event.queue ?? event.destination);
 const messageOf = (event) => event.message ?? event.id ?? `${queueOf(event)} ${event.correlation_id}`;
@@ -135,7 +136,7 @@ export function taskTimeline(found) {
   const nodes = [...new Set(events.map((event) => event.node ?? ""))];
   const picture = { lanes: nodes.map((name) => ({ name, note: "" })), bars: [], dots: [], arrows: [] };
   const repliesTo = new Set(events.map((event) => bare(event.reply_to)).filter(Boolean));
-  const isReply = (event) => repliesTo.has(queueOf(event)) || repliesTo.has(queueOf(event).split("@")[0]);
+  const isReply = (event) => TRANSIENT.test(queueOf(event)) || repliesTo.has(queueOf(event)) || repliesTo.has(queueOf(event).split("@")[0]);
   const stays = new Map();
   for (const event of events) {
     const key = JSON.stringify([messageOf(event), event.node]);

@@ -1,5 +1,6 @@
 // The node at a glance: figures with their last two minutes, what needs somebody, its links and queues.
 
+import { poll } from "../api.js";
 import { drawer, h, setText } from "../dom.js";
 import { age, bytes, count, duration, plural, rate, short, visible } from "../format.js";
 import { linkState, shape, stateMark } from "../icons.js";
@@ -30,8 +31,14 @@ function tile(name, place, withSpark = true) {
   };
 }
 
+// Nodes further below that have been away for long, as far as the routes tell.
+function dormantBelow(tree) {
+  return (tree?.children ?? []).filter((child) => !child.dormant).flatMap((child) =>
+    (child.below ?? []).filter((node) => node.live === false).map((node) => ({ name: node.name, via: child.name })));
+}
+
 // What an operator should look at, the worst first.
-export function attention(status) {
+export function attention(status, dormant = []) {
   const found = [];
   const add = (weight, state, what, why, side, place) => found.push({ weight, state, what, why, side, place });
   for (const warning of status.warnings ?? []) add(1, "warning", visible(String(warning?.text ?? warning)), "", "", "overview");
@@ -46,6 +53,8 @@ export function attention(status) {
     if (state === "dormant") add(4, state, `${link.name} is dormant`, why || "its shared queues are served elsewhere", since, "tree");
     if (link.gaps) add(5, "warning", `${link.name} has lost state`, plural(link.gaps, "gap"), "", "tree");
   }
+  if (dormant.length > LISTED / 2) add(4, "dormant", `${plural(dormant.length, "node")} below ${plural(new Set(dormant.map(({ via }) => via)).size, "child", "children")} are dormant`, "", "", "tree");
+  else for (const { name, via } of dormant) add(4, "dormant", `${name} is dormant`, `as ${via} says`, "", "tree");
   for (const queue of status.queues ?? []) {
     if (queue.messages && !queue.readers && !(queue.targets ?? []).length && (queue.oldest_s ?? 0) > OLD) {
       add(6, "warning", `Nobody reads ${visible(queue.name)}`, plural(queue.messages, "message"), age(queue.oldest_s), `queues/${encodeURIComponent(queue.name)}`);
@@ -136,6 +145,11 @@ function show(root, { live }) {
     unlinked,
     cards.queues.element,
   );
+  let dormant = [];
+  const asking = poll("tree", () => 10, () => ({}), (found) => {
+    dormant = dormantBelow(found);
+    draw();
+  }, () => {});
   const draw = () => {
     const { status, rates, histories } = live;
     if (!status) return;
@@ -146,7 +160,7 @@ function show(root, { live }) {
     drawState(tiles, status, histories);
     const links = foremost(linksOf(status));
     const all = linksOf(status).length + (status.children_more ?? 0);
-    const found = attention(status);
+    const found = attention(status, dormant);
     cards.attention.draw(found, () => attentionLines(found));
     cards.links.draw([all, links.map((link) => [link.name, linkState(link), duration(link.since_s), link.waiting, link.outbox, rate(link.in_rate ?? 0), rate(link.out_rate ?? 0)])],
       () => (links.length ? [linkRows(links), all > links.length && h("div", { class: "calm" }, `and ${count(all - links.length)} more`)]
@@ -156,7 +170,13 @@ function show(root, { live }) {
       () => (busy.length ? queueRows(busy) : h("div", { class: "calm" }, "No queues at this node.")));
   };
   draw();
-  return { stop: live.listen(draw) };
+  const unlisten = live.listen(draw);
+  return {
+    stop: () => {
+      unlisten();
+      asking.stop();
+    },
+  };
 }
 
 function drawState(tiles, status, histories) {

@@ -1,0 +1,235 @@
+"""The dashboard of real nodes: HQ, a region and a store, with applications that send, read and call."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from playwright.async_api import Locator, Page, expect
+
+from broker.node import Node
+from config.model import Advisories, AdvisoryLog, Delivery, Link, Listener, Site, TreeConnector
+from sapwood import Rpc, connect, task
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+expect.set_options(timeout=20_000)
+
+HOSTILE = '<img src=x onerror="document.title=1">'
+VIEWS = (
+    "overview",
+    "tree",
+    "queues",
+    "consumers",
+    "sessions",
+    "routes",
+    "dead",
+    "advisories",
+    "trace",
+    "follow",
+)
+Opened = Callable[..., Awaitable[Page]]
+
+
+class Tree:
+    """Three nodes in this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.nodes: dict[str, Node] = {}
+
+    async def add(self, name: str, parent: str = "", role: Any = "leaf", port: int = 0) -> Node:
+        connectors = ()
+        if parent:
+            uri = f"ws://127.0.0.1:{self.nodes[parent].port}/link"
+            connectors = (TreeConnector(nodetype=role, uri=uri),)
+        node = Node(
+            Site(
+                name=name,
+                data=self.folder / name,
+                listener=Listener(port=port),
+                tree_connectors=connectors,
+                advisories=Advisories(linger=0.0, dormant_after=3600.0),
+                advisory_log=AdvisoryLog(enabled=False),
+                delivery=Delivery(hold_time=0.2),
+                link=Link(backoff_initial=0.05, backoff_max=0.2),
+            )
+        )
+        await node.start()
+        self.nodes[name] = node
+        return node
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.nodes[name].port}"
+
+    async def until(self, name: str, holds: Callable[[dict[str, Any]], Any]) -> None:
+        async with asyncio.timeout(20):
+            while not holds(self.nodes[name].status()):
+                await asyncio.sleep(0.01)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def tree(tmp_path: Path) -> AsyncIterator[Tree]:
+    made = Tree(tmp_path)
+    await made.add("hq")
+    await made.add("north", "hq", "branch")
+    await made.add("york", "north")
+    await made.until("hq", lambda status: status["routes"].get("domain/north") == 2)
+    yield made
+    for node in reversed(made.nodes.values()):
+        await node.stop()
+
+
+def rows(page: Page) -> Locator:
+    return page.locator(".table .row")
+
+
+async def test_every_view_of_every_node_shows_itself(opened: Opened, tree: Tree) -> None:
+    for name in ("hq", "north", "york"):
+        page = await opened(tree.url(name))
+        await expect(page.locator(".chain strong")).to_have_text(name)
+        for view in VIEWS:
+            await page.goto(f"{tree.url(name)}/dashboard/#/{view}")
+            await expect(page.locator("#content h1")).to_be_visible()
+            await expect(page.locator("#connection")).to_have_attribute("data-connection", "live")
+            await expect(page.get_by_text("it runs a version without that")).to_have_count(0)
+
+
+async def test_a_browser_that_asks_for_the_node_comes_to_the_dashboard(opened: Opened, tree: Tree) -> None:
+    page = await opened(tree.url("hq"))
+    await page.goto(tree.url("hq"))
+    await expect(page.locator(".chain strong")).to_have_text("hq")
+    async with aiohttp.ClientSession() as program, program.get(tree.url("hq")) as answer:
+        assert answer.status == 200
+        assert answer.content_type != "text/html"
+
+
+async def test_a_queue_grows_and_shrinks_before_one_s_eyes(opened: Opened, tree: Tree) -> None:
+    page = await opened(tree.url("hq"), "queues")
+    async with connect(tree.url("hq"), session="accounts") as client:
+        await client.create("invoices")
+        row = rows(page).filter(has_text="invoices")
+        await expect(row.locator(".cell").nth(1)).to_have_text("0")
+        await client.send_many("queue:invoices", [b"%d" % number for number in range(25)])
+        await expect(row.locator(".cell").nth(1)).to_have_text("25")
+        async for delivery in client.subscribe("queue:invoices"):
+            delivery.ack()
+            if delivery.payload == b"24":
+                break
+        await expect(row.locator(".cell").nth(1)).to_have_text("0")
+        await page.goto(f"{tree.url('hq')}/dashboard/#/sessions")
+        await expect(rows(page)).to_have_count(1)
+        await expect(rows(page)).to_contain_text("acco…")  # masked
+    await expect(rows(page)).to_have_count(0)
+
+
+async def test_a_store_that_goes_is_seen_from_hq_and_from_its_region(opened: Opened, tree: Tree) -> None:
+    at_hq, at_north = await opened(tree.url("hq"), "tree"), await opened(tree.url("north"), "tree")
+    await rows(at_hq).filter(has_text="north").get_by_role("button", name="Unfold north").click()
+    for page in (at_hq, at_north):
+        await expect(rows(page).filter(has_text="york").locator(".mark")).to_have_text("running")
+    await tree.nodes.pop("york").stop()
+    for page in (at_north, at_hq):
+        await expect(rows(page).filter(has_text="york").locator(".mark")).to_have_text("down")
+    await at_north.goto(f"{tree.url('north')}/dashboard/#/overview")
+    await expect(at_north.locator(".lines")).to_contain_text("The link of york is down")
+    await at_north.goto(f"{tree.url('north')}/dashboard/#/tree")
+    await expect(rows(at_north).filter(has_text="hq").locator(".mark")).to_have_text("running")
+
+
+async def test_a_dead_letter_is_returned_and_read(opened: Opened, tree: Tree) -> None:
+    page = await opened(tree.url("hq"), "dead")
+    async with connect(tree.url("hq")) as client:
+        await client.send("queue:nobody", b"read me")
+        await expect(rows(page)).to_contain_text("QUEUE_DOES_NOT_EXIST")
+        await expect(rows(page)).to_contain_text("read me")
+        subscription = client.subscribe("queue:nobody") if await client.create("nobody") else None
+        assert subscription is not None
+        await subscription.ready()
+        await rows(page).get_by_role("checkbox").check()
+        await page.get_by_role("button", name="Return 1").click()
+        await expect(page.locator(".notice")).to_have_text("1 letter returned.")
+        delivery = await asyncio.wait_for(anext(subscription), 20)
+        assert delivery.payload == b"read me"
+        delivery.ack()
+    await expect(rows(page)).to_have_count(0)
+
+
+async def test_a_message_and_a_queue_are_deleted(opened: Opened, tree: Tree) -> None:
+    page = await opened(tree.url("hq"))
+    async with connect(tree.url("hq")) as client:
+        await client.create("invoices")
+        await client.send_many("queue:invoices", [b"wrong", b"right"])
+    await page.goto(f"{tree.url('hq')}/dashboard/#/queues/queue%3Ainvoices")
+    panel, dialog = page.locator(".panel"), page.get_by_role("dialog", name=re.compile("Delete"))
+    await panel.get_by_role("row", name=re.compile("wrong")).get_by_role("button", name="Delete").click()
+    await dialog.get_by_role("button", name="Delete the message").click()
+    await expect(panel.get_by_role("row", name=re.compile("wrong"))).to_have_count(0)
+    await expect(panel.get_by_role("row", name=re.compile("right"))).to_have_count(1)
+    await panel.get_by_role("button", name="Delete the queue…").click()
+    await dialog.get_by_role("button", name="Delete the queue").click()
+    await expect(panel).to_have_count(0)
+    await expect(rows(page).filter(has_text="invoices")).to_have_count(0)
+
+
+async def test_a_hostile_queue_is_shown_as_text(opened: Opened, tree: Tree) -> None:
+    async with connect(tree.url("hq"), session=HOSTILE) as client:
+        await client.create(HOSTILE)
+        await client.send(f"queue:{HOSTILE}", HOSTILE.encode())
+        page = await opened(tree.url("hq"), "queues")
+        await expect(rows(page)).to_contain_text(HOSTILE)
+        await rows(page).click()
+        await expect(page.locator(".panel td.wrap")).to_have_text(HOSTILE)
+        await page.goto(f"{tree.url('hq')}/dashboard/#/overview")
+        await expect(page.locator("#content")).to_contain_text(HOSTILE)
+        assert await page.locator("img[src=x]").count() == 0
+        assert await page.title() != "1"
+
+
+async def test_the_path_of_a_message_across_three_nodes(opened: Opened, tree: Tree) -> None:
+    page = await opened(tree.url("hq"), "follow")
+    async with connect(tree.url("york")) as reader, connect(tree.url("hq")) as writer:
+        await reader.create("prices")
+        subscription = await reader.subscribe("queue:prices").ready()
+        await tree.until("hq", lambda status: "queue/north" in status["routes"])
+        await page.get_by_role("button", name="Follow").click()
+        await expect(page.get_by_role("button", name="Stop")).to_be_visible()
+        await expect(page.locator(".empty")).to_contain_text("nothing has matched yet")
+        await writer.send("queue:prices", b"46")
+        (await asyncio.wait_for(anext(subscription), 20)).ack()
+        await rows(page).filter(has_text="entered").locator("a").first.click()
+        await expect(page.locator("#content h1")).to_have_text("Trace")
+        await page.get_by_role("button", name="Ask again").click()
+        await expect(page.locator(".lane-name > title")).to_have_text(["hq", "north", "york"])
+        await expect(page.locator(".timeline .arrow")).to_have_count(2)
+
+
+async def test_a_call_across_the_tree_is_one_timeline(opened: Opened, tree: Tree) -> None:
+    async with connect(tree.url("york")) as till, connect(tree.url("hq")) as desk:
+        caller, service = Rpc(till), Rpc(desk)
+        async with service.serve("stock", {"level": lambda article: 3}):
+            await tree.until("york", lambda status: status["parent"]["state"] == "running")
+            with task("sale-4711"):
+                assert await caller.call("stock", "level", article=1004, timeout=20) == 3
+            page = await opened(tree.url("hq"), "trace/task/sale-4711")
+            await expect(page.locator(".lane-name > title")).to_have_text(["york", "north", "hq"])
+            await expect(page.locator(".timeline .arrow.reply")).to_have_count(2)
+            await expect(page.locator("dl.facts")).to_contain_text("2 messages")
+        await caller.close()
+        await service.close()
+
+
+async def test_a_stopping_node_is_said_to_be_silent_and_is_found_again(
+    opened: Opened, tree: Tree, watched: Any
+) -> None:
+    watched.expected |= {"ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET"}
+    page = await opened(tree.url("york"))
+    await expect(page.locator("#connection")).to_have_attribute("data-connection", "live")
+    port = tree.nodes["york"].port
+    await tree.nodes.pop("york").stop()
+    await expect(page.locator("#connection")).to_have_attribute("data-connection", "lost")
+    await tree.add("york", "north", port=port)
+    await expect(page.locator("#connection")).to_have_attribute("data-connection", "live")
