@@ -4,6 +4,7 @@ import time
 
 from broker.administration.advisories import RecentAdvisories
 from broker.advisory_log import AdvisoryLog
+from broker.journal import Journal
 from config.model import Site
 from treeconnector.destinations import Destination
 from treeconnector.frames import Advice
