@@ -277,7 +277,9 @@ def _explain(error: BaseException, uri: str, timeout: float, tls: TlsSettings | 
             return CarrierBroken(f"{uri}: its host is not known to DNS ({_first(error)})")
         case TimeoutError():
             return CarrierBroken(f"{uri} did not answer within {timeout:g} s")
-        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError() if uri.startswith("wss"):
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError() if uri.startswith(
+            "wss"
+        ) and not _nobody_listens(error):
             return CarrierBroken(
                 f"{uri} ended the connection in the handshake: {_first(error)}{_certificate_hint(tls, uri)}"
             )
@@ -290,7 +292,7 @@ def _explain_status(status: int, uri: str) -> CarrierError:
         return CarrierBusy(f"{uri} cannot take us now (HTTP {status}); try later")
     hint = {
         401: "it asks for a credential",
-        403: "it refuses us",
+        403: "it refuses us (a leaf takes no children)",
         404: "there is nothing at that path: links live at /link",
     }.get(status, "is it a Sapwood node, and is the path /link?")
     return CarrierBroken(f"{uri} answered HTTP {status} instead of opening a WebSocket: {hint}")
@@ -303,6 +305,11 @@ def _explain_certificate(error: Exception, uri: str) -> str:
     if "match" in why.lower() or "not valid for" in why:
         return f"the certificate of {uri} is for another host ({why}): dial the name that it carries"
     return f"the certificate of {uri} is not trusted ({why}): name its authority in the setting `ca`"
+
+
+def _nobody_listens(error: BaseException) -> bool:
+    inner = getattr(error, "os_error", None) or error
+    return isinstance(inner, ConnectionRefusedError) or "Connect call failed" in str(inner)
 
 
 def _certificate_hint(tls: TlsSettings | None, uri: str) -> str:

@@ -140,12 +140,14 @@ async def test_plain_words_to_a_tls_port_and_the_other_way_round(ours: Authority
             await exchange(f"wss://127.0.0.1:{port}/link", TlsSettings(ca=ours.ca))
 
 
-async def test_nobody_listens() -> None:
+@pytest.mark.parametrize("scheme", ["ws", "wss"])
+async def test_nobody_listens(scheme: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        with pytest.raises(CarrierBroken, match=f"127.0.0.1:{port}/link cannot be reached"):
-            await ws.connect(f"ws://127.0.0.1:{port}/link")
+        with pytest.raises(CarrierBroken, match=f"127.0.0.1:{port}/link cannot be reached") as caught:
+            await ws.connect(f"{scheme}://127.0.0.1:{port}/link")
+        assert "certificate" not in str(caught.value)
 
 
 async def test_a_silent_listener_costs_the_timeout_only() -> None:
@@ -159,7 +161,7 @@ async def test_a_silent_listener_costs_the_timeout_only() -> None:
     ("status", "error", "said"),
     [
         (404, CarrierBroken, "links live at /link"),
-        (403, CarrierBroken, "it refuses us"),
+        (403, CarrierBroken, "it refuses us .a leaf takes no children"),
         (200, CarrierBroken, "is it a Sapwood node"),
         (503, CarrierBusy, "try later"),
     ],
