@@ -69,6 +69,8 @@ class Incoming:
 def send_all(login: Login, what: Outgoing, *, as_json: bool) -> None:
     """Send, and return when the node has everything on its disk. Raises `CommandError` or `ClientError`."""
     destination = _destination(what.destination)
+    if what.retained and destination.kind is not Kind.TOPIC:
+        raise CommandError("--retained is for topics: a queue keeps its messages anyway", WRONG_USE)
     payloads = list(_payloads(what))
     with patience(f"sending {len(payloads)} messages to {destination}"):
         asyncio.run(_send(login, destination, payloads, what))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.cli.errors import WRONG_USE, CommandError
-from broker.cli.messages import Outgoing, _payloads, as_fields
+from broker.cli.messages import Login, Outgoing, _payloads, as_fields, send_all
 from sapwood.inbox import Batch, Delivery
 from treeconnector.bundles import Message, Properties
 from treeconnector.destinations import parse
@@ -80,3 +80,10 @@ def test_a_message_as_json_has_everything_that_is_set() -> None:
 def test_bytes_that_are_no_text_are_base64_and_say_so() -> None:
     fields = as_fields(delivery(b"\xff\x00", Properties()))
     assert (fields["payload"], fields["encoding"]) == ("/wA=", "base64")
+
+
+def test_retained_is_for_topics() -> None:
+    what = Outgoing("queue:x", "x", None, lines=False, persistent=True, retained=True)
+    with pytest.raises(CommandError, match="--retained is for topics") as refused:
+        send_all(Login("http://127.0.0.1:1", "", "", None), what, as_json=False)
+    assert refused.value.exit_code == WRONG_USE
