@@ -146,7 +146,8 @@ class Telling:
         for where, notices in together.items():
             kind = Class(where, Flag.NOTICE | (header.flags & Flag.PERSISTENT), 0, "")
             self._core.entry.make(kind, notices)
-        self._core.counters[NOBODY_SERVES.lower()] += len(answers)
+        self._core.counters["nobody_serves"] += len(answers)
+        self._core.custody.trace.dropped(header, NOBODY_SERVES)
         return True
 
     def _notice(self, asked: Properties, destination: Destination) -> Message:
