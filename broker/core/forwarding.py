@@ -270,8 +270,9 @@ class Forwarder:
         link = neighbour.link
         if link is None or not neighbour.up:
             return
-        for copy in neighbour.sendable():
-            self.custody.trace.sent(copy, neighbour.name)
+        ready = neighbour.sendable()
+        self.custody.trace.sent(ready, neighbour.name)
+        for copy in ready:
             link.send_bundle(copy.number, bundles.encode_header(self.outgoing(copy)), self.custody.body(copy))
             neighbour.counters["out"] += copy.open
             self.counters["out"] += copy.open

@@ -123,7 +123,7 @@ class NodeCore:
             0,
         )
         self.neighbours: dict[str, Neighbour] = {}
-        self.trace = Trace(lambda: self.moment.now, identity.start, settings.trace_events)
+        self.trace = Trace(self.moment, identity.start, settings.trace_events)
         self.custody = Custody(name, read_bodies, settings.cache_bytes, self.trace)
         self.statistics = Statistics(self.moment, self.custody, self.counters)
         self.table = RoutingTable()

@@ -1,7 +1,8 @@
 """The trace: what happened to bundles at this node lately, in a ring of bounded length.
 
-One record a bundle or slice, never a message; a record is a plain tuple, and becomes something to read only
-when somebody reads. Times are running time; the wall clock is added where a person looks.
+One record a bundle or slice, never a message. What happens to many bundles at once, with one neighbour, is
+one *group*: its items are the bundles' headers as they are, and become something to read only when somebody
+reads. Times are running time; the wall clock is added where a person looks.
 
 What no header says (correlation id, task id, reply queue) is *noted* where messages are decoded anyway, at
 their entry and at some deliveries, in a room of its own that is bounded as well.
@@ -14,6 +15,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from broker.core.moment import Moment
 from treeconnector.bundles import Header, Message
 from treeconnector.destinations import Destination, Kind
 
@@ -41,6 +43,7 @@ EVERY: Final = -1
 """Bits of a record that means all messages of its bundle."""
 DEFAULT_SIZE: Final = 20_000
 _IDS_PER_SECOND: Final = 1_000_000
+_LARGEST_GROUP: Final = 256
 _NOTES_PER_RECORD: Final = 2
 _LONGEST_NOTE: Final = 320
 _REFUSALS_APART: Final = 1.0
@@ -106,15 +109,27 @@ def _all_bare(payloads: list[bytes], body: bytes) -> bool:
     return len(body) - sum(sizes) in (bare * len(sizes), (bare + 1) * len(sizes))
 
 
-class Trace:
-    """The ring. `size` 0: nothing is recorded. `clock` may be set to one that is finer than the core's."""
+Part = tuple[Header, int, int, Any]
+Item = Header | Part
+"""A bundle as a whole; or (header, bits, messages, extra)."""
+Group = tuple[int, float, int, str, list[Item]]
+"""Id of its first message, when, what, with whom, which bundles."""
 
-    def __init__(self, clock: Callable[[], float], start: int = 1, size: int = DEFAULT_SIZE) -> None:
-        self.clock = clock
+
+class Trace:
+    """The ring. `size`: so many records, 0 = none. `moment` tells the core's time, `clock` a finer one."""
+
+    def __init__(self, moment: Moment, start: int = 1, size: int = DEFAULT_SIZE) -> None:
+        self.clock: Callable[[], float] = lambda: moment.now
         self.on = size > 0
-        self.next_id = int(clock() * _IDS_PER_SECOND) + start * _IDS_PER_SECOND
+        self.next_id = int(moment.now * _IDS_PER_SECOND) + start * _IDS_PER_SECOND
+        self._moment = moment
         self._size = size
-        self._records: deque[tuple[Any, ...]] = deque(maxlen=size)
+        self._largest = max(min(_LARGEST_GROUP, size // 16), 1)
+        self._groups: deque[Group] = deque()
+        self._closed = 0
+        self._kind, self._who, self._step = -1, "", -1.0
+        self._items: list[Item] = []
         self._notes: OrderedDict[bytes, tuple[Note, ...]] = OrderedDict()
         self._noted = 0
         self._waiting: list[Callable[[], None]] = []
@@ -122,98 +137,114 @@ class Trace:
         self._refused_at = float("-inf")
 
     def __repr__(self) -> str:
-        return f"<Trace {len(self._records)} of {self._size} records, {self._noted} notes>"
+        return f"<Trace {len(self)} of {self._size} records, {self._noted} notes>"
 
     def __len__(self) -> int:
-        return len(self._records)
+        return self._closed + len(self._items)
 
     # --- recording
 
-    def add(
-        self,
-        kind: int,
-        bundle: bytes,
-        count: int,
-        bits: int,
-        destination: Destination,
-        who: str,
-        extra: Any = None,
-    ) -> None:
-        if not self.on:
-            return
-        number = self.next_id
-        self.next_id = number + count
-        self._records.append((number, self.clock(), kind, bundle, count, bits, destination, who, extra))
-        if kind <= DEALT_WITH and self._waiting:
-            self._wake()
+    def _put(self, kind: int, who: str, item: Item, messages: int) -> None:
+        """Record one bundle: with those before it if it is the same, in the same step of the core."""
+        items = self._items
+        if (
+            kind == self._kind
+            and self._step == self._moment.now
+            and who == self._who
+            and len(items) < self._largest
+        ):
+            items.append(item)
+            self.next_id += messages
+        else:
+            self._open(kind, who, [item], messages)
+
+    def _open(self, kind: int, who: str, items: list[Item], messages: int, at: float | None = None) -> None:
+        """A new group; and the oldest go that are too many. `at`: when, if not now."""
+        self._closed += len(self._items)
+        self._kind, self._who, self._step, self._items = kind, who, self._moment.now, items
+        self._groups.append((self.next_id, self.clock() if at is None else at, kind, who, items))
+        self.next_id += messages
+        while self._closed and self._closed + len(items) > self._size:
+            self._closed -= len(self._groups.popleft()[4])
 
     def entered(self, header: Header, session: str, notes: tuple[Note, ...]) -> None:
         """A bundle was made of what a session sent, or the node itself ('')."""
         if self.on and (session or not is_internal(header.destination)):
             if notes:
                 self._note(header.id, notes)
-            self.add(ENTERED, header.id, header.count, EVERY, header.destination, session)
+            self._put(ENTERED, session, header, header.count)
+            if self._waiting:
+                self._wake()
 
     def arrived(self, header: Header, neighbour: str) -> None:
-        if header.flags & 1 or not is_internal(header.destination):
-            self.add(ARRIVED, header.id, header.count, EVERY, header.destination, neighbour, header.origin)
+        if self.on and (header.flags & 1 or not is_internal(header.destination)):
+            self._put(ARRIVED, neighbour, header, header.count)
 
     def committed(self, fresh: "Iterable[Stored]") -> None:
         """These bundles are on disk; those without a copy never were."""
-        for stored in fresh:
-            if stored.copies:
-                header = stored.header
-                self.add(COMMITTED, header.id, header.count, EVERY, header.destination, "")
+        items: list[Item] = [stored.header for stored in fresh if stored.copies] if self.on else []
+        if items:
+            self._open(COMMITTED, "", items, _messages(items))
 
-    def sent(self, copy: "Copy", neighbour: str) -> None:
-        header, bits = copy.stored.header, copy.all & ~copy.done if copy.done else EVERY
-        self.add(SENT, header.id, copy.open, bits, header.destination, neighbour)
+    def sent(self, copies: "Sequence[Copy]", neighbour: str) -> None:
+        self._to_neighbour(SENT, copies, neighbour)
 
     def sent_volatile(self, header: Header, neighbour: str) -> None:
-        if not is_internal(header.destination):
-            self.add(SENT, header.id, header.count, EVERY, header.destination, neighbour)
+        if self.on and not is_internal(header.destination):
+            self._put(SENT, neighbour, header, header.count)
 
-    def acknowledged(self, copies: "Iterable[Copy]", neighbour: str) -> None:
+    def acknowledged(self, copies: "Sequence[Copy]", neighbour: str) -> None:
         """The neighbour has these on its disk. To be called before the copies are let go."""
-        for copy in copies:
-            header, bits = copy.stored.header, copy.all & ~copy.done if copy.done else EVERY
-            self.add(ACKNOWLEDGED, header.id, copy.open, bits, header.destination, neighbour)
+        self._to_neighbour(ACKNOWLEDGED, copies, neighbour)
+
+    def _to_neighbour(self, kind: int, copies: "Sequence[Copy]", neighbour: str) -> None:
+        if not copies or not self.on:
+            return
+        items: list[Item] = [_rest(copy) if copy.done else copy.stored.header for copy in copies]
+        self._open(kind, neighbour, items, _messages(items))
 
     def delivered(self, given: "Given") -> None:
         token = given.reader.session.token
         if not token or not self.on:
             return
         stored = given.copy.stored
-        header, bits = stored.header, given.bits
+        header = stored.header
         if stored.messages is not None and header.id not in self._notes:
             self._note(header.id, notes_of(stored.messages, b""))
-        self.add(DELIVERED, header.id, given.messages, bits, header.destination, token, given.first)
+        self._alone(DELIVERED, token, (header, given.bits, given.messages, given.first), given.at)
 
     def dealt_with(self, given: "Given", bits: int, count: int) -> None:
         token = given.reader.session.token
         if token and self.on:
-            header = given.copy.stored.header
-            seconds = self.clock() - given.at
-            self.add(DEALT_WITH, header.id, count, bits, header.destination, token, seconds)
+            now = self.clock()
+            self._alone(DEALT_WITH, token, (given.copy.stored.header, bits, count, now - given.at), now)
+
+    def _alone(
+        self, kind: int, who: str, item: tuple[Header, int, int, Any], at: float | None = None
+    ) -> None:
+        self._open(kind, who, [item], item[2], at)
+        if kind <= DEALT_WITH and self._waiting:
+            self._wake()
 
     def happened(self, kind: int, copy: "Copy", bits: int, who: str, why: str = "") -> None:
-        """RETURNED, REROUTED or BURIED: to those of `bits` that were not dealt with before."""
-        header = copy.stored.header
-        bits &= copy.all & ~copy.done
-        self.add(kind, header.id, bits.bit_count(), bits, header.destination, who, why)
+        """RETURNED, REROUTED, BURIED or DROPPED: to those of `bits` that were not dealt with before."""
+        if self.on:
+            bits &= copy.all & ~copy.done
+            self._alone(kind, who, (copy.stored.header, bits, bits.bit_count(), why))
 
     def dropped(self, header: Header, why: str) -> None:
-        if not is_internal(header.destination):
-            self.add(DROPPED, header.id, header.count, EVERY, header.destination, "", why)
+        if self.on and not is_internal(header.destination):
+            self._alone(DROPPED, "", (header, EVERY, header.count, why))
 
     def refused(self, session: str, destination: Destination, count: int, why: str) -> None:
         """What was refused has no id. Who goes on and on is recorded once a second."""
-        if len(destination.name) > _LONGEST_NOTE:
+        if not self.on or len(destination.name) > _LONGEST_NOTE:
             return
         refusal, now = (session, destination, why), self.clock()
         if refusal != self._refusal or now - self._refused_at >= _REFUSALS_APART:
             self._refusal, self._refused_at = refusal, now
-            self.add(REFUSED, b"", count, EVERY, destination, session, why)
+            header = Header(id=b"", destination=destination, count=count)
+            self._alone(REFUSED, session, (header, EVERY, count, why))
 
     def _note(self, bundle: bytes, notes: tuple[Note, ...]) -> None:
         if not notes:
@@ -242,23 +273,28 @@ class Trace:
 
     def after(self, last_id: int, kinds: frozenset[int] = frozenset(range(len(NAMES)))) -> list[Record]:
         """Records of which an id is above `last_id`, oldest first."""
-        found: list[Record] = []
-        for each in reversed(self._records):
-            if each[0] + each[4] - 1 <= last_id:
+        groups: list[Group] = []
+        for group in reversed(self._groups):
+            groups.append(group)
+            if group[0] <= last_id:
                 break
-            if each[2] in kinds:
-                found.append(Record._make(each))
-        return found[::-1]
+        found = (record for group in reversed(groups) if group[2] in kinds for record in _records(group))
+        return [record for record in found if record.id + record.messages - 1 > last_id]
 
-    def of(self, bundles: frozenset[bytes]) -> Iterator[Record]:
+    def of(self, bundles: frozenset[bytes]) -> list[Record]:
         """Everything about some bundles, oldest first."""
-        for each in list(self._records):
-            if each[3] in bundles:
-                yield Record._make(each)
+        return [
+            record
+            for group in self._groups
+            if any(_header(item).id in bundles for item in group[4])
+            for record in _records(group)
+            if record.bundle in bundles
+        ]
 
     def senders(self) -> dict[bytes, str]:
         """Which session each bundle that entered here came from."""
-        return {each[3]: each[7] for each in self._records if each[2] == ENTERED}
+        entered = (group for group in self._groups if group[2] == ENTERED)
+        return {record.bundle: record.who for group in entered for record in _records(group)}
 
     def note(self, bundle: bytes, position: int) -> Note | None:
         return next((note for note in self._notes.get(bundle, ()) if note.position == position), None)
@@ -269,6 +305,30 @@ class Trace:
             for note in notes:
                 if note.task_id == task:
                     yield bundle, note
+
+
+def _rest(copy: "Copy") -> Part:
+    """What of a copy is not dealt with."""
+    return copy.stored.header, copy.all & ~copy.done, copy.open, None
+
+
+def _header(item: Item) -> Header:
+    return item[0] if isinstance(item, tuple) else item
+
+
+def _messages(items: list[Item]) -> int:
+    return sum([item[2] if isinstance(item, tuple) else item.count for item in items])
+
+
+def _records(group: Group) -> Iterator[Record]:
+    number, at, kind, who, items = group
+    for item in items:
+        if isinstance(item, tuple):
+            header, bits, messages, extra = item
+        else:
+            header, bits, messages, extra = item, EVERY, item.count, item.origin if kind == ARRIVED else None
+        yield Record(number, at, kind, header.id, messages, bits, header.destination, who, extra)
+        number += messages
 
 
 SYSTEM: Final = "System"

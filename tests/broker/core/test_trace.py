@@ -4,6 +4,7 @@ import pytest
 from forest import Client, Forest, Site
 
 from broker.core import trace
+from broker.core.moment import Moment
 from broker.core.trace import NAMES, Note, Trace, notes_of
 from treeconnector import bundles
 from treeconnector.bundles import Header, Message, Properties
@@ -210,7 +211,7 @@ def test_notes_are_found_at_their_places_in_the_bundle(forest: Forest) -> None:
 
 
 def test_notes_are_bounded() -> None:
-    ring = Trace(lambda: 0.0, size=10)
+    ring = Trace(Moment(0.0), size=10)
     for number in range(100):
         header = Header(id=b"%016d" % number, destination=queue("q"), count=5)
         ring.entered(header, "session", tuple(Note(i, i, "task", "") for i in range(5)))
