@@ -32,12 +32,8 @@ class Node:
 
     def write(self, **settings: Any) -> None:
         """Write its file; it counts from the next start."""
-        fixed = {
-            "name": self.name,
-            "tree": "test",
-            "data": f"data-{self.name}",
-            "listener": {"port": self.port},
-        }
+        listener = {"port": self.port, **settings.pop("listener", {})}
+        fixed = {"name": self.name, "tree": "test", "data": f"data-{self.name}", "listener": listener}
         self.file.write_text(json.dumps({"broker": settings | fixed}))
 
     def start(self) -> "Node":
