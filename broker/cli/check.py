@@ -18,6 +18,7 @@ from typing import Final, Literal
 from broker.cli.errors import FAILED, WELL, WRONG_USE
 from broker.cli.output import patience, print_json, print_table, table
 from broker.cli.status import size
+from broker.cli.unsupported import what_is_missing
 from config.credentials import children_secrets, connector_secret, session_secret, site_broker_secret, token
 from config.errors import ConfigurationError
 from config.load import load
@@ -63,6 +64,9 @@ def examine(file: Path) -> tuple[list[Finding], int]:
         return [Finding("configuration", "failed", str(problem)) for problem in error.problems], WRONG_USE
     summary = f"{site.role} {site.name!r} of tree {site.tree!r}"
     findings = [Finding("configuration", "ok", summary)]
+    missing = [Finding("configuration", "failed", text) for text in what_is_missing(site)]
+    if missing:
+        return missing, WRONG_USE
     for check in CHECKS:
         findings += check(site)
     failed = any(found.state == "failed" for found in findings)
@@ -214,9 +218,6 @@ def check_parent(site: Site) -> Iterator[Finding]:
     """The parent: its name resolves and somebody listens there. Warnings only."""
     for uri in site.connector.ways if site.connector else ():
         way = address(uri)
-        if way.scheme == "srv":
-            yield Finding("parent", "ok", f"{uri} is looked up when the node runs")
-            continue
         try:
             with socket.create_connection((way.host, way.port), timeout=CONNECT_TIMEOUT):
                 yield Finding("parent", "ok", f"{way.host}:{way.port} accepts connections")

@@ -1,0 +1,31 @@
+"""What a site's file may say and this version cannot do yet.
+
+Law: such a setting is refused before the node starts, never left aside in silence: a site whose broker is
+not joined looks like one that is.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from config.model import Site
+from config.uris import address
+
+CARRIERS: Final = frozenset({"ws", "wss"})
+
+
+def what_is_missing(site: Site) -> Iterator[str]:
+    """Say for each such setting what it is, and what to do."""
+    if site.scheme:
+        yield f"scheme {site.scheme!r}: this version knows trees only; say nodetype at the tree connector"
+    if site.site_broker.uri != "embedded":
+        yield (
+            f"site_broker {site.site_broker.uri!r}: this version has the embedded broker only;"
+            " leave the site broker out"
+        )
+    for uri in site.connector.ways if site.connector else ():
+        scheme = address(uri).scheme
+        if scheme not in CARRIERS:
+            yield (
+                f"tree connector {uri!r}: links of this version ride on WebSocket only;"
+                " write ws://HOST:7600/link, or wss:// with TLS"
+            )

@@ -1,0 +1,35 @@
+"""What a file may say and this version cannot do: refused before anything is made."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.cli.check import examine
+from broker.cli.errors import WRONG_USE, CommandError
+from broker.cli.run import run_file
+
+CONNECTOR = "  tree_connectors: [{{nodetype: leaf, uri: {uri!r}}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        ("  scheme: satellite\n", "scheme 'satellite'"),
+        ("  site_broker: {uri: 'mqtt://localhost'}\n", "site_broker 'mqtt://localhost'"),
+        ("  site_broker: {uri: 'amqp://localhost'}\n", "site_broker 'amqp://localhost'"),
+        (CONNECTOR.format(uri="mqtt://localhost"), "tree connector 'mqtt://localhost'"),
+        (CONNECTOR.format(uri="amqps://localhost"), "tree connector 'amqps://localhost'"),
+        (CONNECTOR.format(uri="srv://uk.example.com"), "tree connector 'srv://uk.example.com'"),
+    ],
+)
+def test_it_is_refused_by_name_and_nothing_is_made(tmp_path: Path, extra: str, said: str) -> None:
+    file = tmp_path / "york.yaml"
+    file.write_text(f"broker:\n  name: york\n{extra}")
+    with pytest.raises(CommandError) as refused:
+        run_file(file, log_json=False)
+    assert refused.value.exit_code == WRONG_USE
+    assert f"{file}: {said}" in str(refused.value)
+    findings, exit_code = examine(file)
+    assert exit_code == WRONG_USE
+    assert [(finding.state, finding.text.startswith(said)) for finding in findings] == [("failed", True)]
+    assert list(tmp_path.iterdir()) == [file]
