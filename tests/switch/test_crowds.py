@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from plain import PATIENCE, Link, payloads
+from plain import PATIENCE, payloads
 
 WORKER = Path(__file__).with_name("worker.py")
 SESSIONS = 500
@@ -220,4 +220,4 @@ def test_connections_that_come_and_go_leave_nothing(node: Any) -> None:
             link.send_raw(dice.choice(starts))
         link.reset() if dice.random() < 0.5 else link.close()
     node.until(lambda status: status["sessions"] == 0 and status["queues"] == [], "empty")
-    assert Link(node.port).login("last").create("q") == "q"
+    assert node.session("last").create("q") == "q"
