@@ -14,6 +14,7 @@ wait.
 """
 
 import json
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from broker.core.custody import Copy, Place, Stored
@@ -22,13 +23,14 @@ from treeconnector import bundles
 from treeconnector.bundles import Flag, Message, Properties
 from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.errors import FrameError, InvalidName
-from treeconnector.names import node_name, queue_name
+from treeconnector.names import LOCAL, node_name, queue_name
 
 if TYPE_CHECKING:
     from broker.core.neighbours import Neighbour
     from broker.core.node import NodeCore
 
 NOBODY_SERVES: Final = "NOBODY_SERVES"
+_AT_ONCE: Final = 1000
 _IN_DOUBT: Final = Flag.REROUTED | Flag.MAYBE_DUPLICATE
 
 
@@ -39,6 +41,7 @@ class Telling:
         self._core = core
         self._began = core.moment.now
         self._gone: dict[Destination, float] = {}
+        self._gone_here: dict[Destination, float] = {}
         self.watched: dict[str, None] = {}
         core.counters.setdefault("nobody_serves", 0)
         core.arrivals.nobody_serves = self.answered
@@ -49,12 +52,13 @@ class Telling:
 
     def begin(self) -> None:
         """After a start: what waited before may be told now."""
-        self.watched.update((place.name, None) for place in self._core.custody.places.values())
+        places = self._core.custody.places.values()
+        self.watched.update((place.name, None) for place in places if place.waiting and place.destination)
 
     def answered(self, stored: Stored) -> bool:
         """A flagged bundle is here. True: its senders have their answer, it need not be kept."""
         place = self._core.custody.queue(stored.header.destination)
-        if place.readers or not self._decides(place):
+        if not self._decides(place):
             return False
         if not (self._is_nobodys(place) and self._is_certain(place)):
             self.watched[place.name] = None
@@ -68,42 +72,55 @@ class Telling:
         self._forget_long_gone()
         for name in list(self.watched):
             place = self._core.custody.places.get(name)
-            if place is None or place.readers or not (place.waiting or place.resting):
+            if place is None or not (place.waiting or place.resting):
                 del self.watched[name]
-            elif self._is_nobodys(place) and self._is_certain(place):
+            elif self._is_nobodys(place) and self._is_certain(place) and self._answer_waiting(place):
                 del self.watched[name]
-                self._answer_waiting(place)
 
-    def _answer_waiting(self, place: Place) -> None:
+    def _answer_waiting(self, place: Place) -> bool:
+        """Answer what waits, so many at a time. True: there is no more to be answered."""
         custody = self._core.custody
-        for copy in [copy for copy in place.waiting if _may_be_told(copy)]:
+        asking = [copy for copy in place.waiting if _may_be_told(copy)]
+        told: set[Copy] = set()
+        for copy in asking[:_AT_ONCE]:
             custody.body(copy)
             if self._tell(copy.stored, copy.done):
-                place.waiting.remove(copy)
-                custody.discard(copy)
+                told.add(copy)
+        place.waiting = deque(copy for copy in place.waiting if copy not in told)
+        for copy in told:
+            custody.discard(copy)
+        return len(asking) <= _AT_ONCE
 
     # --- who is certain
 
+    def _stays_here(self, place: Place) -> bool:
+        """Is it this node's own queue, whoever reads one of that name elsewhere?"""
+        destination = place.destination
+        return destination is not None and (place.home or destination.node == self._core.identity.name)
+
     def _decides(self, place: Place) -> bool:
         """Would a message wait in this place here, and nowhere else?"""
-        core, destination = self._core, place.destination
-        here = destination is not None and destination.node == core.identity.name
-        return here or place.home or not core.role.has_parent
+        return self._stays_here(place) or not self._core.role.has_parent
 
     def _is_nobodys(self, place: Place) -> bool:
-        return self._decides(place) and not place.readers and not self._core.forwarder.targets(place)
+        """Is there no reader, and no route to one, not even a dormant or recovering one?"""
+        core, destination = self._core, place.destination
+        if destination is None or destination.kind != Kind.QUEUE or place.readers:
+            return False
+        if self._stays_here(place):
+            return core.table.route(queue(destination.name), LOCAL) is None
+        return self._decides(place) and not (
+            destination.route_key in core.table or core.forwarder.targets(place)
+        )
 
     def _is_certain(self, place: Place) -> bool:
-        core = self._core
-        destination = place.destination
-        if destination is None or destination.kind != Kind.QUEUE:
+        core, destination = self._core, place.destination
+        assert destination is not None
+        here, linger = self._stays_here(place), core.settings.linger
+        gone = (self._gone_here if here else self._gone).get(queue(destination.name))
+        if gone is not None and core.moment.now - gone < linger:
             return False
-        key = queue(destination.name)
-        if core.moment.now - self._gone.get(key, -core.settings.linger) < core.settings.linger:
-            return False
-        if destination.node == core.identity.name or place.home:
-            return not core.interests.is_recovering(key)
-        return not any(self._may_know_more(child) for child in core.children())
+        return here or not any(self._may_know_more(child) for child in core.children())
 
     def _may_know_more(self, child: "Neighbour") -> bool:
         """Its routes are on their way to us, or it has not been here since our start."""
@@ -111,17 +128,23 @@ class Telling:
         return child.held.in_snapshot or (early and not child.up and not child.since)
 
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
-        if key.kind == Kind.QUEUE:
-            if key in self._core.table:
-                self._gone.pop(key, None)
+        if key.kind != Kind.QUEUE:
+            return
+        table, now = self._core.table, self._core.moment.now
+        for gone, there in (
+            (self._gone, key in table),
+            (self._gone_here, table.route(key, LOCAL) is not None),
+        ):
+            if there:
+                gone.pop(key, None)
             else:
-                self._gone[key] = self._core.moment.now
+                gone.setdefault(key, now)
 
     def _forget_long_gone(self) -> None:
-        """The oldest come first: whoever comes and goes again is put at the end."""
         old = self._core.moment.now - self._core.settings.linger
-        for key in [key for key, at in self._gone.items() if at < old]:
-            del self._gone[key]
+        for gone in (self._gone, self._gone_here):
+            for key in [key for key, at in gone.items() if at <= old]:
+                del gone[key]
 
     # --- the answer
 

@@ -1,4 +1,4 @@
-"""What docs/client.md, rpc.md and services.md show is Python, is JSON that the library reads, and complete."""
+"""What docs/client.md, rpc.md and services.md show is Python, is JSON that is read, and is complete."""
 
 import ast
 import json

@@ -10,7 +10,7 @@ from broker.core.telling import NOBODY_SERVES
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Message, Properties
 from treeconnector.destinations import parse
-from treeconnector.session_frames import Deliver, Send
+from treeconnector.session_frames import Create, Deliver, Send
 
 
 class Mailbox(Consumer):
@@ -232,3 +232,112 @@ def test_no_client_can_send_a_notice(forest: Forest) -> None:
     forest.settle()
     ((_, flags),) = box.mail
     assert not flags & Flag.NOTICE
+
+
+def test_a_service_that_is_expected_back_after_the_root_s_start_is_not_nobody(forest: Forest) -> None:
+    """Its route is recovering: the node has stopped with a reader, and gives it `reattach_time`."""
+    hq = forest.add("hq", reattach_time=5.0)
+    service = forest.consumer("hq", "queue:stock")
+    forest.settle()
+    hq.crash()
+    hq.boot()
+    box, producer = mailbox(forest, "hq"), forest.producer("hq")
+    ask(producer, "queue:stock", b"early", reply_to="replies@hq")
+    ask(producer, "queue:stock@hq", b"directed", reply_to="replies@hq")
+    forest.settle(2.0)
+    assert box.mail == []
+    service.connect()
+    forest.settle()
+    assert sorted(service.payloads) == [b"directed", b"early"]
+    service.disconnect()
+    hq.crash()
+    hq.boot()
+    box, producer = mailbox(forest, "hq"), forest.producer("hq", "other")
+    ask(producer, "queue:stock", b"late", reply_to="replies@hq")
+    forest.settle(8.0)
+    assert told(box) == [1]
+
+
+def test_who_waited_before_a_start_is_told_after_it(forest: Forest) -> None:
+    hq = forest.add("hq", linger=20.0)
+    service, box = forest.consumer("hq", "queue:stock"), mailbox(forest, "hq")
+    producer = forest.producer("hq")
+    forest.settle()
+    service.disconnect()
+    ask(producer, "queue:stock", b"a", reply_to="replies@hq")
+    forest.settle(1.0)
+    assert hq.waiting() == 1
+    hq.crash()
+    hq.boot()
+    box = mailbox(forest, "hq")
+    forest.settle(3.0)
+    assert told(box) == [1]
+
+
+def test_a_queue_at_home_is_this_node_s_even_if_others_read_one_of_its_name(forest: Forest) -> None:
+    hq = forest.add("hq")
+    forest.add("york", "hq")
+    forest.dial_all()
+    forest.consumer("york", "queue:stock")
+    box, producer = mailbox(forest, "hq"), forest.producer("hq")
+    producer.say(Create(5, "stock", home=True))
+    forest.settle()
+    ask(producer, "queue:stock", b"a", reply_to="replies@hq")
+    forest.settle(3.0)
+    assert told(box) == [1]
+    assert hq.waiting() == 0
+
+
+def test_a_child_that_is_sending_its_routes_may_know_more(tree: Forest) -> None:
+    held = tree["hq"].core.neighbours["uk"].held
+    held.begin_snapshot()
+    box = mailbox(tree, "york")
+    ask(tree.producer("york"), "queue:stock", b"a", reply_to="replies@york")
+    tree.settle(3.0)
+    assert box.mail == []
+    held.abandon_snapshot()
+    tree.settle(3.0)
+    assert told(box) == [1]
+
+
+def test_a_store_that_has_never_met_its_parent_does_not_know(forest: Forest) -> None:
+    forest.add("hq")
+    york = forest.add("york", "hq")
+    box = mailbox(forest, "york")
+    ask(forest.producer("york"), "queue:stock", b"a", reply_to="replies@york")
+    forest.settle(3.0)
+    assert box.mail == []
+    assert york.waiting() == 1
+
+
+def test_only_what_nobody_has_dealt_with_is_told(forest: Forest) -> None:
+    """The reader has taken and acknowledged the first of three and goes with nothing in its hands."""
+    hq = forest.add("hq", linger=3.0)
+    service, box = forest.consumer("hq", "queue:stock", auto=False, credit=1), mailbox(forest, "hq")
+    producer = forest.producer("hq")
+    forest.settle()
+    ask(producer, "queue:stock", b"a", b"b", b"c", reply_to="replies@hq")
+    forest.settle()
+    reader = forest["hq"].core.switch.sessions["consumer"].readers[0]
+    reader.credit = 0
+    service.acknowledge(1)
+    forest.settle()
+    service.disconnect()
+    forest.settle(6.0)
+    assert told(box) == [2, 3]
+    assert not hq.core.custody.places["queue:stock"].waiting
+
+
+def test_what_a_server_at_the_root_had_in_its_hands_waits_too(forest: Forest) -> None:
+    hq = forest.add("hq")
+    first, box = forest.consumer("hq", "queue:stock", auto=False), mailbox(forest, "hq")
+    forest.settle()
+    ask(forest.producer("hq"), "queue:stock", b"a", reply_to="replies@hq")
+    forest.settle()
+    first.disconnect()
+    forest.settle(3.0)
+    assert box.mail == []
+    assert hq.waiting() == 1
+    successor = forest.consumer("hq", "queue:stock", name="successor")
+    forest.settle()
+    assert successor.payloads == [b"a"]
