@@ -1,21 +1,21 @@
 """`sapwood node leave` and `node forget`: a node says goodbye, or its parent does in its place."""
 
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.http import ask
 from broker.cli.output import patience, print_json
+from broker.cli.tls import Tls
 
 LEAVE_TIMEOUT: Final = 120.0
 """Seconds: a node that leaves hands over first what is on its way up."""
 
 
-def leave(url: str, token: str, ca: Path | None, *, as_json: bool) -> None:
+def leave(url: str, token: str, tls: Tls | None, *, as_json: bool) -> None:
     """Ask a running node to leave its tree for good. Raises `CommandError`."""
     with patience(f"{url} says goodbye"):
-        answer = ask(url, "/api/node/leave", method="POST", token=token, ca=ca, timeout=LEAVE_TIMEOUT)
+        answer = ask(url, "/api/node/leave", method="POST", token=token, tls=tls, timeout=LEAVE_TIMEOUT)
     if as_json:
         print_json(answer)
         return
@@ -24,7 +24,7 @@ def leave(url: str, token: str, ca: Path | None, *, as_json: bool) -> None:
         print(f"{kept} messages could not be handed over and stay in its data folder")
 
 
-def forget(name: str, url: str, token: str, ca: Path | None, *, as_json: bool) -> None:
+def forget(name: str, url: str, token: str, tls: Tls | None, *, as_json: bool) -> None:
     """Ask a parent to say goodbye in place of a child. Raises `CommandError`."""
     from treeconnector.errors import InvalidName
     from treeconnector.names import node_name
@@ -34,7 +34,7 @@ def forget(name: str, url: str, token: str, ca: Path | None, *, as_json: bool) -
     except InvalidName as error:
         raise CommandError(str(error), WRONG_USE) from None
     with patience(f"{url} forgets {name}"):
-        answer = ask(url, path, method="POST", token=token, ca=ca)
+        answer = ask(url, path, method="POST", token=token, tls=tls)
     if as_json:
         print_json(answer)
     else:

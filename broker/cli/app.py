@@ -6,7 +6,24 @@ from typing import Annotated
 
 import typer
 
+from broker.cli import administer
 from broker.cli.errors import explain, wants_traceback
+from broker.cli.options import (
+    DEFAULT_URL,
+    Authorities,
+    Certificate,
+    File,
+    Json,
+    Key,
+    Secret,
+    Session,
+    Token,
+    Url,
+    UrlArgument,
+    UrlToo,
+    address,
+)
+from broker.cli.tls import Tls
 
 app = typer.Typer(
     name="sapwood",
@@ -24,28 +41,7 @@ config_app = typer.Typer(
 )
 app.add_typer(node_app, name="node")
 app.add_typer(config_app, name="config")
-
-DEFAULT_URL = "http://127.0.0.1:7600"
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The site's configuration, XML or YAML.")]
-Url = Annotated[str, typer.Option("--url", help="The node's address.", envvar="SAPWOOD_URL")]
-Token = Annotated[
-    str,
-    typer.Option(
-        "--token", help="Token for status and administration.", envvar="SAPWOOD_TOKEN", show_default=False
-    ),
-]
-Authorities = Annotated[
-    Path | None, typer.Option("--ca", help="PEM file of the authorities that https and wss must come from.")
-]
-Session = Annotated[str, typer.Option("--session", help="Client identity at the node; made up if absent.")]
-Secret = Annotated[
-    str,
-    typer.Option(
-        "--secret", help="Session secret, where the node wants one.", envvar="SAPWOOD_SESSION_SECRET"
-    ),
-]
+administer.add_to(app)
 
 
 def _version(wanted: bool) -> None:
@@ -98,11 +94,18 @@ def node_check(file: File, json: Json = False) -> None:
 
 
 @node_app.command("leave")
-def node_leave(url: Url = DEFAULT_URL, token: Token = "", ca: Authorities = None, json: Json = False) -> None:
+def node_leave(
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
     """Take a running node out of its tree for good; it hands over what it has, and stops."""
     from broker.cli.administration import leave
 
-    leave(url, token, ca, as_json=json)
+    leave(url, token, Tls(ca, certificate, key), as_json=json)
 
 
 @node_app.command("forget")
@@ -111,12 +114,14 @@ def node_forget(
     url: Url = DEFAULT_URL,
     token: Token = "",
     ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
     json: Json = False,
 ) -> None:
     """Say goodbye on behalf of a child that is gone for good. Asked of its parent."""
     from broker.cli.administration import forget
 
-    forget(name, url, token, ca, as_json=json)
+    forget(name, url, token, Tls(ca, certificate, key), as_json=json)
 
 
 @node_app.command("recover")
@@ -159,20 +164,24 @@ def config_schema(
 
 @app.command()
 def status(
-    url: Annotated[str, typer.Argument(help="The node's address.", envvar="SAPWOOD_URL")] = DEFAULT_URL,
+    url: UrlArgument = "",
+    url_too: UrlToo = "",
     token: Token = "",
     ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
     json: Json = False,
 ) -> None:
     """Show a running node: place in the tree, links, queues."""
     from broker.cli.status import show_status
 
-    show_status(url, token, ca, as_json=json)
+    show_status(address(url, url_too), token, Tls(ca, certificate, key), as_json=json)
 
 
 @app.command()
 def top(
-    url: Annotated[str, typer.Argument(help="The node's address.", envvar="SAPWOOD_URL")] = DEFAULT_URL,
+    url: UrlArgument = "",
+    url_too: UrlToo = "",
     interval: Annotated[float, typer.Option("--interval", help="Seconds between two looks.")] = 2.0,
     sort: Annotated[
         str, typer.Option("--sort", help="Queues by: messages, oldest, rate or name.")
@@ -181,12 +190,23 @@ def top(
     plain: Annotated[bool, typer.Option("--plain", help="Print one look below the other.")] = False,
     token: Token = "",
     ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
     json: Json = False,
 ) -> None:
     """Watch a running node live: links, rates, busiest queues, dead letters. Ctrl-C ends it."""
     from broker.cli.top.run import show_top
 
-    show_top(url, token, ca, interval=interval, sort=sort, once=once, plain=plain, as_json=json)
+    show_top(
+        address(url, url_too),
+        token,
+        Tls(ca, certificate, key),
+        interval=interval,
+        sort=sort,
+        once=once,
+        plain=plain,
+        as_json=json,
+    )
 
 
 @app.command()
@@ -207,13 +227,15 @@ def send(
     session: Session = "",
     secret: Secret = "",
     ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
     json: Json = False,
 ) -> None:
     """Send messages; return when they are on the node's disk."""
     from broker.cli.messages import Login, Outgoing, send_all
 
     what = Outgoing(destination, payload, file, lines, not volatile, retained)
-    send_all(Login(url, session, secret, ca), what, as_json=json)
+    send_all(Login(url, session, secret, Tls(ca, certificate, key)), what, as_json=json)
 
 
 @app.command()
@@ -229,13 +251,15 @@ def receive(
     session: Session = "",
     secret: Secret = "",
     ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
     json: Json = False,
 ) -> None:
     """Receive messages, print and acknowledge them."""
     from broker.cli.messages import Incoming, Login, receive_all
 
     what = Incoming(destination, count, wait, follow, durable)
-    receive_all(Login(url, session, secret, ca), what, as_json=json)
+    receive_all(Login(url, session, secret, Tls(ca, certificate, key)), what, as_json=json)
 
 
 @app.command()
@@ -245,12 +269,14 @@ def trace(
     url: Url = DEFAULT_URL,
     token: Token = "",
     ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
     json: Json = False,
 ) -> None:
     """Show the way of a message through the tree, or all that happened for a task, with times."""
     from broker.cli.trace import show_trace
 
-    show_trace(message, task, url, token, ca, as_json=json)
+    show_trace(message, task, url, token, Tls(ca, certificate, key), as_json=json)
 
 
 def main() -> None:

@@ -1,18 +1,21 @@
 """Asks a node over HTTP, with nothing but the standard library: one request, one JSON answer."""
 
 import json
-import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPException
-from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from broker.cli.errors import FAILED, WRONG_USE, CommandError
+from broker.cli.tls import Tls
 
 TIMEOUT: Final = 30.0
+SILENCE: Final = 30.0
 MAX_ANSWER: Final = 64 * 1024 * 1024
+MAX_LINE: Final = 1024 * 1024
 
 
 def ask(
@@ -21,29 +24,54 @@ def ask(
     *,
     method: str = "GET",
     token: str = "",
-    ca: Path | None = None,
+    tls: Tls | None = None,
     timeout: float = TIMEOUT,
+    body: Any = None,
 ) -> Any:
     """Return the JSON answer of a node. Raises `CommandError` that says what to do.
 
-    `url`: the node's, http:// or https://. `timeout`: seconds.
+    `url`: the node's, http:// or https://. `timeout`: seconds. `body`: sent as JSON, None = nothing.
     """
+    with _answer(url, path, method, token, tls, timeout, body) as answer:
+        try:
+            return json.loads(answer.read(MAX_ANSWER) or b"null")
+        except ValueError as error:
+            raise CommandError(
+                f"{node_url(url)}{path} did not answer with JSON ({error}): is it a Sapwood node?"
+            ) from None
+
+
+def lines(
+    url: str, path: str, *, token: str = "", tls: Tls | None = None, silence: float = SILENCE
+) -> Iterator[Any]:
+    """The objects of a stream of JSON lines, as they come. Ends with the stream; raises `CommandError`.
+
+    `silence`: seconds without a sign of life after which the node is thought gone.
+    """
+    with _answer(url, path, "GET", token, tls, silence, None) as answer:
+        while line := answer.readline(MAX_LINE):
+            if line.strip():
+                yield json.loads(line)
+
+
+@contextmanager
+def _answer(
+    url: str, path: str, method: str, token: str, tls: Tls | None, timeout: float, body: Any
+) -> Iterator[Any]:
     base = node_url(url)
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-    request = Request(base + path, method=method, headers=headers, data=b"" if method == "POST" else None)  # noqa: S310 - node_url allows http and https only
+    data = None if method == "GET" else b"" if body is None else json.dumps(body).encode()
+    request = Request(base + path, method=method, headers=headers, data=data)  # noqa: S310 - node_url allows http and https only
+    request.add_unredirected_header("Content-Type", "application/json")
     try:
-        with _opener(base, ca).open(request, timeout=timeout) as answer:
-            return json.loads(answer.read(MAX_ANSWER) or b"null")
+        with _opener(base, tls or Tls()).open(request, timeout=timeout) as answer:
+            yield answer
     except HTTPError as error:
         with error:
             raise _refused(error, base, path) from None
     except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise CommandError(f"{base} does not answer ({reason}): is the node running there?") from None
-    except ValueError as error:
-        raise CommandError(
-            f"{base}{path} did not answer with JSON ({error}): is it a Sapwood node?"
-        ) from None
 
 
 def node_url(url: str) -> str:
@@ -57,17 +85,11 @@ def node_url(url: str) -> str:
     return f"{scheme}://{parts.netloc}"
 
 
-def _opener(base: str, ca: Path | None) -> OpenerDirector:
+def _opener(base: str, tls: Tls) -> OpenerDirector:
     """No proxy from the environment: a node is asked directly."""
     if not base.startswith("https:"):
         return build_opener(ProxyHandler({}), HTTPHandler())
-    try:
-        context = ssl.create_default_context(cafile=str(ca) if ca else None)
-    except (OSError, ssl.SSLError) as error:
-        raise CommandError(
-            f"{ca}: no certificate authorities in it ({error}): expected PEM", WRONG_USE
-        ) from None
-    return build_opener(ProxyHandler({}), HTTPSHandler(context=context))
+    return build_opener(ProxyHandler({}), HTTPSHandler(context=tls.context()))
 
 
 def _refused(error: HTTPError, base: str, path: str) -> CommandError:
@@ -78,6 +100,6 @@ def _refused(error: HTTPError, base: str, path: str) -> CommandError:
         text = str(found.get("text") or found.get("error") or text) if isinstance(found, dict) else text
     except ValueError:
         pass
-    if error.code in (401, 403):
+    if error.code in (401, 403) and "oken" not in text:
         text = f"{text or 'no'}: give the node's token with --token or SAPWOOD_TOKEN"
     return CommandError(f"{base}{path}: {error.code} {text or error.reason}", FAILED)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.http import node_url
 from broker.cli.output import note, patience, print_json
+from broker.cli.tls import Tls
 from sapwood.client import Client, connect
 from treeconnector.destinations import Destination, Kind, parse
 from treeconnector.errors import InvalidName, PatternError
@@ -31,7 +32,7 @@ class Login:
     url: str
     session: str
     secret: str
-    ca: Path | None
+    tls: Tls | None = None
 
     def client(self) -> Client:
         return connect(
@@ -39,7 +40,7 @@ class Login:
             session=self.session,
             secret=self.secret or None,
             timeout=CONNECT_TIMEOUT,
-            ca=str(self.ca) if self.ca else None,
+            tls=self.tls.context() if self.tls and node_url(self.url).startswith("https:") else None,
         )
 
 

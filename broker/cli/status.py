@@ -3,20 +3,20 @@
 Law: what a node does not say is left out, so that a newer program can look at an older node.
 """
 
-from pathlib import Path
 from typing import Any, Final
 
 from broker.cli.http import ask
 from broker.cli.output import patience, print_json, print_table, table
+from broker.cli.tls import Tls
 
 Fields = dict[str, Any]
 LISTED: Final = 20
 
 
-def show_status(url: str, token: str, ca: Path | None, *, as_json: bool) -> None:
+def show_status(url: str, token: str, tls: Tls | None, *, as_json: bool) -> None:
     """Print the status of the node at `url`. Raises `CommandError`."""
     with patience(f"asking {url}"):
-        found: Fields = ask(url, "/api/status", token=token, ca=ca)
+        found: Fields = ask(url, "/api/status", token=token, tls=tls)
     if as_json:
         print_json(found)
         return

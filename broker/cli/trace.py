@@ -3,13 +3,13 @@
 Times are milliseconds since the first event, by clocks that the node has set against each other.
 """
 
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from broker.cli.errors import FAILED, WRONG_USE, CommandError
 from broker.cli.http import ask
 from broker.cli.output import patience, print_json, print_table, table
+from broker.cli.tls import Tls
 
 Fields = dict[str, Any]
 _TIMEOUT: Final = 120.0
@@ -17,14 +17,14 @@ _STEPS: Final = ("arrived", "committed", "sent", "acknowledged", "delivered", "d
 _PLAIN: Final = frozenset((*_STEPS, "entered"))
 
 
-def show_trace(message: str, task: str, url: str, token: str, ca: Path | None, *, as_json: bool) -> None:
+def show_trace(message: str, task: str, url: str, token: str, tls: Tls | None, *, as_json: bool) -> None:
     """Print the story of a message, or of a task. Raises `CommandError` if nobody knows it."""
     if bool(message) == bool(task):
         raise CommandError("expected a MESSAGE-ID or --task TASK, one of the two", WRONG_USE)
     kind, what = ("message", message) if message else ("task", task)
     path = f"/api/trace/{kind}/{quote(what, safe='')}"
     with patience(f"asking {url} for the way of {kind} {what}"):
-        found: Fields = ask(url, path, token=token, ca=ca, timeout=_TIMEOUT)
+        found: Fields = ask(url, path, token=token, tls=tls, timeout=_TIMEOUT)
     known = found.get("hops") or found.get("events")
     if as_json:
         print_json(found)

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.http import ask
 from broker.cli.output import print_json
+from broker.cli.tls import Tls
 from broker.cli.top.keys import Keys, keyboard
 from broker.cli.top.look import SORTS, Ask, Look, look, sorted_queues
 
@@ -52,7 +52,7 @@ class Settings:
 def show_top(
     url: str,
     token: str,
-    ca: Path | None,
+    tls: Tls | None,
     *,
     interval: float,
     sort: str,
@@ -67,7 +67,7 @@ def show_top(
         )
     if sort not in SORTS:
         raise CommandError(f"--sort {sort!r}: expected one of {', '.join(SORTS)}", WRONG_USE)
-    asking: Ask = partial(_ask, url, token, ca)
+    asking: Ask = partial(_ask, url, token, tls)
     settings = Settings(interval, sort)
     try:
         first = look(asking, sort=sort)
@@ -83,8 +83,8 @@ def show_top(
         _leave_quietly()
 
 
-def _ask(url: str, token: str, ca: Path | None, path: str) -> object:
-    return ask(url, path, token=token, ca=ca, timeout=_ANSWER_WITHIN)
+def _ask(url: str, token: str, tls: Tls | None, path: str) -> object:
+    return ask(url, path, token=token, tls=tls, timeout=_ANSWER_WITHIN)
 
 
 def _again(asking: Ask, settings: Settings, before: Look) -> Look:

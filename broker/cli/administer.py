@@ -1,0 +1,292 @@
+"""The names, options and help of the commands that look at a node and administrate it."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from broker.cli.options import (
+    DEFAULT_URL,
+    Authorities,
+    Certificate,
+    Json,
+    Key,
+    Limit,
+    Search,
+    Secret,
+    Session,
+    Token,
+    Url,
+    Yes,
+)
+from broker.cli.tls import Tls
+
+if TYPE_CHECKING:
+    from broker.cli.dead import Which
+    from broker.cli.node_api import NodeApi
+
+queue_app = typer.Typer(
+    help="Make an end of a queue or a message.", no_args_is_help=True, rich_markup_mode=None
+)
+dead_app = typer.Typer(
+    help="Dead letters: list, route again, throw away.", no_args_is_help=True, rich_markup_mode=None
+)
+subscription_app = typer.Typer(help="Durable subscriptions.", no_args_is_help=True, rich_markup_mode=None)
+
+Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, as `dead list` shows them.")]
+Reason = Annotated[str, typer.Option("--reason", help="Only those with this reason, as EXPIRED.")]
+Where = Annotated[str, typer.Option("--destination", help="Only those for this: queue:NAME, topic:PATTERN.")]
+All = Annotated[bool, typer.Option("--all", help="All of them.")]
+QueueName = Annotated[str, typer.Argument(metavar="NAME", help="NAME or NAME@NODE.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands on the program."""
+    app.command()(queues)
+    app.command()(sessions)
+    app.command()(consumers)
+    app.command()(routes)
+    app.command()(follow)
+    app.add_typer(queue_app, name="queue")
+    app.add_typer(dead_app, name="dead")
+    app.add_typer(subscription_app, name="subscription")
+
+
+def _api(url: str, token: str, tls: Tls) -> "NodeApi":
+    from broker.cli.node_api import NodeApi
+
+    return NodeApi(url, token, tls)
+
+
+def _sure(question: str, yes: bool) -> None:
+    """Ask a person; a program knows what it does."""
+    if not yes and sys.stdin.isatty():
+        typer.confirm(question, abort=True, err=True)
+
+
+def queues(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="One queue with its messages.")] = "",
+    search: Search = "",
+    sort: Annotated[
+        str, typer.Option("--sort", help="name, messages, bytes, oldest_s, readers, in_per_s, …")
+    ] = "messages",
+    limit: Limit = 100,
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """List a node's queues, or show one with who reads it and what waits in it."""
+    from broker.cli.queues import show_queue, show_queues
+
+    api = _api(url, token, Tls(ca, certificate, key))
+    if name:
+        show_queue(api, name, limit, as_json=json)
+    else:
+        show_queues(api, search, sort, limit, as_json=json)
+
+
+@queue_app.command("delete")
+def queue_delete(
+    name: QueueName,
+    yes: Yes = False,
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Delete a queue with all its messages; its readers end."""
+    from broker.cli.queues import delete_queue
+
+    _sure(f"Delete {name} at {url} with all its messages?", yes)
+    delete_queue(_api(url, token, Tls(ca, certificate, key)), name, as_json=json)
+
+
+@queue_app.command("delete-message")
+def queue_delete_message(
+    name: QueueName,
+    message: Annotated[
+        str, typer.Argument(metavar="ID", help="The message's id, as `queues NAME` shows it.")
+    ],
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Delete one message that waits; one that a reader has is refused."""
+    from broker.cli.queues import delete_message
+
+    delete_message(_api(url, token, Tls(ca, certificate, key)), name, message, as_json=json)
+
+
+def sessions(
+    limit: Limit = 100,
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """List client sessions with their connections."""
+    from broker.cli.clients import show_sessions
+
+    show_sessions(_api(url, token, Tls(ca, certificate, key)), limit, as_json=json)
+
+
+def consumers(
+    search: Search = "",
+    limit: Limit = 100,
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """List who wants something at this node."""
+    from broker.cli.clients import show_consumers
+
+    show_consumers(_api(url, token, Tls(ca, certificate, key)), search, limit, as_json=json)
+
+
+def routes(
+    search: Search = "",
+    kind: Annotated[str, typer.Option("--kind", help="Only queue, topic or domain.")] = "",
+    gateway: Annotated[str, typer.Option("--gateway", help="Only through 'local' or this neighbour.")] = "",
+    limit: Limit = 100,
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Show the routing table: which destination is reached through whom."""
+    from broker.cli.clients import show_routes
+
+    show_routes(_api(url, token, Tls(ca, certificate, key)), search, kind, gateway, limit, as_json=json)
+
+
+def follow(
+    destination: Annotated[
+        str, typer.Argument(metavar="[DEST]", help="queue:NAME or topic:PATTERN; all if absent.")
+    ] = "",
+    session: Annotated[str, typer.Option("--session", help="Only of this session.")] = "",
+    task: Annotated[str, typer.Option("--task", help="Only of this task.")] = "",
+    correlation_id: Annotated[
+        int | None, typer.Option("--correlation-id", help="Only with this correlation id.")
+    ] = None,
+    payload: Annotated[bool, typer.Option("--payload", help="Print payloads too.")] = False,
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Follow messages: what happens to those that match, as it happens. Ctrl-C ends it."""
+    from broker.cli.follow import follow as follow_messages
+
+    follow_messages(
+        _api(url, token, Tls(ca, certificate, key)),
+        as_json=json,
+        destination=destination,
+        session=session,
+        task=task,
+        correlation_id=correlation_id,
+        payload=payload,
+    )
+
+
+def _which(ids: list[str] | None, reason: str, destination: str, all_of_them: bool = False) -> "Which":
+    from broker.cli.dead import Which
+
+    return Which(ids or [], reason, destination, all_of_them)
+
+
+@dead_app.command("list")
+def dead_list(
+    reason: Reason = "",
+    destination: Where = "",
+    limit: Limit = 100,
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """List dead letters, newest first."""
+    from broker.cli.dead import show_dead
+
+    api = _api(url, token, Tls(ca, certificate, key))
+    show_dead(api, _which(None, reason, destination), limit, as_json=json)
+
+
+@dead_app.command("return")
+def dead_return(
+    ids: Ids = None,
+    reason: Reason = "",
+    destination: Where = "",
+    all_of_them: All = False,
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Route dead letters again, as if they had come just now."""
+    from broker.cli.dead import return_dead
+
+    api = _api(url, token, Tls(ca, certificate, key))
+    return_dead(api, _which(ids, reason, destination, all_of_them), as_json=json)
+
+
+@dead_app.command("delete")
+def dead_delete(
+    ids: Ids = None,
+    reason: Reason = "",
+    destination: Where = "",
+    all_of_them: All = False,
+    yes: Yes = False,
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Throw dead letters away."""
+    from broker.cli.dead import delete_dead
+
+    which = _which(ids, reason, destination, all_of_them)
+    which.body()
+    if not ids:
+        _sure(f"Throw all such dead letters of {url} away?", yes)
+    delete_dead(_api(url, token, Tls(ca, certificate, key)), which, as_json=json)
+
+
+@subscription_app.command("end")
+def subscription_end(
+    name: Annotated[str, typer.Argument(help="The durable subscription's name.")],
+    session: Session,
+    url: Url = DEFAULT_URL,
+    secret: Secret = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """End a session's durable subscription for good, with what waits for it. --session says whose it is."""
+    from broker.cli.clients import end_subscription
+    from broker.cli.messages import Login
+
+    end_subscription(Login(url, session, secret, Tls(ca, certificate, key)), name, as_json=json)

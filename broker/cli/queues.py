@@ -1,0 +1,118 @@
+"""`sapwood queues`, `queue delete`, `queue delete-message`: what waits at a node, and making an end of it."""
+
+from broker.cli.node_api import Fields, NodeApi, part
+from broker.cli.output import print_json, print_table, table
+from broker.cli.status import duration, size
+
+_PREVIEW = 40
+
+
+def show_queues(api: NodeApi, search: str, sort: str, limit: int, *, as_json: bool) -> None:
+    """Print the node's queues. Raises `CommandError`."""
+    found = api.pages("/api/queues", "queues", limit, search=search, sort=sort)
+    if as_json:
+        print_json(found)
+        return
+    made = table(
+        "Queue", ">messages", ">bytes", ">oldest", ">readers", ">in/s", ">out/s", ">latency", "Goes to"
+    )
+    for queue in found["queues"]:
+        made.add_row(
+            queue["name"],
+            str(queue["messages"]),
+            size(queue["bytes"]),
+            duration(queue["oldest_s"]) if queue["messages"] else "",
+            str(queue["readers"]),
+            f"{queue['in_per_s']:.1f}",
+            f"{queue['out_per_s']:.1f}",
+            seconds(queue["latency_s"]),
+            ", ".join(queue["targets"]),
+        )
+    print_table(made)
+    say_more(found)
+
+
+def show_queue(api: NodeApi, name: str, limit: int, *, as_json: bool) -> None:
+    """Print one queue, who reads it, and its first messages. Raises `CommandError`."""
+    path = f"/api/queues/{part(name)}"
+    queue = api.get(path)
+    contents = api.pages(f"{path}/messages", "messages", limit)
+    if as_json:
+        print_json({"queue": queue, "messages": contents["messages"], "more": contents["more"]})
+        return
+    print("\n".join(_summary(queue)))
+    made = table("Message", ">age", ">size", "With", "Correlation", "Payload")
+    for message in contents["messages"]:
+        made.add_row(
+            message["id"],
+            duration(message["age_s"]),
+            str(message["size"]),
+            message["session"] or ("a reader" if message["given"] else ""),
+            "" if message["correlation_id"] is None else str(message["correlation_id"]),
+            payload(message),
+        )
+    print_table(made)
+    if contents["more"]:
+        print(f"and more: the first {len(contents['messages'])} are shown (--limit)")
+
+
+def _summary(queue: Fields) -> list[str]:
+    kind = "transient" if queue["transient"] else "created here" if queue["created"] else "passing through"
+    lines = [
+        f"{queue['name']} · {kind} · {queue['messages']} messages, {size(queue['bytes'])},"
+        f" {queue['given']} with readers",
+        f"{queue['in_total']} came in ({queue['in_per_s']:.1f}/s), {queue['out_total']} went"
+        f" ({queue['out_per_s']:.1f}/s) since the start",
+    ]
+    if latency := queue["latency"]:
+        lines.append(f"{latency['count']} acknowledged, after {seconds(latency['mean_s'])} on average")
+    return lines + [
+        f"read by {reader['session']} {reader['address'] or 'by transfer'}:"
+        f" {reader['outstanding']} of {reader['credit']} not acknowledged"
+        for reader in queue["reading"]
+    ]
+
+
+def delete_queue(api: NodeApi, name: str, *, as_json: bool) -> None:
+    """Delete a queue with all its messages. Raises `CommandError`."""
+    found = api.change("DELETE", f"/api/queues/{part(name)}")
+    if as_json:
+        print_json(found)
+    else:
+        print(
+            f"{name} is deleted: {found['messages']} messages thrown away, {found['readers']} readers ended"
+        )
+
+
+def delete_message(api: NodeApi, name: str, message: str, *, as_json: bool) -> None:
+    """Delete one message that waits. Raises `CommandError`."""
+    found = api.change("DELETE", f"/api/queues/{part(name)}/messages/{part(message)}")
+    if as_json:
+        print_json(found)
+    else:
+        print(f"message {message} of {name} is deleted")
+
+
+def payload(message: Fields) -> str:
+    """A message's beginning on one line."""
+    if message["unreadable"]:
+        return f"(unreadable: {message['unreadable']})"
+    text = message["preview"]
+    if message["encoding"] == "base64":
+        text = f"base64:{text}"
+    shown = "".join(letter if letter.isprintable() else "·" for letter in text[:_PREVIEW])
+    return f"{shown}…" if message["truncated"] or len(text) > _PREVIEW else shown
+
+
+def seconds(value: float | None) -> str:
+    """A short time for people."""
+    if value is None:
+        return ""
+    if value < 1:
+        return f"{value * 1000:.1f} ms"
+    return f"{value:.1f} s" if value < 60 else duration(value)
+
+
+def say_more(found: Fields) -> None:
+    if found.get("more"):
+        print(f"and {found['more']} more (--limit)")

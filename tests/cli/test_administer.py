@@ -1,0 +1,245 @@
+"""Commands that look at a real node and administrate it: what they print, for people and as JSON."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from broker.cli import app as program
+from broker.cli.errors import CommandError
+from sapwood import RequestFailed
+from sapwood.client import Client
+
+Sapwood = Callable[..., Any]
+
+
+@pytest.fixture
+def sapwood(running: Any, capsys: pytest.CaptureFixture[str]) -> Sapwood:
+    """Run a command at the node; returns what it printed, read as JSON where that was asked for."""
+
+    def run(*arguments: str) -> Any:
+        capsys.readouterr()
+        program.app([*arguments, "--url", running.url], standalone_mode=False)
+        printed = capsys.readouterr().out
+        return json.loads(printed) if "--json" in arguments else printed
+
+    return run
+
+
+def fill(running: Any, *payloads: bytes) -> None:
+    async def work(client: Client) -> None:
+        await client.create("sales")
+        await client.send_many("queue:sales", payloads or (b"one", b"two", b"three"))
+
+    running.do(work)
+
+
+def bury(running: Any, *payloads: bytes) -> None:
+    running.do(lambda client: client.send_many("queue:stock", payloads))
+    running.until(lambda node: node.core.custody.dead.messages == len(payloads))
+
+
+def test_queues_are_listed_and_one_is_shown(running: Any, sapwood: Sapwood) -> None:
+    fill(running)
+    listed = sapwood("queues")
+    assert "queue:sales" in listed
+    shown = sapwood("queues", "sales", "--limit", "2")
+    assert "3 messages" in shown
+    assert "two" in shown
+    assert "three" not in shown
+    assert "and more" in shown
+    assert [queue["messages"] for queue in sapwood("queues", "--json")["queues"]] == [3]
+    found = sapwood("queues", "sales", "--json")
+    assert [message["preview"] for message in found["messages"]] == ["one", "two", "three"]
+    assert found["queue"]["name"] == "queue:sales"
+
+
+def test_long_lists_are_joined_from_pages(running: Any, sapwood: Sapwood, monkeypatch: Any) -> None:
+    from broker.cli import node_api
+
+    monkeypatch.setattr(node_api, "PAGE", 3)
+    fill(running, *(b"%d" % number for number in range(20)))
+    found = sapwood("queues", "sales", "--limit", "10", "--json")
+    assert [message["preview"] for message in found["messages"]] == [str(number) for number in range(10)]
+    assert found["more"] is True
+
+
+def test_one_message_and_a_queue_are_deleted(running: Any, sapwood: Sapwood) -> None:
+    fill(running)
+    message = sapwood("queues", "sales", "--json")["messages"][1]["id"]
+    assert message in sapwood("queue", "delete-message", "sales", message)
+    assert [each["preview"] for each in sapwood("queues", "sales", "--json")["messages"]] == ["one", "three"]
+    with pytest.raises(CommandError, match="404"):
+        sapwood("queue", "delete-message", "sales", message)
+    assert "2 messages thrown away" in sapwood("queue", "delete", "sales")
+    with pytest.raises(CommandError, match="no queue"):
+        sapwood("queue", "delete", "sales", "--json")
+
+
+def test_sessions_consumers_and_routes(running: Any, sapwood: Sapwood) -> None:
+    async def work(client: Client) -> tuple[Any, ...]:
+        import asyncio
+
+        await client.create("sales")
+        await client.subscribe("queue:sales").ready()
+        await client.subscribe("topic:prices/#", durable="daily").ready()
+        commands = ("sessions", "consumers", "routes")
+        return await asyncio.to_thread(
+            lambda: tuple(sapwood(command, *more) for command in commands for more in ((), ("--json",)))
+        )
+
+    sessions, sessions_json, consumers, consumers_json, routes, routes_json = running.do(work)
+    assert "queue:sales, topic:prices/#" in sessions
+    assert "stream" in sessions
+    assert "till-7-secret" not in sessions + json.dumps(sessions_json) + consumers
+    assert "daily" in consumers
+    assert len(consumers_json["consumers"]) == 2
+    assert "prices/#" in routes
+    assert routes_json["counts"]["topic/local"] == 1
+    assert sapwood("routes", "--kind", "domain", "--json")["routes"][0]["destination"] == "hq"
+
+
+def test_dead_letters_are_listed_returned_and_thrown_away(running: Any, sapwood: Sapwood) -> None:
+    bury(running, b"a", b"b", b"c")
+    assert "QUEUE_DOES_NOT_EXIST" in sapwood("dead", "list")
+    letters = sapwood("dead", "list", "--destination", "queue:stock", "--json")["letters"]
+    with pytest.raises(CommandError, match="which dead letters"):
+        sapwood("dead", "return")
+    with pytest.raises(CommandError, match="which dead letters"):
+        sapwood("dead", "delete", "--yes")
+    running.do(lambda client: client.create("stock"))
+    assert "1 messages are routed again" in sapwood("dead", "return", letters[0]["id"])
+    assert sapwood("dead", "return", "--reason", "EXPIRED", "--json") == {"returned": 0, "kept": 0}
+    assert sapwood("dead", "delete", letters[1]["id"], "--json") == {"messages": 1}
+    assert "1 dead letters" in sapwood("dead", "delete", "--all", "--yes")
+    assert sapwood("queues", "stock", "--json")["queue"]["messages"] == 1
+
+
+def test_a_durable_subscription_is_ended(running: Any, sapwood: Sapwood) -> None:
+    async def work(client: Client) -> None:
+        await client.subscribe("topic:prices/#", durable="daily").ready()
+
+    running.do(work, session="till-9")
+    assert sapwood("subscription", "end", "daily", "--session", "till-9", "--json") == {"ended": "daily"}
+    with pytest.raises(RequestFailed, match="no durable subscription"):
+        sapwood("subscription", "end", "daily", "--session", "till-9")
+
+
+def test_messages_are_followed_until_the_node_ends(
+    running: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    from broker.cli import follow
+
+    printed: list[dict[str, Any]] = []
+
+    def keep(event: dict[str, Any]) -> None:
+        printed.append(event)
+        if len(printed) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(follow, "print_json", keep)
+
+    async def work(client: Client) -> None:
+        import asyncio
+
+        command = ["follow", "queue:sales", "--payload", "--json", "--url", running.url]
+        following = asyncio.create_task(asyncio.to_thread(program.app, command, standalone_mode=False))
+        while not running.node.administration.following.followers:
+            await asyncio.sleep(0.01)
+        await client.send("queue:stock", b"other")
+        await client.send("queue:sales", b"this", correlation_id=7)
+        await following
+
+    running.do(work)
+    assert [(event["event"], event["payload"]) for event in printed] == [
+        ("entered", "this"),
+        ("committed", "this"),
+    ]
+
+
+def test_an_event_is_a_line() -> None:
+    from broker.cli.follow import line
+
+    event = {
+        "at": "2026-11-21T15:22:36.123456Z",
+        "event": "entered",
+        "destination": "queue:sales",
+        "id": "ab-0",
+        "session": "till…1234",
+        "peer": None,
+        "reason": "",
+        "correlation_id": 7,
+        "task_id": "t\x1b[31m",
+        "payload": "one\ntwo",
+        "encoding": "utf-8",
+    }
+    assert line(event) == (
+        "15:22:36.123 entered      queue:sales ab-0 till…1234 correlation 7 task t·[31m\n    one\ntwo"
+    )
+    assert "17 events were lost" in line({"event": "dropped", "dropped": 17})
+
+
+def test_status_takes_its_address_both_ways(running: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["status", running.url], ["status", "--url", running.url]):
+        program.app(arguments, standalone_mode=False)
+        assert "hq · root" in capsys.readouterr().out
+
+
+# --- nodes that demand a certificate
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tls")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    for name in ("node", "me"):
+        leaf = authority.issue_cert("localhost", "127.0.0.1")
+        leaf.private_key_pem.write_to_path(str(folder / f"{name}.key"))
+        leaf.cert_chain_pems[0].write_to_path(str(folder / f"{name}.pem"))
+        leaf.private_key_and_cert_chain_pem.write_to_path(str(folder / f"{name}-both.pem"))
+    (folder / "garbage.pem").write_text("not a certificate")
+    return folder
+
+
+def outside(*arguments: str) -> None:
+    """Run a command in a process of its own."""
+    subprocess.run([sys.executable, "-P", "-m", "broker.cli", *arguments], check=True, timeout=60)
+
+
+def test_commands_show_their_certificate_to_a_node_that_demands_one(
+    tmp_path: Path, certificates: Path, serve: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {name: certificates / f"{name}.pem" for name in ("ca", "me", "me-both", "garbage")}
+    trusted = ("--ca", str(files["ca"]))
+    both = (*trusted, "--certificate", str(files["me-both"]))
+    tls = {
+        "certificate": certificates / "node.pem",
+        "key": certificates / "node.key",
+        "client_ca": files["ca"],
+    }
+    with serve(tmp_path, **tls) as running:
+        url = ("--url", running.url.replace("http:", "https:"))
+        with pytest.raises(CommandError, match="does not answer"):
+            program.app(["queues", *url, *trusted], standalone_mode=False)
+        for more in (
+            both,
+            (*trusted, "--certificate", str(files["me"]), "--key", str(certificates / "me.key")),
+        ):
+            outside("send", "queue:sales", "x", *url, *more)
+            program.app(["queues", "sales", "--json", *url, *more], standalone_mode=False)
+            program.app(["status", *url, *more], standalone_mode=False)
+        outside("receive", "queue:sales", "--count", "1", *url, *both)
+    assert '"messages":2' in capsys.readouterr().out
+    for wrong, said in (
+        (("--key", str(certificates / "me.key")), "--certificate"),
+        (("--certificate", str(files["garbage"])), "no certificate"),
+        (("--certificate", str(files["me"])), "no certificate with its key"),
+    ):
+        with pytest.raises(CommandError, match=said):
+            program.app(["status", *url, *trusted, *wrong], standalone_mode=False)
