@@ -25,7 +25,7 @@ from sapwood.subscription import Subscription
 from sapwood.tasks import current as current_task
 from treeconnector.bundles import Properties
 from treeconnector.destinations import Destination, Kind, parse
-from treeconnector.session_frames import MAX_PACKET, VERSION, Create, Login
+from treeconnector.session_frames import MAX_PACKET, VERSION, Create, EndSubscription, Login
 
 DEFAULT_ADDRESS: Final = "http://127.0.0.1:7600"
 _YIELD_BYTES: Final = 512 * 1024
@@ -262,6 +262,15 @@ class Client:
             raise ValueError(f"a credit of {credit} messages: expected 1 or more")
         where = _parse(destination) if isinstance(destination, str) else destination
         return self._session.subscribe(where, credit, durable, auto_ack)
+
+    async def end_subscription(self, durable: str) -> None:
+        """End this session's durable subscription of that name for good, with all that waits for it.
+
+        Raises `RequestFailed`: there is none.
+        """
+        self._session.check_open()
+        what = f"ending the durable subscription {durable}"
+        await self._session.request(what, lambda number: EndSubscription(number, durable))
 
 
 def _route(destination: Destination | str, properties: dict[str, Any]) -> Route:
