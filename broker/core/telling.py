@@ -72,10 +72,11 @@ class Telling:
         self._forget_long_gone()
         for name in list(self.watched):
             place = self._core.custody.places.get(name)
-            if place is None or not (place.waiting or place.resting):
+            if place is None or not (place.waiting or place.resting) or self._settled(place):
                 del self.watched[name]
-            elif self._is_nobodys(place) and self._is_certain(place) and self._answer_waiting(place):
-                del self.watched[name]
+
+    def _settled(self, place: Place) -> bool:
+        return self._is_nobodys(place) and self._is_certain(place) and self._answer_waiting(place)
 
     def _answer_waiting(self, place: Place) -> bool:
         """Answer what waits, so many at a time. True: there is no more to be answered."""

@@ -24,7 +24,8 @@ from sapwood import (
     current_task,
     task,
 )
-from treeconnector.bundles import Properties
+from treeconnector.bundles import Message, Properties, decode_messages, encode_message
+from treeconnector.session_frames import Deliver
 
 PATIENCE = 20.0
 
@@ -440,6 +441,48 @@ async def test_a_call_and_its_reply_outlive_a_restart_of_the_node(node: Node, tm
         go_on.set()
         assert await calling == "done"
         await again.stop()
+
+
+async def test_calls_and_servers_go_on_after_a_broken_line(node: Node, rpc: Rpc, client: Client) -> None:
+    """The session ends with its only connection, and its reply queue with it."""
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(number: int) -> int:
+        began.set()
+        await go_on.wait()
+        return number
+
+    async with rpc.serve("work", {"slow": slow}):
+        calling = asyncio.create_task(rpc.call("work", "slow", number=1))
+        await began.wait()
+        socket = client._session._socket
+        assert socket is not None
+        await socket.close()
+        go_on.set()
+        assert await calling == 1
+        assert await rpc.call("work", "slow", number=2) == 2
+    assert client._session._socket is not socket
+
+
+async def test_a_reply_queue_that_is_refused_after_a_broken_line_is_made_anew(played: Any) -> None:
+    """In flight: whether it was done is not known. Afterwards: calls work again."""
+    async with connect(played.uri) as client, Rpc(client, timeout=PATIENCE) as rpc:
+        calling = asyncio.create_task(rpc.call("stock", "level"))
+        await played.until(lambda: played.sent)
+        (mailbox,) = (frame.destination.name for frame in played.subscriptions.values())
+        played.refuse_queues.add(mailbox)
+        await played.cut()
+        with pytest.raises(ReplyLost, match="went with the connection"):
+            await calling
+        again = asyncio.create_task(rpc.call("stock", "level"))
+        await played.until(lambda: len(played.sent) == 2)
+        number, asked = list(played.subscriptions.items())[-1]
+        assert asked.destination.name != mailbox
+        (message,) = decode_messages(played.sent[-1].body, 1)
+        reply = Message(b'{"result": 5}', Properties(correlation_id=message.properties.correlation_id))
+        body = encode_message(reply)
+        await played.say(Deliver(number, asked.destination, 1, 1, b"r" * 16, 0, 0, len(body), body))
+        assert await again == 5
 
 
 async def test_workers_and_handlers_are_checked(rpc: Rpc) -> None:
