@@ -1,6 +1,6 @@
 """All figures of one node, as they are now. Costs as much as there are queues, links and sessions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,15 +36,18 @@ class Collector:
     def __repr__(self) -> str:
         return f"<Collector of {self._node!r}>"
 
-    def families(self) -> list[Family]:
-        """Everything, whole families one after the other. Call on the event loop."""
+    def parts(self) -> Iterator[list[Family]]:
+        """Everything, whole families one after the other, in parts between which the node may do other work.
+
+        Call on the event loop.
+        """
         node, core = self._node, self._node.core
         core.advance(node.now())
-        return [
-            *whole.families(node),
-            *self._links.families(core),
-            *self._queues.families(core),
-            *topics(core),
-            *self._sessions.families(core),
-            *process.families(node.started_at),
-        ]
+        yield whole.families(node)
+        yield self._links.families(core)
+        yield self._queues.families(core)
+        yield [*topics(core), *self._sessions.families(core), *process.families(node.started_at)]
+
+    def families(self) -> list[Family]:
+        """Everything at once."""
+        return [family for part in self.parts() for family in part]

@@ -1,5 +1,6 @@
 """Links: the state of each, how long it has lasted, what went over it, what waits for it."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -112,9 +113,9 @@ def _states(groups: dict[str, list[Neighbour]]) -> Family:
         "1 for the state that the link is in, else 0; of 'other': how many of them are in that state.",
     )
     for name, links in groups.items():
+        counts = Counter(link.state for link in links)
         for state in STATES:
-            count = sum(link.state == state for link in links)
-            family.add(count, link=name, relation=_relation(links), state=state)
+            family.add(counts[state], link=name, relation=_relation(links), state=state)
     return family
 
 

@@ -35,18 +35,22 @@ class QueueFigures:
 
     def families(self, core: "NodeCore") -> list[Family]:
         now = core.moment.now
-        places = {place.name: place for place in core.custody.places.values() if _is_for_applications(place)}
+        places = {
+            place.name.removeprefix("queue:"): place
+            for place in core.custody.places.values()
+            if _is_for_applications(place)
+        }
         weights = {
-            name.removeprefix("queue:"): place.messages + 1e-9 * place.tally.entered
+            name: place.messages + 1e-9 * place.tally.entered
             for name, place in places.items()
             if _has_a_name(place, now, core.identity.name)
         }
-        counters = {name.removeprefix("queue:"): _counters(place) for name, place in places.items()}
-        named = sorted(self._seats.look(weights, counters))
+        counters = {name: _counters(place) for name, place in places.items()}
+        named = self._seats.look(weights, counters)
         found = _Families()
-        for name in named:
-            found.add(name, [places[f"queue:{name}"]], counters[name], now)
-        rest = [place for name, place in places.items() if name.removeprefix("queue:") not in set(named)]
+        for name in sorted(named):
+            found.add(name, [places[name]], counters[name], now)
+        rest = [place for name, place in places.items() if name not in named]
         if rest or any(self._seats.rest):
             found.add(OTHER, rest, self._seats.rest, now)
         return [_kinds(places.values()), *found.all()]

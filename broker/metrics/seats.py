@@ -41,10 +41,11 @@ class Seats:
         `counters`: of all there are, those that may have no name too; as many each as `width` said.
         """
         named = self._seat(weights)
+        before = self._before
         for name, now in counters.items():
-            if name not in named:
-                before = self._before.get(name)
-                self._rest[:] = map(sum, zip(self._rest, _gained(now, before), strict=True))
+            if name not in named and now != before.get(name):
+                gained = _gained(now, before.get(name))
+                self._rest = [rest + more for rest, more in zip(self._rest, gained, strict=True)]
         self._before = dict(counters)
         return named
 
