@@ -14,6 +14,7 @@ const LEFT = 158;
 const RIGHT = 60;
 const BAR = 20;
 const TICKS_APART = 82;
+const LETTER = 5.9;
 
 // Positions of times. `even`: by order of magnitude of the pauses between them.
 function scaleOf(times, width, even) {
@@ -66,7 +67,7 @@ export function timeline(picture, { even = true, width = 900 } = {}) {
     picture.bars.filter((bar) => !bar.soft).map((bar) => barOf(bar, scale, lanes)),
     picture.arrows.map((arrow) => arrowOf(arrow, scale, lanes)),
     picture.dots.map((dot) => dotOf(dot, scale, lanes)),
-    labelsOf(picture.bars, scale, lanes));
+    labelsOf(picture, scale, lanes));
   return h("div", { class: "timeline", tabindex: 0, role: "group", "aria-label": "Timeline" }, drawing);
 }
 
@@ -110,17 +111,25 @@ function barOf(bar, scale, lanes) {
   return svg("rect", { class: `bar hue-${bar.hue}${bar.soft ? " soft" : ""}`, x, y, width: length, height: BAR, rx: 3 }, svg("title", {}, bar.hint ?? bar.text ?? ""));
 }
 
-// A bar says what it is where it has the room; of two bars at one place the last says it.
-function labelsOf(bars, scale, lanes) {
+// A bar says what it is where it has the room between its dots; of two bars at one place the last says it.
+function labelsOf(picture, scale, lanes) {
+  const dots = new Map();
+  for (const dot of picture.dots) {
+    const row = `${dot.lane} ${dot.row ?? 0}`;
+    dots.set(row, [...(dots.get(row) ?? []), scale.at(dot.at)]);
+  }
   const said = new Set();
-  return [...bars].reverse().map((bar) => {
+  return [...picture.bars].reverse().map((bar) => {
     const { x, y, length } = boxOf(bar, scale, lanes);
-    const name = `${bar.lane} ${bar.row} ${bar.text} ${bar.soft ? "" : x}`;
-    const other = `${bar.lane} ${bar.row} ${bar.text}`;
-    if (!bar.text || length < bar.text.length * 5.9 + 20 || said.has(name) || (bar.soft && said.has(other))) return null;
+    const row = `${bar.lane} ${bar.row ?? 0}`;
+    const name = `${row} ${bar.text}`;
+    if (!bar.text || (bar.soft && said.has(name))) return null;
+    const within = (dots.get(row) ?? []).filter((at) => at >= x - 1 && at <= x + length + 1).sort((one, other) => one - other);
+    const wide = bar.text.length * LETTER;
+    const place = [x, ...within].find((at) => at + 18 + wide <= x + length + 2 && !within.some((dot) => dot > at + 3 && dot < at + 16 + wide));
+    if (place === undefined) return null;
     said.add(name);
-    said.add(other);
-    return svg("text", { class: "bar-text", x: x + 10, y: y + BAR / 2 + 3.8 }, bar.text);
+    return svg("text", { class: "bar-text", x: place + 9, y: y + BAR / 2 + 3.8 }, bar.text);
   });
 }
 

@@ -168,7 +168,7 @@ function show(root, { live, rest, go }) {
     empty: "No node of that name.",
     columns: [
       {
-        key: "name", title: "Node", width: "minmax(260px, 2.2fr)",
+        key: "name", title: "Node", width: "minmax(240px, 1.6fr)",
         text: (row) => JSON.stringify([row.name, row.level, row.expanded, row.expandable, row.kids, searched, row.role, row.above]),
         draw: (row) => nameCell(row, searched, toggle),
         hint: (row) => row.name,
@@ -193,7 +193,7 @@ function show(root, { live, rest, go }) {
           spark.draw(points);
         },
       },
-      { key: "why", title: "Why", width: "minmax(140px, 1.6fr)", text: (row) => visible(whyOf(row)) },
+      { key: "why", title: "Why", width: "minmax(150px, 1.9fr)", text: (row) => visible(whyOf(row)) },
     ],
   });
   root.append(top.element, h("div", { class: "fill" }, table.element));
