@@ -1,0 +1,57 @@
+"""A tree whose lines are wss: with client certificates for every child, and nobody let in without one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from harness import Network
+
+pytestmark = pytest.mark.network
+
+
+def issue(folder: Path, authority: trustme.CA, name: str, host: str) -> dict[str, str]:
+    """A certificate with its key, as files that only their owner reads; returns the settings."""
+    made = authority.issue_cert(host)
+    key, certificate = folder / f"{name}.key", folder / f"{name}.pem"
+    made.private_key_pem.write_to_path(key)
+    key.chmod(0o600)
+    certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
+    return {"certificate": certificate.name, "key": key.name}
+
+
+def dialling(network: Network, **tls: str) -> dict[str, Any]:
+    uri = f"wss://127.0.0.1:{network.ports['hq']}/link"
+    connector = {"nodetype": "leaf", "uri": uri, "tls": {"ca": "servers.pem", **tls}}
+    return {"tree_connectors": [connector]}
+
+
+async def until_refused(network: Network, name: str, text: str) -> None:
+    await network.until(
+        name, lambda status: text in status["parent"]["dialling"]["error"], f"refused with {text!r}"
+    )
+
+
+async def test_children_with_a_certificate_are_linked_and_no_others(network: Network) -> None:
+    servers, children, foreign = trustme.CA(), trustme.CA(), trustme.CA()
+    servers.cert_pem.write_to_path(network.folder / "servers.pem")
+    children.cert_pem.write_to_path(network.folder / "children.pem")
+    own = issue(network.folder, servers, "hq", "127.0.0.1")
+    network.add("hq", listener={"tls": {**own, "client_ca": "children.pem"}})
+    for name in ("york", "bath"):
+        certificate = issue(network.folder, children, name, f"{name}.example.com")
+        network.add(name, "hq", **dialling(network, **certificate))
+    stranger = issue(network.folder, foreign, "stranger", "stranger.example.com")
+    network.add("stranger", "hq", **dialling(network, **stranger))
+    network.add("bare", "hq", **dialling(network))
+    for name in network.nodes.by_name:
+        await network.launch(name)
+    for name in ("york", "bath"):
+        await network.nodes.until_linked(name, 30.0)
+    await until_refused(network, "bare", "it may ask for a client certificate")
+    await until_refused(network, "stranger", f"wss://127.0.0.1:{network.ports['hq']}/link")
+    prices = [b"%d" % number for number in range(50)]
+    await network.send("bath", "queue:prices@york", prices)
+    assert await network.collect("york", "queue:prices", 50) == prices
+    for name in ("bare", "stranger"):
+        assert (await network.status(name))["parent"]["state"] != "running"
