@@ -15,7 +15,8 @@ Ask = Callable[[str], Any]
 
 SORTS: Final = ("messages", "oldest", "rate", "name")
 _WORST_FIRST: Final = ("blocked", "down", "connecting")
-_QUEUES: Final = "/api/queues?limit=200"
+_QUEUES: Final = "/api/queues?limit=200&sort="
+_ORDERS: Final = {"messages": "messages", "oldest": "oldest_s", "rate": "in_per_s", "name": "name"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,15 @@ class QueueLine:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All that `sapwood top` shows. `at`: seconds, monotonic; `problem`: why there is nothing newer."""
+    """All that `sapwood top` shows. `at`: seconds, monotonic; `queues_more`: how many it does not name;
+    `problem`: why there is nothing newer."""
 
     at: float
     found: Fields
     rates: dict[str, float | None]
     links: list[LinkLine]
     queues: list[QueueLine]
+    queues_more: int = 0
     problem: str = ""
     counted: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
 
@@ -71,6 +74,7 @@ class Look:
             "rates": self.rates,
             "links": [_plain(line) for line in self.links],
             "queues": [_plain(line) for line in self.queues],
+            "queues_more": self.queues_more,
             **({"problem": self.problem} if self.problem else {}),
         }
 
@@ -85,7 +89,8 @@ def look(ask: Ask, before: Look | None = None, *, sort: str = "messages", now: f
     """Ask a node. Raises what `ask` raises; an API that the node does not have is done without."""
     status: Fields = ask("/api/status")
     at = time.monotonic() if now is None else now
-    queues = [line for line in map(_queue, _listed(ask, status)) if line.messages or not _is_own(line.name)]
+    listed, more = _listed(ask, status, sort)
+    queues = [line for line in map(_queue, listed) if line.messages or not _is_own(line.name)]
     elapsed = at - before.at if before is not None else 0.0
     counted = {_key(found): (_whole(found, "in"), _whole(found, "out")) for found in _neighbours(status)}
     counted[""] = _node_counts(status)
@@ -96,6 +101,7 @@ def look(ask: Ask, before: Look | None = None, *, sort: str = "messages", now: f
         _rates(status, counted, before, elapsed),
         sorted(links, key=_urgency),
         sorted_queues(queues, sort),
+        more,
         counted=counted,
     )
 
@@ -117,16 +123,17 @@ def _urgency(line: LinkLine) -> tuple[bool, int, float, str]:
     return line.relation != "parent", worst, -(line.in_per_s or 0) - (line.out_per_s or 0), line.name
 
 
-def _listed(ask: Ask, status: Fields) -> list[Fields]:
-    """The queues as administration lists them, else as the status does."""
+def _listed(ask: Ask, status: Fields, sort: str) -> tuple[list[Fields], int]:
+    """The first queues as administration lists them, else as the status does; and how many more there are."""
     from broker.cli.errors import CommandError
 
     try:
-        found = ask(_QUEUES)
+        found = ask(_QUEUES + _ORDERS[sort])
     except CommandError:
         found = None
-    listed = found.get("queues") if isinstance(found, dict) else None
-    return listed if isinstance(listed, list) else list(status.get("queues", []))
+    if isinstance(found, dict) and isinstance(found.get("queues"), list):
+        return found["queues"], _whole(found, "more")
+    return list(status.get("queues", [])), _whole(status, "queues_more")
 
 
 def _neighbours(status: Fields) -> list[Fields]:

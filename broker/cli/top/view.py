@@ -149,7 +149,7 @@ def _queues(look: Look, width: int, rows: int) -> Table:
         made.add_column("readers", no_wrap=True, justify="right")
     for line in look.queues[:rows]:
         made.add_row(*_queue_cells(line, width))
-    return _and_more(made, len(look.queues) - len(look.queues[:rows]))
+    return _and_more(made, len(look.queues) - len(look.queues[:rows]) + look.queues_more)
 
 
 def _queue_cells(line: QueueLine, width: int) -> list[Text]:

@@ -1,11 +1,13 @@
 """What `sapwood top` makes of two answers of a node."""
 
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
+from broker.administration.queues import ORDERS
 from broker.cli.errors import CommandError
-from broker.cli.top.look import Fields, look, printable, sorted_queues
+from broker.cli.top.look import SORTS, Fields, look, printable, sorted_queues
 
 LINK = {"relation": "child", "state": "running", "since_s": 9.0, "in": 0, "out": 0, "waiting": 0}
 STATUS: Fields = {
@@ -64,9 +66,10 @@ def test_the_rates_of_the_node_count_where_it_tells_them() -> None:
 
 
 def test_queues_are_those_of_administration_where_there_is_one() -> None:
-    listed = {"queues": [{"name": "c", "messages": 2, "in_per_s": 1.5, "out_per_s": 0.0}], "more": 0}
+    listed = {"queues": [{"name": "c", "messages": 2, "in_per_s": 1.5, "out_per_s": 0.0}], "more": 7}
     found = look(answers(status=STATUS, queues=listed), now=1.0)
     assert [(line.name, line.in_per_s) for line in found.queues] == [("c", 1.5)]
+    assert found.queues_more == 7
     assert [line.name for line in look(answers(status=STATUS), now=1.0).queues] == ["queue:b", "queue:a"]
 
 
@@ -77,6 +80,20 @@ def test_queues_are_those_of_administration_where_there_is_one() -> None:
 def test_queues_are_sorted(sort: str, names: str) -> None:
     found = look(answers(status=STATUS), now=1.0).queues
     assert "".join(line.name[-1] for line in sorted_queues(found, sort)) == names
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_the_node_sorts_what_does_not_fit_into_an_answer(sort: str) -> None:
+    asked: list[str] = []
+
+    def ask(path: str) -> Any:
+        asked.append(path)
+        return STATUS
+
+    look(ask, sort=sort, now=1.0)
+    order = parse_qs(asked[1].partition("?")[2])["sort"][0]
+    assert order in ORDERS
+    assert order.startswith(sort) or sort == "rate"
 
 
 def test_the_parent_comes_first_then_what_does_not_run() -> None:
