@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from broker.administration import answers
+from broker.cells.errors import Refused
 from broker.core.errors import NotFound, SwitchError
 from broker.core.neighbours import Neighbour
 from treeconnector.destinations import Kind
@@ -91,7 +92,7 @@ class TreeView:
         }
 
     async def of(self, name: str) -> answers.Tree:
-        """Another node's place, as it sees it itself. Raises `NotFound` or `Unreachable`."""
+        """Another node's place. Raises `NotFound`, `Unreachable`, or what that node refuses with."""
         if name == self._node.core.identity.name:
             return self.here()
         try:
@@ -99,6 +100,8 @@ class TreeView:
             return msgspec.convert(found, answers.Tree)
         except InvalidName as error:
             raise NotFound(str(error)) from None
+        except Refused as error:
+            raise SwitchError(str(error)) from None
         except msgspec.ValidationError as error:
             raise Unreachable(f"{name} answered what is not understood: {error}") from None
         except SapwoodError as error:

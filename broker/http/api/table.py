@@ -237,7 +237,10 @@ def _tree(node: NodePort) -> list[Operation]:
 
     kind = Parameter("kind", "Only of this kind.", choices=("", "queue", "topic", "domain"))
     gateway = Parameter("gateway", "Only those through 'local' or this neighbour.")
-    away = {504: "UNREACHABLE: that node does not answer."}
+    away = {
+        409: "REFUSED: that node answers its ancestors only.",
+        504: "UNREACHABLE: that node does not answer.",
+    }
     return [
         Operation(
             "GET",

@@ -1,5 +1,6 @@
 """A real node, and a client of its API that checks every answer against the API's own description."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from broker.node import Node
-from config.model import AdvisoryLog, Delivery, Listener, Site
+from config.model import AdvisoryLog, Delivery, Listener, Site, TreeConnector
 from sapwood.client import Client, connect
 
 
@@ -66,6 +67,25 @@ async def api(running: Node) -> AsyncIterator[Caller]:
         async with session.get(f"{base}/api/openapi.json") as answer:
             description = await answer.json()
         yield Caller(session, base, description)
+
+
+@pytest.fixture
+async def york(running: Node, tmp_path: Path) -> AsyncIterator[Node]:
+    """A leaf below the node, linked to it."""
+    site = Site(
+        name="york",
+        data=tmp_path / "york",
+        listener=Listener(port=0),
+        advisory_log=AdvisoryLog(enabled=False),
+        tree_connectors=(TreeConnector(nodetype="leaf", uri=f"ws://127.0.0.1:{running.port}/link"),),
+    )
+    node = Node(site)
+    await node.start()
+    async with asyncio.timeout(20):
+        while not (running.core.children() and running.core.children()[0].up and node.core.parent):
+            await asyncio.sleep(0.01)
+    yield node
+    await node.stop()
 
 
 @pytest.fixture

@@ -306,6 +306,48 @@ async def test_leaving_and_forgetting_are_refused_where_they_make_no_sense(api: 
     assert (await api("POST /api/node/forget/york", 404))["code"] == "NOT_FOUND"
 
 
+async def test_a_parent_sees_its_child_and_asks_it_and_not_the_other_way_round(
+    api: Any, york: Node, client: Client
+) -> None:
+    await client.subscribe("topic:prices/#").ready()
+    tree = await api("GET /api/tree")
+    (child,) = tree["children"]
+    assert (child["name"], child["state"], child["role"], child["below"]) == ("york", "running", "leaf", [])
+    below = await api("GET /api/tree/york")
+    assert (below["node"]["name"], below["chain"], below["node"]["depth"]) == ("york", ["york", "hq"], 1)
+    assert (below["parent"]["name"], below["parent"]["state"]) == ("hq", "running")
+    status = await api("GET /api/status")
+    (link,) = status["children"]
+    assert link["bytes_in"] > 0
+    assert link["heard_s"] is not None
+    url = f"http://127.0.0.1:{york.port}/api/tree/hq"
+    async with api.session.get(url) as answer:
+        assert (answer.status, (await answer.json())["code"]) == (409, "REFUSED")
+    async with api.session.get(url.replace("tree/hq", "advisories")) as answer:
+        events = (await answer.json())["advisories"]
+    assert ("add", "prices/#", "hq") in [(each["op"], each["destination"], each["peer"]) for each in events]
+
+
+async def test_a_child_that_is_gone_is_forgotten(api: Any, york: Node, running: Node) -> None:
+    assert (await api("POST /api/node/forget/york", 409))["code"] == "REFUSED"
+    await york.stop()
+    while running.core.children()[0].up:
+        await asyncio.sleep(0.01)
+    assert await api("POST /api/node/forget/york") == {"forgotten": "york", "messages_routed_again": 0}
+    assert (await api("GET /api/tree"))["children"] == []
+
+
+async def test_a_node_leaves(api: Any, york: Node, running: Node) -> None:
+    async with api.session.post(f"http://127.0.0.1:{york.port}/api/node/leave") as answer:
+        found = await answer.json()
+    api.check("POST", "/api/node/leave", 200, found)
+    assert found == {"left": "hq", "messages_kept_here": 0}
+    async with asyncio.timeout(20):
+        await york.stopped.wait()
+        while running.core.children():
+            await asyncio.sleep(0.01)
+
+
 # --- who may
 
 
