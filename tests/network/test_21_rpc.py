@@ -254,6 +254,30 @@ async def test_services_are_tested_by_a_node_that_delivers_twice(network: Networ
     assert waiting(status) == 0
 
 
+async def test_a_plain_client_of_such_a_node_may_acknowledge_twice(network: Network) -> None:
+    network.add("hq", debug={"deliver_twice": 1})
+    await network.start()
+    async with aiohttp.ClientSession(network.url("hq"), connector=aiohttp.TCPConnector(limit=1)) as http:
+
+        async def get(path: str) -> tuple[int, str]:
+            async with http.get(path) as answer:
+                return answer.status, await answer.text()
+
+        for path in ("/login/till-7", "/create/sales", "/subscribe/sales"):
+            assert (await get(path))[0] == 200
+        async with http.post("/send/sales/5", data=b"one") as answer:
+            assert answer.status == 200
+        first = json.loads((await get("/transfer/-1/10"))[1])["messages"]
+        ((number, message),) = first
+        assert (message["payload"], message["correlation_id"]) == ("one", 5)
+        assert await get(f"/ack/{number}") == (200, "")
+        assert json.loads((await get(f"/transfer/{number}/10"))[1])["messages"] == first
+        assert await get(f"/ack/{number}") == (200, "")
+        assert json.loads((await get(f"/transfer/{number}/0"))[1])["messages"] == []
+        assert (await get(f"/ack/{number + 1}"))[0] == 404
+    assert waiting(await network.status("hq")) == 0
+
+
 async def test_the_examples_run(tree: Network, tmp_path: Path) -> None:
     examples = ROOT / "examples" / "rpc"
     async with program(str(examples / "client.py"), tree.url("york")) as alone:
