@@ -199,8 +199,9 @@ class Outbox:
 
     # --- what the node says
 
-    def begin(self, last: int) -> bool:
-        """A connection is open; the node has committed up to `last`. What it lacks is to be sent again.
+    def begin(self, last: int, rejected: Sequence[Rejection] = ()) -> bool:
+        """A connection is open; the node has dealt with all up to `last`, and has not taken what it names in
+        `rejected`, which may not have been heard here. What it lacks is to be sent again.
 
         Returns False if the node has more of this producer than was sent here: somebody else uses its name.
         """
@@ -209,7 +210,7 @@ class Outbox:
             self.settled_through = last
         if last >= self.next_number:
             return False
-        self._pending.clear()
+        self._pending = [rejection for rejection in rejected if rejection.last > self.settled_through]
         self._settle(last)
         self._unsent = [sent.frame for sent in self._sent]
         return True

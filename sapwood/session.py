@@ -246,7 +246,8 @@ class Session:
             raise ConnectFailed(
                 f"{self.uri} answered the login with {type(frame).__name__}: expected Welcome"
             )
-        if not self.outbox.begin(frame.last):
+        rejected = [Rejection(each.first, each.last, each.code, each.text) for each in frame.rejected]
+        if not self.outbox.begin(frame.last, rejected):
             raise SessionRefused(
                 "PRODUCER_IN_USE",
                 f"another client sends as producer {self._login.producer!r}: give each its own",

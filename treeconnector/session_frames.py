@@ -103,13 +103,27 @@ class EndSubscription(Frame, frozen=True, tag=8):
 # --- from the node
 
 
+class Reject(Frame, frozen=True, tag=25):
+    """Sends `first` to `last` were not taken."""
+
+    first: int
+    last: int
+    code: str
+    text: str
+
+
 class Welcome(Frame, frozen=True, tag=21):
-    """`last`: highest number of this producer that is committed. `limit`: most bytes in a packet."""
+    """`last`: highest number of this producer that is committed. `limit`: most bytes in a packet.
+
+    `rejected`: of the numbers up to `last`, those that were not taken, as far as the producer may not have
+    heard so.
+    """
 
     node: str
     session: str
     last: int
     limit: int
+    rejected: list[Reject] = []
 
 
 class Done(Frame, frozen=True, tag=22):
@@ -129,15 +143,6 @@ class Confirm(Frame, frozen=True, tag=24):
     """All sends up to `through` are on disk, but for those that were rejected."""
 
     through: int
-
-
-class Reject(Frame, frozen=True, tag=25):
-    """Sends `first` to `last` were not taken."""
-
-    first: int
-    last: int
-    code: str
-    text: str
 
 
 class Deliver(Frame, frozen=True, tag=26):

@@ -15,12 +15,12 @@ from broker.core.rows import (
     MetaRow,
     ProducerRow,
     QueueRow,
+    RejectedRow,
     RetainedRow,
     RouteRow,
     SeenRow,
     SubscriptionRow,
 )
-from broker.core.sessions import Stream
 from broker.core.topics import Subscription
 from treeconnector.bundles import decode_header
 from treeconnector.destinations import Destination, Kind
@@ -39,9 +39,9 @@ def restore(core: "NodeCore", loaded: "Rows") -> None:
     for queue in loaded.rows(QueueRow):
         core.switch.restore_queue(queue)
     for producer in loaded.rows(ProducerRow):
-        core.switch.sending.streams[producer.producer] = Stream(
-            producer.producer, producer.number, producer.seen / 1000
-        )
+        core.switch.sending.restore(producer)
+    for rejected in loaded.rows(RejectedRow):
+        core.switch.sending.restore_rejected(rejected)
     for retained in loaded.rows(RetainedRow):
         core.topics.retained[retained.topic] = decode_header(retained.header), retained.body
     for seen in sorted(loaded.rows(SeenRow), key=lambda row: row.at):

@@ -98,6 +98,16 @@ class ProducerRow(NamedTuple):
     seen: int
 
 
+class RejectedRow(NamedTuple):
+    """Sends of a streaming producer that were not taken, which it may not have heard yet."""
+
+    producer: str
+    first: int
+    last: int
+    code: str
+    text: str
+
+
 class RetainedRow(NamedTuple):
     """The latest retained message of a topic, as a bundle of one."""
 
@@ -128,6 +138,7 @@ Row = (
     | QueueRow
     | SubscriptionRow
     | ProducerRow
+    | RejectedRow
     | RetainedRow
     | SeenRow
     | MetaRow
@@ -141,6 +152,7 @@ KEYS: Final[dict[type[Any], int]] = {
     QueueRow: 1,
     SubscriptionRow: 1,
     ProducerRow: 1,
+    RejectedRow: 2,
     RetainedRow: 1,
     SeenRow: 1,
     MetaRow: 1,

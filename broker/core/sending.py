@@ -12,7 +12,8 @@ from broker.core.entry import Class, Entry, batch_of, flags_of
 from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
 from broker.core.forwarding import Forwarder
 from broker.core.places import place_name
-from broker.core.rows import ProducerRow
+from broker.core.rejections import Rejections
+from broker.core.rows import ProducerRow, RejectedRow
 from broker.core.sessions import Connection, Session, Stream
 from broker.core.settings import Overflow
 from broker.core.trace import is_internal
@@ -23,7 +24,7 @@ from treeconnector.errors import FrameError, SapwoodError
 from treeconnector.names import node_name, queue_name
 from treeconnector.patterns import check_topic
 from treeconnector.positions import MAX_NUMBER
-from treeconnector.session_frames import Confirm, Reject, Send
+from treeconnector.session_frames import MAX_PACKET, Confirm, Reject, Send, Welcome
 
 
 class Sending:
@@ -55,10 +56,50 @@ class Sending:
         name = f"{session}/{producer}" if producer else ""
         found = self.streams.get(name) if name else None
         if found is None:
-            found = Stream(name, 0, self._forwarder.moment.now)
-            if name:
-                self.streams[name] = found
+            found = self._made(name, 0, self._forwarder.moment.now)
         return found
+
+    def _made(self, name: str, committed: int, seen: float) -> Stream:
+        if not name:
+            return Stream(name, committed, seen)
+        custody = self._forwarder.custody
+        made = Stream(name, committed, seen, Rejections(name, lambda: custody.transaction))
+        self.streams[name] = made
+        return made
+
+    def restore(self, row: ProducerRow) -> None:
+        self._made(row.producer, row.number, row.seen / 1000)
+
+    def restore_rejected(self, row: RejectedRow) -> None:
+        stream = self.streams.get(row.producer)
+        if stream is not None and stream.rejections is not None:
+            stream.rejections.restore(row)
+
+    def forget(self, stream: Stream) -> None:
+        """The producer has not sent for long."""
+        if stream.rejections is not None:
+            stream.rejections.forget()
+        del self.streams[stream.name]
+        self._forwarder.custody.transaction.delete(ProducerRow, stream.name)
+
+    def welcome(self, connection: Connection, session: Session, producer: str) -> None:
+        """Answer a login: how far the producer's sends are on disk, once all that it has sent are, and which
+        of them were rejected. Raises `BadRequest` if this connection has another producer already.
+        """
+        stream = self.stream(session.token, producer)
+        if connection.stream is None:
+            connection.stream = stream
+        elif connection.stream.name != stream.name:
+            raise BadRequest("this connection sends as another producer already: open one for each")
+
+        def answer() -> None:
+            rejected = stream.rejections.tell(connection) if stream.rejections is not None else []
+            connection.send(Welcome(self._node, session.token, stream.committed, MAX_PACKET, rejected))
+
+        if stream.taken > stream.committed:
+            self._forwarder.turn.after.append(answer)
+        else:
+            answer()
 
     def one(self, session: Session, name: str, message: Message) -> None:
         """One message to a queue or, as `topic:…`, to a topic. Raises `SwitchError`, or `InvalidName`."""
@@ -132,6 +173,8 @@ class Sending:
         _check_numbers(frame)
         connection.messages_in += frame.count
         last = frame.first + frame.count - 1
+        if stream.rejections:
+            stream.rejections.heard(connection, frame.first)
         known = max(stream.taken - frame.first + 1, 0)
         if known < frame.count:
             try:
@@ -141,9 +184,12 @@ class Sending:
             except SapwoodError as error:
                 code = getattr(error, "code", BadRequest.code)
                 self._forwarder.custody.trace.refused(session.token, frame.destination, frame.count, code)
-                connection.send(Reject(max(frame.first, stream.taken + 1), last, code, str(error)))
+                reject = Reject(max(frame.first, stream.taken + 1), last, code, str(error))
+                connection.send(reject)
                 stream.taken = last
                 self._record(stream)
+                if stream.rejections is not None:
+                    stream.rejections.add(reject)
         confirms = self._forwarder.turn.confirms
         confirms[connection] = max(last, confirms.get(connection, 0))
 
@@ -169,6 +215,7 @@ class Sending:
 
     def _record(self, stream: Stream) -> None:
         if stream.name:
+            self.streams[stream.name] = stream
             stream.seen = self._forwarder.moment.now
             self._forwarder.custody.transaction.put(
                 ProducerRow(stream.name, stream.taken, int(stream.seen * 1000))

@@ -10,6 +10,7 @@ from typing import Final
 
 from broker.core.masking import masked
 from broker.core.readers import Desk, Given, Reader
+from broker.core.rejections import Rejections
 from treeconnector.session_frames import NodeFrame
 
 _MAIL_BYTES: Final = 8 * 1024 * 1024
@@ -59,13 +60,17 @@ class Connection:
 
 
 class Stream:
-    """A producer's numbered sends. `taken`: highest number that entered; `committed`: that is on disk."""
+    """A producer's numbered sends. `taken`: highest number that entered; `committed`: that is on disk.
 
-    __slots__ = ("committed", "name", "seen", "taken")
+    `rejections`: None for a stream that ends with its connection.
+    """
 
-    def __init__(self, name: str, committed: int, seen: float) -> None:
+    __slots__ = ("committed", "name", "rejections", "seen", "taken")
+
+    def __init__(self, name: str, committed: int, seen: float, rejections: Rejections | None = None) -> None:
         self.name = name
         self.seen = seen
+        self.rejections = rejections
         self.taken = committed
         self.committed = committed
 

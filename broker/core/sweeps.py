@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.custody import Place
 from broker.core.neighbours import Neighbour
-from broker.core.rows import ProducerRow
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
@@ -101,8 +100,7 @@ class Sweeps:
                 core.switch.end_subscription(subscription)
         streams = core.switch.sending.streams
         for stream in [item for item in streams.values() if now - item.seen > _PRODUCER_RETENTION]:
-            del streams[stream.name]
-            core.custody.transaction.delete(ProducerRow, stream.name)
+            core.switch.sending.forget(stream)
 
     # --- back-pressure of the whole spool
 

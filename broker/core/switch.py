@@ -21,7 +21,6 @@ from broker.core.sessions import Connection, Session, Waiter
 from broker.core.topics import Subscription, Topics
 from broker.core.trace import RETURNED, is_internal
 from broker.core.transfers import Transfers
-from treeconnector import session_frames
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.errors import FrameError, SapwoodError
@@ -41,13 +40,11 @@ from treeconnector.session_frames import (
     Send,
     Subscribe,
     Unsubscribe,
-    Welcome,
 )
 
 _TRANSFER_CREDIT = 1000
 _FRESH_BYTES = 12
 _MAX_TOKEN = 255
-_MAX_PACKET = session_frames.MAX_PACKET
 
 Outcome = Callable[[SwitchError | None], None]
 
@@ -416,8 +413,7 @@ class Switch:
 
     def _login(self, connection: Connection, frame: Login) -> None:
         session = self.login(connection, frame.session, frame.secret)
-        connection.stream = stream = self.sending.stream(frame.session, frame.producer)
-        connection.send(Welcome(self._node, session.token, stream.committed, _MAX_PACKET))
+        self.sending.welcome(connection, session, frame.producer)
 
     def _subscribe(self, connection: Connection, frame: Subscribe) -> None:
         session = self._session(connection)

@@ -226,3 +226,28 @@ def test_whatever_happens_each_message_is_settled_once_and_none_is_skipped(
         box.confirm(committed)
     assert all(call.times == 1 for call in calls)
     assert (box.messages, box.size) == (0, 0)
+
+
+def test_what_was_rejected_unheard_is_told_when_the_next_connection_says_so() -> None:
+    box = outbox()
+    box.begin(0)
+    first, second, third = (add(box, b"1", Q), add(box, b"2", R), add(box, b"3", Q))
+    box.seal()
+    fourth = add(box, b"4", Q)
+    box.seal()
+    rejection = Rejection(3, 3, "QUEUE_FULL", "no room")
+    assert box.begin(4, [rejection])
+    assert [call.times for call in (first, second, third, fourth)] == [1, 1, 1, 1]
+    assert [call.rejections for call in (first, third, fourth)] == [[], [], []]
+    assert second.rejections == [rejection]
+    assert box.frames_to_send() == []
+
+
+def test_rejections_of_an_earlier_client_of_that_name_are_none_of_ours() -> None:
+    box = outbox()
+    assert box.begin(9, [Rejection(4, 9, "QUEUE_FULL", "no room")])
+    call = add(box, b"10")
+    (frame,) = sends(box.frames_to_send())
+    assert frame.first == 10
+    box.confirm(10)
+    assert (call.times, call.rejections, box.rejections) == (1, [], [])

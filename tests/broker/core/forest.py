@@ -436,8 +436,14 @@ class Client:
 
     def connect(self) -> None:
         if self.connection is None and self.site.running:
-            self.connection = Connection(self.arrived, self.name)
+            connection = Connection(lambda frame: self._said(connection, frame), self.name)
+            self.connection = connection
             self.opened()
+
+    def _said(self, connection: Connection, frame: Any) -> None:
+        """What the node says on a connection that is over comes to nobody."""
+        if self.connection is connection:
+            self.arrived(frame)
 
     def say(self, *frames: ClientFrame) -> None:
         assert self.connection is not None
@@ -476,6 +482,8 @@ class Producer(Client):
         self.confirmed: list[tuple[Destination, bytes]] = []
         self.rejected: list[Reject] = []
         self._refused: set[int] = set()
+        self._again: list[Send] = []
+        self._connecting = False
 
     def opened(self) -> None:
         self.say(Login(VERSION, self.name, producer=self.name))
@@ -495,25 +503,29 @@ class Producer(Client):
         super().arrived(frame)
         match frame:
             case Welcome():
+                for each in frame.rejected:
+                    self._refused.update(range(each.first, each.last + 1))
                 self._settled(frame.last)
-                again = list(self.under_way.values())
-                if again:
-                    self.forest_later(again)
+                self._again = list(self.under_way.values())
+                if not self._connecting:
+                    self._say_again()
             case Confirm(through):
                 self._settled(through)
             case Reject(first, last, _, _):
                 self.rejected.append(frame)
                 self._refused.update(range(first, last + 1))
 
-    def forest_later(self, again: list[Send]) -> None:
-        """A Welcome arrives while the connection is still being opened."""
-        self._again = again
-
     def connect(self) -> None:
-        self._again: list[Send] = []
+        """A Welcome arrives while the connection is still being opened, or later."""
+        self._connecting = True
         super().connect()
-        if self.connection is not None and self._again:
-            self.say(*self._again)
+        self._connecting = False
+        self._say_again()
+
+    def _say_again(self) -> None:
+        again, self._again = self._again, []
+        if self.connection is not None and again:
+            self.say(*again)
 
     def _settled(self, through: int) -> None:
         for first, frame in sorted(self.under_way.items()):

@@ -2,8 +2,10 @@ import sqlite3
 
 import pytest
 
-from broker.core.rows import QueueRow, Transaction
-from broker.store import StoreMismatch, migrations
+from broker.core.rows import QueueRow, RejectedRow, Transaction
+from broker.store import StoreMismatch, migrations, schema
+
+ALL = migrations.MIGRATIONS
 
 
 def rename_queue(connection: sqlite3.Connection) -> None:
@@ -25,29 +27,47 @@ def with_queue(opened) -> None:
 
 def test_an_older_database_is_brought_up_step_by_step(opened, monkeypatch):
     with_queue(opened)
-    monkeypatch.setattr(migrations, "MIGRATIONS", (rename_queue, rename_queue))
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*ALL, rename_queue, rename_queue))
     store = opened()
     assert store.load().rows(QueueRow) == [QueueRow("new new prices", 0)]
-    assert migrations.version_of(store._writing()) == 3
+    assert migrations.version_of(store._writing()) == len(ALL) + 3
     store.close()
     assert opened().load().rows(QueueRow) == [QueueRow("new new prices", 0)]
 
 
 def test_a_migration_cut_short_leaves_the_version_before_it(opened, monkeypatch):
     with_queue(opened)
-    monkeypatch.setattr(migrations, "MIGRATIONS", (rename_queue, break_down))
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*ALL, rename_queue, break_down))
     with pytest.raises(RuntimeError, match="power cut"):
         opened()
-    monkeypatch.setattr(migrations, "MIGRATIONS", (rename_queue,))
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*ALL, rename_queue))
     store = opened()
     assert store.load().rows(QueueRow) == [QueueRow("new prices", 0)]
-    assert migrations.version_of(store._writing()) == 2
+    assert migrations.version_of(store._writing()) == len(ALL) + 2
 
 
 def test_a_newer_database_is_refused_and_untouched(opened, monkeypatch):
     with_queue(opened)
     with monkeypatch.context() as later:
-        later.setattr(migrations, "MIGRATIONS", (rename_queue,))
+        later.setattr(migrations, "MIGRATIONS", (*ALL, rename_queue))
         opened().close()
-    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 2, this one knows 1\)"):
+    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 3, this one knows 2\)"):
         opened()
+
+
+def test_a_database_of_the_first_version_remembers_rejections_from_now_on(opened):
+    with_queue(opened)
+    store = opened()
+    connection = store._writing()
+    connection.execute("DROP TABLE rejected")
+    migrations.set_version(connection, 1)
+    store.close()
+    store = opened()
+    assert schema.missing(store._writing()) == ""
+    (made,) = store._writing().execute("SELECT sql FROM sqlite_schema WHERE name = 'rejected'").fetchone()
+    assert made == f'CREATE TABLE "rejected" {schema.TABLES["rejected"]}'
+    transaction = Transaction()
+    transaction.put(RejectedRow("till", 3, 4, "QUEUE_FULL", "no room"))
+    store.apply(transaction)
+    assert store.load().rows(RejectedRow) == [RejectedRow("till", 3, 4, "QUEUE_FULL", "no room")]
+    assert store.load().rows(QueueRow) == [QueueRow("prices", 0)]

@@ -15,13 +15,14 @@ from broker.core.rows import (
     MetaRow,
     ProducerRow,
     QueueRow,
+    RejectedRow,
     RetainedRow,
     RouteRow,
     SeenRow,
     SubscriptionRow,
     Transaction,
 )
-from broker.store import Store, StoreBusy, StoreCorrupt, StoreIOFailed, StoreMismatch
+from broker.store import Store, StoreBusy, StoreCorrupt, StoreIOFailed, StoreMismatch, migrations
 from broker.store.store import AFTER_COMMIT, BEFORE_COMMIT
 
 LINK = LinkRow(
@@ -34,6 +35,7 @@ OTHERS = [
     QueueRow("prices", 1),
     SubscriptionRow("sub", "till", "sales/#", 77),
     ProducerRow("till-1", 12, 99),
+    RejectedRow("till-1", 7, 9, "QUEUE_FULL", "no room"),
     RetainedRow("sales/today", b"head", b"body"),
     SeenRow(b"b" * 16, 5),
     MetaRow("ticks", b"\x01"),
@@ -169,7 +171,7 @@ def test_settings_of_the_database(opened, tmp_path):
     store.apply(put(QueueRow("a", 0)))
     store.close()
     connection = sqlite3.connect(tmp_path / "node.db")
-    wanted = {"auto_vacuum": 2, "journal_mode": "wal", "user_version": 1, "page_size": 4096}
+    wanted = {"auto_vacuum": 2, "journal_mode": "wal", "user_version": migrations.VERSION, "page_size": 4096}
     assert {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in wanted} == wanted
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()

@@ -1,0 +1,77 @@
+"""Rejections: which of a named producer's sends were not taken, until it is known to have heard so.
+
+A rejection goes out before the commit that counts its numbers as dealt with. Should the connection end
+before the client has read it, `Welcome` would say of those numbers only that they are done, and the client
+would take them for stored: so it says with them which ones were rejected.
+
+Law: a range is forgotten when the client goes on after it on a connection whose Welcome told of it. Of one
+stream `MOST` ranges are remembered, the latest; those that touch each other are one.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from broker.core.rows import RejectedRow, Transaction
+from treeconnector.session_frames import Reject
+
+MOST: Final = 1000
+_MOST_TEXT: Final = 300
+
+
+class Rejections:
+    """Of one stream. `transaction`: gives the one that is gathered now."""
+
+    __slots__ = ("_ranges", "_stream", "_told", "_transaction")
+
+    def __init__(self, stream: str, transaction: Callable[[], Transaction]) -> None:
+        self._stream = stream
+        self._transaction = transaction
+        self._ranges: dict[int, Reject] = {}
+        self._told: tuple[object, int] = (None, 0)
+
+    def __repr__(self) -> str:
+        return f"<Rejections of {len(self._ranges)} ranges>"
+
+    def __len__(self) -> int:
+        return len(self._ranges)
+
+    def restore(self, row: RejectedRow) -> None:
+        self._ranges[row.first] = Reject(row.first, row.last, row.code, row.text)
+
+    def add(self, reject: Reject) -> None:
+        """The ranges of one stream come in order."""
+        before = self._ranges.get(next(reversed(self._ranges), 0))
+        if before is not None and before.last + 1 == reject.first and before.code == reject.code:
+            reject = Reject(before.first, reject.last, before.code, before.text)
+        self._put(Reject(reject.first, reject.last, reject.code, reject.text[:_MOST_TEXT]))
+        while len(self._ranges) > MOST:
+            self._drop(next(iter(self._ranges)))
+
+    def _put(self, reject: Reject) -> None:
+        self._ranges[reject.first] = reject
+        row = RejectedRow(self._stream, reject.first, reject.last, reject.code, reject.text)
+        self._transaction().put(row)
+
+    def _drop(self, first: int) -> None:
+        del self._ranges[first]
+        self._transaction().delete(RejectedRow, (self._stream, first))
+
+    def tell(self, connection: object) -> list[Reject]:
+        """What the Welcome on this connection says."""
+        ranges = list(self._ranges.values())
+        self._told = (connection, ranges[-1].last if ranges else 0)
+        return ranges
+
+    def heard(self, connection: object, first: int) -> None:
+        """The client goes on with number `first`: what it was told of before that, it knows."""
+        told, through = self._told
+        if told is connection:
+            for reject in list(self._ranges.values()):
+                if reject.last >= first or reject.last > through:
+                    return
+                self._drop(reject.first)
+
+    def forget(self) -> None:
+        """The stream is over."""
+        for first in list(self._ranges):
+            self._drop(first)
