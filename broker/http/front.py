@@ -35,7 +35,9 @@ from broker.http.heads import (
     parts_of,
     path_of,
     read_head,
+    verb_of,
     with_length,
+    without_length,
 )
 from broker.http.probes import is_dead
 from broker.http.verbs import (
@@ -236,12 +238,11 @@ class Front(asyncio.Protocol):
     def _is_ours(self, head: Head) -> bool:
         if self._inner is not None or head.upgrade:
             return False
-        verb = path_of(head.target).partition(b"/")[2].partition(b"/")[0]
-        return METHODS.get(verb.decode("latin-1")) == head.method
+        return METHODS.get(verb_of(head.target)) == head.method
 
     def _begin(self, head: Head, size: int) -> bool:
         """A request for a verb: if it may begin now, its head is taken."""
-        verb = path_of(head.target).partition(b"/")[2].partition(b"/")[0].decode("latin-1")
+        verb = verb_of(head.target)
         together = verb in IN_FLIGHT
         if self._slots and (not together or self._slots[-1].waits):
             return False
@@ -298,11 +299,10 @@ class Front(asyncio.Protocol):
 
     def _facts(self, head: Head) -> Facts:
         """A client's headers are the same from request to request, but for the length."""
-        if not head.length and head.fields == self._known[0]:
-            return self._known[1]
-        facts = facts_of(_Request(head.fields, self._transport))
-        self._known = head.fields, facts
-        return facts
+        fields = without_length(head.fields) if head.length else head.fields
+        if fields != self._known[0]:
+            self._known = fields, facts_of(_Request(fields, self._transport))
+        return self._known[1]
 
     def _answered(self, slot: _Slot, answer: Answer) -> None:
         """An answer is ready; it leaves when those before it have left."""

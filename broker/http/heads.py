@@ -6,6 +6,7 @@ request at all is `Malformed`, so that the answer to it is made by us and leads 
 """
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -23,6 +24,7 @@ _UPGRADE: Final = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 _ENCODING: Final = re.compile(rb"\r\ntransfer-encoding:[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|$)", re.IGNORECASE)
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
 _MAX_CHUNK_LINE: Final = 1024
+_WORTH_KEEPING: Final = 512
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|$)", re.IGNORECASE)
 _MOST_DIGITS: Final = 18
 _PLAIN: Final = re.compile(rb"[A-Za-z0-9/:?\[\]@!$&'()*+,;=~._-]*")
@@ -64,12 +66,25 @@ def read_head(data: bytes) -> Head:
     if len(line) > MAX_LINE:
         raise Malformed(414, f"a request line has at most {MAX_LINE} bytes")
     fields = data[len(line) :]
+    length, upgrade = (_framing if len(fields) > _WORTH_KEEPING else _known_framing)(fields)
+    return Head(first[1].decode(), first[2], int(first[3]), fields, length, upgrade)
+
+
+def _framing(fields: bytes) -> tuple[int, bool]:
+    """Check header lines; how long is the body, and does another protocol follow?"""
     if not _FIELDS.fullmatch(fields):
         raise Malformed(400, "expected header lines of the form 'Name: value'")
     if len(fields) > MAX_LINE and max(map(len, fields.split(b"\r\n"))) > MAX_LINE:
         raise Malformed(431, f"a header line has at most {MAX_LINE} bytes")
-    upgrade = _UPGRADE.search(fields) is not None
-    return Head(first[1].decode(), first[2], int(first[3]), fields, _length(fields), upgrade)
+    return _length(fields), _UPGRADE.search(fields) is not None
+
+
+_known_framing = lru_cache(maxsize=1024)(_framing)  # a client's header lines are the same again and again
+
+
+def without_length(fields: bytes) -> bytes:
+    """The header lines but for Content-Length, which differs from request to request."""
+    return _LENGTH.sub(b"", fields)
 
 
 def _length(fields: bytes) -> int:
@@ -147,6 +162,13 @@ def path_of(target: bytes) -> bytes:
         return target
     _, scheme, rest = target.partition(b"://")
     return b"/" + rest.partition(b"/")[2] if scheme else target
+
+
+def verb_of(target: bytes) -> str:
+    """The first segment of the path."""
+    start = 1 if target.startswith(b"/") else len(target) - len(path_of(target)) + 1
+    end = target.find(b"/", start)
+    return (target[start:] if end < 0 else target[start:end]).decode("latin-1")
 
 
 def parts_of(target: bytes) -> list[str]:
