@@ -14,8 +14,9 @@ import aiohttp
 import pytest
 from harness import Network, waiting
 
-from sapwood import NobodyServes, Rpc, current_request, current_task, task
+from sapwood import Client, NobodyServes, Rpc, current_request, current_task, task
 from sapwood.deduplication import Seen
+from sapwood.journal import Journal
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
@@ -229,6 +230,49 @@ async def _ask(network: Network, node: str, path: str) -> Any:
     async with aiohttp.ClientSession() as http, http.get(network.url(node) + path) as answer:
         assert answer.status == 200, await answer.text()
         return await answer.json()
+
+
+async def test_a_journal_is_published_once_though_node_and_program_are_killed(
+    network: Network, tmp_path: Path
+) -> None:
+    """The node is killed under way; then the program stops without a word, and another run goes on."""
+    network.add("hq")
+    await network.start()
+    wanted = [f"{number}".encode() for number in range(20_000)]
+
+    def client() -> Client:
+        return network.client("hq", session="till-7", producer="sales")
+
+    with Journal(tmp_path / "journal") as journal:
+        journal.append_many(("queue:sales", payload) for payload in wanted)
+        first = await client().open()
+        publishing = asyncio.create_task(journal.publish(first))
+        for left in (18_000, 14_000):
+            while len(journal) > left:
+                await asyncio.sleep(0.01)
+            network.kill("hq")
+            await network.start("hq")
+        publishing.cancel()
+        await asyncio.gather(publishing, return_exceptions=True)
+        await first.close(wait=False)
+        assert 0 < len(journal) <= 14_000
+    with Journal(tmp_path / "journal") as journal:
+        async with client() as second:
+            await journal.publish(second)
+        assert len(journal) == 0
+    seen, got, again = Seen(), [], 0
+    async with network.client("hq") as reader:
+        async with asyncio.timeout(PATIENCE):
+            async for delivery in reader.subscribe("queue:sales"):
+                delivery.ack()
+                if seen.add(delivery.key):
+                    got.append(delivery.payload)
+                else:
+                    again += 1
+                if len(got) == len(wanted):
+                    break
+    assert got == wanted
+    assert again <= 1000
 
 
 async def test_services_are_tested_by_a_node_that_delivers_twice(network: Network) -> None:
