@@ -35,6 +35,7 @@ from treeconnector.session_frames import (
     Create,
     Deliver,
     Done,
+    Ended,
     Failed,
     Login,
     Reject,
@@ -591,6 +592,9 @@ class Consumer(Client):
 
     def arrived(self, frame: Any) -> None:
         super().arrived(frame)
+        if isinstance(frame, Ended):
+            self.open = []
+            return
         if not isinstance(frame, Deliver):
             assert isinstance(frame, Welcome | Done), frame
             return
