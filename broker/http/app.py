@@ -28,7 +28,7 @@ def build_app(node: NodePort, settings: HttpSettings | None = None) -> web.Appli
     status = StatusEndpoint(node, settings)
     router = app.router
     router.add_get("/link", LinkEndpoint(node, settings).handle, allow_head=False)
-    router.add_get("/session", SessionEndpoint(node, settings).handle, allow_head=False)
+    SessionEndpoint(node, settings).add_to(app)
     verbs = app[VERBS] = Verbs(node, settings)
     verbs.add_to(router)
     router.add_get("/api/status", status.status)

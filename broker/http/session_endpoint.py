@@ -46,6 +46,15 @@ class SessionEndpoint:
     def __init__(self, node: NodePort, settings: HttpSettings) -> None:
         self._node = node
         self._settings = settings
+        self._open: set[Carrier] = set()
+
+    def add_to(self, app: web.Application) -> None:
+        app.router.add_get("/session", self.handle, allow_head=False)
+        app.on_shutdown.append(self._end)
+
+    async def _end(self, _app: web.Application) -> None:
+        """The node stops: tell the clients, rather than wait for them to go by themselves."""
+        await asyncio.gather(*(carrier.close("the node stops") for carrier in list(self._open)))
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if from_a_web_page(request):
@@ -54,7 +63,11 @@ class SessionEndpoint:
             carrier = await ws.accept(request, max_packet=MAX_PACKET)
         except CarrierBroken as error:
             return web.Response(status=426, text=f"{error}\n", headers={"Upgrade": "websocket"})
-        await StreamingSession(self._node, self._settings, carrier, address(request)).serve()
+        self._open.add(carrier)
+        try:
+            await StreamingSession(self._node, self._settings, carrier, address(request)).serve()
+        finally:
+            self._open.discard(carrier)
         return carrier.response
 
 
