@@ -48,6 +48,7 @@ from treeconnector.roles import Role, role_of
 from treeconnector.routes import Route, RoutingTable
 
 _TICKS_EVERY: Final = 1.0
+_TICKS_AT_LEAST: Final = 10.0
 _PATIENT: Final = frozenset((BundleRow, CopyRow, SeenRow))
 _TRANSFER_BLOCK: Final = 1_000_000
 _SAY_WITHIN: Final = 0.01
@@ -374,12 +375,16 @@ class NodeCore:
         self._reserve()
         if not (turn or custody.transaction or custody.fresh):
             return None
-        if self.moment.now - self._ticks >= _TICKS_EVERY:
-            self._ticks = self.moment.now
-            custody.transaction.put(MetaRow("ticks", str(int(self._ticks * 1000)).encode()))
+        self.keep_ticks(_TICKS_EVERY)
         turn.transaction, turn.fresh = custody.take()
         self.forwarder.turn = Turn()
         return turn
+
+    def keep_ticks(self, older: float = _TICKS_AT_LEAST) -> None:
+        """Keep the running time on disk if what is there is older than `older` seconds: an idle node too."""
+        if self.moment.now - self._ticks >= older:
+            self._ticks = self.moment.now
+            self.custody.transaction.put(MetaRow("ticks", str(int(self._ticks * 1000)).encode()))
 
     def _close_account(self, turn: Turn, neighbour: Neighbour) -> None:
         if self.neighbours.get(neighbour.name) is neighbour:

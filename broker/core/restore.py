@@ -73,6 +73,8 @@ def _neighbours(core: "NodeCore", loaded: "Rows") -> None:
             core.neighbours[name].held.restore(row for row in held if row.declined != FORMER)
             core.neighbours[name].former = {row.name: None for row in held if row.declined == FORMER}
     for neighbour in core.neighbours.values():
+        neighbour.detail.down_since = neighbour.detail.down_since or max(core.moment.now, 0.001)
+        core.touch(neighbour)
         core.rest_while_down(neighbour)
 
 

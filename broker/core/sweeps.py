@@ -30,6 +30,7 @@ class Sweeps:
         if core.moment.now < self.next:
             return
         self.next = core.moment.now + _EVERY
+        core.keep_ticks()
         core.telling.look_again()
         self._waiting()
         self._dead()

@@ -102,16 +102,40 @@ def test_dead_letters_are_bounded_by_age_in_running_time(forest: Forest) -> None
 # --- retention of routes and subscriptions
 
 
-def test_routes_of_a_child_that_stays_away_end_after_their_retention(forest: Forest) -> None:
+@pytest.mark.parametrize("parent_crashes", [False, True])
+def test_routes_of_a_child_that_stays_away_end_after_their_retention(
+    forest: Forest, parent_crashes: bool
+) -> None:
+    hq = forest.add("hq", route_retention=60.0)
+    york = forest.add("york", "hq")
+    forest.dial_all()
+    forest.consumer("york", "queue:prices")
+    forest.settle(1.0)
+    if parent_crashes:
+        hq.crash()
+        york.crash()
+        hq.boot()
+    else:
+        york.crash()
+    forest.settle(50.0)
+    assert {str(key) for key in hq.core.table.routes_of("york")} == {"queue:prices", "domain:york"}
+    forest.settle(20.0)
+    assert hq.core.table.routes_of("york") == {}
+
+
+def test_the_time_that_a_child_was_away_goes_on_over_a_restart(forest: Forest) -> None:
     hq = forest.add("hq", route_retention=60.0)
     york = forest.add("york", "hq")
     forest.dial_all()
     forest.consumer("york", "queue:prices")
     forest.settle(1.0)
     york.crash()
-    forest.settle(50.0)
-    assert {str(key) for key in hq.core.table.routes_of("york")} == {"queue:prices", "domain:york"}
-    forest.settle(20.0)
+    forest.settle(40.0)
+    hq.crash()
+    hq.boot()
+    forest.settle(5.0)
+    assert hq.core.table.routes_of("york") != {}
+    forest.settle(30.0)
     assert hq.core.table.routes_of("york") == {}
 
 
