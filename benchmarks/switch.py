@@ -26,7 +26,6 @@ from benchmarks.processes import Process, Processes, free_port, get_json, machin
 from benchmarks.switch_worker import SwitchTask
 
 Row = dict[str, Any]
-_WAKE_ROUNDS: Final = 3
 PARTS: Final = ("http", "core", "sqlite")
 
 
@@ -138,14 +137,14 @@ def plan(options: argparse.Namespace) -> list[tuple[SwitchTask, bool]]:
             runs += [(SwitchTask(0, way, clients, count), accounts) for way in ("http", "general", "stream")]
         runs.append((SwitchTask(0, "pipelined", max(options.clients), options.messages), accounts))
         runs.append((SwitchTask(0, "flood", 1, options.messages * 20), accounts))
-    for _ in range(_WAKE_ROUNDS):  # in turn, so that all see the same machine
+    for _ in range(options.rounds):  # in turn, so that all see the same machine
         for others, same in ((0, False), (options.others, False), (options.others, True)):
             runs.append((SwitchTask(0, "wake", 1, options.wakes, others, same), False))
     return [run for run in runs if run[0].way in options.ways]
 
 
 def ratios(rows: list[Row]) -> list[str]:
-    """What a wake costs with many others waiting, as a multiple of what it costs with none; the best of each."""
+    """What a wake costs with many others waiting, in multiples of what it costs with none; best of each."""
     best: dict[str, Row] = {}
     for row in rows:
         if row["way"] == "wake":
@@ -174,6 +173,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         "--others", type=int, default=5000, help="blocked transfers beside the one that is woken"
     )
     parser.add_argument("--wakes", type=int, default=3000)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each wake; the best counts")
     parser.add_argument("--json", type=Path, help="write everything there")
     parser.add_argument("--directory", type=Path, help="where the stores lie: a real disk, not tmpfs")
     return parser.parse_args(arguments)

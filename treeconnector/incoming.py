@@ -62,9 +62,7 @@ class Incoming:
     @property
     def owes_much(self) -> bool:
         """Has the peer used an eighth of its window since it was told last what is committed here?"""
-        return (
-            8 * self._unacknowledged >= self._window_bytes or 8 * len(self._sizes) >= self._window_bundles
-        )
+        return 8 * self._unacknowledged >= self._window_bytes or 8 * len(self._sizes) >= self._window_bundles
 
     def acknowledge(self, received: int) -> bool:
         """This end has committed through `received`. Returns whether that is news."""

@@ -1,6 +1,6 @@
 """What the HTTP side needs of the site's configuration. Sizes in bytes, times in seconds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from broker.metrics.collector import Labels
@@ -26,4 +26,4 @@ class HttpSettings:
     max_unconfirmed: int = 64 * MIB
     max_unread: int = 256 * MIB
     max_wait: float = 3600.0
-    labels: Labels = Labels()
+    labels: Labels = field(default_factory=Labels)

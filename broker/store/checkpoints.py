@@ -71,7 +71,7 @@ class Checkpoints:
             self._thread.start()
 
     def _lay(self, length: int) -> None:
-        """Make the log's file longer than what is in use. No space for that is no error: a commit will tell."""
+        """Make the file longer than what is in use. No space for that is no error: a commit will tell."""
         self._laid = os.fstat(self._log).st_size
         if length + _NEAR > self._laid:
             with contextlib.suppress(OSError):

@@ -15,11 +15,11 @@ from broker.store.errors import StoreCorrupt, StoreMismatch
 Migration = Callable[[sqlite3.Connection], None]
 
 
-
 def _remember_rejections(connection: sqlite3.Connection) -> None:
     connection.execute(
         'CREATE TABLE "rejected" ("producer" TEXT NOT NULL, "first" INTEGER NOT NULL,'
-        ' "last" INTEGER NOT NULL, "code" TEXT NOT NULL, "text" TEXT NOT NULL, PRIMARY KEY ("producer", "first")) WITHOUT ROWID'
+        ' "last" INTEGER NOT NULL, "code" TEXT NOT NULL, "text" TEXT NOT NULL,'
+        ' PRIMARY KEY ("producer", "first")) WITHOUT ROWID'
     )
 
 
