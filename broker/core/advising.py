@@ -41,7 +41,7 @@ class Advising:
         core = self._core
         core.chronicle.advisories(neighbour.name, direction(neighbour), advices)
         self.heard[direction(neighbour)] += len(advices)
-        known = frozenset(core.table.routes_of(neighbour.name)) if core.topics.retained else frozenset()
+        known = self._known(neighbour, advices) if core.topics.retained else frozenset()
         fresh = () if neighbour is core.parent else self._fresh_names(neighbour, advices)
         applied = neighbour.held.apply(advices, core.moment.now)
         self._keep_routes(neighbour, applied)
@@ -54,6 +54,11 @@ class Advising:
         if neighbour is not core.parent:
             core.moves.caught_up(neighbour, fresh)
             self._names(neighbour, advices)
+
+    def _known(self, neighbour: Neighbour, advices: list[Advice]) -> frozenset[Destination]:
+        """The keys that were to be had through this neighbour before."""
+        route = self._core.table.route
+        return frozenset(advice.key for advice in advices if route(advice.key, neighbour.name) is not None)
 
     def _fresh_names(self, neighbour: Neighbour, advices: list[Advice]) -> tuple[str, ...]:
         """The nodes that this child has not had below it so far."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.core.copies import Copy, Stored, copy_row
+from broker.core.expiry import Expiry
 from broker.core.places import DEAD, SUBSCRIPTION, UPWARD, Spool, destination_of, place_name
 from broker.core.rows import BundleRow, CopyRow, Transaction
 from broker.core.statistics import Tally
@@ -114,6 +115,7 @@ class Custody:
         self.readers: dict[str, list[Reader]] = {}
         self.spools = dict.fromkeys(Spool, 0)
         self.stirred: list[Place] = []
+        self.expiry = Expiry()
         self.buried: Counter[str] = Counter()
         self._node = node
         self.dead = self.place(DEAD)
@@ -191,6 +193,8 @@ class Custody:
             copy.done = bundles.mask_bits(stored.header.done)
         stored.copies += 1
         self._count(copy, 1)
+        if stored.header.expires_last:
+            self.expiry.add(copy)
         if stored.row:
             self.changed(copy)
         return copy
@@ -397,4 +401,6 @@ class Custody:
             self.sent(place, copy.note, copy.open)
         if not copy.number:
             place.waiting.append(copy)
+        if stored.header.expires_last and place is not self.dead:
+            self.expiry.add(copy)
         return copy

@@ -43,7 +43,8 @@ def restore(core: "NodeCore", loaded: "Rows") -> None:
     for rejected in loaded.rows(RejectedRow):
         core.switch.sending.restore_rejected(rejected)
     for retained in loaded.rows(RetainedRow):
-        core.topics.retained[retained.topic] = decode_header(retained.header), retained.body
+        for gone in core.topics.retained.put(retained.topic, decode_header(retained.header), retained.body):
+            core.custody.transaction.delete(RetainedRow, gone)
     for seen in sorted(loaded.rows(SeenRow), key=lambda row: row.at):
         core.arrivals.seen.restore(seen)
     _subscriptions(core, loaded)

@@ -109,7 +109,7 @@ class RejectedRow(NamedTuple):
 
 
 class RetainedRow(NamedTuple):
-    """The latest retained message of a topic, as a bundle of one."""
+    """The latest retained message of a topic, as a bundle in which nothing else is open."""
 
     topic: str
     header: bytes

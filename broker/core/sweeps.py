@@ -3,7 +3,7 @@
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from broker.core.custody import Place
+from broker.core.custody import Copy, Place
 from broker.core.neighbours import Neighbour
 
 if TYPE_CHECKING:
@@ -44,29 +44,40 @@ class Sweeps:
     # --- what waits too long
 
     def _waiting(self) -> None:
-        for place in list(self._core.custody.places.values()):
-            if place.waiting and place is not self._core.custody.dead:
-                self._expire(place)
+        custody = self._core.custody
+        due: dict[str, set[Copy]] = {}
+        for copy in custody.expiry.due(self._core.moment.now, _AT_ONCE):
+            if copy.place is not custody.dead:
+                due.setdefault(copy.place.name, set()).add(copy)
+        for copies in due.values():
+            self._expire(next(iter(copies)).place, copies)
+        for place in list(custody.places.values()):
+            if place.waiting and place is not custody.dead:
                 self._hold_time(place)
 
-    def _expire(self, place: Place) -> None:
+    def _expire(self, place: Place, copies: set[Copy]) -> None:
+        """Bury those that wait. Mostly they are the first; if not, the others are gone through once."""
         core = self._core
-        if not any(copy.stored.header.expires_last for copy in place.waiting):
-            return
-        over = [copy for copy in place.waiting if not copy.given and core.forwarder.expired(copy)]
-        gone = frozenset(over[:_AT_ONCE])
-        if gone:
-            place.waiting = deque(copy for copy in place.waiting if copy not in gone)
-        for copy in over[:_AT_ONCE]:
+        taken = {copy for copy in copies if not (copy.given or copy.number or copy.row in place.resting)}
+        over: list[Copy] = []
+        while place.waiting and place.waiting[0] in taken:
+            over.append(place.waiting.popleft())
+        if len(over) < len(taken):
+            over += [copy for copy in place.waiting if copy in taken]
+            place.waiting = deque(copy for copy in place.waiting if copy not in taken)
+        core.custody.expiry.postpone(copies.difference(over), core.moment.now)
+        for copy in over:
             core.custody.bury(copy, "EXPIRED")
             core.counters["buried"] += copy.open
 
     def _hold_time(self, place: Place) -> None:
         """Where nothing can take a queue's messages, and nobody above could, they are not kept for ever."""
         core = self._core
+        old = core.moment.now - core.settings.hold_time
+        if place.waiting[0].since > old:
+            return
         if place.destination is None or place.readers or place.created or core.forwarder.targets(place):
             return
-        old = core.moment.now - core.settings.hold_time
         while place.waiting and place.waiting[0].since <= old:
             copy = place.waiting.popleft()
             core.custody.bury(copy, "QUEUE_DOES_NOT_EXIST")

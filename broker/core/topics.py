@@ -8,13 +8,13 @@ as far as they asked for it; `tree` everywhere.
 from broker.core.custody import SUBSCRIPTION, UPWARD, Place, Stored
 from broker.core.forwarding import Forwarder
 from broker.core.neighbours import Neighbour
+from broker.core.retained import Kept, Retained
 from broker.core.rows import RetainedRow, SubscriptionRow
 from broker.core.settings import Overflow
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header, Scope
 from treeconnector.destinations import Destination, domain, topic
 from treeconnector.errors import FrameError
-from treeconnector.patterns import matches
 from treeconnector.routes import LOCAL
 from treeconnector.trie import PatternTrie
 
@@ -48,7 +48,7 @@ class Topics:
         self._custody = forwarder.custody
         self._trie: PatternTrie[Subscription] = PatternTrie()
         self.subscriptions: dict[str, Subscription] = {}
-        self.retained: dict[str, tuple[Header, bytes]] = {}
+        self.retained = Retained()
 
     def __repr__(self) -> str:
         return f"<Topics subscriptions={len(self.subscriptions)} retained={len(self.retained)}>"
@@ -180,42 +180,33 @@ class Topics:
         header = stored.header
         body = stored.body if stored.body is not None else b""
         try:
-            message = bundles.unpack(header, body)[-1]
+            last = _last(header, body)
         except FrameError:
             self._forwarder.counters["unreadable"] = self._forwarder.counters.get("unreadable", 0) + 1
             return
         name = header.destination.name
-        if not message.payload:
-            if self.retained.pop(name, None) is not None:
+        if last is None:
+            if self.retained.forget(name):
                 self._custody.transaction.delete(RetainedRow, name)
             return
-        plain = bundles.encode_message(message)
-        small, compressed = bundles.compress(plain)
-        kept = Header(
-            id=header.id,
-            destination=topic(name),
-            scope=header.scope,
-            flags=(header.flags & ~Flag.COMPRESSED) | compressed,
-            count=1,
-            size=len(plain),
-            origin_store=header.origin_store,
-            origin=header.origin,
-        )
-        self.retained[name] = kept, small
+        kept, small = last
+        gone = self.retained.put(name, kept, small)
         self._custody.transaction.put(RetainedRow(name, bundles.encode_header(kept), small))
-
-    def retained_for(self, pattern: str) -> list[tuple[Header, bytes]]:
-        return [kept for name, kept in self.retained.items() if matches(pattern, name)]
+        for topic_gone in gone:
+            self._custody.transaction.delete(RetainedRow, topic_gone)
+        counters = self._forwarder.counters
+        if gone:
+            counters["retained_overflow"] = counters.get("retained_overflow", 0) + len(gone)
 
     def greet(self, subscription: Subscription) -> None:
         """Give a new subscription the retained messages that match."""
-        for header, body in self.retained_for(subscription.pattern):
+        for header, body in self.retained.matching(subscription.pattern):
             self._copy(self._store(header, body), subscription.place, "")
 
     def greet_neighbour(self, neighbour: Neighbour, key: Destination) -> None:
         """A neighbour asks for a pattern for the first time: the retained messages follow."""
         upward = neighbour is self._forwarder.parent
-        for header, body in self.retained_for(key.name):
+        for header, body in self.retained.matching(key.name):
             if self._came_from_here(header) if upward else self._may_go_down(header, neighbour):
                 self.copy_to(neighbour, self._store(header, body), "")
 
@@ -235,6 +226,32 @@ class Topics:
     def _store(self, header: Header, body: bytes) -> Stored:
         now = self._forwarder.moment.now
         return self._custody.store(header, body, now, self._forwarder.spool_of(header, ""))
+
+
+def _last(header: Header, body: bytes) -> Kept | None:
+    """The last message that is open, in a bundle where it has the same id: with its index, and with nothing
+    in the places of the others, which are marked as dealt with. None: it clears. Raises `FrameError`.
+    """
+    messages = bundles.unpack(header, body)
+    every = (1 << header.count) - 1
+    index = (every & ~bundles.mask_bits(header.done)).bit_length() - 1
+    if index < 0 or not messages[index].payload:
+        return None
+    nothing = bundles.encode_message(bundles.Message(b""))
+    plain = nothing * index + bundles.encode_message(messages[index]) + nothing * (header.count - index - 1)
+    small, compressed = bundles.compress(plain)
+    kept = Header(
+        id=header.id,
+        destination=topic(header.destination.name),
+        scope=header.scope,
+        flags=(header.flags & ~Flag.COMPRESSED) | compressed,
+        count=header.count,
+        size=len(plain),
+        origin_store=header.origin_store,
+        origin=header.origin,
+        done=bundles.mask_bytes(every & ~(1 << index)),
+    )
+    return kept, small
 
 
 def _id(session: str, name: str, pattern: str) -> str:

@@ -1,0 +1,54 @@
+"""Expiry: which copies run out of time, the next one first.
+
+A copy is entered once, when it is made, and stays entered wherever it waits; one that was dealt with in time
+is dropped when it comes up, or when such ones are the most of all.
+"""
+
+import heapq
+from collections.abc import Iterable
+from typing import Final
+
+from broker.core.copies import Copy
+
+_FEW: Final = 1024
+_LATER: Final = 5.0
+
+
+class Expiry:
+    """Of all copies of a node whose messages all expire."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Copy]] = []
+        self._room = _FEW
+
+    def __repr__(self) -> str:
+        return f"<Expiry of {len(self._heap)} copies>"
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, copy: Copy) -> None:
+        """`copy`'s bundle says when the last of its messages expires."""
+        stored = copy.stored
+        self._put(stored.since + stored.header.expires_last / 1000, copy)
+
+    def _put(self, due: float, copy: Copy) -> None:
+        heapq.heappush(self._heap, (due, copy.row, copy))
+        if len(self._heap) > self._room:
+            self._heap = [entry for entry in self._heap if entry[2].done != entry[2].all]
+            heapq.heapify(self._heap)
+            self._room = max(2 * len(self._heap), _FEW)
+
+    def due(self, now: float, most: int) -> list[Copy]:
+        """Copies that have expired, `most` at most; they are entered no more."""
+        found: list[Copy] = []
+        while self._heap and self._heap[0][0] <= now and len(found) < most:
+            copy = heapq.heappop(self._heap)[2]
+            if copy.done != copy.all:
+                found.append(copy)
+        return found
+
+    def postpone(self, copies: Iterable[Copy], now: float) -> None:
+        """They cannot be taken now: somebody has them, or they are on a line."""
+        for copy in copies:
+            self._put(now + _LATER, copy)
