@@ -14,6 +14,8 @@ from broker.cli.tls import Tls
 
 TIMEOUT: Final = 30.0
 SILENCE: Final = 30.0
+DOCUMENTATION: Final = '</docs>; rel="help"'
+"""Every request of ours says where the protocol is described."""
 MAX_ANSWER: Final = 64 * 1024 * 1024
 MAX_LINE: Final = 1024 * 1024
 
@@ -59,7 +61,9 @@ def _answer(
     url: str, path: str, method: str, token: str, tls: Tls | None, timeout: float, body: Any
 ) -> Iterator[Any]:
     base = node_url(url)
-    headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    headers = {"Accept": "application/json", "Link": DOCUMENTATION} | (
+        {"Authorization": f"Bearer {token}"} if token else {}
+    )
     data = None if method == "GET" else b"" if body is None else json.dumps(body).encode()
     request = Request(base + path, method=method, headers=headers, data=data)  # noqa: S310 - node_url allows http and https only
     request.add_unredirected_header("Content-Type", "application/json")

@@ -381,13 +381,9 @@ class Front(asyncio.Protocol):
 
 def _stays(head: Head) -> bool:
     """Whether the connection stays open after this request."""
-    if b"onnection:" not in head.fields:
+    if not head.connection:
         return head.minor == 1
-    fields = head.fields.lower()
-    found = b",".join(
-        line.partition(b":")[2] for line in fields.split(b"\r\n") if line.startswith(b"connection:")
-    )
-    return b"keep-alive" in found if head.minor == 0 else b"close" not in found
+    return b"keep-alive" in head.connection if head.minor == 0 else b"close" not in head.connection
 
 
 @lru_cache(maxsize=2)

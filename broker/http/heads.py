@@ -22,6 +22,7 @@ _FIELDS: Final = re.compile(rb"(?:\r\n[A-Za-z0-9!#$%&'*+.^_`|~-]+:[^\x00-\x08\x0
 _HOST: Final = re.compile(rb"\r\nhost:", re.IGNORECASE)
 _UPGRADE: Final = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 _ENCODING: Final = re.compile(rb"\r\ntransfer-encoding:[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|$)", re.IGNORECASE)
+_CONNECTION: Final = re.compile(rb"\r\nconnection:([^\r\n]*)", re.IGNORECASE)
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
 _MAX_CHUNK_LINE: Final = 1024
 _WORTH_KEEPING: Final = 512
@@ -47,6 +48,7 @@ class Head(NamedTuple):
     """A request's head. `fields`: its header lines as they came, each after a line end.
 
     `length`: bytes of the body, `CHUNKED` where it comes in chunks. `upgrade`: another protocol follows.
+    `connection`: what the Connection header says, in lower case.
     """
 
     method: str
@@ -55,6 +57,7 @@ class Head(NamedTuple):
     fields: bytes
     length: int
     upgrade: bool
+    connection: bytes = b""
 
 
 def read_head(data: bytes) -> Head:
@@ -66,17 +69,21 @@ def read_head(data: bytes) -> Head:
     if len(line) > MAX_LINE:
         raise Malformed(414, f"a request line has at most {MAX_LINE} bytes")
     fields = data[len(line) :]
-    length, upgrade = (_framing if len(fields) > _WORTH_KEEPING else _known_framing)(fields)
-    return Head(first[1].decode(), first[2], int(first[3]), fields, length, upgrade)
+    framing = (_framing if len(fields) > _WORTH_KEEPING else _known_framing)(fields)
+    return Head(first[1].decode(), first[2], int(first[3]), fields, *framing)
 
 
-def _framing(fields: bytes) -> tuple[int, bool]:
-    """Check header lines; how long is the body, and does another protocol follow?"""
+def _framing(fields: bytes) -> tuple[int, bool, bytes]:
+    """Check header lines. How long is the body, does another protocol follow, does the connection stay?"""
     if not _FIELDS.fullmatch(fields):
         raise Malformed(400, "expected header lines of the form 'Name: value'")
     if len(fields) > MAX_LINE and max(map(len, fields.split(b"\r\n"))) > MAX_LINE:
         raise Malformed(431, f"a header line has at most {MAX_LINE} bytes")
-    return _length(fields), _UPGRADE.search(fields) is not None
+    return (
+        _length(fields),
+        _UPGRADE.search(fields) is not None,
+        b",".join(_CONNECTION.findall(fields)).lower(),
+    )
 
 
 _known_framing = lru_cache(maxsize=1024)(_framing)  # a client's header lines are the same again and again

@@ -1,0 +1,221 @@
+"""What stands first on each connection: order, patience, and the way to the general server."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.http.front import PATIENCE, Front
+from broker.http.settings import HttpSettings
+from broker.http.verbs import Verbs
+
+
+class Transport(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.reading = True
+        self.closed = self.aborted = False
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return {"peername": ("127.0.0.1", 5), "sockname": ("127.0.0.1", 7600)}.get(name, default)
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def statuses(self) -> list[int]:
+        parts = self.written.split(b"HTTP/1.1 ")[1:]
+        return [int(part[:3]) for part in parts]
+
+
+class Inner(asyncio.Protocol):
+    """The general server."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.lost = False
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+
+
+class Stand:
+    """A Front with everything around it."""
+
+    def __init__(self, node: Any, **settings: Any) -> None:
+        self.node = node
+        self.inner = Inner()
+        self.fronts: set[Front] = set()
+        self.front = Front(Verbs(node, HttpSettings(**settings)), lambda: self.inner, self.fronts)
+        self.transport = Transport()
+        self.front.connection_made(self.transport)
+
+    def say(self, *requests: str) -> None:
+        self.front.data_received("".join(f"{request}\r\n\r\n" for request in requests).encode())
+
+
+@pytest.fixture
+async def stand(node: Any) -> Stand:
+    return Stand(node)
+
+
+async def turn() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def sends(count: int) -> bytes:
+    return b"POST /send/q/1 HTTP/1.1\r\nContent-Length: 1\r\n\r\nx" * count
+
+
+async def test_sends_share_a_commit_and_a_transfer_waits_for_them(stand: Stand) -> None:
+    stand.say("GET /login/t HTTP/1.1", "GET /create/q HTTP/1.1")
+    await turn()
+    stand.say("GET /subscribe/q HTTP/1.1")
+    stand.transport.written = b""
+    switch = stand.node.switch
+    wake, stand.node.wake = stand.node.wake, lambda: None
+    stand.front.data_received(sends(3) + b"GET /transfer/-1/0 HTTP/1.1\r\n\r\n")
+    assert len(switch.queues["q"]) == 3
+    assert stand.transport.written == b""
+    stand.node.wake = wake
+    wake()
+    await turn()
+    assert stand.transport.statuses() == [200] * 4
+    assert stand.transport.written.endswith(b"]}")
+
+
+async def test_no_more_than_so_many_are_under_way(stand: Stand) -> None:
+    stand.say("GET /login/t HTTP/1.1")
+    wake, stand.node.wake = stand.node.wake, lambda: None
+    stand.front.data_received(sends(1000))
+    assert len(stand.node.switch.queues["q"]) == 256
+    stand.node.wake = wake
+    wake()
+    for _ in range(10):
+        await turn()
+    assert len(stand.node.switch.queues["q"]) == 1000
+    assert stand.transport.statuses() == [200] * 1001
+
+
+async def test_who_does_not_read_is_read_no_further(stand: Stand) -> None:
+    stand.say("GET /login/t HTTP/1.1")
+    stand.node.switch.quota = 6_000
+    stand.front.pause_writing()
+    stand.front.data_received(sends(6_000))
+    assert not stand.transport.reading
+    assert stand.node.switch.queues == {}
+    stand.front.resume_writing()
+    for _ in range(200):
+        await turn()
+    assert stand.transport.reading
+    assert stand.transport.statuses() == [200] * 6_001
+
+
+async def test_an_idle_connection_that_is_logged_in_stays_for_ever(stand: Stand) -> None:
+    stand.say("GET /login/t HTTP/1.1")
+    stand.front.look_after(1e12)
+    assert not stand.transport.closed
+    stand.say("GET /create/q HTTP/1.1")
+    await turn()
+    assert stand.transport.statuses() == [200, 200]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"GET /login", b"POST /send/q/1 HTTP/1.1\r\nContent-Length: 5\r\n\r\nab"]
+)
+async def test_who_does_not_log_in_is_closed_after_a_while(stand: Stand, data: bytes) -> None:
+    if data:
+        stand.front.data_received(data)
+    stand.transport.written = b""
+    stand.front.look_after(asyncio.get_running_loop().time() + PATIENCE - 10)
+    assert not stand.transport.closed
+    stand.front.look_after(asyncio.get_running_loop().time() + PATIENCE + 10)
+    assert stand.transport.closed
+    assert stand.transport.statuses() == [408]
+
+
+@pytest.mark.parametrize("data", [b"GET /crea", b"POST /send/q/1 HTTP/1.1\r\nContent-Length: 5\r\n\r\nab"])
+async def test_who_stops_in_the_middle_of_a_request_is_closed_too(stand: Stand, data: bytes) -> None:
+    stand.say("GET /login/t HTTP/1.1")
+    stand.front.data_received(data)
+    stand.front.look_after(asyncio.get_running_loop().time() + PATIENCE + 10)
+    assert stand.transport.statuses() == [200, 408]
+    stand.front.connection_lost(None)
+    assert stand.node.switch.tokens == {}
+    assert stand.fronts == set()
+
+
+async def test_a_page_is_the_general_servers_and_so_is_all_that_follows(stand: Stand) -> None:
+    stand.say("GET /login/t HTTP/1.1", "GET /a b HTTP/1.1", "GET /create/q HTTP/1.1")
+    assert stand.transport.statuses() == [200]
+    assert stand.inner.data == (
+        b"GET /a%20b HTTP/1.1\r\nHost: localhost\r\n\r\nGET /create/q HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    )
+    stand.front.connection_lost(None)
+    assert stand.inner.lost
+    assert stand.node.switch.tokens == {}
+
+
+async def test_a_page_waits_for_the_answers_before_it(stand: Stand) -> None:
+    stand.say("GET /login/t HTTP/1.1")
+    wake, stand.node.wake = stand.node.wake, lambda: None
+    stand.front.data_received(sends(1) + b"GET /docs HTTP/1.1\r\n\r\n")
+    assert stand.inner.data == b""
+    stand.node.wake = wake
+    wake()
+    await turn()
+    assert stand.inner.data.startswith(b"GET /docs ")
+
+
+async def test_bodies_of_others_are_left_alone(stand: Stand) -> None:
+    body = b"GET /login/t HTTP/1.1\r\n\r\n"
+    head = b"POST /api/x HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % len(body)
+    data = head + body + b"GET /y HTTP/1.1\r\nHost: h\r\n\r\n"
+    for byte in data:
+        stand.front.data_received(bytes([byte]))
+    assert stand.inner.data == data
+
+
+async def test_after_an_upgrade_nothing_is_looked_at(stand: Stand) -> None:
+    stand.say("GET /session HTTP/1.1\r\nUpgrade: websocket")
+    stand.front.data_received(b"\x82\x05\r\n\r\nx")
+    assert stand.inner.data.endswith(b"Upgrade: websocket\r\n\r\n\x82\x05\r\n\r\nx")
+
+
+async def test_chunks_reach_the_general_server_as_one_body(stand: Stand) -> None:
+    stand.say("POST /api/x HTTP/1.1\r\nTransfer-Encoding: chunked\r\nA: b")
+    stand.front.data_received(b"2\r\nab\r\n1\r\nc\r\n0\r\n\r\n")
+    assert stand.inner.data == (
+        b"POST /api/x HTTP/1.1\r\nHost: localhost\r\nA: b\r\nContent-Length: 3\r\n\r\nabc"
+    )
+
+
+async def test_a_mistake_is_told_after_what_is_still_under_way(stand: Stand) -> None:
+    stand.say("GET /login/t HTTP/1.1")
+    wake, stand.node.wake = stand.node.wake, lambda: None
+    stand.front.data_received(sends(1) + b"nonsense\r\n\r\nGET /create/never HTTP/1.1\r\n\r\n")
+    assert stand.transport.statuses() == [200]
+    stand.node.wake = wake
+    wake()
+    await turn()
+    assert stand.transport.statuses() == [200, 200, 400]
+    assert stand.transport.closed
+    assert "never" not in stand.node.switch.queues
