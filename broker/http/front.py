@@ -159,7 +159,8 @@ class Front(asyncio.Protocol):
             self._see_whether_to_read()
 
     def _see_whether_to_read(self) -> None:
-        much = len(self._data) > _MOST_UNREAD and self._head is None
+        body = max(self._head.length, 0) if self._head is not None else 0
+        much = len(self._data) > _MOST_UNREAD + body
         if much and not self._paused:
             self._paused = True
             self._transport.pause_reading()
@@ -246,13 +247,13 @@ class Front(asyncio.Protocol):
         together = verb in IN_FLIGHT
         if self._slots and (not together or self._slots[-1].waits):
             return False
+        if head.length == CHUNKED:
+            return self._begin_chunks(head, size)
         del self._data[:size]
         if head.length > self._verbs.max_body:
             return self._refuse_body(head, answer_of(too_large(head.length, self._verbs.max_body)))
         if head.length > 0 and self._line.bound is None and verb == "send":
             return self._refuse_body(head, said(403, "NOT_LOGGED_IN: log in first on this connection"))
-        if head.length == CHUNKED:
-            return self._begin_chunks(head, 0)
         self._head = head
         if head.length:
             self._promise(head)

@@ -129,6 +129,31 @@ async def test_who_does_not_read_is_read_no_further(stand: Stand) -> None:
     assert stand.transport.statuses() == [200] * 6_001
 
 
+async def test_who_does_not_read_is_read_no_further_in_the_middle_of_a_request_either(stand: Stand) -> None:
+    stand.say("GET /login/t HTTP/1.1", "POST /send/q/1 HTTP/1.1\r\nContent-Length: 300000")
+    stand.front.pause_writing()
+    stand.front.data_received(b"x" * 300_000)
+    assert stand.transport.reading
+    stand.front.data_received(sends(6000))
+    assert not stand.transport.reading
+    stand.front.resume_writing()
+    await turn()
+    assert stand.transport.statuses()[:2] == [200, 200]
+
+
+async def test_a_body_in_chunks_waits_for_the_answers_before_it(stand: Stand) -> None:
+    stand.say("GET /login/t HTTP/1.1")
+    wake, stand.node.wake = stand.node.wake, lambda: None
+    stand.front.data_received(sends(2))
+    stand.say("POST /send/q/1 HTTP/1.1\r\nTransfer-Encoding: chunked")
+    stand.front.data_received(b"2\r\nab\r\n0\r\n\r\n")
+    stand.node.wake = wake
+    wake()
+    await turn()
+    assert [message.payload for _, message in stand.node.switch.queues["q"]] == [b"x", b"x", b"ab"]
+    assert stand.transport.statuses() == [200] * 4
+
+
 async def test_an_idle_connection_that_is_logged_in_stays_for_ever(stand: Stand) -> None:
     stand.say("GET /login/t HTTP/1.1")
     stand.front.look_after(1e12)
