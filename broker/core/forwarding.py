@@ -10,14 +10,17 @@ longer each time, and rests without going back while our own offer there still s
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
 from typing import Final
 
 from broker.core.custody import Copy, Custody, Place, Spool, Stored
+from broker.core.holds import Holds
 from broker.core.moment import Moment
 from broker.core.neighbours import Neighbour
 from broker.core.outgoing import is_too_large, outgoing
 from broker.core.readers import Given, Reader, next_run
-from broker.core.settings import CoreSettings, Overflow
+from broker.core.settings import CoreSettings
 from broker.core.trace import EVERY, REROUTED
 from broker.core.turn import Turn
 from treeconnector import bundles
@@ -28,7 +31,7 @@ from treeconnector.routes import LOCAL, RoutingTable
 
 _FIRST_REST: Final = 0.05
 _LONGEST_REST: Final = 30.0
-_RELIEF: Final = 0.8
+_LOOK_THROUGH: Final = 1000
 
 
 class Forwarder:
@@ -62,6 +65,8 @@ class Forwarder:
         self.has_parent = False
         self.touched: dict[str, Neighbour] = {}
         self.next_transfer = 1
+        self._woken: dict[str, Neighbour] = {}
+        self.holds = Holds(settings, custody, neighbours)
         self.offered_up: Callable[[Destination], bool] = lambda key: False
         self.finished: Callable[[Copy], None] = lambda copy: None
 
@@ -86,7 +91,7 @@ class Forwarder:
             copy.note = sender
             self.custody.sent(place, sender, stored.header.count)
         place.waiting.append(copy)
-        self._check_full(place, came)
+        self.holds.check(place, came)
         self.dispatch(place)
         return copy
 
@@ -180,7 +185,16 @@ class Forwarder:
         return next((way for way in ways if self.neighbours[way].up), ways[0])
 
     def pump(self, neighbour: Neighbour) -> None:
-        """Fill the outbox as far as its window allows, one bundle of each place in turn."""
+        """Fill the outbox as far as its window allows, one bundle of each place in turn.
+
+        What may not go back to this neighbour may go to others that want it as well: these come next.
+        """
+        self._fill(neighbour)
+        while self._woken:
+            _, other = self._woken.popitem()
+            self._fill(other)
+
+    def _fill(self, neighbour: Neighbour) -> None:
         while neighbour.wants and neighbour.has_room:
             place = neighbour.wants.popleft()
             neighbour.wanting.discard(place.name)
@@ -193,14 +207,13 @@ class Forwarder:
                 continue
             self._assign(neighbour, copy)
             if place.held_back:
-                self.relieve(place)
-            if place.waiting:
+                self.holds.relieve(place)
+            if place.waiting or (place.resting and len(place.targets) > 1):
                 neighbour.want(place)
 
     def _next_for(self, neighbour: Neighbour, place: Place) -> Copy | None:
         """Take the first copy that this neighbour may have; what cannot go is put aside."""
-        while place.waiting:
-            copy = place.waiting.popleft()
+        while copy := self._first_for(neighbour, place):
             if self.expired(copy):
                 self.custody.bury(copy, "EXPIRED")
             elif is_too_large(copy.stored, neighbour):
@@ -211,26 +224,52 @@ class Forwarder:
                 return copy
         return None
 
+    @staticmethod
+    def _first_for(neighbour: Neighbour, place: Place) -> Copy | None:
+        """What rests, so that it does not go back to another one, comes before what waits."""
+        if place.resting and len(place.targets) > 1:
+            for copy in islice(place.resting.values(), _LOOK_THROUGH):
+                if copy.came != neighbour.name:
+                    return place.resting.pop(copy.row)
+        return place.waiting.popleft() if place.waiting else None
+
     def _rest(self, copy: Copy, neighbour: Neighbour) -> None:
         """Keep a copy that would go back where it came from for a while, or until a reader comes."""
-        delay = min(_FIRST_REST * 2 ** min(copy.stored.header.reroutes, 20), _LONGEST_REST)
-        place, due = copy.place, int((self.moment.now + delay) / _FIRST_REST) + 1
+        place = copy.place
         place.resting[copy.row] = copy
-        together = self._rests.setdefault((place.name, neighbour.name, due), [])
-        together.append(copy)
-        if len(together) > 1:
+        for other in self._others(place, neighbour):
+            other.want(place)
+            self._woken[other.name] = other
+        delay = min(_FIRST_REST * 2 ** min(copy.stored.header.reroutes, 20), _LONGEST_REST)
+        self._let_rest(place, neighbour, [copy], delay)
+
+    def _others(self, place: Place, neighbour: Neighbour) -> list[Neighbour]:
+        """Who else can take these copies now."""
+        names = (name for name in place.targets if name != neighbour.name)
+        return [self.neighbours[name] for name in names if self.neighbours[name].up]
+
+    def _let_rest(self, place: Place, neighbour: Neighbour, copies: list[Copy], delay: float) -> None:
+        due = int((self.moment.now + delay) / _FIRST_REST) + 1
+        key = place.name, neighbour.name, due
+        together = self._rests.setdefault(key, [])
+        together += copies
+        if len(together) == len(copies):
+            wake = partial(self._wake, key, place, neighbour, delay)
+            self.moment.after(due * _FIRST_REST - self.moment.now, wake)
+
+    def _wake(self, key: tuple[str, str, int], place: Place, neighbour: Neighbour, delay: float) -> None:
+        """They have rested. While others can take them they do not go back, however slow those are."""
+        together = {each.row: each for each in self._rests.pop(key)}
+        copies = [each for row, each in together.items() if row in place.resting]
+        if copies and self._others(place, neighbour):
+            self._let_rest(place, neighbour, copies, min(2 * delay, _LONGEST_REST))
             return
-
-        def wake() -> None:
-            copies = self._rests.pop((place.name, neighbour.name, due))
-            copies = [each for each in copies if place.resting.pop(each.row, None) is not None]
-            for each in copies:
-                key = each.stored.header.destination.route_key
-                each.backed_off = not (neighbour is self.parent and self.offered_up(key))
-            place.put_back(copies)
-            self.dispatch(place)
-
-        self.moment.after(due * _FIRST_REST - self.moment.now, wake)
+        for each in copies:
+            del place.resting[each.row]
+            route_key = each.stored.header.destination.route_key
+            each.backed_off = not (neighbour is self.parent and self.offered_up(route_key))
+        place.put_back(copies)
+        self.dispatch(place)
 
     def _assign(self, neighbour: Neighbour, copy: Copy) -> None:
         if copy.place.destination and self._goes_back(copy, neighbour):
@@ -303,7 +342,7 @@ class Forwarder:
             if not count or copy.given | copy.done == copy.all:
                 place.waiting.popleft()
         if place.held_back:
-            self.relieve(place)
+            self.holds.relieve(place)
 
     @staticmethod
     def _reader_with_room(place: Place) -> Reader | None:
@@ -370,51 +409,7 @@ class Forwarder:
         self.custody.bury(dead, reason)
         return self.custody.mark_done(copy, bits)
 
-    # --- back-pressure
-
-    def _check_full(self, place: Place, came: str) -> None:
-        """A place has one copy more. If that is too much, its policy says what goes, or who must wait."""
-        destination, neighbour = place.destination, self.neighbours.get(came)
-        if destination is None:
-            return
-        policy = self.settings.policy(destination)
-        if policy.overflow is Overflow.REFUSE:
-            full = place.messages >= policy.max_messages or place.size >= policy.max_bytes
-            if full and neighbour is not None:
-                self._hold(place, destination, neighbour)
-            return
-        while place.messages > policy.max_messages or place.size > policy.max_bytes:
-            oldest = policy.overflow is Overflow.DROP_OLDEST
-            order = place.waiting if oldest else reversed(place.waiting)
-            copy = next((copy for copy in order if not copy.given), None)
-            if copy is None:
-                return
-            if copy is place.waiting[-1]:
-                place.waiting.pop()
-            else:
-                place.waiting.remove(copy)
-            self.custody.bury(copy, "QUEUE_FULL")
-
-    @staticmethod
-    def _hold(place: Place, destination: Destination, neighbour: Neighbour) -> None:
-        """Ask the neighbour to keep what is for a destination that is full here."""
-        if neighbour.link is not None and neighbour.up and str(destination) not in neighbour.we_hold:
-            neighbour.we_hold.add(str(destination))
-            place.held_back.add(neighbour.name)
-            neighbour.link.hold(str(destination))
-
-    def relieve(self, place: Place) -> None:
-        """End the holds on a place that has room again."""
-        assert place.destination is not None
-        policy = self.settings.policy(place.destination)
-        if place.messages > _RELIEF * policy.max_messages or place.size > _RELIEF * policy.max_bytes:
-            return
-        for name in place.held_back:
-            neighbour = self.neighbours.get(name)
-            if neighbour and neighbour.link and neighbour.up and str(place.destination) in neighbour.we_hold:
-                neighbour.we_hold.discard(str(place.destination))
-                neighbour.link.release(str(place.destination))
-        place.held_back.clear()
+    # --- other ways
 
     def spool_of(self, header: Header, came: str) -> Spool:
         if header.flags & Flag.REROUTED:

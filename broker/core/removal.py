@@ -167,7 +167,7 @@ class Removal:
             self._core.forwarder.finished(copy)
         self._count("deleted", 1)
         if place.held_back:
-            self._core.forwarder.relieve(place)
+            self._core.forwarder.holds.relieve(place)
 
     @staticmethod
     def unlist(place: Place, gone: frozenset[Copy]) -> None:

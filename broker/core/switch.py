@@ -324,7 +324,7 @@ class Switch:
         for place in touched.values():
             self._forwarder.dispatch(place)
             if place.held_back:
-                self._forwarder.relieve(place)
+                self._forwarder.holds.relieve(place)
         return count
 
     def _settle(self, session: Session, given: Given, bits: int) -> int:
