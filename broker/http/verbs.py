@@ -148,13 +148,13 @@ class Verbs:
         reply(EMPTY)
 
     def _create(self, line: Line, asked: Asked, reply: Reply) -> None:
-        name = self._node.switch.create(line.connection, _name(asked.parts))
+        name = self._node.switch.create(line.connection, _queue(asked.parts))
         answer = Answer(200, name.encode(), _TEXT)
         self._node.switch.when_committed(lambda: reply(answer))
         self._node.wake()
 
     def _subscribe(self, line: Line, asked: Asked, reply: Reply) -> None:
-        self._node.switch.subscribe(line.connection, _name(asked.parts))
+        self._node.switch.subscribe(line.connection, _queue(asked.parts))
         self._node.wake()
         reply(EMPTY)
 
@@ -303,6 +303,16 @@ def as_json(message: Message) -> dict[str, Any]:
 def _name(parts: list[str]) -> str:
     """All that follows the verb; a name may be written with bare slashes."""
     return "/".join(parts[1:])
+
+
+def _queue(parts: list[str]) -> str:
+    """The queue's name that follows the verb, read as `/send/` reads it."""
+    name = _name(parts)
+    if name.startswith("topic:"):
+        raise BadRequest(
+            f"{name[:80]!r} is a topic's name: expected a queue's (topics: streaming session only)"
+        )
+    return name.removeprefix("queue:")
 
 
 def _exactly(parts: list[str], form: str, count: int) -> list[str]:

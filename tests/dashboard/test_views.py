@@ -52,6 +52,27 @@ async def test_every_view_shows_itself_in_both_schemes(
     assert brightness > 200 if scheme == "light" else brightness < 60
 
 
+WATCH = """
+window.said = [];
+const look = () => {
+  const text = document.body ? document.body.innerText : "";
+  if (text.includes("does not answer") || text.includes("could not tell")) window.said.push(text);
+};
+new MutationObserver(look).observe(document, { childList: true, subtree: true, characterData: true });
+"""
+
+
+@pytest.mark.parametrize("view", ["queues", "consumers", "sessions", "routes", "dead", "advisories"])
+async def test_a_node_that_answers_is_never_said_not_to(
+    opened: Opened, served: Served, fake: FakeNode, view: str
+) -> None:
+    page = await opened(await served(fake), view)
+    await page.add_init_script(WATCH)
+    await page.reload()
+    await expect(rows(page).first).to_be_visible()
+    assert await page.evaluate("window.said") == []
+
+
 async def test_the_switch_turns_light_to_dark_and_is_remembered(
     opened: Opened, served: Served, fake: FakeNode
 ) -> None:

@@ -367,3 +367,16 @@ def test_a_web_page_in_a_visitors_browser_can_do_nothing(here: Any, header: str)
         assert link.ask(path, None, header).status == 403, path
     assert link.ask("/send/stolen/1", b"x", header).status == 403
     assert all("stolen" not in queue["name"] for queue in here.status()["queues"])
+
+
+def test_what_is_sent_to_a_name_comes_to_who_reads_that_name(here: Any) -> None:
+    link = here.session("kinds")
+    assert link.well("/create/queue:kinds") == "kinds"
+    link.well("/subscribe/queue:kinds")
+    link.well("/send/queue:kinds/1", b"with")
+    link.well("/send/kinds/2", b"without")
+    assert sorted(payloads(link.transfer(-1, 10))) == ["with", "without"]
+    for verb in ("create", "subscribe"):
+        answer = link.ask(f"/{verb}/topic:kinds")
+        assert answer.status == 400
+        assert "topic" in answer.text

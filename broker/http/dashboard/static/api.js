@@ -85,6 +85,7 @@ export async function stream(path, { query, signal }, take) {
 }
 
 // Asks again and again until stopped: `take(answer)` or `fail(error)`. Rests while the page is hidden.
+// First when the caller is done: `options` may then use what the caller makes of what this returns.
 export function poll(path, seconds, options, take, fail) {
   const controller = new AbortController();
   let timer = 0;
@@ -101,7 +102,7 @@ export function poll(path, seconds, options, take, fail) {
     }
     return again();
   }
-  void once();
+  timer = setTimeout(once, 0);
   return {
     stop: () => {
       clearTimeout(timer);
