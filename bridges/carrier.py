@@ -54,10 +54,12 @@ class PacketTooLarge(LocalError, ValueError):
 class Carrier(ABC):
     """One connection to a neighbour. Used on one event loop; one task receives, any task sends.
 
-    `peer`: the other side's address, for people. It is no identity. `max_packet`: bytes.
+    `peer`: the other side's address, for people. It is no identity. `max_packet`: bytes. `certified`: the
+    names in the certificate that the other side has proved itself with, none if it showed none.
     """
 
     peer: str
+    certified: frozenset[str] = frozenset()
     max_packet: int
 
     @abstractmethod

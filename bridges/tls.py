@@ -1,12 +1,15 @@
 """TLS contexts from files: towards a server that we dial, and for the node's own port.
 
 Law: TLS 1.2 at least; the host's name is verified unless the site's file says otherwise; where a client
-CA is given, every caller needs a certificate from it. Errors name the file and what to do.
+CA is given, a caller's certificate must come from it. Who must show one is decided by what is asked for:
+applications and browsers share the port with links. Errors name the file and what to do.
 """
 
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from treeconnector.errors import LocalError
 
@@ -45,14 +48,37 @@ def client_context(settings: TlsSettings | None = None) -> ssl.SSLContext:
 def server_context(
     certificate: Path | None, key: Path | None, client_ca: Path | None = None
 ) -> ssl.SSLContext:
-    """A context for listening; with `client_ca` every client must show a certificate from it."""
+    """A context for listening; with `client_ca` a client is asked for a certificate, and shows one from it or
+    none: see `certified_names`.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _identify(context, certificate, key)
     if client_ca:
         _load_ca(context, client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
+
+
+def certified_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
+    """The names that a verified certificate, as `SSLSocket.getpeercert` gives it, says its holder has.
+
+    Its common names and its DNS names, none without a certificate.
+    """
+    if not certificate:
+        return frozenset()
+    subject = [pair for group in certificate.get("subject", ()) for pair in group]
+    common = (value for kind, value in subject if kind == "commonName")
+    hosts = (value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS")
+    return frozenset((*common, *hosts))
+
+
+def is_certified(name: str, names: frozenset[str]) -> bool:
+    """Whether one of a certificate's names is a node's: the very name, or a host of that name in some domain.
+
+    `york` is certified by `york` and by `york.example.com`; `york.example.com` only by itself.
+    """
+    return any(each == name or each.partition(".")[0] == name for each in names)
 
 
 def _trust_only(context: ssl.SSLContext, ca: Path) -> ssl.SSLContext:

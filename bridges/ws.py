@@ -13,7 +13,7 @@ import contextlib
 import socket
 import ssl
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -30,7 +30,7 @@ from bridges.carrier import (
     CarrierEnded,
     CarrierError,
 )
-from bridges.tls import TlsSettings, client_context
+from bridges.tls import TlsSettings, certified_names, client_context
 from treeconnector.frames import DEFAULT_MAX_FRAME
 
 DEFAULT_TIMEOUT: Final = 10.0
@@ -88,7 +88,17 @@ async def accept(request: web.BaseRequest, *, max_packet: int = DEFAULT_MAX_FRAM
         await opened.prepare(request)
     except (aiohttp.ClientError, OSError) as error:
         raise CarrierBroken(f"{peer} went away while its WebSocket was opened: {error}") from error
-    return WebSocketCarrier(opened, peer, max_packet)
+    carrier = WebSocketCarrier(opened, peer, max_packet)
+    carrier.certified = certified_names(peer_certificate(request))
+    return carrier
+
+
+def peer_certificate(request: web.BaseRequest) -> Mapping[str, Any] | None:
+    """What the caller has proved itself with, verified; None or empty if it showed no certificate."""
+    found: Mapping[str, Any] | None = (
+        request.transport.get_extra_info("peercert") if request.transport else None
+    )
+    return found
 
 
 class WebSocketCarrier(Carrier):
@@ -268,7 +278,7 @@ def _explain(error: BaseException, uri: str, timeout: float, tls: TlsSettings | 
     """What went wrong while dialling, in words that help."""
     match error:
         case aiohttp.WSServerHandshakeError():
-            return _explain_status(error.status, uri)
+            return _explain_status(error.status, uri, tls)
         case aiohttp.ClientConnectorCertificateError():
             return CarrierBroken(_explain_certificate(error.certificate_error, uri))
         case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
@@ -287,11 +297,11 @@ def _explain(error: BaseException, uri: str, timeout: float, tls: TlsSettings | 
             return CarrierBroken(f"{uri} cannot be reached: {_first(error)}")
 
 
-def _explain_status(status: int, uri: str) -> CarrierError:
+def _explain_status(status: int, uri: str, tls: TlsSettings | None) -> CarrierError:
     if status in (429, 503):
         return CarrierBusy(f"{uri} cannot take us now (HTTP {status}); try later")
     hint = {
-        401: "it asks for a credential",
+        401: "it asks for a credential" + _certificate_hint(tls, uri),
         403: "it refuses us (a leaf takes no children)",
         404: "there is nothing at that path: links live at /link",
     }.get(status, "is it a Sapwood node, and is the path /link?")

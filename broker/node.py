@@ -17,6 +17,7 @@ from broker.administration import Administration
 from broker.cells import Cells
 from broker.cells.tracing import Tracing
 from broker.chronicle import Chronicle
+from broker.complaints import Complaints
 from broker.core.neighbours import Neighbour
 from broker.core.node import NodeCore
 from broker.core.rows import MetaRow, QueueRow
@@ -42,8 +43,6 @@ _SHORTEST_SLEEP: Final = 0.002
 _DRAIN: Final = 2.0
 _LAST_WORDS: Final = 0.3
 _PATIENCE: Final = 0.02
-_WARN_AGAIN: Final = 600.0
-_MOST_WARNINGS: Final = 1000
 _DISK_EVERY: Final = 1.0
 
 
@@ -108,7 +107,7 @@ class Node:
         self._timer_at = 0.0
         self._patient: asyncio.TimerHandle | None = None
         self._disk_checked = 0.0
-        self._warned: dict[str, float] = {}
+        self._complain = Complaints()
 
     def __repr__(self) -> str:
         return f"<Node {self.site.name} port={self.port} links={len(self._wires)}>"
@@ -187,7 +186,9 @@ class Node:
         listener = self.site.listener
         app = build_app(self, http_settings(self.site))
         try:
-            self._port = await listen(app, listener.host, listener.port, server_tls(self.site))
+            self._port = await listen(
+                app, listener.host, listener.port, server_tls(self.site), self.turned_away
+            )
         except OSError as error:
             raise SapwoodError(
                 f"cannot listen on {listener.host}:{listener.port}: {error.strerror or error};"
@@ -355,20 +356,14 @@ class Node:
 
     async def serve_link(self, carrier: Carrier) -> None:
         """Run the link of a child that has connected, until it ends."""
-        link = self.core.accept()
+        link = self.core.accept(carrier.certified)
         await self.drive(link, carrier)
         if link.end_error is not None:
-            self._warn_of(link)
+            self._complain(carrier.peer, link.end_text, link.peer_name)
 
-    def _warn_of(self, link: Link) -> None:
-        """A child was refused, or broke the protocol. Who tries again and again is mentioned now and then."""
-        now, text = self._loop.time(), link.end_text
-        if now < self._warned.get(text, 0.0):
-            return
-        if len(self._warned) >= _MOST_WARNINGS:
-            self._warned.clear()
-        self._warned[text] = now + _WARN_AGAIN
-        _log.warning("! child %s: %s", link.peer_name, text, extra={"link": link.peer_name, "reason": text})
+    def turned_away(self, address: str, text: str) -> None:
+        """Somebody at `address` never came so far as to have a link."""
+        self._complain(address, text)
 
     async def drive(self, link: Link, carrier: Carrier) -> tuple[bool, str]:
         """Run one link on one carrier to its end: (whether it was ever up, what ended it)."""
@@ -427,8 +422,8 @@ class Node:
 
     @property
     def ready(self) -> bool:
-        """Does it take messages?"""
-        return self.failure is None and not self.core.switch.sending.refusing
+        """Does it take messages, whichever way they go?"""
+        return self.failure is None and not (self.core.switch.sending.refusing or self.core.pressure.refusing)
 
     def status(self) -> dict[str, Any]:
         return status(self)

@@ -1,13 +1,20 @@
 """Which secret a link is proven with, and who may connect at all.
 
 A node that has permits accepts only the children that are named in them. A node without permits accepts
-children without a secret from this machine only, unless the site says otherwise or TLS asked each child for
-a certificate.
+children without a secret from this machine only, unless the site says otherwise or asks each child for a
+certificate. Law: a secret proves the name of its child; where certificates are asked for, a child without
+a secret has one that names it, or a stolen store could be any other.
 """
 
+from typing import Final
+
+from bridges.tls import is_certified
 from config.credentials import children_secrets, connector_secret, permitted_children
 from config.model import Site
 from treeconnector.errors import LinkRefused, Refusal
+
+_LISTED: Final = 5
+_MOST_TEXT: Final = 200
 
 
 class Permits:
@@ -22,8 +29,11 @@ class Permits:
     def __repr__(self) -> str:
         return f"<Permits of {self._site.name} children={len(self._children)}>"
 
-    def secret_of(self, name: str, dials: bool) -> bytes | None:
-        """The secret of the link to `name`, None if none is asked for. Raises `LinkRefused`."""
+    def secret_of(self, name: str, dials: bool, certified: frozenset[str] = frozenset()) -> bytes | None:
+        """The secret of the link to `name`, None if none is asked for. Raises `LinkRefused`.
+
+        `certified`: the names in the certificate that it has shown.
+        """
         if dials:
             return self._own.reveal().encode() if self._own else None
         if self._permitted is not None and name not in self._permitted:
@@ -35,12 +45,24 @@ class Permits:
         secret = self._children.get(name)
         if secret is not None:
             return secret.reveal().encode()
-        self._allow_anonymous(name)
+        if self._site.listener.tls.client_ca:
+            self._demand_certificate(name, certified)
+        else:
+            self._allow_anonymous(name)
         return None
+
+    def _demand_certificate(self, name: str, certified: frozenset[str]) -> None:
+        if not is_certified(name, certified):
+            found = ", ".join(sorted(certified)[:_LISTED])[:_MOST_TEXT] or "no name at all"
+            raise LinkRefused(
+                Refusal.SECRET,
+                f"the certificate that {name!r} shows {self._site.name!r} is for {found}: give it one for"
+                f" {name!r} (common name or DNS name), or a permit with a secret",
+            )
 
     def _allow_anonymous(self, name: str) -> None:
         listener = self._site.listener
-        if not (listener.loopback or listener.allow_anonymous or listener.tls.client_ca):
+        if not (listener.loopback or listener.allow_anonymous):
             raise LinkRefused(
                 Refusal.SECRET,
                 f"{self._site.name!r} accepts children without a secret from its own machine only: give"

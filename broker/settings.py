@@ -82,6 +82,7 @@ def http_settings(site: Site) -> HttpSettings:
         token=admin.reveal() if admin else "",
         session_secret=session.reveal() if session else "",
         children=site.role != "leaf",
+        certificates=site.listener.tls.client_ca is not None,
         max_frame=site.limits.max_frame,
         max_message=site.limits.max_message,
         labels=Labels(site.metrics.max_queues, site.metrics.max_links, site.metrics.max_sessions),

@@ -100,7 +100,7 @@ def objection(mine: Hello, theirs: Hello, *, dials: bool) -> tuple[Refusal, str]
         text = f"{child.name}, a {child.role}, dialled {parent.name}, a {parent.role}: {why}"
         return Refusal.ROLE if role_of(child.role).has_parent else Refusal.SECOND_ROOT, text
     if child.name == parent.name:
-        return Refusal.NAME, f"both ends are named {child.name}, the child at {_place(child)}"
+        return Refusal.NAME, f"both ends are named {child.name}{_place(child)}: names are unique in a tree"
     if child.store_id == parent.store_id:
         text = f"{child.name} and {parent.name} have the same store id: one is a copy of the other's disk"
         return Refusal.CLONE, text
@@ -116,4 +116,4 @@ def _tree(hello: Hello) -> str:
 
 
 def _place(hello: Hello) -> str:
-    return hello.addresses[0] if hello.addresses else "an address that it does not say"
+    return f", the child at {hello.addresses[0]}" if hello.addresses else ""

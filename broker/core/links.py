@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.custody import Copy
 from broker.core.neighbours import Neighbour
+from broker.core.places import place_of
 from treeconnector import link_events as events
 from treeconnector.bundles import Flag
 from treeconnector.errors import LinkRefused, Refusal, RemoteError
@@ -27,6 +28,7 @@ class Links:
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
         self._names: dict[Link, str] = {}
+        self.certified: dict[Link, frozenset[str]] = {}
         self.closing: list[Link] = []
 
     def __repr__(self) -> str:
@@ -103,7 +105,7 @@ class Links:
         core = self._core
         try:
             self._check(link, hello)
-            secret = core.secret_of(hello.name, link.dials)
+            secret = core.secret_of(hello.name, link.dials, self.certified.get(link, frozenset()))
         except LinkRefused as refused:
             self.handle(link, link.refuse(refused.reason, refused.text))
             return
@@ -265,6 +267,7 @@ class Links:
         self.closing.append(link)
         neighbour = self.of(link)
         self._names.pop(link, None)
+        self.certified.pop(link, None)
         self._core.link_ended(link, text)
         if neighbour is None:
             return
@@ -291,12 +294,13 @@ class Links:
     def _released(self, neighbour: Neighbour, destination: str) -> None:
         core = self._core
         neighbour.peer_holds.discard(destination)
-        if not destination:
-            core.forwarder.pump(neighbour)
-            return
-        place = core.custody.places.get(destination) if destination.startswith("queue:") else None
+        if destination.startswith("topic:"):
+            neighbour.place.end_rest()
+            neighbour.want(neighbour.place)
+        place = core.custody.places.get(place_of(destination))
         if place is not None:
             core.forwarder.dispatch(place)
+        core.forwarder.pump(neighbour)
 
     # --- the tree
 

@@ -25,6 +25,7 @@ from broker.core.links import Links
 from broker.core.moment import Moment
 from broker.core.moves import Moves
 from broker.core.neighbours import Neighbour
+from broker.core.pressure import Pressure
 from broker.core.removal import Removal
 from broker.core.restore import restore
 from broker.core.rows import BundleRow, CopyRow, MetaRow, SeenRow
@@ -54,7 +55,7 @@ _TRANSFER_BLOCK: Final = 1_000_000
 _SAY_WITHIN: Final = 0.01
 _NONCE_BYTES: Final = 32
 
-Secrets = Callable[[str, bool], bytes | None]
+Secrets = Callable[[str, bool, frozenset[str]], bytes | None]
 
 
 class Rows(Protocol):
@@ -79,7 +80,11 @@ class Chronicle(Protocol):
 
 
 class NodeCore:
-    """One node, without I/O. `secret_of(name, dials)` gives a link's secret or raises `LinkRefused`."""
+    """One node, without I/O.
+
+    `secret_of(name, dials, certified)` gives a link's secret or raises `LinkRefused`; `certified`: the names
+    in the certificate that the peer has proved itself with.
+    """
 
     def __init__(
         self,
@@ -126,6 +131,7 @@ class NodeCore:
         self.neighbours: dict[str, Neighbour] = {}
         self.trace = Trace(self.moment, identity.start, settings.trace_events)
         self.custody = Custody(name, read_bodies, settings.cache_bytes, self.trace)
+        self.custody.is_home = lambda destination: settings.policy(destination).home
         self.statistics = Statistics(self.moment, self.custody, self.counters)
         self.table = RoutingTable()
         self.interests = Interests(self.table, name, settings.reattach_time)
@@ -141,6 +147,7 @@ class NodeCore:
         self.links = Links(self)
         self.moves = Moves(self)
         self.advising = Advising(self)
+        self.pressure = Pressure(self)
         self.sweeps = Sweeps(self)
         self.removal = Removal(self)
         self.letters = Letters(self)
@@ -151,6 +158,8 @@ class NodeCore:
         self.open_links: set[Link] = set()
         self.talking: set[Link] = set()
         self.forwarder.finished = self.arrivals.finished
+        self.arrivals.pressed = self.pressure.arrived
+        self.switch.sending.why_not = self.pressure.why_not
         self.forwarder.has_parent = self.role.has_parent
         self.switch.on_consumer = chronicle.consumer
         self.switch.on_acknowledged = self.statistics.acknowledged
@@ -194,9 +203,11 @@ class NodeCore:
         """A new link to the parent; the driver connects a carrier to it."""
         return self._open(dials=True)
 
-    def accept(self) -> Link:
-        """A new link for a carrier that a child has connected."""
-        return self._open(dials=False)
+    def accept(self, certified: frozenset[str] = frozenset()) -> Link:
+        """A new link for a carrier that a child has connected. `certified`: the names in its certificate."""
+        link = self._open(dials=False)
+        self.links.certified[link] = certified
+        return link
 
     def _open(self, *, dials: bool) -> Link:
         chain = [self.identity.name] if dials else list(self.chain)
@@ -236,8 +247,10 @@ class NodeCore:
         )
         made = self.neighbours[name] = Neighbour(name, relation, place, held)
         place.targets = frozenset((name,))
+        place.spool = Spool.UP if relation == "parent" else Spool.DOWN
         if relation == "parent":
             self.forwarder.parent = made
+            self.custody.spools.parent = name
         return made
 
     def _why_not_from_below(self, route: Route) -> str:
@@ -302,11 +315,6 @@ class NodeCore:
         for neighbour in self.children():
             if neighbour.link is not None and neighbour.up:
                 neighbour.link.send_chain(chain)
-
-    def spool_is_full_for(self, neighbour: Neighbour) -> bool:
-        """May this neighbour hand over no more?"""
-        spool = Spool.DOWN if neighbour is self.parent else Spool.UP
-        return bool(self.switch.sending.refusing) or self.forwarder.spool_full(spool)
 
     def children(self) -> list[Neighbour]:
         return [neighbour for neighbour in self.neighbours.values() if neighbour is not self.parent]

@@ -15,6 +15,8 @@ from typing import Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from broker.http.encrypted import Encrypted
+from broker.http.encrypted import Failed as Refused
 from broker.http.front import Front
 from broker.http.probes import probe
 from broker.http.verbs import Verbs
@@ -46,9 +48,13 @@ def _request_log() -> logging.Logger:
 class Port:
     """The open port. `addresses`: (host, port) of each listening socket."""
 
-    def __init__(self, runner: web.AppRunner, verbs: Verbs) -> None:
+    def __init__(
+        self, runner: web.AppRunner, verbs: Verbs, context: ssl.SSLContext | None, refused: Refused
+    ) -> None:
         self._runner = runner
         self._verbs = verbs
+        self._context = context
+        self._refused = refused
         self._fronts: set[Front] = set()
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(_LOOK_EVERY, self._look_after)
@@ -62,11 +68,12 @@ class Port:
         names = [listener.getsockname() for server in self.servers for listener in server.sockets]
         return [(name[0], name[1]) for name in names]
 
-    def front(self) -> Front:
+    def front(self) -> asyncio.BaseProtocol:
         """What stands on a new connection."""
         make = self._runner.server
         assert make is not None
-        return Front(self._verbs, make, self._fronts)
+        front = Front(self._verbs, make, self._fronts)
+        return Encrypted(front, self._context, self._refused) if self._context is not None else front
 
     def _look_after(self) -> None:
         self._timer = self._loop.call_later(_LOOK_EVERY, self._look_after)
@@ -88,20 +95,29 @@ class Port:
         await self._runner.cleanup()
 
 
-async def listen(app: web.Application, host: str, port: int, context: ssl.SSLContext | None = None) -> Port:
-    """Serve `app` on an address (port 0: any free one; see `Port.addresses`). Raises `OSError`."""
+async def listen(
+    app: web.Application,
+    host: str,
+    port: int,
+    context: ssl.SSLContext | None = None,
+    refused: Refused = lambda _address, _text: None,
+) -> Port:
+    """Serve `app` on an address (port 0: any free one; see `Port.addresses`). Raises `OSError`.
+
+    `refused(address, text)`: who could not connect with TLS, and why.
+    """
     runner = web.AppRunner(
         app, access_log=None, logger=_request_log(), keepalive_timeout=_FOR_EVER, shutdown_timeout=2.0
     )
     await runner.setup()
-    opened = Port(runner, app[VERBS])
+    opened = Port(runner, app[VERBS], context, refused)
     loop = asyncio.get_running_loop()
     listeners: list[socket.socket] = []
     try:
         _raise_file_limit()
         listeners = _listeners(host, port)
         for listener in listeners:
-            server = await loop.create_server(opened.front, sock=listener, ssl=context, backlog=_BACKLOG)
+            server = await loop.create_server(opened.front, sock=listener, backlog=_BACKLOG)
             opened.servers.append(server)
     except BaseException:
         await opened.cleanup()

@@ -13,14 +13,16 @@ class HttpSettings:
     """`token`: for status and administration; '' = they answer this machine only.
 
     `session_secret`: what applications need to log in; '' = none. `children`: False on a leaf, whose link
-    endpoint refuses. `max_unconfirmed`: bytes of sends that one streaming client may have under way before
-    it is read no further. `max_unread`: bytes that wait for one streaming client before it is cut off.
-    `max_wait`: longest blocking transfer. `labels`: how many names `/metrics` may have.
+    endpoint refuses. `certificates`: links are for callers that show a certificate. `max_unconfirmed`: bytes
+    of sends that one streaming client may have under way before it is read no further. `max_unread`: bytes
+    that wait for one streaming client before it is cut off. `max_wait`: longest blocking transfer.
+    `labels`: how many names `/metrics` may have.
     """
 
     token: str = ""
     session_secret: str = ""
     children: bool = True
+    certificates: bool = False
     max_frame: int = 64 * 1024
     max_message: int = 16 * MIB
     max_unconfirmed: int = 64 * MIB

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from bridges.tls import TlsError, TlsSettings, client_context, server_context
+from bridges.tls import TlsError, TlsSettings, certified_names, client_context, is_certified, server_context
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_a_server_asks_for_certificates_only_with_a_client_authority(files: Path
     plain = server_context(files / "one.pem", files / "one.key")
     strict = server_context(files / "one.pem", files / "one.key", files / "ca.pem")
     assert plain.verify_mode is ssl.CERT_NONE
-    assert strict.verify_mode is ssl.CERT_REQUIRED
+    assert strict.verify_mode is ssl.CERT_OPTIONAL
     assert strict.minimum_version == plain.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
@@ -85,3 +85,28 @@ def test_an_encrypted_key_is_refused_without_asking_anybody(files: Path) -> None
     (files / "secret.key").write_bytes(secret)
     with pytest.raises(TlsError, match=r"secret.key is encrypted: store it decrypted"):
         server_context(files / "one.pem", files / "secret.key")
+
+
+def test_a_certificate_tells_its_common_names_and_its_hosts() -> None:
+    found = {
+        "subject": ((("organizationName", "acme"),), (("commonName", "york"),)),
+        "subjectAltName": (("DNS", "york.example.com"), ("IP Address", "127.0.0.1"), ("email", "a@york")),
+    }
+    assert certified_names(found) == {"york", "york.example.com"}
+    assert certified_names(None) == certified_names({}) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "expected"),
+    [
+        ("york", {"york"}, True),
+        ("york", {"durham", "york.example.com"}, True),
+        ("york.example.com", {"york.example.com"}, True),
+        ("york.example.com", {"york"}, False),
+        ("example", {"york.example.com"}, False),
+        ("york", {"york-2.example.com", "yorkshire", "new.york", "*.york", "*"}, False),
+        ("york", set(), False),
+    ],
+)
+def test_which_nodes_a_certificate_names(name: str, names: set[str], expected: bool) -> None:
+    assert is_certified(name, frozenset(names)) is expected

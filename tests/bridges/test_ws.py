@@ -115,19 +115,37 @@ async def test_a_certificate_for_another_host_is_refused_unless_told_not_to_look
         assert await exchange(uri, TlsSettings(ca=ours.ca, server_name="elsewhere.example"))
 
 
-async def test_a_client_certificate_is_required_where_its_authority_is_given(
+async def test_a_client_certificate_tells_its_names_where_its_authority_is_given(
     ours: Authority, foreign: Authority
 ) -> None:
+    shown: list[frozenset[str]] = []
+
+    async def certified(request: web.Request) -> web.StreamResponse:
+        carrier = await ws.accept(request)
+        shown.append(carrier.certified)
+        carrier.send(await carrier.receive())
+        await carrier.close()
+        return carrier.response
+
     context = server_context(*ours.issue("server", "127.0.0.1"), ours.ca)
     known = TlsSettings(ours.ca, *ours.issue("client", "store-1.example"))
     unknown = TlsSettings(ours.ca, *foreign.issue("client", "store-1.example"))
-    async with listening(context=context) as port:
+    async with listening(certified, context) as port:
         uri = f"wss://127.0.0.1:{port}/link"
         assert await exchange(uri, known) == [b"there and back"]
-        with pytest.raises(CarrierBroken, match="may ask for a client certificate: give `certificate`"):
-            await exchange(uri, TlsSettings(ca=ours.ca))
+        assert await exchange(uri, TlsSettings(ca=ours.ca)) == [b"there and back"]
+        assert shown == [frozenset({"store-1.example"}), frozenset()]
         with pytest.raises(CarrierBroken):
             await exchange(uri, unknown)
+
+
+async def test_who_is_asked_for_a_certificate_is_told_which_setting_gives_one(ours: Authority) -> None:
+    async def refuse(_request: web.Request) -> web.StreamResponse:
+        return web.Response(status=401)
+
+    async with listening(refuse, server_context(*ours.issue("server", "127.0.0.1"), ours.ca)) as port:
+        with pytest.raises(CarrierBroken, match="may ask for a client certificate: give `certificate`"):
+            await exchange(f"wss://127.0.0.1:{port}/link", TlsSettings(ca=ours.ca))
 
 
 async def test_plain_words_to_a_tls_port_and_the_other_way_round(ours: Authority) -> None:

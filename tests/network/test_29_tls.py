@@ -1,11 +1,14 @@
 """A tree whose lines are wss: with client certificates for every child, and nobody let in without one."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 from harness import Network
+
+from sapwood import connect
 
 pytestmark = pytest.mark.network
 
@@ -55,3 +58,24 @@ async def test_children_with_a_certificate_are_linked_and_no_others(network: Net
     assert await network.collect("york", "queue:prices", 50) == prices
     for name in ("bare", "stranger"):
         assert (await network.status(name))["parent"]["state"] != "running"
+
+
+async def test_a_certificate_proves_one_name_and_applications_need_none(network: Network) -> None:
+    servers, children = trustme.CA(), trustme.CA()
+    servers.cert_pem.write_to_path(network.folder / "servers.pem")
+    children.cert_pem.write_to_path(network.folder / "children.pem")
+    own = issue(network.folder, servers, "hq", "127.0.0.1")
+    network.add("hq", listener={"tls": {**own, "client_ca": "children.pem"}})
+    durham = issue(network.folder, children, "durham", "durham.example.com")
+    network.add("durham", "hq", **dialling(network, **durham))
+    network.add("bath", "hq", **dialling(network, **durham))
+    for name in network.nodes.by_name:
+        await network.launch(name)
+    await network.nodes.until_linked("durham", 30.0)
+    await until_refused(network, "bath", "is for durham.example.com: give it one for 'bath'")
+    ca = str(network.folder / "servers.pem")
+    async with connect(f"https://127.0.0.1:{network.ports['hq']}", ca=ca) as application:
+        await application.send("queue:prices@durham", b"42")
+        async with asyncio.timeout(20):
+            assert await network.collect("durham", "queue:prices", 1) == [b"42"]
+    assert "child bath at 127.0.0.1:" in network.nodes.by_name["hq"].log.read_text()

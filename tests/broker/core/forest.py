@@ -159,7 +159,7 @@ class Site:
             self.links,
             now=self.now,
             read_bodies=self.disk.bodies,
-            secret_of=lambda name, dials: None,
+            secret_of=lambda name, dials, certified: None,
             chronicle=Silent(),
         )
         core.start(self.disk)

@@ -139,6 +139,7 @@ class FakeNode:
     switch: FakeSwitch = field(default_factory=FakeSwitch)
     ready: bool = True
     linked: list[list[bytes]] = field(default_factory=list)
+    sent_away: list[tuple[str, str]] = field(default_factory=list)
 
     def wake(self) -> None:
         after, self.switch.after = self.switch.after, []
@@ -147,6 +148,9 @@ class FakeNode:
 
     def status(self) -> dict[str, Any]:
         return {"name": "here", "links": []}
+
+    def turned_away(self, address: str, text: str) -> None:
+        self.sent_away.append((address, text))
 
     async def serve_link(self, carrier: Carrier) -> None:
         try:

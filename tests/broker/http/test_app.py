@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,50 @@ async def test_everything_over_tls(node: Any, tmp_path: Path) -> None:
     with pytest.raises(ConnectFailed, match="is not trusted"):
         await connect(uri, timeout=0.1).open()
     await opened.cleanup()
+
+
+GONE = "the other side went away in the handshake; it may not trust this node's certificate"
+
+
+async def _fail_with_tls(node: Any, folder: Path) -> list[tuple[str, str]]:
+    """Who says nothing, who speaks no TLS, who does not trust the node, and who does it right."""
+    authority = trustme.CA()
+    leaf = authority.issue_cert("127.0.0.1")
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    leaf.private_key_and_cert_chain_pem.write_to_path(str(folder / "node.pem"))
+    failed: list[tuple[str, str]] = []
+    context = server_context(folder / "node.pem", None)
+    opened = await listen(
+        build_app(node), "127.0.0.1", 0, context, lambda *what: failed.append((what[0], what[1]))
+    )
+    where = opened.addresses[0]
+    reader, writer = await asyncio.open_connection(*where)
+    silent = (await asyncio.open_connection(*where))[1]
+    silent.close()
+    await silent.wait_closed()
+    writer.write(b"GET / HTTP/1.1\r\n\r\n")
+    async with asyncio.timeout(10):
+        await reader.read()
+        writer.close()
+        with pytest.raises(ssl.SSLError):
+            await asyncio.open_connection(*where, ssl=ssl.create_default_context())
+        while len(failed) < 2:
+            await asyncio.sleep(0.001)
+    async with connect(f"https://127.0.0.1:{where[1]}", ca=str(folder / "ca.pem")) as client:
+        await client.send_many("queue:q", [b"x" * 1000] * 1000)
+    await opened.cleanup()
+    return failed
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_who_fails_to_speak_tls_is_told_with_its_address(node: Any, tmp_path: Path, kind: str) -> None:
+    import uvloop
+
+    loop = uvloop.new_event_loop if kind == "uvloop" else asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=loop) as runner:
+        failed = runner.run(_fail_with_tls(node, tmp_path))
+    assert all(address.startswith("127.0.0.1:") for address, _ in failed)
+    assert [text for _, text in failed] == ["TLS failed: http request", f"TLS failed: {GONE}"]
 
 
 def test_uvloop_serves_the_same(node: Any) -> None:

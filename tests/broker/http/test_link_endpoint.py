@@ -22,6 +22,21 @@ async def test_a_leaf_refuses_children(serve: Any) -> None:
     with pytest.raises(CarrierBroken, match="HTTP 403"):
         await ws.connect(f"ws://127.0.0.1:{port.number}/link")
     assert b"is a leaf: it takes no children" in (await (await port.dial()).ask("/link")).body
+    addresses, texts = zip(*port.node.sent_away, strict=True)
+    assert texts == ("this node is a leaf: it takes no children",) * 2
+    assert all(address.startswith("127.0.0.1:") for address in addresses)
+
+
+async def test_where_certificates_are_asked_for_only_links_need_one(serve: Any) -> None:
+    port = await serve(certificates=True)
+    with pytest.raises(CarrierBroken, match=r"HTTP 401 .* it asks for a credential"):
+        await ws.connect(f"ws://127.0.0.1:{port.number}/link")
+    client = await port.dial()
+    refused = await client.ask("/link")
+    assert refused.status == 401
+    assert b"a child shows a certificate here" in refused.body
+    assert (await client.ask("/healthz")).status == 200
+    assert len(port.node.sent_away) == 2
 
 
 async def test_the_agreed_frame_is_the_limit(serve: Any) -> None:

@@ -1,0 +1,31 @@
+"""What is said in the log of children that are turned away: who tries again and again, now and then only."""
+
+import asyncio
+import logging
+from typing import Final
+
+_log = logging.getLogger("sapwood.node")
+_AGAIN: Final = 600.0
+_MOST: Final = 1000
+
+
+class Complaints:
+    """Warnings of callers at the node's port, one of a kind and host in ten minutes."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, float] = {}
+
+    def __repr__(self) -> str:
+        return f"<Complaints of {len(self._next)} kinds>"
+
+    def __call__(self, address: str, text: str, name: str = "") -> None:
+        """`name`: as the caller calls itself, '' or '?' if it never said so."""
+        now = asyncio.get_running_loop().time()
+        key = f"{address.rpartition(':')[0]} {name} {text}"
+        if now < self._next.get(key, 0.0):
+            return
+        if len(self._next) >= _MOST:
+            self._next.clear()
+        self._next[key] = now + _AGAIN
+        who = f"child {name} at {address}" if name.strip("?") else f"a child at {address}"
+        _log.warning("! %s: %s", who, text, extra={"link": name, "address": address, "reason": text})

@@ -1,0 +1,55 @@
+"""TLS on the node's port: as asyncio's own, but who fails its handshake leaves a word and an address.
+
+Wrinkle: neither asyncio nor uvloop tells a server that a handshake failed; only asyncio's protocol, which
+runs on both, can be asked, by the future that it completes.
+"""
+
+import asyncio
+import ssl
+from asyncio import sslproto
+from collections.abc import Callable
+from typing import Final
+
+Failed = Callable[[str, str], None]
+_HANDSHAKE: Final = 15
+
+
+class Encrypted(sslproto.SSLProtocol):
+    """Stands on a new connection, and puts `protocol` on top when both ends trust each other.
+
+    `failed(address, text)`: what is told otherwise; not of who goes away without a word, as probes do.
+    """
+
+    def __init__(self, protocol: asyncio.Protocol, context: ssl.SSLContext, failed: Failed) -> None:
+        loop = asyncio.get_running_loop()
+        self._handshake: asyncio.Future[None] = loop.create_future()
+        self._failed = failed
+        self._address = "an unknown address"
+        self._spoke = False
+        super().__init__(
+            loop, protocol, context, self._handshake, server_side=True, ssl_handshake_timeout=_HANDSHAKE
+        )
+        self._handshake.add_done_callback(self._ended)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        name = transport.get_extra_info("peername")
+        if isinstance(name, tuple):
+            self._address = f"{name[0]}:{name[1]}"
+        super().connection_made(transport)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._spoke = True
+        super().buffer_updated(nbytes)
+
+    def _ended(self, handshake: "asyncio.Future[None]") -> None:
+        error = None if handshake.cancelled() else handshake.exception()
+        if error is not None and self._spoke:
+            self._failed(self._address, f"TLS failed: {why(error)}")
+
+
+def why(error: BaseException) -> str:
+    """What OpenSSL says, in words."""
+    if not isinstance(error, ssl.SSLError):
+        return "the other side went away in the handshake; it may not trust this node's certificate"
+    found = getattr(error, "verify_message", "") or error.reason or str(error)
+    return found.replace("_", " ").lower()
