@@ -194,24 +194,24 @@ async def wake_client(task: SwitchTask, number: int, times: Times) -> Any:
         links.append(link)
         queues.append(queue)
     writer = await Http().open(task.port, "writer")
-    blocked = {link.ask("/transfer/-1/3600"): link for link in links}
-    first = next(iter(blocked))
+    woken: asyncio.Queue[tuple[Http, bytes]] = asyncio.Queue()
+
+    def block(link: Http, seen: int) -> None:
+        answer = link.ask(f"/transfer/{seen}/3600")
+        answer.add_done_callback(lambda done: woken.put_nowait((link, done.result())))
+
+    for link in links:
+        block(link, -1)
 
     async def cycle(count: int) -> None:
-        nonlocal first
         for index in range(count):
             began = time.perf_counter_ns()
             await writer.ask(f"/send/{queues[0]}/{index}", PAYLOAD)
-            if task.same_queue:
-                done, _ = await asyncio.wait(blocked, return_when=asyncio.FIRST_COMPLETED)
-                (first,) = done
-            body = json.loads(await first)
+            link, body = await woken.get()
             times.add("all", began)
-            link = blocked.pop(first)
-            ((seen, _),) = body["messages"]
+            ((seen, _),) = json.loads(body)["messages"]
             await link.ask(f"/ack/{seen}")
-            first = link.ask(f"/transfer/{seen}/3600")
-            blocked[first] = link
+            block(link, seen)
 
     return cycle
 
