@@ -1,8 +1,10 @@
 """The trace: what happened to bundles at this node lately, in a ring of bounded length.
 
-One record a bundle or slice, never a message. What happens to many bundles at once, with one neighbour, is
-one *group*: its items are the bundles' headers as they are, and become something to read only when somebody
-reads. Times are running time; the wall clock is added where a person looks.
+One record a bundle or slice, never a message. What happens to many bundles with one neighbour or session in
+one step of the core is one *group*. When the next begins, a group is packed: what it keeps then is small and
+lies together, for thousands of old headers would be in the way of everything else in the processor's cache.
+It becomes something to read only when somebody reads. Times are running time; the wall clock is added where
+a person looks.
 
 What no header says (correlation id, task id, reply queue) is *noted* where messages are decoded anyway, at
 their entry and at some deliveries, in a room of its own that is bounded as well.
@@ -13,11 +15,12 @@ taken apart. They begin above those of every earlier start.
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from broker.core.moment import Moment
 from treeconnector.bundles import Header, Message
 from treeconnector.destinations import Destination, Kind
+from treeconnector.identity import BUNDLE_ID_BYTES
 
 if TYPE_CHECKING:
     from broker.core.custody import Copy, Stored
@@ -44,6 +47,7 @@ EVERY: Final = -1
 DEFAULT_SIZE: Final = 20_000
 _IDS_PER_SECOND: Final = 1_000_000
 _LARGEST_GROUP: Final = 256
+_MOST_SAME: Final = 10_000
 _NOTES_PER_RECORD: Final = 2
 _LONGEST_NOTE: Final = 320
 _FEW: Final = 8
@@ -111,10 +115,43 @@ def _all_bare(payloads: list[bytes], body: bytes) -> bool:
 
 
 Part = tuple[Header, int, int, Any]
+"""Header, bits, messages, extra."""
 Item = Header | Part
-"""A bundle as a whole; or (header, bits, messages, extra)."""
-Group = tuple[int, float, int, str, list[Item]]
-"""Id of its first message, when, what, with whom, which bundles."""
+"""The items of one group are all the one or all the other."""
+
+
+class Group(NamedTuple):
+    """Records of one kind, packed. `ids`: of the bundles, joined; `bits` None: all of them as a whole."""
+
+    id: int
+    at: float
+    kind: int
+    who: str
+    ids: bytes
+    destinations: list[Destination]
+    messages: list[int]
+    bits: list[int] | None
+    extras: list[Any] | None
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def records(self) -> Iterator[Record]:
+        number = self.id
+        for place, messages in enumerate(self.messages):
+            bundle = self.ids[place * BUNDLE_ID_BYTES : (place + 1) * BUNDLE_ID_BYTES]
+            yield Record(
+                number,
+                self.at,
+                self.kind,
+                b"" if self.kind == REFUSED else bundle,
+                messages,
+                self.bits[place] if self.bits is not None else EVERY,
+                self.destinations[place],
+                self.who,
+                self.extras[place] if self.extras is not None else None,
+            )
+            number += messages
 
 
 class Trace:
@@ -123,14 +160,15 @@ class Trace:
     def __init__(self, moment: Moment, start: int = 1, size: int = DEFAULT_SIZE) -> None:
         self.clock: Callable[[], float] = lambda: moment.now
         self.on = size > 0
-        self.next_id = int(moment.now * _IDS_PER_SECOND) + start * _IDS_PER_SECOND
+        self._next_id = int(moment.now * _IDS_PER_SECOND) + start * _IDS_PER_SECOND
         self._moment = moment
         self._size = size
         self._largest = max(min(_LARGEST_GROUP, size // 16), 1)
         self._groups: deque[Group] = deque()
-        self._closed = 0
-        self._kind, self._who, self._step = -1, "", -1.0
-        self._items: list[Item] = []
+        self._records = 0
+        self._step = moment.now
+        self._open: dict[tuple[int, str], tuple[float, list[Item]]] = {}
+        self._same: dict[Any, Any] = {}
         self._notes: OrderedDict[bytes, tuple[Note, ...]] = OrderedDict()
         self._noted = 0
         self._waiting: list[Callable[[], None]] = []
@@ -141,58 +179,92 @@ class Trace:
         return f"<Trace {len(self)} of {self._size} records, {self._noted} notes>"
 
     def __len__(self) -> int:
-        return self._closed + len(self._items)
+        self._pack_open()
+        return self._records
+
+    @property
+    def next_id(self) -> int:
+        """The id of what happens next."""
+        self._pack_open()
+        return self._next_id
 
     # --- recording
 
-    def _put(self, kind: int, who: str, item: Item, messages: int) -> None:
-        """Record one bundle: with those before it if it is the same, in the same step of the core."""
-        items = self._items
-        if (
-            kind == self._kind
-            and self._step == self._moment.now
-            and who == self._who
-            and len(items) < self._largest
-        ):
-            items.append(item)
-            self.next_id += messages
+    def _put(self, kind: int, who: str, item: Item) -> None:
+        """Record one bundle: with others to which the same happens in the same step of the core."""
+        if self._step != self._moment.now:
+            self._step = self._moment.now
+            self._pack_open()
+        group = self._open.get((kind, who))
+        if group is None:
+            self._open[kind, who] = self.clock(), [item]
         else:
-            self._open(kind, who, [item], messages)
+            group[1].append(item)
+            if len(group[1]) >= self._largest:
+                self._pack_open()
 
-    def _open(self, kind: int, who: str, items: list[Item], messages: int, at: float | None = None) -> None:
-        """A new group; and the oldest go that are too many. `at`: when, if not now."""
-        self._closed += len(self._items)
-        self._kind, self._who, self._step, self._items = kind, who, self._moment.now, items
-        self._groups.append((self.next_id, self.clock() if at is None else at, kind, who, items))
-        self.next_id += messages
-        while self._closed and self._closed + len(items) > self._size:
-            self._closed -= len(self._groups.popleft()[4])
+    def _put_all(self, kind: int, who: str, items: list[Item]) -> None:
+        self._pack_open()
+        self._keep(self._packed(kind, who, self.clock(), items))
+
+    def _pack_open(self) -> None:
+        if self._open:
+            groups, self._open = self._open, {}
+            for (kind, who), (at, items) in groups.items():
+                self._keep(self._packed(kind, who, at, items))
+
+    def _keep(self, group: Group) -> None:
+        """The newest comes, and the oldest go that are too many."""
+        self._groups.append(group)
+        self._next_id += sum(group.messages)
+        self._records += len(group)
+        while self._records > self._size and len(self._groups) > 1:
+            self._records -= len(self._groups.popleft())
+
+    def _packed(self, kind: int, who: str, at: float, items: list[Item]) -> Group:
+        same = self._same.setdefault
+        if len(self._same) > _MOST_SAME:
+            self._same.clear()
+        bits: list[int] | None = None
+        extras: list[Any] | None = None
+        if isinstance(items[0], tuple):
+            parts = cast("list[Part]", items)
+            headers, messages = [part[0] for part in parts], [part[2] for part in parts]
+            bits, extras = [part[1] for part in parts], [part[3] for part in parts]
+        else:
+            headers = cast("list[Header]", items)
+            messages = [header.count for header in headers]
+            if kind == ARRIVED:
+                extras = [same(header.origin, header.origin) for header in headers]
+        ids = b"".join([header.id for header in headers])
+        destinations = [same(header.destination, header.destination) for header in headers]
+        return Group(self._next_id, at, kind, who, ids, destinations, messages, bits, extras)
 
     def entered(self, header: Header, session: str, notes: tuple[Note, ...]) -> None:
         """A bundle was made of what a session sent, or the node itself ('')."""
         if self.on and (session or not is_internal(header.destination)):
             if notes:
                 self._note(header.id, notes)
-            self._put(ENTERED, session, header, header.count)
+            self._put(ENTERED, session, header)
             if self._waiting:
                 self._wake()
 
     def arrived(self, header: Header, neighbour: str) -> None:
         if self.on and (header.flags & 1 or not is_internal(header.destination)):
-            self._put(ARRIVED, neighbour, header, header.count)
+            self._put(ARRIVED, neighbour, header)
 
     def committed(self, fresh: "Iterable[Stored]") -> None:
         """These bundles are on disk; those without a copy never were."""
         items: list[Item] = [stored.header for stored in fresh if stored.copies] if self.on else []
         if items:
-            self._open(COMMITTED, "", items, _messages(items))
+            self._put_all(COMMITTED, "", items)
 
     def sent(self, copies: "Sequence[Copy]", neighbour: str) -> None:
         self._to_neighbour(SENT, copies, neighbour)
 
     def sent_volatile(self, header: Header, neighbour: str) -> None:
         if self.on and not is_internal(header.destination):
-            self._put(SENT, neighbour, header, header.count)
+            self._put_all(SENT, neighbour, [header])
 
     def acknowledged(self, copies: "Sequence[Copy]", neighbour: str) -> None:
         """The neighbour has these on its disk. To be called before the copies are let go."""
@@ -201,8 +273,9 @@ class Trace:
     def _to_neighbour(self, kind: int, copies: "Sequence[Copy]", neighbour: str) -> None:
         if not copies or not self.on:
             return
-        items: list[Item] = [_rest(copy) if copy.done else copy.stored.header for copy in copies]
-        self._open(kind, neighbour, items, _messages(items))
+        parts = any(copy.done for copy in copies)
+        items: list[Item] = [_rest(copy) if parts else copy.stored.header for copy in copies]
+        self._put_all(kind, neighbour, items)
 
     def delivered(self, given: "Given") -> None:
         token = given.reader.session.token
@@ -212,30 +285,27 @@ class Trace:
         header = stored.header
         if stored.messages is not None and header.id not in self._notes:
             self._note(header.id, notes_of(stored.messages, b""))
-        self._alone(DELIVERED, token, (header, given.bits, given.messages, given.first), given.at)
+        self._put(DELIVERED, token, (header, given.bits, given.messages, given.first))
+        if self._waiting:
+            self._wake()
 
     def dealt_with(self, given: "Given", bits: int, count: int) -> None:
         token = given.reader.session.token
         if token and self.on:
-            now = self.clock()
-            self._alone(DEALT_WITH, token, (given.copy.stored.header, bits, count, now - given.at), now)
-
-    def _alone(
-        self, kind: int, who: str, item: tuple[Header, int, int, Any], at: float | None = None
-    ) -> None:
-        self._open(kind, who, [item], item[2], at)
-        if kind <= DEALT_WITH and self._waiting:
-            self._wake()
+            seconds = self.clock() - given.at
+            self._put(DEALT_WITH, token, (given.copy.stored.header, bits, count, seconds))
+            if self._waiting:
+                self._wake()
 
     def happened(self, kind: int, copy: "Copy", bits: int, who: str, why: str = "") -> None:
         """RETURNED, REROUTED, BURIED or DROPPED: to those of `bits` that were not dealt with before."""
         if self.on:
             bits &= copy.all & ~copy.done
-            self._alone(kind, who, (copy.stored.header, bits, bits.bit_count(), why))
+            self._put(kind, who, (copy.stored.header, bits, bits.bit_count(), why))
 
     def dropped(self, header: Header, why: str) -> None:
         if self.on and not is_internal(header.destination):
-            self._alone(DROPPED, "", (header, EVERY, header.count, why))
+            self._put(DROPPED, "", (header, EVERY, header.count, why))
 
     def refused(self, session: str, destination: Destination, count: int, why: str) -> None:
         """What was refused has no id. Who goes on and on is recorded once a second."""
@@ -244,8 +314,8 @@ class Trace:
         refusal, now = (session, destination, why), self.clock()
         if refusal != self._refusal or now - self._refused_at >= _REFUSALS_APART:
             self._refusal, self._refused_at = refusal, now
-            header = Header(id=b"", destination=destination, count=count)
-            self._alone(REFUSED, session, (header, EVERY, count, why))
+            header = Header(id=bytes(BUNDLE_ID_BYTES), destination=destination, count=count)
+            self._put(REFUSED, session, (header, EVERY, count, why))
 
     def _note(self, bundle: bytes, notes: tuple[Note, ...]) -> None:
         if not notes:
@@ -274,28 +344,27 @@ class Trace:
 
     def after(self, last_id: int, kinds: frozenset[int] = frozenset(range(len(NAMES)))) -> list[Record]:
         """Records of which an id is above `last_id`, oldest first."""
+        if self.next_id - 1 <= last_id:
+            return []
         groups: list[Group] = []
         for group in reversed(self._groups):
             groups.append(group)
-            if group[0] <= last_id:
+            if group.id <= last_id:
                 break
-        found = (record for group in reversed(groups) if group[2] in kinds for record in _records(group))
+        found = (each for group in reversed(groups) if group.kind in kinds for each in group.records())
         return [record for record in found if record.id + record.messages - 1 > last_id]
 
     def of(self, bundles: frozenset[bytes]) -> list[Record]:
         """Everything about some bundles, oldest first."""
-        return [
-            record
-            for group in self._groups
-            if any(_header(item).id in bundles for item in group[4])
-            for record in _records(group)
-            if record.bundle in bundles
-        ]
+        self._pack_open()
+        groups = [group for group in self._groups if any(bundle in group.ids for bundle in bundles)]
+        return [record for group in groups for record in group.records() if record.bundle in bundles]
 
     def senders(self) -> dict[bytes, str]:
         """Which session each bundle that entered here came from."""
-        entered = (group for group in self._groups if group[2] == ENTERED)
-        return {record.bundle: record.who for group in entered for record in _records(group)}
+        self._pack_open()
+        entered = (group for group in self._groups if group.kind == ENTERED)
+        return {record.bundle: record.who for group in entered for record in group.records()}
 
     def note(self, bundle: bytes, position: int) -> Note | None:
         return next((note for note in self._notes.get(bundle, ()) if note.position == position), None)
@@ -311,25 +380,6 @@ class Trace:
 def _rest(copy: "Copy") -> Part:
     """What of a copy is not dealt with."""
     return copy.stored.header, copy.all & ~copy.done, copy.open, None
-
-
-def _header(item: Item) -> Header:
-    return item[0] if isinstance(item, tuple) else item
-
-
-def _messages(items: list[Item]) -> int:
-    return sum([item[2] if isinstance(item, tuple) else item.count for item in items])
-
-
-def _records(group: Group) -> Iterator[Record]:
-    number, at, kind, who, items = group
-    for item in items:
-        if isinstance(item, tuple):
-            header, bits, messages, extra = item
-        else:
-            header, bits, messages, extra = item, EVERY, item.count, item.origin if kind == ARRIVED else None
-        yield Record(number, at, kind, header.id, messages, bits, header.destination, who, extra)
-        number += messages
 
 
 SYSTEM: Final = "System"
