@@ -251,14 +251,9 @@ def _quiet() -> Iterator[None]:
 
 
 def _print(findings: list[Finding]) -> None:
+    from rich.text import Text
+
     made = table("", "What", "Finding")
     for found in findings:
-        colour = _COLOURS[found.state]
-        made.add_row(f"[{colour}]{found.state}[/{colour}]", found.subject, _plain(found.text))
+        made.add_row(Text(found.state, style=_COLOURS[found.state]), found.subject, found.text)
     print_table(made)
-
-
-def _plain(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from broker.cli.node_api import Fields, NodeApi
-from broker.cli.output import note, print_json
+from broker.cli.output import note, print_json, printable
 
 
 def follow(api: NodeApi, *, as_json: bool, **wanted: Any) -> None:
@@ -40,4 +40,4 @@ def line(event: Fields) -> str:
     if event["payload"] is not None:
         shown = event["payload"] if event["encoding"] == "utf-8" else f"base64:{event['payload']}"
         text += f"\n    {shown}"
-    return "".join(letter if letter.isprintable() or letter == "\n" else "·" for letter in text)
+    return printable(text)

@@ -1,4 +1,8 @@
-"""How commands speak: JSON or text on standard output, patience and errors on standard error."""
+"""How commands speak: JSON or text on standard output, patience and errors on standard error.
+
+Law: what stands in a table is shown as it is. Names and payloads come from applications: none of them colours
+a table, moves the cursor or stops the command, whatever brackets and control characters it has.
+"""
 
 import json
 import sys
@@ -23,14 +27,29 @@ def console() -> "Console":
 
 
 def table(*columns: str, title: str = "") -> "Table":
-    """A table with one heading a column; a heading that begins with '>' is right-aligned."""
+    """A table with one heading a column; a heading that begins with '>' is right-aligned.
+
+    A cell is a text, shown as it is, or a `rich.text.Text`, whose style counts.
+    """
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
-    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
+    class Plain(Table):
+        def add_row(self, *cells: Any, **options: Any) -> None:
+            super().add_row(
+                *(Text(printable(cell)) if isinstance(cell, str) else cell for cell in cells), **options
+            )
+
+    made = Plain(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
     for heading in columns:
         made.add_column(heading.lstrip(">"), justify="right" if heading.startswith(">") else "left")
     return made
+
+
+def printable(text: str) -> str:
+    """The text with a dot for every character that a terminal would not show, but obey."""
+    return "".join(each if each.isprintable() or each == "\n" else "·" for each in text)
 
 
 def print_table(made: "Table") -> None:

@@ -52,3 +52,12 @@ def test_columns_are_right_aligned_on_request(capsys: pytest.CaptureFixture[str]
     line = next(line for line in text.splitlines() if "hq" in line)
     heading = next(line for line in text.splitlines() if "Name" in line)
     assert line.index("7") == heading.index("count") + len("count") - 1
+
+
+def test_what_applications_call_things_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    made = output.table("Name")
+    for name in ("[/red]a", "[bold]b", ":smile:", "c\x9b31m\x1b[31m\u202e"):
+        made.add_row(name)
+    output.print_table(made)
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert {"[/red]a", "[bold]b", ":smile:", "c·31m·[31m·"} <= set(lines)
