@@ -170,7 +170,7 @@ class Journal:
 
     def _spools(self) -> None:
         for spool in Spool:
-            full = self._core.forwarder.spool_full(spool)
+            full = spool in self._core.pressure.full()
             if full and spool not in self._full:
                 self._full.add(spool)
                 size = self._core.custody.spools[spool]

@@ -431,6 +431,7 @@ class Node:
     def say_goodbye(self, parent: Neighbour) -> None:
         """Leave the tree for good: the parent withdraws our routes, and this node stops."""
         self.leaving = True
+        self.core.root.forget()
         link = parent.link
         if link is not None:
             wire = self._wires[link]

@@ -38,7 +38,7 @@ def status(node: "Node") -> dict[str, Any]:
         "uptime_s": round(time.time() - node.started_at, 3),
         "running_s": round(now, 3),
         "ready": node.ready,
-        "refusing": core.switch.sending.refusing,
+        "refusing": core.switch.sending.refusing or core.pressure.refusing,
         "parent": _parent(node) if parent is None else {**parent.status(now), **_dialling(node)},
         "children": [child.status(now) for child in children[:_LISTED]],
         "children_more": max(0, len(children) - _LISTED),

@@ -72,8 +72,15 @@ class Administration:
         return answers.Left(left=parent.name, messages_kept_here=kept)
 
     def forget(self, name: str) -> answers.Forgotten:
-        """Forget a child that will not come back: its routes go, what waits for it is routed again."""
+        """Forget a child that will not come back: its routes go, what waits for it is routed again.
+
+        Or the root that this node knows, so that it accepts another one; its messages stay where they are.
+        """
         node = self._node
+        if name and name == node.core.root.name:
+            node.core.root.forget()
+            node.wake()
+            return answers.Forgotten(forgotten=name, messages_routed_again=0)
         neighbour = node.core.neighbours.get(name)
         if neighbour is None or neighbour is node.core.parent:
             raise NotFound(f"{node.site.name} has no child {name!r}")

@@ -78,6 +78,7 @@ class Arrivals:
         self.seen = Seen(forwarder)
         self.taps: list[Callable[[Stored], None]] = []
         self.nobody_serves: Callable[[Stored], bool] = lambda stored: False
+        self.pressed: Callable[[Neighbour, Destination, Stored], None] = lambda *arrived: None
 
     def __repr__(self) -> str:
         return f"<Arrivals {self.seen!r}>"
@@ -90,9 +91,7 @@ class Arrivals:
     def enter(self, header: Header, body: bytes, sender: str) -> None:
         """A bundle made here."""
         self._forwarder.counters["entered"] += header.count
-        stored = self._custody.store(
-            header, body, self._forwarder.moment.now, self._forwarder.spool_of(header, "")
-        )
+        stored = self._custody.store(header, body, self._forwarder.moment.now)
         self._route(stored, "", sender)
 
     def from_neighbour(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
@@ -101,8 +100,8 @@ class Arrivals:
         self._forwarder.counters["in"] += header.count
         neighbour.counters["in_bundles"] += 1
         self._custody.trace.arrived(header, neighbour.name)
-        spool = self._forwarder.spool_of(header, neighbour.name)
-        stored = self._custody.store(header, body, self._forwarder.moment.now, spool)
+        destination = header.destination
+        stored = self._custody.store(header, body, self._forwarder.moment.now)
         stored.safe = True
         fault = self._fault(neighbour, header)
         if fault:
@@ -112,6 +111,7 @@ class Arrivals:
             self._custody.trace.dropped(header, "it was here before")
         else:
             self._route(stored, neighbour.name, "")
+            self.pressed(neighbour, destination, stored)
 
     def _fault(self, neighbour: Neighbour, header: Header) -> str:
         """Why a bundle cannot be taken on; '' if it can."""

@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 
 
 class Stored:
-    """A bundle that is kept. `safe`: its messages may be given to readers (we, or upstream, committed it)."""
+    """A bundle that is kept. `safe`: its messages may be given to readers (we, or upstream, committed it).
 
-    __slots__ = ("body", "copies", "header", "messages", "row", "safe", "since", "size", "spool")
+    `uses`: how many of its copies count in which spool; only `Spools` reads it.
+    """
+
+    __slots__ = ("body", "copies", "header", "messages", "row", "safe", "since", "size", "uses")
 
     def __init__(self, row: int, header: Header, body: bytes | None, size: int, since: float) -> None:
         self.row = row
@@ -24,7 +27,7 @@ class Stored:
         self.since = since
         self.copies = 0
         self.safe = False
-        self.spool = Spool.UP
+        self.uses = 0
         self.messages: list[bundles.Message] | None = None
 
     def __repr__(self) -> str:
@@ -32,7 +35,10 @@ class Stored:
 
 
 class Copy:
-    """One duty to deliver a bundle. `done`, `given`: masks of messages dealt with, and with readers now."""
+    """One duty to deliver a bundle. `done`, `given`: masks of messages dealt with, and with readers now.
+
+    `spool`: where it is counted; None = with its place.
+    """
 
     __slots__ = (
         "backed_off",
@@ -45,6 +51,7 @@ class Copy:
         "place",
         "row",
         "since",
+        "spool",
         "stored",
         "transfer",
     )
@@ -55,6 +62,7 @@ class Copy:
         self.place = place
         self.came = came
         self.since = since
+        self.spool: Spool | None = None
         self.number = 0
         self.done = 0
         self.given = 0

@@ -16,6 +16,7 @@ from broker.core.copies import Copy, Stored, copy_row
 from broker.core.expiry import Expiry
 from broker.core.places import DEAD, SUBSCRIPTION, UPWARD, Spool, destination_of, place_name
 from broker.core.rows import BundleRow, CopyRow, Transaction
+from broker.core.spools import Spools
 from broker.core.statistics import Tally
 from broker.core.trace import BURIED, EVERY, Trace
 from treeconnector import bundles
@@ -36,7 +37,8 @@ class Place:
     """Where copies wait, in order. `waiting`: those with messages that nobody has; all of it in memory.
 
     `keeps`: for readers here or to be routed; not for a link, not dead. `resting`: by row, those that would
-    go back where they came from, until a timer ends.
+    go back where they came from, until a timer ends; for a link, those that the peer does not take now.
+    `spool`: where it counts, None = nowhere; `together`: bytes of copies with no spool of their own.
     """
 
     __slots__ = (
@@ -52,8 +54,10 @@ class Place:
         "resting",
         "senders",
         "size",
+        "spool",
         "tally",
         "targets",
+        "together",
         "turn",
         "waiting",
     )
@@ -66,6 +70,8 @@ class Place:
         self.resting: dict[int, Copy] = {}
         self.messages = 0
         self.size = 0
+        self.spool: Spool | None = Spool.UP
+        self.together = 0
         self.readers: list[Reader] = []
         self.turn = 0
         self.targets: frozenset[str] = frozenset()
@@ -113,12 +119,14 @@ class Custody:
         self.places: dict[str, Place] = {}
         self.directed: dict[str, dict[str, Place]] = {}
         self.readers: dict[str, list[Reader]] = {}
-        self.spools = dict.fromkeys(Spool, 0)
+        self.spools = Spools()
+        self.is_home: Callable[[Destination], bool] = lambda destination: False
         self.stirred: list[Place] = []
         self.expiry = Expiry()
         self.buried: Counter[str] = Counter()
         self._node = node
         self.dead = self.place(DEAD)
+        self.dead.spool = None
         self._read_bodies = read_bodies
         self._cache_bytes = cache_bytes
         self._cached = 0
@@ -150,6 +158,7 @@ class Custody:
                 self.directed.setdefault(destination.node, {})[name] = place
             if destination.kind == Kind.QUEUE and destination.node in ("", self._node):
                 place.readers = self.readers.setdefault(destination.name, [])
+                place.home = self.is_home(destination)
         return place
 
     def sweep_places(self, wanted: set[str]) -> None:
@@ -171,13 +180,11 @@ class Custody:
 
     # --- bundles and copies
 
-    def store(self, header: Header, body: bytes, now: float, spool: Spool) -> Stored:
+    def store(self, header: Header, body: bytes, now: float) -> Stored:
         """Keep a bundle. Without a copy at the end of the turn it is not written."""
         if header.flags & 1:
             stored = Stored(self._next_bundle, header, body, len(body), now)
             self._next_bundle += 1
-            stored.spool = spool
-            self.spools[spool] += len(body)
             self._cached += len(body)
             self.fresh[stored.row] = stored
         else:
@@ -282,6 +289,8 @@ class Custody:
         place.size += sign * stored.size
         if sign > 0:
             place.tally.entered += messages
+        if stored.row:
+            self.spools.count(copy, sign)
         if not place.tally.active:
             self._stir(place)
         if place.keeps and stored.row:
@@ -350,7 +359,6 @@ class Custody:
         gone = {stored.row: stored for stored in self._unreferenced if not stored.copies}
         gone.update((row, stored) for row, stored in fresh.items() if not stored.copies)
         for row, stored in gone.items():
-            self.spools[stored.spool] -= stored.size
             self._evict(stored)
             if row in fresh:
                 table.pop(row, None)
@@ -371,7 +379,6 @@ class Custody:
     def load_bundle(self, row: int, header: Header, size: int) -> Stored:
         stored = Stored(row, header, None, size, 0.0)
         stored.safe = True
-        self.spools[stored.spool] += size
         self._loaded_before = self._next_bundle = max(self._next_bundle, row + 1)
         return stored
 

@@ -56,11 +56,6 @@ class Forwarder:
         self.counters = counters
         self.turn = Turn()
         self._rests: dict[tuple[str, str, int], list[Copy]] = {}
-        self._limits = {
-            Spool.UP: settings.spool_up,
-            Spool.DOWN: settings.spool_down,
-            Spool.REROUTED: settings.spool_rerouted,
-        }
         self.parent: Neighbour | None = None
         self.has_parent = False
         self.touched: dict[str, Neighbour] = {}
@@ -137,6 +132,7 @@ class Forwarder:
         if not (place.waiting or place.resting) or place is self.custody.dead:
             return
         if place.readers:
+            self._turn(place, Spool.UP)
             if place.resting:
                 place.end_rest()
             self.deliver(place)
@@ -145,11 +141,24 @@ class Forwarder:
         if place.resting and targets != place.targets:
             place.end_rest()
         place.targets = targets
+        self._turn(place, self._way(targets))
         for name in self._in_turn(place):
             neighbour = self.neighbours[name]
             neighbour.want(place)
             if neighbour.up:
                 self.pump(neighbour)
+
+    def way(self, place: Place) -> Spool:
+        """Where messages go that enter here and wait in a queue."""
+        return Spool.UP if place.readers else self._way(self.targets(place))
+
+    def _way(self, targets: frozenset[str]) -> Spool:
+        below = targets and not (self.parent is not None and self.parent.name in targets)
+        return Spool.DOWN if below else Spool.UP
+
+    def _turn(self, place: Place, spool: Spool) -> None:
+        if place.spool is not spool and place.destination is not None:
+            self.custody.spools.turn(place, spool)
 
     def _in_turn(self, place: Place) -> Iterable[str]:
         """The neighbours that may take these copies: the least loaded first, equals in turn."""
@@ -220,6 +229,8 @@ class Forwarder:
                 self.custody.bury(copy, "TOO_LARGE")
             elif copy.came == neighbour.name and place.destination and not copy.backed_off:
                 self._rest(copy, neighbour)
+            elif not place.destination and str(copy.stored.header.destination) in neighbour.peer_holds:
+                place.resting[copy.row] = copy
             else:
                 return copy
         return None
@@ -410,14 +421,6 @@ class Forwarder:
         return self.custody.mark_done(copy, bits)
 
     # --- other ways
-
-    def spool_of(self, header: Header, came: str) -> Spool:
-        if header.flags & Flag.REROUTED:
-            return Spool.REROUTED
-        return Spool.DOWN if self.parent is not None and came == self.parent.name else Spool.UP
-
-    def spool_full(self, spool: Spool) -> bool:
-        return self.custody.spools[spool] >= self._limits[spool]
 
     def requeue(self, copy: Copy, flags: int = 0) -> None:
         """Let a copy wait in its queue again: its link will not take it any more."""

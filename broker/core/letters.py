@@ -139,7 +139,7 @@ class Letters:
             done=bundles.mask_bytes(letter.all & ~bits),
         )
         body = self._custody.body(letter)
-        return self._custody.store(header, body, core.moment.now, core.forwarder.spool_of(header, ""))
+        return self._custody.store(header, body, core.moment.now)
 
 
 def _was_with_a_reader(letter: Copy) -> bool:

@@ -126,6 +126,9 @@ class Links:
         if why:
             reason = Refusal.ROLE if child.has_parent else Refusal.SECOND_ROOT
             raise LinkRefused(reason, f"{hello.name!r} ({hello.role}) and {me!r} ({core.role.name}): {why}")
+        objection = core.root.objection(hello, hello.chain) if link.dials else ""
+        if objection:
+            raise LinkRefused(Refusal.SECOND_ROOT, objection)
 
     def _standing(self, hello: Hello) -> Standing:
         """Where we stand with this store; nowhere, if it is another one than we knew by that name."""
@@ -194,6 +197,7 @@ class Links:
         self._names[link] = neighbour.name
         core.touch(neighbour)
         if link.dials:
+            core.root.learn(hello, hello.chain)
             core.set_chain([core.identity.name, *hello.chain])
         core.link_up(neighbour, event.held_count, event.held_digest)
         if link.dials:
@@ -310,4 +314,11 @@ class Links:
             text = f"{me!r} is in its own chain of parents: {' > '.join(chain)}"
             self.handle(link, link.refuse(Refusal.CYCLE, text))
             return
+        parent = link.peer
+        assert parent is not None
+        objection = self._core.root.objection(parent, chain)
+        if objection:
+            self.handle(link, link.refuse(Refusal.SECOND_ROOT, objection))
+            return
+        self._core.root.learn(parent, chain)
         self._core.set_chain([me, *chain])

@@ -159,7 +159,7 @@ class Moves:
     def _follow_all(self, neighbour: Neighbour, name: str) -> None:
         table = self._core.table
         ways = {way for way in table.gateways(domain(name)) if way != neighbour.name}
-        for copy in [*neighbour.outbox, *neighbour.place.waiting]:
+        for copy in [*neighbour.outbox, *neighbour.place.waiting, *neighbour.place.resting.values()]:
             topic = copy.stored.header.destination.name
             if _is_for_all(copy) and (not ways or not ways.isdisjoint(table.match(topic))):
                 self._follow(copy, name, 0)
@@ -170,7 +170,9 @@ class Moves:
         """
         core, parent = self._core, self._core.parent
         upward = (
-            [core.custody.place(UPWARD).waiting] if parent is None else [parent.outbox, parent.place.waiting]
+            [core.custody.place(UPWARD).waiting]
+            if parent is None
+            else [parent.outbox, parent.place.waiting, parent.place.resting.values()]
         )
         if not names or not any(upward):
             return
@@ -255,8 +257,10 @@ class Moves:
         del core.neighbours[neighbour.name]
         if core.parent is neighbour:
             core.forwarder.parent = None
+            core.custody.spools.parent = ""
         core.custody.transaction.delete(LinkRow, neighbour.name)
         numbered = neighbour.empty_outbox()
+        neighbour.place.end_rest()
         waiting = list(neighbour.place.waiting)
         neighbour.place.waiting.clear()
         for copy in numbered:
@@ -305,7 +309,7 @@ class Moves:
             done=old.done,
         )
         body = core.custody.body(copy)
-        stored = core.custody.store(header, body, core.moment.now, core.forwarder.spool_of(header, ""))
+        stored = core.custody.store(header, body, core.moment.now)
         stored.safe = True
         core.forwarder.wait(stored, "")
 

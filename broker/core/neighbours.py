@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
-from broker.core.custody import Copy, Place
+from broker.core.custody import Copy, Place, Spool
 from broker.core.rows import LinkRow
 from treeconnector.advisories import Held
+from treeconnector.destinations import Destination
 from treeconnector.frames import Hello, Position
 from treeconnector.link import Link, Standing
 
@@ -32,7 +33,8 @@ class Neighbour:
     """Routes, position, outbox and what waits for one neighbour. `relation`: 'parent' or 'child'.
 
     `former`: nodes that were below it once. What they sent may still come this way. `untold`: nodes below it
-    that have moved, which it is to be told when its link is up.
+    that have moved, which it is to be told when its link is up. `spool_holds`: what it is to keep while a
+    spool of ours is full.
     """
 
     def __init__(self, name: str, relation: str, place: Place, held: Held) -> None:
@@ -73,6 +75,7 @@ class Neighbour:
         self.wanting: set[str] = set()
         self.peer_holds: set[str] = set()
         self.we_hold: set[str] = set()
+        self.spool_holds: dict[str, tuple[Destination, Spool]] = {}
         self._bytes = [0, 0]
         self.counters: dict[str, int] = {
             "in": 0,
@@ -197,6 +200,8 @@ class Neighbour:
         self.max_message = hello.max_message
         self.peer_holds.clear()
         self.we_hold.clear()
+        self.spool_holds.clear()
+        self.place.end_rest()
         self.detail.incarnation, self.detail.role = hello.incarnation, hello.role
         self.detail.addresses, self.detail.down_since = hello.addresses, 0.0
 

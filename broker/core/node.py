@@ -28,6 +28,7 @@ from broker.core.neighbours import Neighbour
 from broker.core.pressure import Pressure
 from broker.core.removal import Removal
 from broker.core.restore import restore
+from broker.core.root import Root
 from broker.core.rows import BundleRow, CopyRow, MetaRow, SeenRow
 from broker.core.settings import CoreSettings
 from broker.core.statistics import Statistics
@@ -146,6 +147,7 @@ class NodeCore:
         )
         self.links = Links(self)
         self.moves = Moves(self)
+        self.root = Root(self)
         self.advising = Advising(self)
         self.pressure = Pressure(self)
         self.sweeps = Sweeps(self)

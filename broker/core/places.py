@@ -27,6 +27,14 @@ def place_name(destination: Destination) -> str:
     return f"queue:{destination.name}@{destination.node}" if destination.node else f"queue:{destination.name}"
 
 
+def place_of(text: str) -> str:
+    """The place of a destination that is written as text; '' if its copies have none of their own."""
+    if text.startswith("queue:"):
+        return text
+    topic, at, node = text.removeprefix("topic:").rpartition("@")
+    return f"moved:{node}:{topic}" if at else ""
+
+
 def is_of_a_session(name: str, node: str) -> bool:
     """Is this the place of a transient queue of `node`? Its session does not outlive a start."""
     return name.startswith(f"queue:{TRANSIENT}") and name.endswith(f"@{node}")

@@ -6,6 +6,7 @@ messages enter, is anything refused for want of room.
 
 import math
 from collections import Counter
+from collections.abc import Callable
 
 from broker.core.custody import Place
 from broker.core.entry import Class, Entry, batch_of, flags_of
@@ -18,9 +19,9 @@ from broker.core.sessions import Connection, Session, Stream
 from broker.core.settings import Overflow
 from broker.core.trace import is_internal
 from treeconnector import bundles
-from treeconnector.bundles import Flag, Message
+from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, queue
-from treeconnector.errors import FrameError, SapwoodError
+from treeconnector.errors import FrameError, PatternError, SapwoodError
 from treeconnector.names import node_name, queue_name
 from treeconnector.patterns import check_topic
 from treeconnector.positions import MAX_NUMBER
@@ -32,7 +33,8 @@ class Sending:
 
     `disk_room`: bytes of disk that messages may still take; what enters is counted off at once, since the
     disk itself shows it only after the commit, and the node measures anew from time to time. `refused`:
-    messages that were not taken since the start, by the error's code.
+    messages that were not taken since the start, by the error's code. `why_not(destination, scope)`: why the
+    node has no room for a message, '' if it has.
     """
 
     def __init__(self, node: str, forwarder: Forwarder, entry: Entry) -> None:
@@ -42,6 +44,7 @@ class Sending:
         self.streams: dict[str, Stream] = {}
         self.disk_room: float = math.inf
         self.refused: Counter[str] = Counter()
+        self.why_not: Callable[[Destination, int], str] = lambda destination, scope: ""
 
     def __repr__(self) -> str:
         return f"<Sending at {self._node} streams={len(self.streams)}>"
@@ -103,10 +106,10 @@ class Sending:
 
     def one(self, session: Session, name: str, message: Message) -> None:
         """One message to a queue or, as `topic:…`, to a topic. Raises `SwitchError`, or `InvalidName`."""
-        destination = _named(name)
+        destination = self._named(name)
         body = bundles.encode_message(message)
         try:
-            self._check(destination, session.token, 1, len(body))
+            self._check(destination, session.token, 1, len(body), self._scope(destination, -1))
         except SwitchError as error:
             self._forwarder.custody.trace.refused(session.token, destination, 1, error.code)
             raise
@@ -114,13 +117,35 @@ class Sending:
         self._entry.add(kind, batch_of([message], body))
         self.disk_room -= _ON_DISK * len(body)
 
+    def _named(self, name: str) -> Destination:
+        if name.startswith("topic:"):
+            return self._topic(name.removeprefix("topic:"))
+        plain, at, node = name.removeprefix("queue:").partition("@")
+        return queue(queue_name(plain), node_name(node) if at else "")
+
+    def _checked(self, destination: Destination) -> Destination:
+        """A destination from a client, validated."""
+        if destination.kind == Kind.TOPIC:
+            return self._topic(destination.name)
+        if destination.kind != Kind.QUEUE:
+            raise BadRequest(f"{destination}: messages are sent to a queue or a topic")
+        node = node_name(destination.node) if destination.node else ""
+        return Destination(Kind.QUEUE, queue_name(destination.name), node)
+
+    def _topic(self, name: str) -> Destination:
+        settings = self._forwarder.settings
+        try:
+            return Destination(Kind.TOPIC, check_topic(name, settings.max_filter_length, settings.max_levels))
+        except PatternError as error:
+            raise BadRequest(str(error)) from None
+
     def _scope(self, destination: Destination, scope: int) -> int:
         return scope if scope in (0, 1) else int(self._forwarder.settings.policy(destination).scope)
 
-    def _check(self, destination: Destination, sender: str, count: int, size: int) -> int:
+    def _check(self, destination: Destination, sender: str, count: int, size: int, scope: int) -> int:
         """How many of `count` messages may enter. Raises `QueueFull` if none may, or `TooLarge`."""
         try:
-            fits = self._fitting(destination, sender, count, size)
+            fits = self._fitting(destination, sender, count, size, scope)
         except SwitchError as error:
             self.refused[error.code] += count
             raise
@@ -128,7 +153,7 @@ class Sending:
             self.refused[QueueFull.code] += count - fits
         return fits
 
-    def _fitting(self, destination: Destination, sender: str, count: int, size: int) -> int:
+    def _fitting(self, destination: Destination, sender: str, count: int, size: int, scope: int) -> int:
         settings = self._forwarder.settings
         if is_internal(destination):
             raise SwitchError(f"REFUSED: {destination} is for nodes: ask a node through its HTTP API")
@@ -136,8 +161,8 @@ class Sending:
             raise QueueFull(f"QUEUE_FULL: {self.refusing}")
         if size > max(settings.max_message, bundles.MAX_BYTES):
             raise TooLarge(f"{size} bytes: this node takes messages of at most {settings.max_message}")
-        if self._forwarder.spool_full(self._forwarder.spool_of(_UP, "")):
-            raise QueueFull(f"QUEUE_FULL: the spool of node {self._node} is full")
+        if full := self.why_not(destination, scope):
+            raise QueueFull(f"QUEUE_FULL: {full}")
         if destination.kind != Kind.QUEUE:
             return count
         place = self._forwarder.custody.queue(destination)
@@ -195,15 +220,16 @@ class Sending:
 
     def _take(self, session: Session, stream: Stream, frame: Send, known: int) -> None:
         messages = bundles.decode_messages(frame.body, frame.count)
-        destination, body, count = _checked(frame.destination), frame.body, frame.count - known
-        fits = self._check(destination, session.token, count, len(body))
+        destination, body, count = self._checked(frame.destination), frame.body, frame.count - known
+        scope = self._scope(destination, frame.scope)
+        fits = self._check(destination, session.token, count, len(body), scope)
         if known or fits < count:
             messages = messages[known : known + fits]
             body = b"".join(map(bundles.encode_message, messages))
         kind = Class(
             destination,
             flags_of(frame.persistent, frame.retained, frame.tell and destination.kind == Kind.QUEUE),
-            self._scope(destination, frame.scope),
+            scope,
             session.token,
         )
         self._entry.add(kind, batch_of(messages, body))
@@ -237,13 +263,6 @@ def _check_numbers(frame: Send) -> None:
         raise FrameError(f"a Send numbered {frame.first}: expected 1 to 2^62")
 
 
-def _named(name: str) -> Destination:
-    if name.startswith("topic:"):
-        return Destination(Kind.TOPIC, check_topic(name.removeprefix("topic:")))
-    plain, at, node = name.removeprefix("queue:").partition("@")
-    return queue(queue_name(plain), node_name(node) if at else "")
-
-
 _CROWDED = 0.9
 _ON_DISK = 2  # in the write-ahead log, and then in the table
 
@@ -252,17 +271,3 @@ def _is_largest(place: Place, sender: str) -> bool:
     """When a queue is nearly full, whoever has most in it is refused first."""
     mine = place.senders.get(sender, 0)
     return len(place.senders) > 1 and mine == max(place.senders.values())
-
-
-_UP = bundles.Header(id=b"", destination=queue("x"), flags=Flag.PERSISTENT)
-
-
-def _checked(destination: Destination) -> Destination:
-    """A destination from a client, validated."""
-    if destination.kind == Kind.TOPIC:
-        return Destination(Kind.TOPIC, check_topic(destination.name))
-    if destination.kind != Kind.QUEUE:
-        raise BadRequest(f"{destination}: messages are sent to a queue or a topic")
-    return Destination(
-        Kind.QUEUE, queue_name(destination.name), node_name(destination.node) if destination.node else ""
-    )

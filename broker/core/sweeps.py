@@ -78,6 +78,8 @@ class Sweeps:
             return
         if place.destination is None or place.readers or place.created or core.forwarder.targets(place):
             return
+        if place.home or (core.forwarder.lacks_parent and place.destination.node != core.identity.name):
+            return
         while place.waiting and place.waiting[0].since <= old:
             copy = place.waiting.popleft()
             core.custody.bury(copy, "QUEUE_DOES_NOT_EXIST")
@@ -123,13 +125,7 @@ class Sweeps:
             if neighbour.link is None or not neighbour.up:
                 continue
             self._stalled(neighbour)
-            full = core.spool_is_full_for(neighbour)
-            if full and "" not in neighbour.we_hold:
-                neighbour.we_hold.add("")
-                neighbour.link.hold("")
-            elif not full and "" in neighbour.we_hold:
-                neighbour.we_hold.discard("")
-                neighbour.link.release("")
+            core.pressure.look(neighbour)
 
     def _stalled(self, neighbour: Neighbour) -> None:
         """A link that is up and does not drain is blocked, and says why."""

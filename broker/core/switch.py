@@ -23,7 +23,7 @@ from broker.core.trace import RETURNED, is_internal
 from broker.core.transfers import Transfers
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, queue
-from treeconnector.errors import FrameError, SapwoodError
+from treeconnector.errors import FrameError, PatternError, SapwoodError
 from treeconnector.interests import Interests
 from treeconnector.names import queue_name
 from treeconnector.patterns import check_pattern
@@ -195,7 +195,7 @@ class Switch:
 
     def _read_topic(self, reader: Reader, name: str, pattern: str, request: int) -> None:
         session = reader.session
-        before = self._topics.find(session.token, name, check_pattern(pattern))
+        before = self._topics.find(session.token, name, self._filter(pattern))
         if before is not None and before.pattern != pattern:
             if before.place.readers:
                 raise BadRequest(
@@ -213,6 +213,13 @@ class Switch:
         if new:
             self._topics.greet(subscription)
         self._forwarder.dispatch(subscription.place)
+
+    def _filter(self, pattern: str) -> str:
+        settings = self._forwarder.settings
+        try:
+            return check_pattern(pattern, settings.max_filter_length, settings.max_levels)
+        except PatternError as error:
+            raise BadRequest(str(error)) from None
 
     @staticmethod
     def _consumer_id(reader: Reader) -> str:

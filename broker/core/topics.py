@@ -5,7 +5,7 @@ own. Where it may travel was decided at its entry: `vertical` to the entry node'
 as far as they asked for it; `tree` everywhere.
 """
 
-from broker.core.custody import SUBSCRIPTION, UPWARD, Place, Stored
+from broker.core.custody import SUBSCRIPTION, UPWARD, Place, Spool, Stored
 from broker.core.forwarding import Forwarder
 from broker.core.neighbours import Neighbour
 from broker.core.retained import Kept, Retained
@@ -154,6 +154,17 @@ class Topics:
             onward.append(parent)
         return onward
 
+    def ways(self, destination: Destination, scope: int) -> set[Spool]:
+        """Where a topic's message waits that enters here."""
+        header = Header(id=b"", destination=destination, scope=scope)
+        forwarder = self._forwarder
+        found = {
+            Spool.UP if neighbour is forwarder.parent else Spool.DOWN
+            for neighbour in self._onward(header, "", down_only=False)
+        }
+        orphan = forwarder.lacks_parent and scope == Scope.TREE
+        return found | {Spool.UP} if orphan or self._trie.match(destination.name) else found
+
     def copy_to(self, neighbour: Neighbour, stored: Stored, came: str) -> None:
         """One copy for a neighbour, however many of its filters match."""
         forwarder = self._forwarder
@@ -224,8 +235,7 @@ class Topics:
         return neighbour.name not in below and (header.scope == Scope.TREE or not below)
 
     def _store(self, header: Header, body: bytes) -> Stored:
-        now = self._forwarder.moment.now
-        return self._custody.store(header, body, now, self._forwarder.spool_of(header, ""))
+        return self._custody.store(header, body, self._forwarder.moment.now)
 
 
 def _last(header: Header, body: bytes) -> Kept | None:

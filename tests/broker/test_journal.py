@@ -48,7 +48,7 @@ class Book:
     def bury(self, reason: str, number: int = 1) -> None:
         custody, destination = self.core.custody, queue("sales")
         header = Header(id=bytes([number]) * 16, destination=destination, flags=1, count=2, size=4)
-        stored = custody.store(header, b"body", 0.0, Spool.UP)
+        stored = custody.store(header, b"body", 0.0)
         custody.bury(custody.add(stored, custody.queue(destination), "york", 0.0), reason)
 
 

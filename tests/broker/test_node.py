@@ -1,13 +1,15 @@
 """The driver of a node: what it does when one of its own steps goes wrong."""
 
 import asyncio
+import secrets
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from broker.core.turn import Turn
 from broker.node import Node
-from config.model import AdvisoryLog, Listener, Site
+from config.model import AdvisoryLog, Limits, Listener, Site, Spool
 from sapwood.client import connect
 from sapwood.errors import Unconfirmed
 
@@ -41,3 +43,23 @@ async def test_a_mistake_of_ours_stops_the_node_and_loses_nothing(
         subscription = reader.subscribe("queue:sales")
         assert (await asyncio.wait_for(anext(subscription), 5)).payload == b"confirmed"
     await again.stop()
+
+
+async def test_a_node_that_refuses_for_a_full_spool_is_not_ready_and_says_why(tmp_path: Path) -> None:
+    node = Node(replace(_site(tmp_path), limits=Limits(spool=Spool(max_bytes_up=1000))))
+    await node.start()
+    assert (node.ready, node.status()["refusing"]) == (True, "")
+    async with connect(f"http://127.0.0.1:{node.port}") as client:
+        await client.send("queue:sales", secrets.token_bytes(2000))
+        assert not node.ready
+        assert "the spool 'up' of node hq is full" in node.status()["refusing"]
+        async for delivery in client.subscribe("queue:sales"):
+            delivery.ack()
+            break
+        await asyncio.wait_for(_until_ready(node), 5)
+    await node.stop()
+
+
+async def _until_ready(node: Node) -> None:
+    while not node.ready:
+        await asyncio.sleep(0.01)

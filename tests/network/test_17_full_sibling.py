@@ -57,8 +57,8 @@ async def siblings(network: Network) -> AsyncIterator[list[Node]]:
 
 
 def _held(status: Status, child: str) -> bool:
-    """Does a child ask its parent to keep everything?"""
-    return any(link["name"] == child and "" in link["held_by_peer"] for link in status["children"])
+    """Does a child ask its parent to keep what is for it?"""
+    return any(link["name"] == child and link["held_by_peer"] for link in status["children"])
 
 
 async def test_a_full_store_keeps_nothing_from_its_siblings(network: Network) -> None:

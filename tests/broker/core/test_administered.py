@@ -8,6 +8,7 @@ from forest import Consumer, Forest, Site
 from broker.core.copies import Copy
 from broker.core.custody import Place
 from broker.core.errors import NotFound
+from broker.core.places import Spool
 from broker.core.removal import Given
 from broker.core.rows import BundleRow, CopyRow
 
@@ -28,6 +29,17 @@ def copies_of(site: Site) -> dict[Place, set[Copy]]:
     return found
 
 
+def spooled(found: dict[Place, set[Copy]]) -> dict[Spool, int]:
+    """What the spools must show: a fan-out once for each, a queue's with the queue, dead letters nowhere."""
+    kept = [copy for copies in found.values() for copy in copies if copy.stored.row]
+    sizes: dict[Spool, int] = {}
+    for spool in Spool:
+        own = {copy.stored for copy in kept if copy.spool is spool}
+        shared = [copy.stored for copy in kept if copy.spool is None and copy.place.spool is spool]
+        sizes[spool] = sum(stored.size for stored in [*own, *shared])
+    return sizes
+
+
 def check(site: Site) -> None:
     custody = site.core.custody
     found = copies_of(site)
@@ -39,7 +51,7 @@ def check(site: Site) -> None:
         assert len(place.waiting) == len(set(place.waiting)), place
         assert all(copy.open and copy.place is place for copy in copies), place
         stored |= {copy.stored for copy in copies if copy.stored.row}
-    assert sum(custody.spools.values()) == sum(each.size for each in stored)
+    assert dict(custody.spools) == spooled(found)
     assert len(site.disk.tables[CopyRow]) == sum(
         1 for copies in found.values() for copy in copies if copy.stored.row
     )

@@ -3,6 +3,7 @@
 import pytest
 from forest import QUICK, Consumer, Forest, Site
 
+from broker.core.errors import BadRequest
 from broker.core.rows import CopyRow, MetaRow
 from broker.core.settings import Overflow, Policy
 from treeconnector import bundles
@@ -70,6 +71,34 @@ def test_a_destination_that_is_none_is_rejected_and_not_confirmed(
 
 
 # --- readers that go
+
+
+@pytest.mark.parametrize(
+    ("limit", "topic", "why"),
+    [
+        ({"max_levels": 3}, "a/b/c/d", "4 levels: expected 3 at most"),
+        ({"max_filter_length": 10}, "a/much/too/long", "15 characters: expected 1 to 10"),
+    ],
+)
+def test_a_node_s_limits_for_topics_bind_its_own_clients(
+    forest: Forest, limit: dict[str, int], topic: str, why: str
+) -> None:
+    forest.add("small", **limit)
+    producer = forest.producer("small")
+    producer.say(Subscribe(1, 7, Destination(Kind.TOPIC, topic), 1, ""))
+    (failed,) = producer.failures
+    assert (failed.code, why in failed.text) == ("BAD_REQUEST", True)
+    producer.send(f"topic:{topic}", b"one")
+    producer.send("topic:a/b/c", b"two")
+    forest.settle(1.0)
+    (reject,) = producer.rejected
+    assert (reject.code, why in reject.text) == ("BAD_REQUEST", True)
+    assert [payload for _, payload in producer.confirmed] == [b"two"]
+    assert producer.connection is not None
+    with pytest.raises(BadRequest, match="expected"):
+        forest["small"].core.switch.send(
+            producer.connection, f"topic:{topic}", Message(b"three"), lambda error: None
+        )
 
 
 def test_readers_of_one_connection_go_together(forest: Forest, hq: Site) -> None:

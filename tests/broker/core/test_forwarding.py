@@ -34,6 +34,30 @@ def test_a_queue_at_home_stays_on_its_node(forest: Forest) -> None:
     assert here.payloads == [b"stays"]
 
 
+def test_a_queue_at_home_stays_before_anybody_has_created_it_and_after_a_start(forest: Forest) -> None:
+    pair(forest, york={"policies": HOME})
+    away = forest.consumer("hq", "queue:till/1")
+    forest.settle(1.0)
+    forest.producer("york").send("queue:till/1", b"stays")
+    forest.settle(1.0)
+    forest["york"].crash()
+    forest["york"].boot()
+    forest.heal()
+    assert (away.payloads, forest["york"].waiting()) == ([], 1)
+    here = forest.consumer("york", "queue:till/1", name="here")
+    forest.settle(1.0)
+    assert (here.payloads, away.payloads) == ([b"stays"], [])
+
+
+def test_at_home_here_does_not_keep_what_is_directed_elsewhere(forest: Forest) -> None:
+    pair(forest, york={"policies": HOME})
+    away = forest.consumer("hq", "queue:till/1")
+    forest.settle(1.0)
+    forest.producer("york").send("queue:till/1@hq", b"goes")
+    forest.settle(1.0)
+    assert away.payloads == [b"goes"]
+
+
 def test_creating_a_queue_is_not_interest_reading_it_is(forest: Forest) -> None:
     hq = pair(forest)
     reader = forest.consumer("york", "queue:till")

@@ -6,9 +6,10 @@ from copy import copy
 import pytest
 from forest import Forest
 
+from broker.core.settings import Policy
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header, Message
-from treeconnector.destinations import queue
+from treeconnector.destinations import Kind, queue
 
 
 def test_what_expires_while_it_waits_is_buried_and_the_rest_keeps_its_order(forest: Forest) -> None:
@@ -47,6 +48,29 @@ def test_below_the_root_it_waits_for_a_parent_that_is_away(forest: Forest) -> No
     forest.producer("york").send("queue:sales", b"one")
     forest.settle(30.0)
     assert (york.waiting(), york.dead()) == (1, [])
+
+
+def test_before_a_parent_was_ever_met_nothing_is_given_up(forest: Forest) -> None:
+    york = forest.add("york", "hq", hold_time=10.0)
+    producer = forest.producer("york")
+    producer.send("queue:sales", b"one")
+    producer.send("queue:nobody@york", b"for this node")
+    forest.settle(30.0)
+    assert [message.payload for _, message in york.dead()] == [b"for this node"], "nobody above takes that"
+    york.crash()
+    york.boot()
+    forest.settle(30.0)
+    sales = forest.consumer("york", "queue:sales")
+    forest.settle(1.0)
+    assert sales.payloads == [b"one"]
+
+
+def test_a_queue_that_the_site_s_file_keeps_at_home_exists(forest: Forest) -> None:
+    home = (Policy(Kind.QUEUE, "till", home=True),)
+    hq = forest.add("hq", hold_time=10.0, policies=home)
+    forest.producer("hq").send("queue:till", b"one")
+    forest.settle(30.0)
+    assert (hq.waiting(), hq.dead()) == (1, [])
 
 
 def test_a_queue_that_was_created_keeps_its_messages(forest: Forest) -> None:
