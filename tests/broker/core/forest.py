@@ -474,7 +474,10 @@ class Client:
 
 
 class Producer(Client):
-    """Sends numbered messages; whatever is not confirmed is sent again on the next connection."""
+    """Sends numbered messages; whatever is not confirmed is sent again on the next connection.
+
+    Nothing is sent before the node has said how far it is: a number above it would confirm those below.
+    """
 
     def __init__(self, forest: Forest, site: Site, name: str) -> None:
         super().__init__(forest, site, name)
@@ -485,8 +488,10 @@ class Producer(Client):
         self._refused: set[int] = set()
         self._again: list[Send] = []
         self._connecting = False
+        self._welcome = False
 
     def opened(self) -> None:
+        self._welcome = False
         self.say(Login(VERSION, self.name, producer=self.name))
 
     def send(self, destination: str, *payloads: bytes, **options: Any) -> None:
@@ -497,7 +502,7 @@ class Producer(Client):
         frame = Send(self.number + 1, parse(destination), len(payloads), body, **options)
         self.number += len(payloads)
         self.under_way[frame.first] = frame
-        if self.connection is not None:
+        if self.connection is not None and self._welcome:
             self.say(frame)
 
     def arrived(self, frame: Any) -> None:
@@ -508,6 +513,7 @@ class Producer(Client):
                     self._refused.update(range(each.first, each.last + 1))
                 self._settled(frame.last)
                 self._again = list(self.under_way.values())
+                self._welcome = True
                 if not self._connecting:
                     self._say_again()
             case Confirm(through):
