@@ -10,6 +10,7 @@ costs an audit little. A line that a crash cut is removed at the next start.
 
 import asyncio
 import gzip as gzip_module
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from broker.advisory_files import LogFiles, current_file, finished_files, log_fi
 from treeconnector.errors import SapwoodError
 from treeconnector.frames import Advice
 
+_log = logging.getLogger("sapwood.advisories")
 SCHEMA: Final = 1
 DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
 DEFAULT_MAX_FILES: Final = 10
@@ -95,6 +97,8 @@ class AdvisoryLog:
         self._closed = False
         self.written = 0
         self.dropped = 0
+        self._said = ""
+        self._say()
 
     def __repr__(self) -> str:
         return f"<AdvisoryLog {self._files.path} written={self.written} dropped={self.dropped}>"
@@ -220,6 +224,16 @@ class AdvisoryLog:
             self.dropped += self._rows
         self._buffer.clear()
         self._rows = 0
+        self._say()
+
+    def _say(self) -> None:
+        """Once when rows cannot be written any more, and once when they can again."""
+        error = self.last_error
+        if error and not self._said:
+            _log.warning("! the advisory log cannot be written: %s: its rows are dropped and counted", error)
+        elif self._said and not error:
+            _log.info("+ the advisory log is written again, after %d rows were dropped", self.dropped)
+        self._said = error
 
     def close(self) -> None:
         """Write what has gathered and stop. A compression under way is left to the next start. Idempotent."""

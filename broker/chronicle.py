@@ -36,6 +36,12 @@ class Chronicle:
     def __repr__(self) -> str:
         return f"<Chronicle {self._log!r}>"
 
+    @property
+    def warnings(self) -> list[str]:
+        """What an operator is to know about the log."""
+        error = self._log.last_error if self._log else ""
+        return [f"the advisory log cannot be written: {error}"] if error else []
+
     def consumer(self, op: str, key: Destination, cause: str) -> None:
         self.recent.consumer(time.time(), op, key, cause)
         if self._log:

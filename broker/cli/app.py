@@ -288,4 +288,8 @@ def main() -> None:
             raise
         text, exit_code = explain(error)
         print(f"sapwood: {text}", file=sys.stderr)
+        if "--json" in sys.argv:
+            from broker.cli.output import print_json
+
+            print_json({"error": text, "exit_code": exit_code})
         raise SystemExit(exit_code) from None

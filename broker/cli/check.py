@@ -105,6 +105,20 @@ def _space(site: Site, folder: Path) -> Finding:
     return Finding("disk", "ok", text)
 
 
+def check_advisory_log(site: Site) -> Iterator[Finding]:
+    """Where the advisory log is to be written; a node runs without it, so warnings only."""
+    if not site.advisory_log.enabled:
+        return
+    folder = site.advisory_directory
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
+        yield Finding("advisory log", "ok", str(folder))
+        return
+    why = f"cannot be written by user id {os.getuid()}" if nearest.is_dir() else "is no folder"
+    advice = "change advisory_log, directory, or who owns it"
+    yield Finding("advisory log", "warning", f"{nearest} {why}: the node would run without it; {advice}")
+
+
 def check_store(site: Site) -> Iterator[Finding]:
     """The durable store, if there is one already."""
     from broker.cli.recover import look_at_store
@@ -232,6 +246,7 @@ def check_parent(site: Site) -> Iterator[Finding]:
 
 CHECKS: Final[tuple[Check, ...]] = (
     check_data,
+    check_advisory_log,
     check_store,
     check_port,
     check_tls,

@@ -5,7 +5,7 @@ event loop leaves as one packet.
 
 Bounds: a client that has more than `max_unconfirmed` bytes under way is read no further until its sends
 are confirmed; one that leaves more than `max_unread` bytes unread is cut off, and its messages are given
-again.
+again. One that does not log in within 10 s is sent away.
 """
 
 import asyncio
@@ -38,6 +38,7 @@ from treeconnector.session_frames import (
 
 _log = logging.getLogger("sapwood.http")
 _PACKET_BYTES: Final = 1024 * 1024
+_LOGIN_TIMEOUT: Final = 10.0
 
 
 class SessionEndpoint:
@@ -118,7 +119,7 @@ class StreamingSession:
     async def _serve(self) -> None:
         node, connection = self._node, self._connection
         while True:
-            for packet in await self._carrier.receive():
+            for packet in await self._packets():
                 arrived = decode_client_packet(packet)
                 if not self._logged_in:
                     self._check_login(arrived)
@@ -129,6 +130,16 @@ class StreamingSession:
             while self._unconfirmed > self._settings.max_unconfirmed:
                 self._confirmed.clear()
                 await self._confirmed.wait()
+
+    async def _packets(self) -> list[bytes]:
+        """What has arrived next. Raises `_Refused` if nothing comes from a client that has not logged in."""
+        if self._logged_in:
+            return await self._carrier.receive()
+        try:
+            async with asyncio.timeout(_LOGIN_TIMEOUT):
+                return await self._carrier.receive()
+        except TimeoutError:
+            raise _Refused("NOT_LOGGED_IN", f"no Login within {_LOGIN_TIMEOUT:g} s") from None
 
     def _check_login(self, arrived: list[ClientFrame]) -> None:
         first = arrived[0] if arrived else None

@@ -307,12 +307,16 @@ def test_a_real_full_disk(make, tmp_path):
         subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_directory_that_cannot_be_made_does_not_stop_the_node(make, tmp_path):
+def test_a_directory_that_cannot_be_made_does_not_stop_the_node(make, tmp_path, caplog):
     (tmp_path / "file").write_text("")
     log = make(tmp_path / "file" / "inside")
     fill(log, 2)
-    assert (log.written, log.dropped) == (0, 2)
+    fill(log, 1)
+    assert (log.written, log.dropped) == (0, 3)
     assert "Not a directory" in log.last_error
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "the advisory log cannot be written" in said
+    assert "Not a directory" in said
 
 
 def test_a_directory_that_comes_later_is_used(make, tmp_path):

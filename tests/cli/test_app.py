@@ -128,6 +128,10 @@ def test_a_node_that_does_not_answer_is_exit_code_one(arguments: tuple[str, ...]
     assert ran.returncode == 1
     assert b"127.0.0.1:1 does not answer" in ran.stderr
     assert b"Traceback" not in ran.stderr
+    assert not ran.stdout
+    said = json.loads(sapwood(*arguments, "--json").stdout)
+    assert said["exit_code"] == 1
+    assert "127.0.0.1:1 does not answer" in said["error"]
 
 
 def test_a_defect_is_told_as_one_and_can_be_looked_into(

@@ -57,6 +57,13 @@ def test_a_data_folder_that_is_a_file_fails(tmp_path: Path) -> None:
     assert examine(file)[1] == 1
 
 
+def test_an_advisory_log_without_a_place_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("not a folder")
+    assert state(site(tmp_path, "  advisory_log: {directory: log/advisories}\n"), "advisory log") == "warning"
+    assert state(site(tmp_path, "  advisory_log: {directory: logs}\n"), "advisory log") == "ok"
+    assert not found(site(tmp_path, "  advisory_log: {enabled: false}\n"), "advisory log")
+
+
 def test_a_data_folder_that_cannot_be_written_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root may write everywhere, so the system's answer is given here."""
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)

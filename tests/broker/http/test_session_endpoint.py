@@ -96,6 +96,14 @@ async def test_a_session_begins_with_a_login_of_our_version(node: Any, frames: l
     assert not node.switch.received
 
 
+async def test_who_does_not_log_in_is_sent_away(node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.http.session_endpoint._LOGIN_TIMEOUT", 0.01)
+    line = Line(node)
+    (failed,) = await line.hear()
+    assert (failed.code, failed.text) == ("NOT_LOGGED_IN", "no Login within 0.01 s")
+    await line.serving
+
+
 @pytest.mark.parametrize("garbage", [b"", b"\x00", b"\xc1" * 9, b"\x91\x92\x05\xa1\xff", b"\x91" * 5000])
 async def test_garbage_ends_this_session_with_a_reason(node: Any, garbage: bytes) -> None:
     line = Line(node)
