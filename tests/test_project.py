@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("treeconnector", "broker", "bridges", "config", "sapwood")
+PACKAGES = ("treeconnector", "broker", "bridges", "config", "sapwood", "simulation")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Places that exist on no reader's machine; spelled in pieces so that this file does not hold them.
 FORBIDDEN = (

@@ -1,18 +1,14 @@
-"""Makes the forest of pure cores importable here too: cells talk through it without a socket."""
+"""A forest of pure cores whose cells talk without a socket."""
 
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "core"))
-
-from forest import Forest, Site
-
 from broker.cells import Cells
 from broker.cells.tracing import Tracing
+from simulation.forest import Forest
+from simulation.site import Site
 
 
 @dataclass

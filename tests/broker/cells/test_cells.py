@@ -4,12 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from forest import Site
 
 from broker.cells import Busy, NoAnswer, Refused, cells
 from broker.cells.cells import Command
 from broker.core.inside import Inside
 from broker.core.trace import is_internal
+from simulation.site import Site
 from treeconnector.bundles import Flag, Header, Message, Properties, encode_message
 from treeconnector.destinations import Destination, queue
 

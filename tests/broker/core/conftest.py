@@ -1,13 +1,8 @@
-"""Makes `forest` importable for the tests of the core, and gives each a forest of its own."""
-
-import sys
-from pathlib import Path
+"""Gives each test of the core a forest of its own."""
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from forest import Forest
+from simulation.forest import Forest
 
 
 @pytest.fixture

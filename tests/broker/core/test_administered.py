@@ -3,7 +3,6 @@
 from random import Random
 
 import pytest
-from forest import Consumer, Forest, Site
 
 from broker.core.copies import Copy
 from broker.core.custody import Place
@@ -11,6 +10,9 @@ from broker.core.errors import NotFound
 from broker.core.places import Spool
 from broker.core.removal import Given
 from broker.core.rows import BundleRow, CopyRow
+from simulation.clients import Consumer
+from simulation.forest import Forest
+from simulation.site import Site
 
 QUEUES = ("a", "b", "c@york")
 

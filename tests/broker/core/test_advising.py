@@ -1,8 +1,9 @@
 """What neighbours are told of consumers, as the site's file says, and how much of it they may say."""
 
 import pytest
-from forest import Forest, Site
 
+from simulation.forest import Forest
+from simulation.site import Site
 from treeconnector.destinations import Destination, parse
 from treeconnector.frames import Advice
 

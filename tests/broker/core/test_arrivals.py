@@ -1,10 +1,11 @@
 """What a node makes of bundles that neighbours hand over, and how long it knows them again."""
 
 import pytest
-from forest import Forest, Site
 
 from broker.core import arrivals
 from broker.core.rows import SeenRow
+from simulation.forest import Forest
+from simulation.site import Site
 from treeconnector.advisories import Limits
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind, queue

@@ -1,9 +1,10 @@
 """Random histories of a tree: whatever happens, every confirmed message comes, and no doubt is hidden."""
 
 import pytest
-from chaos import Chaos
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
+from simulation.chaos import Chaos
 
 SEEDS = st.integers(min_value=0, max_value=1 << 32)
 
@@ -68,7 +69,7 @@ def test_everything_at_once(seed: int) -> None:
 def test_an_account_that_does_not_add_up_is_found() -> None:
     chaos = Chaos(3, frozenset())
     for _ in range(100):
-        chaos._step()
+        chaos.step()
     producer = chaos.producers[0]
     producer.send("queue:one", b"p-hq queue:one 999999")
     for consumer in chaos.consumers:

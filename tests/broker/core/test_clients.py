@@ -1,11 +1,13 @@
 """What clients of one node do to it, and it for them: odd numbers, readers that go, bodies that lie."""
 
 import pytest
-from forest import QUICK, Consumer, Forest, Site
 
 from broker.core.errors import BadRequest
 from broker.core.rows import CopyRow, MetaRow
 from broker.core.settings import Overflow, Policy
+from simulation.clients import Consumer
+from simulation.forest import QUICK, Forest
+from simulation.site import Site
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header, Message
 from treeconnector.destinations import Destination, Kind, queue

@@ -3,12 +3,14 @@
 from typing import Any
 
 import pytest
-from forest import Consumer, Forest, Site
 
 from broker.core.doubling import Dice, DoublingSwitch
 from broker.core.errors import NotFound
 from broker.core.sessions import Connection
 from sapwood.inbox import Memory, unpack_delivery
+from simulation.clients import Consumer
+from simulation.forest import Forest
+from simulation.site import Site
 from treeconnector.bundles import Message, Properties
 from treeconnector.destinations import queue
 from treeconnector.session_frames import Deliver

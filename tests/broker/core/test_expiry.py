@@ -1,11 +1,11 @@
 """Copies whose time runs out, whatever becomes of them before."""
 
 import pytest
-from forest import Forest
 
 from broker.core import expiry, sweeps
 from broker.core.copies import Copy, Stored
 from broker.core.expiry import Expiry
+from simulation.forest import Forest
 from treeconnector.bundles import Header
 from treeconnector.destinations import queue
 

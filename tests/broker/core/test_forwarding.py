@@ -3,9 +3,10 @@
 import secrets
 
 import pytest
-from forest import Forest, Site
 
 from broker.core.settings import Policy
+from simulation.forest import Forest
+from simulation.site import Site
 from treeconnector.destinations import Kind
 
 HOME = (Policy(Kind.QUEUE, "till/#", home=True),)

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-from forest import Forest, Site
 
 from broker.core.inside import Inside, Letter
 from broker.core.rows import BundleRow
+from simulation.forest import Forest
+from simulation.site import Site
 from treeconnector.bundles import Header, Message, Properties
 from treeconnector.destinations import Kind, queue
 

@@ -1,8 +1,8 @@
 """Dead letters given back: routed again, marked where they may come twice, kept where they cannot go."""
 
-from forest import Forest, Site
-
 from broker.core.settings import Overflow, Policy
+from simulation.forest import Forest
+from simulation.site import Site
 from treeconnector.destinations import Destination, Kind
 
 EVERY = -1

@@ -4,10 +4,12 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
-from forest import Forest, Producer, Site
 
 from broker.core.places import Spool
 from broker.core.settings import Policy
+from simulation.clients import Producer
+from simulation.forest import Forest
+from simulation.site import Site
 from treeconnector.bundles import Scope
 from treeconnector.destinations import Kind
 from treeconnector.session_frames import Create

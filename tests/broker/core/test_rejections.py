@@ -1,11 +1,13 @@
 """What a node has not taken of a named producer, and says again until the producer must have heard it."""
 
 import pytest
-from forest import Forest, Producer, Site
 
 from broker.core import rejections
 from broker.core.rows import RejectedRow
 from broker.core.settings import Policy
+from simulation.clients import Producer
+from simulation.forest import Forest
+from simulation.site import Site
 from treeconnector.session_frames import Login, Welcome
 
 WEEK = 7 * 86_400.0

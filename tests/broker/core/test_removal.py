@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 
 import pytest
-from forest import Forest, Site
 
 from broker.core.errors import NotFound, SwitchError
 from broker.core.removal import Given
 from broker.core.rows import BundleRow, CopyRow, QueueRow, SubscriptionRow
+from simulation.forest import Forest
+from simulation.site import Site
 from treeconnector.destinations import queue, topic
 from treeconnector.session_frames import Ended, EndSubscription
 

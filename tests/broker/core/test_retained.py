@@ -1,13 +1,14 @@
 """The latest message of each topic: which, how many, for whom, and under which id."""
 
 import pytest
-from forest import Consumer, Forest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core import retained
 from broker.core.retained import Retained
 from broker.core.rows import RetainedRow
+from simulation.clients import Consumer
+from simulation.forest import Forest
 from treeconnector.bundles import Header
 from treeconnector.destinations import topic
 from treeconnector.patterns import matches

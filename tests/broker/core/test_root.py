@@ -1,7 +1,9 @@
 """A node that knows its root and meets another one."""
 
 import pytest
-from forest import Forest, Site
+
+from simulation.forest import Forest
+from simulation.site import Site
 
 
 @pytest.fixture

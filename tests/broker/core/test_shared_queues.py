@@ -1,9 +1,10 @@
 """A queue that is read in several stores: what comes from one of them goes to another at once."""
 
 import pytest
-from forest import Consumer, Forest, Producer
 
 from broker.core.settings import Policy
+from simulation.clients import Consumer, Producer
+from simulation.forest import Forest
 
 LATE = 30.0
 

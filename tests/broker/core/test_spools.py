@@ -3,9 +3,10 @@
 import secrets
 
 import pytest
-from forest import Forest, Site
 
 from broker.core.places import Spool
+from simulation.forest import Forest
+from simulation.site import Site
 
 SIZE = 1000
 UP, DOWN, REROUTED = Spool.UP, Spool.DOWN, Spool.REROUTED

@@ -1,11 +1,12 @@
 """What the node counts of itself: nothing is lost between coming in and going out."""
 
 import pytest
-from forest import Forest, Site
 
 from broker.core.sessions import Connection
 from broker.core.statistics import count_of, mean_of
 from broker.histogram import Histogram
+from simulation.forest import Forest
+from simulation.site import Site
 from treeconnector.bundles import Message
 from treeconnector.link import LinkSettings
 

@@ -4,9 +4,9 @@ import secrets
 from copy import copy
 
 import pytest
-from forest import Forest
 
 from broker.core.settings import Policy
+from simulation.forest import Forest
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header, Message
 from treeconnector.destinations import Kind, queue

@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from forest import Consumer, Forest, Producer
 
 from broker.core.telling import NOBODY_SERVES
+from simulation.clients import Consumer, Producer
+from simulation.forest import Forest
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Message, Properties
 from treeconnector.destinations import parse

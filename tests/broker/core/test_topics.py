@@ -1,9 +1,10 @@
 """How far a topic message goes (rule 11), and what it does not do on its way."""
 
 import pytest
-from forest import Consumer, Forest
 
 from broker.core.settings import Policy
+from simulation.clients import Consumer
+from simulation.forest import Forest
 from treeconnector.bundles import Scope
 from treeconnector.destinations import Kind
 

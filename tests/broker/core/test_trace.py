@@ -1,11 +1,13 @@
 """What a node remembers of bundles: each step on the way, in order, bounded, and no message's content."""
 
 import pytest
-from forest import Client, Forest, Site
 
 from broker.core import trace
 from broker.core.moment import Moment
 from broker.core.trace import NAMES, Note, Trace, notes_of
+from simulation.clients import Client
+from simulation.forest import Forest
+from simulation.site import Site
 from treeconnector import bundles
 from treeconnector.bundles import Header, Message, Properties
 from treeconnector.destinations import parse, queue

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from forest import Forest, Site
 
 from broker.core.errors import NotFound
 from broker.core.sessions import Connection
+from simulation.forest import Forest
+from simulation.site import Site
 from treeconnector.bundles import Message
 
 

@@ -3,15 +3,22 @@
 `Chaos(seed)` builds a tree, lets anything happen to it in small steps (turns cut into take, write and
 report; packets one by one; crashes between any two of them), heals it and checks: every confirmed message
 was delivered or is a dead letter that says why; a second delivery is flagged, or its node crashed before
-the acknowledgement was on disk; messages of one producer come in order where nothing broke it.
+the acknowledgement was on disk; messages of one producer come in order where nothing broke it; and every
+node's routes are those that follow from who reads what (`simulation.invariants`).
+
+What happens is chosen as things stand, and recorded as an `Action` that says everything: so a part of a
+history can be replayed, and `simulation.shrinking` finds the shortest that still goes wrong.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
-from forest import QUICK, Consumer, Forest, Receipt, Site
-
+from simulation.clients import Consumer, Receipt
+from simulation.disk import Disk
+from simulation.forest import QUICK, Forest
+from simulation.invariants import check_routes
 from treeconnector.bundles import Flag
 
 TREE = [
@@ -28,6 +35,16 @@ SUBTREE_AND_ABOVE = {"hq": {"hq", "s2", "s3"}, "r1": {"hq", "s2"}, "s1": {"hq"},
 """Which sites of the topic's three subscribers a message reaches, by where it enters."""
 
 
+class Action(NamedTuple):
+    """One thing that happens, with everything that was chosen for it: a history of these can be replayed."""
+
+    what: str
+    arguments: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.what} {' '.join(map(str, self.arguments))}".rstrip()
+
+
 class Chaos:
     """One history. `kinds`: which of the rarer things may happen: 'crash', 'move', 'restore', 'replace'.
 
@@ -39,7 +56,7 @@ class Chaos:
         self.kinds = kinds
         self.steps = steps
         self.forest = Forest(replace(QUICK, max_deliveries=1000, linger=linger))
-        self.trace: list[str] = []
+        self.history: list[Action] = []
         for name, parent, role in TREE:
             self.forest.add(name, parent, role)
         self.forest.heal(1.0)
@@ -65,172 +82,214 @@ class Chaos:
         ]
         self.numbers = 0
         self.reached: dict[bytes, set[str]] = {}
-        self.backups: dict[str, object] = {}
+        self.backups: dict[str, Disk] = {}
         self.lossy: set[str] = set()
         self.lost_before = 0
         self.forest.settle(2.0)
 
     def _consumer(self, site: str, destination: str, durable: str = "") -> Consumer:
         name = f"c-{site}-{destination}"
-        made: Consumer = self.forest.consumer(site, destination, name, auto=False, durable=durable, credit=7)
-        return made
+        return self.forest.consumer(site, destination, name, auto=False, durable=durable, credit=7)
 
     # --- what may happen
 
     def run(self) -> None:
+        """Let `steps` things happen; raise `AssertionError` if the account does not add up."""
         for _ in range(self.steps):
-            self._step()
+            self.step()
         self.finish()
 
-    def _step(self) -> None:
-        choices: list[tuple[int, Callable[[], None]]] = [
-            (30, self._turn),
-            (30, self._packets),
-            (12, self._send),
-            (12, self._acknowledge),
-            (6, self._everything),
-            (5, self._consumer_comes_or_goes),
-            (4, self._dial),
-            (3, self._cut),
-            (4, self._time),
-        ]
-        if "crash" in self.kinds:
-            choices += [(4, self._crash), (6, self._boot)]
-        if "move" in self.kinds:
-            choices += [(1, self._move)]
-        if "restore" in self.kinds:
-            choices += [(2, self._backup), (1, self._restore)]
-        if "replace" in self.kinds:
-            choices += [(1, self._replace)]
-        weights, calls = zip(*choices, strict=True)
-        self.random.choices(calls, weights)[0]()
+    def replay(self, history: Iterable[Action]) -> None:
+        """The same for a history that was recorded; what has become impossible in it is left out."""
+        for action in history:
+            self._do(action)
+        self.finish()
+
+    def step(self) -> None:
+        weights, choosers = zip(*self._choices(), strict=True)
+        action = self.random.choices(choosers, weights)[0]()
+        if action is None:
+            self.forest.reap()
+        else:
+            self._do(action)
+
+    def _do(self, action: Action) -> None:
+        self.history.append(action)
+        _ACTIONS[action.what](self, *action.arguments)
         self.forest.reap()
 
-    def _note(self, text: str) -> None:
-        self.trace.append(f"{len(self.trace)} {self.forest.now:.1f} {text}")
+    def _choices(self) -> list[tuple[int, Callable[[], Action | None]]]:
+        """What may happen now, with how likely it is."""
+        choices: list[tuple[int, Callable[[], Action | None]]] = [
+            (30, self._choose_turn),
+            (30, self._choose_packets),
+            (12, self._choose_send),
+            (12, self._choose_acknowledge),
+            (6, lambda: Action("everything")),
+            (5, self._choose_client),
+            (4, lambda: Action("dial")),
+            (3, self._choose_cut),
+            (4, lambda: Action("time", (self.random.choice([0.01, 0.1, 0.5, 2.0]),))),
+        ]
+        if "crash" in self.kinds:
+            choices += [(4, self._choose_crash), (6, self._choose_boot)]
+        if "move" in self.kinds:
+            choices += [(1, self._choose_move)]
+        if "restore" in self.kinds:
+            choices += [(2, lambda: Action("backup", (self._site(),))), (1, self._choose_restore)]
+        if "replace" in self.kinds:
+            choices += [(1, lambda: Action("replace", (self._site(),)))]
+        return choices
 
-    def _site(self) -> Site:
-        return self.random.choice(list(self.forest.sites.values()))
+    # --- choosing, as things stand
 
-    def _turn(self) -> None:
-        site = self._site()
-        what = self.random.choice(["take", "write", "report", "run"])
-        if getattr(site, what)():
-            self._note(f"{site.name} {what}")
+    def _site(self) -> str:
+        return self.random.choice(list(self.forest.sites))
 
-    def _packets(self) -> None:
+    def _choose_turn(self) -> Action:
+        return Action("turn", (self._site(), self.random.choice(["take", "write", "report", "run"])))
+
+    def _choose_packets(self) -> Action | None:
         if not self.forest.wires:
-            return
+            return None
         wire = self.random.choice(self.forest.wires)
-        wire.pull(self.random.choice([1, 100, 1 << 18]))
-        _, target, way = self.random.choice(wire.sides())
-        if wire.deliver(way, target, self.random.choice([1, 2, 1 << 30])):
-            self._note(f"packets to {target.name} over {wire}")
+        budget = self.random.choice([1, 100, 1 << 18])
+        side = self.random.choice(range(2))
+        return Action("packets", (wire.child.name, budget, side, self.random.choice([1, 2, 1 << 30])))
 
-    def _send(self) -> None:
-        producer = self.random.choice(self.producers)
+    def _choose_send(self) -> Action:
+        producer = self.random.choice(range(len(self.producers)))
         destination = self.random.choice(self.destinations)
         count = self.random.choice([1, 2, 5, 20])
-        payloads = []
-        for _ in range(count):
-            self.numbers += 1
-            payloads.append(f"{producer.name} {destination} {self.numbers:06}".encode())
-        self._note(f"{producer.name} sends {count} to {destination}: {payloads[0].decode()}…")
-        scope = self.random.choice([0, 1])
+        first = self.numbers + 1
+        self.numbers += count
+        return Action("send", (producer, destination, first, count, self.random.choice([0, 1])))
+
+    def _choose_acknowledge(self) -> Action | None:
+        place = self.random.choice(range(len(self.consumers)))
+        consumer = self.consumers[place]
+        if not consumer.open or consumer.connection is None:
+            return None
+        return Action("acknowledge", (place, self.random.randint(1, len(consumer.open))))
+
+    def _choose_client(self) -> Action:
+        return Action("client", (self.random.choice(range(len(self.consumers) + len(self.producers))),))
+
+    def _choose_cut(self) -> Action | None:
+        if not self.forest.wires:
+            return None
+        wire = self.random.choice(self.forest.wires)
+        lost = self.random.choice([["up"], ["down"], ["up", "down"], []])
+        return Action("cut", (wire.child.name, *lost))
+
+    def _choose_crash(self) -> Action | None:
+        name = self._site()
+        return Action("crash", (name,)) if self.forest[name].running else None
+
+    def _choose_boot(self) -> Action | None:
+        name = self._site()
+        return None if self.forest[name].running else Action("boot", (name,))
+
+    def _choose_move(self) -> Action:
+        return Action(
+            "move", (self.random.choice(["s1", "s2", "s3"]), self.random.choice(["r1", "r2", "hq"]))
+        )
+
+    def _choose_restore(self) -> Action | None:
+        """Put a backup back; of one site only: two that go back to one moment agree with each other."""
+        name = self._site()
+        return Action("restore", (name,)) if name in self.backups and self.lossy <= {name} else None
+
+    # --- doing, if it is possible
+
+    def _turn(self, name: str, what: str) -> None:
+        site = self.forest[name]
+        match what:
+            case "take":
+                site.take()
+            case "write":
+                site.write()
+            case "report":
+                site.report()
+            case _:
+                site.run()
+
+    def _packets(self, child: str, budget: int, side: int, count: int) -> None:
+        wire = self.forest.wire_of(child)
+        if wire is not None:
+            wire.pull(budget)
+            _, target, way = wire.sides()[side]
+            wire.deliver(way, target, count)
+
+    def _send(self, place: int, destination: str, first: int, count: int, scope: int) -> None:
+        producer = self.producers[place]
+        self.numbers = max(self.numbers, first + count - 1)
+        numbers = range(first, first + count)
+        payloads = [f"{producer.name} {destination} {number:06}".encode() for number in numbers]
         if destination.startswith("topic:"):
             reached = EVERYWHERE if scope else SUBTREE_AND_ABOVE[producer.site.name]
             self.reached.update(dict.fromkeys(payloads, reached))
         producer.send(destination, *payloads, scope=scope)
 
-    def _acknowledge(self) -> None:
-        consumer = self.random.choice(self.consumers)
-        if consumer.open and consumer.connection is not None:
-            count = self.random.randint(1, len(consumer.open))
-            self._note(f"{consumer.name} acknowledges {count} of {len(consumer.open)}")
-            consumer.acknowledge(count)
+    def _acknowledge(self, place: int, count: int) -> None:
+        self.consumers[place].acknowledge(count)
 
     def _everything(self) -> None:
-        self._note("everything once")
         self.forest.step()
 
-    def _consumer_comes_or_goes(self) -> None:
-        client = self.random.choice([*self.consumers, *self.producers])
+    def _client(self, place: int) -> None:
+        """A client comes, or goes."""
+        client = [*self.consumers, *self.producers][place]
         if client.connection is None:
-            if client.site.running:
-                self._note(f"{client.name} comes")
-                client.connect()
+            client.connect()
         else:
-            self._note(f"{client.name} goes")
             client.disconnect()
 
     def _dial(self) -> None:
-        if self.forest.dial_all():
-            self._note("dial")
+        self.forest.dial_all()
 
-    def _cut(self) -> None:
-        if self.forest.wires:
-            wire = self.random.choice(self.forest.wires)
-            lost = self.random.choice([{"up"}, {"down"}, {"up", "down"}, set()])
-            self._note(f"cut {wire} losing {sorted(lost)}")
+    def _cut(self, child: str, *lost: str) -> None:
+        wire = self.forest.wire_of(child)
+        if wire is not None:
             self.forest.cut(wire, lost)
 
-    def _time(self) -> None:
-        seconds = self.random.choice([0.01, 0.1, 0.5, 2.0])
-        self._note(f"{seconds} s pass")
+    def _time(self, seconds: float) -> None:
         self.forest.pass_time(seconds)
 
-    def _crash(self) -> None:
-        site = self._site()
-        if site.running:
-            self._note(f"{site.name} crashes, turn={site.turn is not None} written={site.written}")
-            site.crash()
+    def _crash(self, name: str) -> None:
+        if self.forest[name].running:
+            self.forest[name].crash()
 
-    def _boot(self) -> None:
-        site = self._site()
-        if not site.running:
-            self._note(f"{site.name} boots")
-            site.boot()
+    def _boot(self, name: str) -> None:
+        if not self.forest[name].running:
+            self.forest[name].boot()
 
-    def _move(self) -> None:
-        site = self.forest.sites[self.random.choice(["s1", "s2", "s3"])]
-        self._note(f"{site.name} moves from {site.parent}")
-        if site.running:
-            site.crash()
-        site.parent = self.random.choice(["r1", "r2", "hq"])
+    def _move(self, name: str, parent: str) -> None:
+        self._crash(name)
+        self.forest[name].parent = parent
 
-    def _backup(self) -> None:
-        site = self._site()
-        self._note(f"backup of {site.name}")
-        self.backups[site.name] = site.disk.backup()
+    def _backup(self, name: str) -> None:
+        self.backups[name] = self.forest[name].disk.backup()
 
-    def _restore(self) -> None:
-        """Put a backup back; of one site only: two that go back to one moment agree with each other."""
-        site = self._site()
-        if site.name in self.backups and self.lossy <= {site.name}:
-            self._note(f"{site.name} is restored")
-            if site.running:
-                site.crash()
-            disk = self.backups.pop(site.name)
-            site.disk = disk  # type: ignore[assignment]
-            self._lose(site)
+    def _restore(self, name: str) -> None:
+        if name in self.backups and self.lossy <= {name}:
+            self._crash(name)
+            self.forest[name].disk = self.backups.pop(name)
+            self._lose(name)
 
-    def _replace(self) -> None:
-        site = self._site()
-        self._note(f"{site.name} is replaced")
-        if site.running:
-            site.crash()
-        site.disk = type(site.disk)()
-        self._lose(site)
+    def _replace(self, name: str) -> None:
+        self._crash(name)
+        self.forest[name].disk = Disk()
+        self._lose(name)
 
-    def _lose(self, site: Site) -> None:
+    def _lose(self, name: str) -> None:
         """State of a site is gone: what was sent before may be."""
-        self.lossy.add(site.name)
+        self.lossy.add(name)
         self.lost_before = self.numbers
 
     # --- the account
 
     def finish(self) -> None:
-        self._note("heal")
         for site in self.forest.sites.values():
             if not site.running:
                 site.boot()
@@ -245,6 +304,7 @@ class Chaos:
         self._check_delivered()
         self._check_twice()
         self._check_order()
+        check_routes(list(self.forest.sites.values()))
 
     def _check_order(self) -> None:
         """Messages of one producer come to one consumer in order, where none was given again or rerouted."""
@@ -328,3 +388,22 @@ class Chaos:
                 ]
                 said = [(c.name, r) for c, r in receipts]
                 assert len(unexcused) <= 1, f"{payload!r} came {len(receipts)} times: {said}"
+
+
+_ACTIONS: Final[dict[str, Callable[..., None]]] = {
+    "turn": Chaos._turn,
+    "packets": Chaos._packets,
+    "send": Chaos._send,
+    "acknowledge": Chaos._acknowledge,
+    "everything": Chaos._everything,
+    "client": Chaos._client,
+    "dial": Chaos._dial,
+    "cut": Chaos._cut,
+    "time": Chaos._time,
+    "crash": Chaos._crash,
+    "boot": Chaos._boot,
+    "move": Chaos._move,
+    "backup": Chaos._backup,
+    "restore": Chaos._restore,
+    "replace": Chaos._replace,
+}

@@ -1,0 +1,1 @@
+"""Whole chains in one process: the production cores of thousands of nodes on a virtual clock and network."""

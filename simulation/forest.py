@@ -1,0 +1,170 @@
+"""A tree of node cores whose every step is chosen by hand: literal times, lines that can be cut anywhere.
+
+Nothing happens by itself: the caller says who takes a turn, whose commit returns, which packets arrive;
+`settle` lets everything happen until nothing more does. `simulation.world` is the other way to run the same
+sites: there time passes by itself.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from broker.core.settings import CoreSettings
+from simulation.clients import Client, Consumer, Producer
+from simulation.site import Site
+from simulation.wire import Wire
+from treeconnector.link import LinkSettings
+
+AnyClient = TypeVar("AnyClient", bound=Client)
+
+QUICK = CoreSettings(linger=0.0, dormant_after=1.0, reattach_time=5.0, probe_time=1.0)
+LINKS = LinkSettings(window_bundles=8, keep_alive=5.0, dead_after=2.0, handshake_timeout=5.0)
+
+
+class Forest:
+    """All sites, wires and clients of one test, and the time."""
+
+    def __init__(self, settings: CoreSettings = QUICK, links: LinkSettings = LINKS) -> None:
+        self.now = 1000.0
+        self.sites: dict[str, Site] = {}
+        self.wires: list[Wire] = []
+        self.clients: list[Client] = []
+        self.settings, self.links = settings, links
+        self.watchers: list[Callable[[str, Site], None]] = []
+
+    # --- sites
+
+    def add(self, name: str, parent: str = "", role: str = "", **changes: Any) -> Site:
+        """A site that runs. `changes`: of its `CoreSettings`."""
+        role = role or ("leaf" if parent else "root")
+        links = changes.pop("links", self.links)
+        site = self.sites[name] = Site(self, name, parent, role, replace(self.settings, **changes), links)
+        site.boot()
+        return site
+
+    def __getitem__(self, name: str) -> Site:
+        return self.sites[name]
+
+    def tell(self, what: str, site: Site) -> None:
+        """`what`: 'taken', 'committed' or 'crashed'."""
+        for watcher in self.watchers:
+            watcher(what, site)
+
+    def crashed(self, site: Site) -> None:
+        self.tell("crashed", site)
+        for wire in list(self.wires):
+            if site in (wire.child, wire.parent):
+                self.cut(wire, lost={"up", "down"})
+        for client in self.clients:
+            if client.site is site:
+                client.gone()
+
+    # --- lines
+
+    def wire_of(self, child: str) -> Wire | None:
+        return next((wire for wire in self.wires if wire.child.name == child), None)
+
+    def dial(self, child: str) -> Wire | None:
+        """Connect a site with the parent that its file names, if both run and it has no wire."""
+        site = self.sites[child]
+        parent = self.sites.get(site.parent)
+        if parent is None or not site.running or not parent.running or self.wire_of(child):
+            return None
+        wire = Wire(site, parent)
+        self.wires.append(wire)
+        return wire
+
+    def dial_all(self) -> bool:
+        dialled = [self.dial(name) for name in self.sites]
+        return any(wire is not None for wire in dialled)
+
+    def cut(self, wire: Wire, lost: Iterable[str] = ("up", "down")) -> None:
+        """The line breaks. Packets on their way are lost, or arrive before it is noticed."""
+        self.wires.remove(wire)
+        for name, (_, target, way) in zip(("up", "down"), wire.sides(), strict=True):
+            if name not in lost:
+                wire.deliver(way, target)
+        for source, _, way in wire.sides():
+            if source.running:
+                source.core.advance(source.now)
+                source.core.lost(way.source, "the line was cut")
+
+    def reap(self) -> bool:
+        """End wires whose link is over at one end, as the drivers do: last words first."""
+        moved = False
+        for wire in list(self.wires):
+            over = [way for site, _, way in wire.sides() if way.source not in site.core.open_links]
+            if not over:
+                continue
+            wire.pull()
+            for _, target, way in wire.sides():
+                if way in over:
+                    wire.deliver(way, target)
+            for site, _, way in wire.sides():
+                if way.source.end_text:
+                    site.errors.append(way.source.end_text)
+            self.cut(wire)
+            moved = True
+        for site in self.sites.values():
+            if site.running:
+                site.core.links.closing.clear()
+        return moved
+
+    # --- everything
+
+    def step(self) -> bool:
+        """Let everything that can happen now happen once. Whether anything did."""
+        moved = self.reap()
+        for site in self.sites.values():
+            if site.running:
+                moved |= site.run()
+        for wire in list(self.wires):
+            moved |= wire.pull()
+            for _, target, way in wire.sides():
+                moved |= wire.deliver(way, target)
+        for client in self.clients:
+            moved |= client.act()
+        return moved
+
+    def settle(self, seconds: float = 0.0) -> None:
+        """Until nothing more happens, and then for `seconds` more, a fifth of a second at a time."""
+        end = self.now + seconds
+        while True:
+            for _ in range(10_000):
+                if not self.step():
+                    break
+            else:
+                raise AssertionError("the tree does not come to rest")
+            if self.now >= end:
+                return
+            self.pass_time(min(0.2, max(end - self.now, 0.001)))
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        for site in self.sites.values():
+            if site.running:
+                site.tick()
+
+    def heal(self, seconds: float = 40.0) -> None:
+        """Everything runs and is connected, for as long as everything needs to find its way."""
+        for site in self.sites.values():
+            if not site.running:
+                site.boot()
+        end = self.now + seconds
+        while self.now < end:
+            self.reap()
+            self.dial_all()
+            self.settle(1.0)
+
+    # --- clients
+
+    def producer(self, site: str, name: str = "producer") -> "Producer":
+        return self._client(Producer(self, self.sites[site], name))
+
+    def consumer(self, site: str, destination: str, name: str = "consumer", **options: Any) -> "Consumer":
+        return self._client(Consumer(self, self.sites[site], destination, name, **options))
+
+    def _client(self, client: AnyClient) -> AnyClient:
+        self.clients.append(client)
+        client.connect()
+        return client

@@ -1,0 +1,81 @@
+"""What must hold in a tree at rest: every node's routes are exactly those that follow from who reads what.
+
+Law (rules 2 to 5): a key that is wanted at a node is known to all its ancestors, each through its child on
+the way, and, but for domain routes, to all its descendants, each through its parent, as far as `advise_down`
+lets it through; and to nobody else. Both ends of a link agree on what was offered.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from simulation.site import Site
+from treeconnector.advertiser import ADVISE_DOWN
+from treeconnector.destinations import Destination, Kind
+from treeconnector.names import LOCAL
+
+Routes = dict[str, set[tuple[Destination, str]]]
+
+
+def check_routes(sites: Sequence[Site]) -> None:
+    """Raise `AssertionError`, naming node and route, if a tree in which all is up and quiet is not right."""
+    expected = expected_routes(sites)
+    for site in sites:
+        core = site.core
+        actual = {(route.key, route.gateway) for route in core.table.routes() if route.gateway != LOCAL}
+        lacking, beyond = expected[site.name] - actual, actual - expected[site.name]
+        assert not lacking, f"{site.name} lacks {_shown(lacking)}"
+        assert not beyond, f"{site.name} has {_shown(beyond)}, which nobody wants there"
+        asleep = [route for route in core.table.routes() if not route.live]
+        assert not asleep, f"{site.name}: {asleep[0].key} through {asleep[0].gateway} is dormant"
+    for site in sites:
+        _check_link(site, {each.name: each for each in sites})
+
+
+def expected_routes(sites: Sequence[Site]) -> Routes:
+    """The routes of every node, but for its local ones, as (key, gateway)."""
+    by_name = {site.name: site for site in sites}
+    children: dict[str, list[Site]] = {}
+    for site in sites:
+        children.setdefault(site.parent, []).append(site)
+    found: Routes = {site.name: set() for site in sites}
+    for site in sites:
+        local = list(site.core.table.routes_of(LOCAL))
+        below, above = site, by_name.get(site.parent)
+        while above is not None:
+            found[above.name].update((key, below.name) for key in local)
+            below, above = above, by_name.get(above.parent)
+        _tell_below(site, local, children, found)
+    return found
+
+
+def _tell_below(
+    site: Site, keys: Iterable[Destination], children: dict[str, list[Site]], found: Routes
+) -> None:
+    kinds = ADVISE_DOWN[site.settings.advise_down]
+    told = [key for key in keys if key.kind in kinds and key.kind != Kind.DOMAIN]
+    if told:
+        for child in children.get(site.name, ()):
+            found[child.name].update((key, site.name) for key in told)
+            _tell_below(child, told, children, found)
+
+
+def _check_link(site: Site, by_name: dict[str, Site]) -> None:
+    """What was offered on the link to the parent is what is held at its other end, both ways."""
+    parent = by_name.get(site.parent)
+    if parent is None:
+        return
+    ours, theirs = site.core.neighbours[parent.name], parent.core.neighbours[site.name]
+    assert ours.up, f"the link between {site.name} and {parent.name} is not up: {ours.error}"
+    assert theirs.up, f"the link between {site.name} and {parent.name} is not up: {theirs.error}"
+    for offers, held, teller, hearer in (
+        (site.core.up, theirs.held, site, parent),
+        (parent.core.down, ours.held, parent, site),
+    ):
+        assert (offers.count, offers.digest) == (held.count, held.digest), (
+            f"{teller.name} has told {offers.count} routes, {hearer.name} holds {held.count}, or others"
+        )
+
+
+def _shown(routes: set[tuple[Destination, str]]) -> str:
+    key, gateway = min(routes)
+    more = f", and {len(routes) - 1} more" if len(routes) > 1 else ""
+    return f"{key} through {gateway}{more}"

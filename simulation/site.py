@@ -1,0 +1,167 @@
+"""One machine of a simulated tree: a disk that outlives the core, a running time that goes on over restarts,
+the core itself while it runs, and at most one turn whose commit is under way.
+
+Nothing happens by itself: whoever drives the world says when a turn is taken, written and reported.
+"""
+
+import uuid
+from typing import Any, Protocol
+
+from broker.core.node import NodeCore
+from broker.core.rows import MetaRow
+from broker.core.settings import CoreSettings
+from broker.core.turn import Turn
+from simulation.disk import Disk
+from treeconnector import bundles
+from treeconnector.bundles import Message
+from treeconnector.destinations import Destination
+from treeconnector.identity import Identity
+from treeconnector.link import LinkSettings
+
+
+class World(Protocol):
+    """Where a site stands: the time, and who wants to know what becomes of it."""
+
+    now: float
+
+    def tell(self, what: str, site: "Site") -> None:
+        """`what`: 'taken', 'committed' or 'crashed'."""
+
+    def crashed(self, site: "Site") -> None:
+        """The process is gone: its lines break."""
+
+
+class Silent:
+    """An advisory log that keeps nothing."""
+
+    def consumer(self, op: str, key: Destination, cause: str) -> None: ...
+    def advisories(self, peer: str, direction: str, advices: list[Any]) -> None: ...
+    def link(self, op: str, peer: str, direction: str) -> None: ...
+    def chain(self, chain: list[str]) -> None: ...
+
+
+class Site:
+    """One machine. `parent`: the name that its file says; change it and boot again to move the site."""
+
+    def __init__(
+        self, forest: World, name: str, parent: str, role: str, settings: CoreSettings, links: LinkSettings
+    ) -> None:
+        self.forest = forest
+        self.name = name
+        self.parent = parent
+        self.role = role
+        self.settings = settings
+        self.links = links
+        self.disk = Disk()
+        self.maybe_core: NodeCore | None = None
+        self.turn: Turn | None = None
+        self.written = False
+        self.errors: list[str] = []
+        self._clock_base = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Site {self.name} {'up' if self.running else 'down'} {self.disk}>"
+
+    @property
+    def core(self) -> NodeCore:
+        assert self.maybe_core is not None, f"{self.name} does not run"
+        return self.maybe_core
+
+    @property
+    def running(self) -> bool:
+        return self.maybe_core is not None
+
+    @property
+    def now(self) -> float:
+        """Running time: begins where the last start's ticks ended."""
+        return self.forest.now - self._clock_base
+
+    def boot(self) -> NodeCore:
+        """Start a core from what is on the disk."""
+        assert not self.running
+        ticks = next((int(row.value) for row in self.disk.rows(MetaRow) if row.name == "ticks"), 0)
+        self._clock_base = self.forest.now - ticks / 1000
+        self.disk.start += 1
+        identity = Identity(
+            tree="test",
+            name=self.name,
+            role=self.role,
+            store_id=self.disk.store_id,
+            start=self.disk.start,
+            incarnation=uuid.uuid4().bytes,
+        )
+        core = self.maybe_core = NodeCore(
+            identity,
+            self.settings,
+            self.links,
+            now=self.now,
+            read_bodies=self.disk.bodies,
+            secret_of=lambda name, dials, certified: None,
+            chronicle=Silent(),
+        )
+        core.start(self.disk)
+        return core
+
+    # --- turns
+
+    def take(self) -> bool:
+        """Begin a commit, if none is under way and there is something to commit."""
+        if self.turn is not None or not self.running:
+            return False
+        self.core.advance(self.now)
+        turn = self.core.take()
+        if turn is None:
+            return False
+        self.turn, self.written = turn, False
+        self.forest.tell("taken", self)
+        return True
+
+    def write(self) -> bool:
+        """The commit is on disk; the core does not know it yet."""
+        if self.turn is None or self.written:
+            return False
+        self.disk.apply(self.turn.transaction)
+        self.written = True
+        self.forest.tell("committed", self)
+        return True
+
+    def report(self) -> bool:
+        """The core learns that its commit is on disk."""
+        if self.turn is None or not self.written:
+            return False
+        turn, self.turn = self.turn, None
+        self.core.advance(self.now)
+        self.core.committed(turn)
+        return True
+
+    def run(self) -> bool:
+        """One whole turn."""
+        began = self.take()
+        return self.write() | self.report() | began
+
+    def tick(self) -> None:
+        self.core.advance(self.now)
+        self.core.handle_timer()
+
+    def crash(self) -> None:
+        """The process is gone; what was not written is lost."""
+        self.turn, self.maybe_core = None, None
+        self.forest.crashed(self)
+
+    # --- what a test asks
+
+    def waiting(self) -> int:
+        """Messages in custody, but for dead letters."""
+        places = self.core.custody.places.values()
+        return sum(place.messages for place in places if place is not self.core.custody.dead)
+
+    def dead(self) -> list[tuple[str, Message]]:
+        """Dead letters with their reasons."""
+        found = []
+        for letter in self.core.custody.dead.waiting:
+            body = self.core.custody.body(letter)
+            messages = bundles.unpack(letter.stored.header, body)
+            found += [
+                (letter.note, message) for i, message in enumerate(messages) if not letter.done >> i & 1
+            ]
+        return found

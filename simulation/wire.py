@@ -1,0 +1,56 @@
+"""A connection between a child and its parent, and the packets that are on their way.
+
+Packets move when somebody says so: `pull` takes what both machines have to say onto the line, `deliver` lets
+it arrive.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from simulation.site import Site
+from treeconnector.link import Link
+
+
+class Way(NamedTuple):
+    """One direction of a wire."""
+
+    source: Link
+    target: Link
+    packets: deque[bytes]
+
+
+class Wire:
+    """A connection between a child and its parent."""
+
+    def __init__(self, child: Site, parent: Site) -> None:
+        self.child, self.parent = child, parent
+        dialled, accepted = child.core.dial(), parent.core.accept()
+        self.up = Way(dialled, accepted, deque())
+        self.down = Way(accepted, dialled, deque())
+
+    def __repr__(self) -> str:
+        return f"<Wire {self.child.name}-{self.parent.name} {self.up.source.state}/{self.down.source.state}>"
+
+    def sides(self) -> list[tuple[Site, Site, Way]]:
+        return [(self.child, self.parent, self.up), (self.parent, self.child, self.down)]
+
+    def pull(self, budget: int = 1 << 18) -> bool:
+        """Take what both machines have to say onto the line."""
+        moved = False
+        for source, _, way in self.sides():
+            if source.running:
+                packets = way.source.data_to_send(budget)
+                way.packets.extend(packets)
+                moved = moved or bool(packets)
+        return moved
+
+    def deliver(self, way: Way, target: Site, count: int = 1 << 30) -> bool:
+        """Let packets arrive."""
+        moved = False
+        while way.packets and count and target.running:
+            packet = way.packets.popleft()
+            if way.target in target.core.open_links:
+                target.core.advance(target.now)
+                target.core.receive(way.target, packet)
+            moved, count = True, count - 1
+        return moved
