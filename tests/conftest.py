@@ -1,12 +1,23 @@
 """What holds for all tests: no setting of the person who runs them leaks in, and hypothesis has no deadline.
 
-Time is never asserted: on a machine that does other things too, a slow example is no defect.
+Time is never asserted: on a machine that does other things too, a slow example is no defect. Real brokers are
+started when the first test asks for them, once for each test process.
 """
 
+import itertools
 import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+sys.path.insert(0, str(Path(__file__).parent / "brokers"))
+
+if TYPE_CHECKING:
+    from rabbitmq_server import RabbitServer
 
 settings.register_profile(
     "sapwood", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -21,3 +32,30 @@ def _no_outside_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("SAPWOOD_") or name.lower() in ("http_proxy", "https_proxy", "all_proxy"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[RabbitServer]":
+    """A real RabbitMQ with management, event exchange and MQTT. A test that kills it starts it again."""
+    from rabbitmq_server import RabbitServer
+
+    server = RabbitServer(tmp_path_factory.mktemp("rabbitmq") / "server")
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+_vhosts = itertools.count(1)
+
+
+@pytest.fixture
+def vhost(rabbitmq: "RabbitServer") -> Iterator[str]:
+    """A virtual host of the test's own at `rabbitmq`."""
+    rabbitmq.start()
+    name = f"test{next(_vhosts)}"
+    rabbitmq.add_vhost(name)
+    yield name
+    rabbitmq.start()
+    rabbitmq.delete_vhost(name)
