@@ -55,7 +55,7 @@ def _meta(core: "NodeCore", loaded: "Rows") -> None:
     meta: dict[str, bytes] = {row.name: row.value for row in loaded.rows(MetaRow)}
     core.start_transfer_ids(int(meta.get("transfer", b"1")))
     chain: list[str] = msgspec.msgpack.decode(meta["chain"], type=list[str]) if "chain" in meta else []
-    core.root.restore(meta.get("root"), chain)
+    core.root.restore(meta.get("root"))
     if core.role.has_parent and chain[:1] == [core.identity.name]:
         core.chain = chain
         core.chronicle.chain(chain)

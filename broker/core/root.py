@@ -28,15 +28,14 @@ class Root:
     def __repr__(self) -> str:
         return f"<Root {self.name or 'unknown'} above {self._core.identity.name}>"
 
-    def restore(self, kept: bytes | None, chain: list[str]) -> None:
-        """What was on disk. A store that is older than the row has the chain."""
-        if not self._core.role.has_parent:
-            if kept:
-                self.forget()
-        elif kept:
+    def restore(self, kept: bytes | None) -> None:
+        """What was on disk."""
+        if not kept:
+            return
+        if self._core.role.has_parent:
             self.name, self.parent = msgspec.msgpack.decode(kept, type=tuple[str, str])
-        elif kept is None and len(chain) > 1:
-            self.name, self.parent = chain[-1], chain[1]
+        else:
+            self.forget()
 
     def objection(self, parent: Hello, chain: list[str]) -> str:
         """Why this chain, the parent's own, cannot be above this node; '' if it can."""

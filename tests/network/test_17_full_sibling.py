@@ -88,7 +88,7 @@ async def test_a_full_store_keeps_nothing_from_its_siblings(network: Network) ->
         (link,) = [link for link in status["children"] if link["name"] == "york"]
         assert link["state"] == "blocked"
         assert "york takes nothing more" in link["error"]
-        assert 0 < waiting(status) < len(payloads)
+        await network.until("hq", lambda status: 0 < waiting(status) < len(payloads), "rid of all others'")
         assert status["dead"]["messages"] == 0
         async with (
             network.client("york", session="till") as york,

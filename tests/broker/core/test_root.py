@@ -93,3 +93,12 @@ def test_the_root_is_known_after_a_restart_without_its_own_row(forest: Forest) -
 def test_a_branch_that_was_the_root_for_a_while_belongs_to_nobody(forest: Forest) -> None:
     rebuild(forest, "north", "", "root")
     assert rebuild(forest, "north", "hq2").core.chain == ["north", "hq2"]
+
+
+def test_a_region_that_met_no_root_yet_is_none(forest: Forest) -> None:
+    forest.add("south", "", "branch")
+    forest.add("bath", "south", "leaf")
+    forest.dial_all()
+    forest.settle(2)
+    assert forest["bath"].core.chain == ["bath", "south"]
+    assert rebuild(forest, "bath", "north", "leaf").core.chain == ["bath", "north", "hq"]
