@@ -81,15 +81,6 @@ def test_below_a_parent_that_is_known_another_root_is_only_a_change(forest: Fore
     assert rebuild(forest, "york", "hq2", "leaf").core.chain == ["york", "hq2"]
 
 
-def test_the_root_is_known_after_a_restart_without_its_own_row(forest: Forest) -> None:
-    """A store of an earlier version has the chain only."""
-    from broker.core.rows import MetaRow
-
-    del forest["north"].disk.tables[MetaRow]["root"]
-    north = rebuild(forest, "north", "hq2")
-    assert "belongs below the root 'hq'" in north.errors[-1]
-
-
 def test_a_branch_that_was_the_root_for_a_while_belongs_to_nobody(forest: Forest) -> None:
     rebuild(forest, "north", "", "root")
     assert rebuild(forest, "north", "hq2").core.chain == ["north", "hq2"]
