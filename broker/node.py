@@ -25,6 +25,7 @@ from broker.core.turn import Turn
 from broker.journal import Journal
 from broker.permits import Permits
 from broker.settings import core_settings, http_settings, link_settings, server_tls
+from broker.site import SiteDesk, desk_of
 from broker.status import status
 from broker.store import GroupCommit, Store
 from broker.supervisor import Supervisor
@@ -91,6 +92,7 @@ class Node:
         self.cells: Cells
         self.tracing: Tracing
         self.administration: Administration
+        self.desk: SiteDesk | None = None
         self.supervisor: Supervisor | None = None
         self.failure: SapwoodError | None = None
         self.leaving = False
@@ -125,12 +127,15 @@ class Node:
             self.cells = Cells(self)
             self.tracing = Tracing(self, self.cells)
             self.administration = Administration(self)
+            self.desk = desk_of(self)
             await self._listen()
         except BaseException:
             self.store.close()
             raise
         self.wake()
         self._tick()
+        if self.desk is not None:
+            self.spawn(self.desk.run())
         if site.connector is not None:
             self.supervisor = Supervisor(self, site, site.connector)
             self.spawn(self.supervisor.run())
@@ -201,6 +206,8 @@ class Node:
         self.core.switch.stopping = True
         if self._port is not None:
             self._port.pause()
+        if self.desk is not None:
+            self.desk.pause()
         if self.failure is None:
             await self._drain()
         for wire in list(self._wires.values()):
@@ -228,7 +235,8 @@ class Node:
 
     def _busy(self) -> bool:
         unsent = any(wire.link.buffered_bytes for wire in self._wires.values() if wire.carrier.writable)
-        return self._committing or self._scheduled or unsent
+        unanswered = self.desk is not None and self.desk.busy
+        return self._committing or self._scheduled or unsent or unanswered
 
     async def _last_commit(self) -> None:
         if self.failure is None:

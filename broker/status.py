@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.administration.queues import is_shown, queue_fields
 from broker.core.masking import masked
+from config.uris import EMBEDDED
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -42,6 +43,7 @@ def status(node: "Node") -> dict[str, Any]:
         "parent": _parent(node) if parent is None else {**parent.status(now), **_dialling(node)},
         "children": [child.status(now) for child in children[:_LISTED]],
         "children_more": max(0, len(children) - _LISTED),
+        "site_broker": node.desk.status() if node.desk is not None else {"uri": EMBEDDED, "state": "running"},
         **_queues(node),
         "subscriptions": [
             {

@@ -26,7 +26,7 @@ from config.behaviour import (
 from config.fields import part, parts, section, value, values
 from config.kinds import Choice, Whole
 from config.uris import ANNOUNCED_URI, BROKER_URI, EMBEDDED, HOST, LINK_URI, is_loopback
-from config.values import COUNT, FLAG, NAME, NODETYPE, PATH, USER, VARIABLE
+from config.values import COUNT, FLAG, NAME, NODETYPE, PATH, PATTERN, PREFIX, USER, VARIABLE
 
 __all__ = [
     "Advisories",
@@ -47,6 +47,7 @@ __all__ = [
     "ServerTls",
     "Site",
     "SiteBroker",
+    "SiteRule",
     "Spool",
     "Trace",
     "TreeConnector",
@@ -100,6 +101,31 @@ class ServerTls:
 
 
 @section
+class SiteRule:
+    """What passes between a site's broker and the tree, and under which names, as in a `topic` line of
+    mosquitto.conf. With any rule for queues, or for topics, only those that match one pass.
+    """
+
+    pattern: str = value(
+        PATTERN, "queue:PATTERN or topic:PATTERN, what follows the prefixes", example="topic:prices/#"
+    )
+    direction: Literal["in", "out", "both"] = value(
+        Choice(("in", "out", "both")),
+        "in: from the tree to the site's broker; out: from there into the tree",
+        default="both",
+    )
+    local_prefix: str | None = value(
+        PREFIX, "begins the names at the site's broker; of topics whole levels", default=None, example="till/"
+    )
+    tree_prefix: str | None = value(
+        PREFIX,
+        "begins the names in the tree; of topics whole levels",
+        default=None,
+        example="store/0042/till/",
+    )
+
+
+@section
 class SiteBroker:
     """The broker that the applications of this site use."""
 
@@ -120,6 +146,31 @@ class SiteBroker:
         PATH, "file that holds the password; instead of the variable", default=None, aside=True
     )
     tls: ClientTls = part("TLS towards the broker (mqtts, amqps)", default=ClientTls())
+    discovery: Literal["automatic", "static"] = value(
+        Choice(("automatic", "static")),
+        "automatic: consumers are learned from the broker; static: only `consumers` count",
+        default="automatic",
+    )
+    consumers: tuple[str, ...] = values(
+        PATTERN,
+        "destinations that have consumers at the broker whatever it tells",
+        item="consumer",
+        default=(),
+        example=("queue:orders", "topic:prices/#"),
+    )
+    queue_prefix: str = value(
+        PREFIX,
+        "MQTT: queue NAME is read by $share/GROUP/ and this and NAME, and sent to by this and NAME",
+        default="queue/",
+    )
+    node_prefix: str = value(
+        PREFIX,
+        "MQTT: queue NAME of node NODE is sent to by this and NODE/NAME; so replies find their way",
+        default="node/",
+    )
+    rules: tuple[SiteRule, ...] = parts(
+        SiteRule, "what passes, and under which names; without any, everything", item="rule", default=()
+    )
 
 
 @section

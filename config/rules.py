@@ -189,10 +189,17 @@ def _site_broker(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             if getattr(broker, name):
                 message = f"{spell(name)!r} has no use with the embedded broker: leave it out"
                 yield Contradiction((*path, name), message, uri)
-        if broker.tls != ClientTls():
-            message = f"{spell('tls')!r} has no use with the embedded broker: leave it out"
-            yield Contradiction((*path, "tls"), message, uri)
+        for name, usual in (("tls", ClientTls()), ("rules", ()), ("consumers", ())):
+            if getattr(broker, name) != usual:
+                message = f"{spell(name)!r} has no use with the embedded broker: leave it out"
+                yield Contradiction((*path, name), message, uri)
         return
+    for i, rule in enumerate(broker.rules):
+        for name in ("local_prefix", "tree_prefix"):
+            prefix = getattr(rule, name)
+            if prefix and rule.pattern.startswith("topic:") and not prefix.endswith("/"):
+                message = f"{prefix!r} begins topics: expected whole levels, so a '/' at its end"
+                yield Contradiction((*path, "rules", i, name), message, ((*path, "rules", i, "pattern"),))
     yield from _needless(path, broker.tls, [address(broker.uri)], spell)
     if broker.user and not (broker.secret_env or broker.secret_file):
         message = f"{spell('user')!r} needs {spell('secret_env')!r} or {spell('secret_file')!r} beside it"

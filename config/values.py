@@ -23,6 +23,9 @@ PATTERN: Final = Text(
     r"(queue|topic):([^/+#\t\n\r]*|\+|#)(/([^/+#\t\n\r]*|\+|#)){0,127}",
     refused=("queue:", "topic:"),
 )
+PREFIX: Final = Text(
+    "1 to 1024 characters without spaces and wildcards ('+', '#', '*')", r"[^ +#*@\t\n\r]{1,1024}"
+)
 NODETYPE: Final = Choice(
     ("leaf", "branch"), {"root": "a root has no tree connector: leave the connector out"}
 )

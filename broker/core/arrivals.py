@@ -113,6 +113,12 @@ class Arrivals:
             self._route(stored, neighbour.name, "")
             self.pressed(neighbour, destination, stored)
 
+    def refuse(self, header: Header, body: bytes, reason: str) -> None:
+        """A bundle made here of what cannot go into the tree: it is dead where it entered."""
+        self._forwarder.counters["entered"] += header.count
+        stored = self._custody.store(header, body, self._forwarder.moment.now)
+        self._dead(stored, "", reason)
+
     def _fault(self, neighbour: Neighbour, header: Header) -> str:
         """Why a bundle cannot be taken on; '' if it can."""
         limit = max(self._forwarder.settings.max_message, MAX_BYTES)
@@ -143,7 +149,10 @@ class Arrivals:
         return header.id in self.seen or header.id in self._custody.kept
 
     def _bury(self, stored: Stored, neighbour: Neighbour, reason: str) -> None:
-        copy = self._custody.add(stored, self._custody.dead, neighbour.name, self._forwarder.moment.now)
+        self._dead(stored, neighbour.name, reason)
+
+    def _dead(self, stored: Stored, came: str, reason: str) -> None:
+        copy = self._custody.add(stored, self._custody.dead, came, self._forwarder.moment.now)
         copy.note = reason
         self._custody.note_dead(copy)
 
@@ -156,7 +165,7 @@ class Arrivals:
             stored.header.destination = topic(destination.name)
             self._topics.publish(stored, came, down_only=True)
         elif destination.kind == Kind.TOPIC and not destination.node:
-            self._topics.publish(stored, came)
+            self._topics.publish(stored, came, sender=sender)
         elif not (stored.header.flags & Flag.TELL and self.nobody_serves(stored)):
             self._forwarder.wait(stored, came, sender)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from broker.core.trace import Note, notes_of
 from treeconnector import bundles
-from treeconnector.bundles import Flag, Header
+from treeconnector.bundles import Flag, Header, Message
 from treeconnector.destinations import Destination
 from treeconnector.identity import BundleIds
 
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
-def batch_of(messages: list[bundles.Message], body: bytes) -> Batch:
+def batch_of(messages: list[Message], body: bytes) -> Batch:
     """`body`: the messages' own encoding, joined."""
     if b"expires-in" not in body:
         return Batch(len(messages), body, 0, 0, notes_of(messages, body))
@@ -129,7 +129,7 @@ class Entry:
             for kind, gathering in gathered.items():
                 self._make(kind, gathering.batches)
 
-    def make(self, kind: Class, messages: list[bundles.Message]) -> None:
+    def make(self, kind: Class, messages: list[Message]) -> None:
         """A bundle of the node's own, at once: it is in the same transaction as what it answers."""
         self._make(kind, [batch_of(messages, b"".join(map(bundles.encode_message, messages)))])
 
@@ -146,7 +146,23 @@ class Entry:
             self._in_vain[destination] = 1
         return body, compressed
 
+    def refuse(
+        self,
+        kind: Class,
+        message: Message,
+        refused: Callable[[Header, bytes, str], None],
+        reason: str,
+    ) -> None:
+        """A bundle of one message that cannot go into the tree; it goes to `refused`, with the reason."""
+        header, body = self._bundle(kind, [batch_of([message], bundles.encode_message(message))])
+        refused(header, body, reason)
+
     def _make(self, kind: Class, batches: list[Batch]) -> None:
+        header, body = self._bundle(kind, batches)
+        self._entered(header, kind.sender, _notes(batches))
+        self._enter(header, body, kind.sender)
+
+    def _bundle(self, kind: Class, batches: list[Batch]) -> tuple[Header, bytes]:
         plain = batches[0].body if len(batches) == 1 else b"".join(batch.body for batch in batches)
         body, compressed = self._compress(kind.destination, plain)
         firsts = [batch.expires_first for batch in batches if batch.expires_first]
@@ -163,8 +179,7 @@ class Entry:
             expires_first=min(firsts, default=0),
             expires_last=max(lasts) if all(lasts) else 0,
         )
-        self._entered(header, kind.sender, _notes(batches))
-        self._enter(header, body, kind.sender)
+        return header, body
 
 
 def _notes(batches: list[Batch]) -> tuple[Note, ...]:

@@ -31,6 +31,7 @@ from broker.core.restore import restore
 from broker.core.root import Root
 from broker.core.rows import BundleRow, CopyRow, MetaRow, SeenRow
 from broker.core.settings import CoreSettings
+from broker.core.site import Site
 from broker.core.statistics import Statistics
 from broker.core.sweeps import Sweeps
 from broker.core.telling import Telling
@@ -145,6 +146,7 @@ class NodeCore:
         self.switch = doubling.switch_for(settings)(
             name, identity.start, self.forwarder, self.topics, self.interests, self.entry, session_secret
         )
+        self.site = Site(self)
         self.links = Links(self)
         self.moves = Moves(self)
         self.root = Root(self)
@@ -168,6 +170,7 @@ class NodeCore:
         self.switch.on_end = self.removal.end_subscription
         self.switch.on_queue_end = self.removal.end_transient
         self.switch.on_local_route = self.advising.keep_local
+        self.switch.on_interest = self.site.route_changed
         self.table.watch(self._route_changed)
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))
 
@@ -325,6 +328,7 @@ class NodeCore:
 
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
         self._changed_routes[key] = None
+        self.site.route_changed(key)
 
     def advance(self, now: float) -> None:
         """Time has passed; `now` never goes back."""

@@ -8,6 +8,8 @@ from treeconnector.destinations import Destination, Kind, parse
 DEAD: Final = "dead"
 UPWARD: Final = "upward"
 SUBSCRIPTION: Final = "subscription:"
+SITE: Final = "\x01site broker"
+"""The site broker's session, subscription and place: no client's token has a control character."""
 TRANSIENT: Final = "transient-"
 """How the fresh names of transient queues begin: what is left of them at a start is known by that."""
 

@@ -6,7 +6,7 @@ import msgspec
 
 from broker.core.custody import SUBSCRIPTION, Stored
 from broker.core.neighbours import Neighbour
-from broker.core.places import is_of_a_session
+from broker.core.places import SITE, is_of_a_session
 from broker.core.rows import (
     FORMER,
     BundleRow,
@@ -21,6 +21,7 @@ from broker.core.rows import (
     SeenRow,
     SubscriptionRow,
 )
+from broker.core.site import TAKEN
 from broker.core.topics import Subscription
 from treeconnector.bundles import decode_header
 from treeconnector.destinations import Destination, Kind
@@ -53,6 +54,7 @@ def restore(core: "NodeCore", loaded: "Rows") -> None:
 
 def _meta(core: "NodeCore", loaded: "Rows") -> None:
     meta: dict[str, bytes] = {row.name: row.value for row in loaded.rows(MetaRow)}
+    core.site.restore_taken(row for row in loaded.rows(MetaRow) if row.name.startswith(TAKEN))
     core.start_transfer_ids(int(meta.get("transfer", b"1")))
     chain: list[str] = msgspec.msgpack.decode(meta["chain"], type=list[str]) if "chain" in meta else []
     core.root.restore(meta.get("root"))
@@ -84,6 +86,9 @@ def _subscriptions(core: "NodeCore", loaded: "Rows") -> None:
     """Durable subscriptions are interests by themselves; plain ones wait for their session to come back."""
     plain: list[Subscription] = []
     for row in loaded.rows(SubscriptionRow):
+        if row.session == SITE:
+            core.site.restore_consumer(row)
+            continue
         subscription = core.topics.restore(row)
         key = Destination(Kind.TOPIC, subscription.pattern)
         if subscription.name:
@@ -105,6 +110,8 @@ def _custody(core: "NodeCore", loaded: "Rows") -> None:
         stored[row.row] = core.custody.load_bundle(row.row, decode_header(row.header), row.size)
     copies: list[CopyRow] = loaded.rows(CopyRow)
     for row in copies:
+        if row.place == SUBSCRIPTION + SITE:
+            core.site.reads_topics()
         bundle = stored.get(row.bundle)
         if bundle is None or _is_orphan(core, row):
             core.custody.transaction.delete(CopyRow, row.row)

@@ -12,7 +12,7 @@ from broker.core.custody import Place
 from broker.core.entry import Class, Entry, batch_of, flags_of
 from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
 from broker.core.forwarding import Forwarder
-from broker.core.places import place_name
+from broker.core.places import SITE, place_name
 from broker.core.rejections import Rejections
 from broker.core.rows import ProducerRow, RejectedRow
 from broker.core.sessions import Connection, Session, Stream
@@ -168,7 +168,9 @@ class Sending:
         place = self._forwarder.custody.queue(destination)
         policy = settings.policy(destination)
         gathered = self._entry.gathered(destination, sender)
-        room = settings.queue_quota - self._of_sender(place, destination, sender)
+        room = count
+        if sender != SITE:
+            room = settings.queue_quota - self._of_sender(place, destination, sender)
         if policy.overflow is Overflow.REFUSE:
             room = min(room, policy.max_messages - place.messages - gathered)
             room = 0 if place.size >= policy.max_bytes else room
@@ -177,6 +179,14 @@ class Sending:
         if room <= 0:
             raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
         return min(count, room)
+
+    def check_site(self, destination: Destination, size: int, scope: int) -> None:
+        """May a message of the site broker enter? It has many senders, so no quota.
+
+        Raises `QueueFull` if it may not now, another `SapwoodError` if it never may.
+        """
+        self._check(self._checked(destination), SITE, 1, size, scope)
+        self.disk_room -= _ON_DISK * size
 
     def _of_sender(self, place: Place, destination: Destination, sender: str) -> int:
         """How many messages of one sender the queue has; `x` and `x@this-node` are one."""

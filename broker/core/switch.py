@@ -83,6 +83,7 @@ class Switch:
         self.on_queue_end: Callable[[str], None] = lambda name: None
         self.on_end: Callable[[Subscription], int] = lambda subscription: 0
         self.on_consumer: Callable[[str, Destination, str], None] = lambda op, key, cause: None
+        self.on_interest: Callable[[Destination], None] = lambda key: None
 
     def __repr__(self) -> str:
         return f"<Switch of {self._node} sessions={len(self.sessions)}>"
@@ -189,7 +190,7 @@ class Switch:
         reader.session.readers.append(reader)
         reader.places[0].readers.append(reader)
         if not reader.places[0].owner:
-            self._consumer("add", queue(name), self._consumer_id(reader))
+            self.consumer("add", queue(name), self._consumer_id(reader))
         for place in reader.places:
             self._forwarder.dispatch(place)
 
@@ -209,7 +210,7 @@ class Switch:
         reader.places.append(subscription.place)
         session.readers.append(reader)
         subscription.place.readers.append(reader)
-        self._consumer("add", Destination(Kind.TOPIC, pattern), subscription.id)
+        self.consumer("add", Destination(Kind.TOPIC, pattern), subscription.id)
         if new:
             self._topics.greet(subscription)
         self._forwarder.dispatch(subscription.place)
@@ -225,7 +226,7 @@ class Switch:
     def _consumer_id(reader: Reader) -> str:
         return f"{reader.session.token}#{id(reader)}"
 
-    def _consumer(self, op: str, key: Destination, consumer: str) -> None:
+    def consumer(self, op: str, key: Destination, consumer: str) -> None:
         """A local consumer comes or goes: the table learns, and the log."""
         self._events += 1
         cause = f"{self._node}:{self._start}:{self._events}"
@@ -236,6 +237,7 @@ class Switch:
             changed = self._interests.remove(key, consumer, cause, self._forwarder.moment.now)
         if changed:
             self.on_local_route(key)
+        self.on_interest(key)
 
     def _detach(self, session: Session, readers: list[Reader]) -> None:
         """Readers go together: what they had is given again, and their interest ends (but a durable one's).
@@ -262,7 +264,7 @@ class Switch:
         if subscription is not None and first is subscription.place:
             self._detach_topic(subscription)
         elif not first.owner and first.destination is not None:
-            self._consumer("remove", queue(first.destination.name), self._consumer_id(reader))
+            self.consumer("remove", queue(first.destination.name), self._consumer_id(reader))
 
     def _detach_topic(self, subscription: Subscription) -> None:
         subscription.attached = bool(subscription.place.readers)
@@ -275,7 +277,7 @@ class Switch:
         self.on_end(found)
 
     def end_subscription(self, subscription: Subscription) -> None:
-        self._consumer("remove", Destination(Kind.TOPIC, subscription.pattern), subscription.id)
+        self.consumer("remove", Destination(Kind.TOPIC, subscription.pattern), subscription.id)
         self._topics.end(subscription)
 
     def _give_back(self, session: Session, gone: frozenset[Reader]) -> None:

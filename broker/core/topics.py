@@ -20,9 +20,12 @@ from treeconnector.trie import PatternTrie
 
 
 class Subscription:
-    """A session's interest in a topic pattern; copies for it wait in its place. `name`: '' = not durable."""
+    """A session's interest in a topic pattern; copies for it wait in its place. `name`: '' = not durable.
 
-    __slots__ = ("attached", "id", "name", "pattern", "place", "seen", "session")
+    `deaf`: it is not given what its own session sent.
+    """
+
+    __slots__ = ("attached", "deaf", "id", "name", "pattern", "place", "seen", "session")
 
     def __init__(self, session: str, name: str, pattern: str, place: Place, seen: float) -> None:
         self.id = place.name.removeprefix(SUBSCRIPTION)
@@ -32,6 +35,7 @@ class Subscription:
         self.place = place
         self.seen = seen
         self.attached = False
+        self.deaf = False
 
     def __repr__(self) -> str:
         return f"<Subscription {self.id} to {self.pattern} messages={self.place.messages}>"
@@ -91,26 +95,47 @@ class Topics:
 
     def end(self, subscription: Subscription) -> None:
         """The subscription is over; what waits for it goes, and is counted."""
+        self._trie.remove(subscription.pattern, subscription)
+        self.end_several(subscription)
+        self._custody.transaction.delete(SubscriptionRow, subscription.id)
+
+    def several(self, session: str, name: str) -> Subscription:
+        """A subscription to any number of patterns, which is given a message once; for one that is not a
+        client, and keeps its patterns itself. Deaf to its own.
+        """
+        place = self._custody.place(SUBSCRIPTION + name)
+        made = Subscription(session, "", "", place, self._forwarder.moment.now)
+        made.deaf = made.attached = True
+        self.subscriptions[made.id] = made
+        return made
+
+    def end_several(self, subscription: Subscription) -> None:
+        """It has no patterns any more, and is over."""
         place = subscription.place
         self._forwarder.counters["unsubscribed"] += place.messages
         while place.waiting:
             self._custody.discard(place.waiting.popleft())
-        self._trie.remove(subscription.pattern, subscription)
         del self.subscriptions[subscription.id]
         self._custody.places.pop(place.name, None)
-        self._custody.transaction.delete(SubscriptionRow, subscription.id)
+
+    def add_pattern(self, subscription: Subscription, pattern: str) -> None:
+        self._trie.add(pattern, subscription)
+
+    def remove_pattern(self, subscription: Subscription, pattern: str) -> None:
+        self._trie.remove(pattern, subscription)
 
     # --- fan-out
 
-    def publish(self, stored: Stored, came: str, *, down_only: bool = False) -> None:
+    def publish(self, stored: Stored, came: str, *, down_only: bool = False, sender: str = "") -> None:
         """A topic bundle is here: to everybody who must have it, never back where it came from.
 
-        `down_only`: it followed this node here, and is for nobody but this node and those below it.
+        `down_only`: it followed this node here, and is for nobody but this node and those below it. `sender`:
+        the session here that sent it.
         """
         header = stored.header
         if header.flags & Flag.RETAINED:
             self._keep(stored)
-        reached = self._locally(stored, came)
+        reached = self._locally(stored, came, sender)
         for neighbour in self._onward(header, came, down_only):
             self.copy_to(neighbour, stored, came)
             reached = True
@@ -121,8 +146,10 @@ class Topics:
             self._forwarder.counters["unmatched"] += header.count
             self._custody.trace.dropped(header, "no subscriber")
 
-    def _locally(self, stored: Stored, came: str) -> bool:
+    def _locally(self, stored: Stored, came: str, sender: str) -> bool:
         matched = self._trie.match(stored.header.destination.name)
+        if sender:
+            matched = {each for each in matched if not (each.deaf and each.session == sender)}
         for subscription in matched:
             if stored.row or self._forwarder.takes_volatile(subscription.place):
                 self._copy(stored, subscription.place, came)
@@ -209,10 +236,11 @@ class Topics:
         if gone:
             counters["retained_overflow"] = counters.get("retained_overflow", 0) + len(gone)
 
-    def greet(self, subscription: Subscription) -> None:
-        """Give a new subscription the retained messages that match."""
-        for header, body in self.retained.matching(subscription.pattern):
-            self._copy(self._store(header, body), subscription.place, "")
+    def greet(self, subscription: Subscription, pattern: str = "") -> None:
+        """Give a new subscription, or a new pattern of it, the retained messages that match."""
+        for header, body in self.retained.matching(pattern or subscription.pattern):
+            if not (subscription.deaf and header.origin == self._forwarder.node):
+                self._copy(self._store(header, body), subscription.place, "")
 
     def greet_neighbour(self, neighbour: Neighbour, key: Destination) -> None:
         """A neighbour asks for a pattern for the first time: the retained messages follow."""

@@ -18,7 +18,13 @@ def test_only_what_cannot_be_guessed_is_required() -> None:
     required = [
         ".".join(path) for path, one in every_setting(Site) if isinstance(one, Scalar) and one.required
     ]
-    assert required == ["name", "tree_connectors.uri", "children.name", "delivery.destinations.pattern"]
+    assert required == [
+        "name",
+        "site_broker.rules.pattern",
+        "tree_connectors.uri",
+        "children.name",
+        "delivery.destinations.pattern",
+    ]
 
 
 def test_every_default_and_example_is_a_right_value() -> None:

@@ -1,0 +1,266 @@
+"""What a message carries beside its payload: MQTT's and AMQP's words for it, and ours between them.
+
+Law: `treeconnector.bundles.Properties` is the form in the tree. What both protocols have keeps its place;
+what one of them lacks is a user property (MQTT) or a header (AMQP) there, of a name that begins with
+`sapwood-`, and finds its place again when it comes back from there. So MQTT to MQTT and AMQP to AMQP is the
+identity, but for what this table says ("mode" is the delivery mode):
+
+| in the tree          | MQTT 5                      | AMQP 0-9-1           | lost                          |
+| -------------------- | --------------------------- | -------------------- | ----------------------------- |
+| bundle: persistent   | QoS 1 and 2; QoS 0 is not   | always               |                               |
+| qos 0, 1, 2          | QoS                         | mode 1, 2, 2 *       |                               |
+| bundle: retained     | retain flag                 | `sapwood-retained` * | RabbitMQ retains nothing      |
+| content_type         | content type                | content-type         |                               |
+| content_encoding     | `sapwood-content-encoding`  | content-encoding     |                               |
+| utf8                 | payload format indicator    | `sapwood-utf8`       |                               |
+| headers              | user properties, in order   | headers              | MQTT: types (JSON text)       |
+|                      | (a repeated name is a list) |                      | order among repeated names    |
+| correlation_id (a    | correlation data, in        | correlation-id       |                               |
+| number), correlation | decimal; any bytes          |                      | AMQP: beyond 255 bytes        |
+| reply_to             | response topic              | reply-to             | AMQP: beyond 255 bytes        |
+| expires_in           | expiry, whole seconds, up   | expiration           | MQTT: fractions of a second   |
+| message_id           | `sapwood-message-id`        | message-id           |                               |
+| timestamp            | `sapwood-timestamp`         | timestamp            |                               |
+| priority             | `sapwood-priority`          | priority             | MQTT delivers in order        |
+| type, app_id         | `sapwood-type`, `-app-id`   | type, app-id         |                               |
+| user_id              | `sapwood-user-id`           | `sapwood-user-id`    | RabbitMQ checks it: not given |
+| task_id, interface,  | `sapwood-task-id`, …        | `sapwood-task-id`, … |                               |
+| interface_version    |                             |                      |                               |
+
+(*) QoS 2 is `sapwood-qos` beside delivery mode 2. Topic aliases, subscription identifiers and cluster-id
+belong to one connection or are deprecated: they are not carried. MQTT 3.1.1 has payload, topic, QoS and
+retain flag only: a client of 3.1.1 gets nothing else, and what one sends has nothing else.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from treeconnector.bundles import Foreign, Properties
+
+PREFIX: Final = "sapwood-"
+RETAINED: Final = "sapwood-retained"
+_SHORT: Final = 255
+_NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,19}")
+_TEXTS: Final = ("message_id",)
+_FOREIGN: Final = ("content_encoding", "type", "app_id", "user_id")
+_NONE: Final = Foreign()
+_OURS: Final = ("task_id", "interface", "interface_version")
+_NUMBERS: Final = ("timestamp", "priority")
+_MAX_PRIORITY: Final = 255
+_MAX_EXPIRY: Final = 0xFFFF_FFFF
+
+Spell = Callable[[str], str]
+"""Reads or writes the name that a reply goes to, '' if it has no place there."""
+
+
+class MqttProperties(NamedTuple):
+    """The properties of an MQTT 5 PUBLISH. `expiry`: seconds, None = never."""
+
+    content_type: str = ""
+    response_topic: str = ""
+    correlation: bytes = b""
+    user: Sequence[tuple[str, str]] = ()
+    expiry: int | None = None
+    utf8: bool = False
+
+
+def _key(name: str) -> str:
+    return PREFIX + name.replace("_", "-")
+
+
+_FIELDS: Final = {_key(name): name for name in (*_TEXTS, *_OURS, *_NUMBERS, *_FOREIGN)}
+
+
+# --- MQTT
+
+
+def from_mqtt(given: MqttProperties, qos: int, reply: Spell) -> Properties:
+    """What an MQTT client sent. `reply` reads a response topic."""
+    number, other = _correlation(given.correlation)
+    headers: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
+    for name, text in given.user:
+        field = _FIELDS.get(name)
+        value = _value(field, text) if field else None
+        if field and value is not None:
+            fields[field] = value
+        else:
+            _append(headers, name, text)
+    return Properties(
+        correlation_id=number,
+        reply_to=reply(given.response_topic) if given.response_topic else "",
+        expires_in=0 if given.expiry is None else max(given.expiry * 1000, 1),
+        content_type=given.content_type,
+        headers=headers,
+        foreign=_foreign(fields, correlation=other, qos=qos, utf8=given.utf8),
+        **fields,
+    )
+
+
+def to_mqtt(properties: Properties, reply: Spell) -> MqttProperties:
+    """For an MQTT 5 client. `reply` spells a response topic."""
+    user = [(name, text) for name, value in properties.headers.items() for text in _texts(value)]
+    foreign = properties.foreign or _NONE
+    for key, field in _FIELDS.items():
+        value = getattr(foreign if field in _FOREIGN else properties, field)
+        if value:
+            user.append((key, str(value)))
+    return MqttProperties(
+        content_type=properties.content_type,
+        response_topic=reply(properties.reply_to) if properties.reply_to else "",
+        correlation=_correlation_bytes(properties),
+        user=user,
+        expiry=min(-(-properties.expires_in // 1000), _MAX_EXPIRY) if properties.expires_in > 0 else None,
+        utf8=foreign.utf8,
+    )
+
+
+def _foreign(fields: dict[str, Any], **others: Any) -> Foreign | None:
+    """The foreign ones, taken out of `fields`; None if all are as usual."""
+    own = {name: fields.pop(name) for name in _FOREIGN if name in fields}
+    made = Foreign(**own, **others)
+    return None if made == _NONE else made
+
+
+def _append(headers: dict[str, Any], name: str, text: str) -> None:
+    before = headers.get(name)
+    if before is None:
+        headers[name] = text
+    elif isinstance(before, list):
+        before.append(text)
+    else:
+        headers[name] = [before, text]
+
+
+def _texts(value: Any) -> Iterable[str]:
+    """A header as user properties: one each for a list of texts, else text or JSON."""
+    if isinstance(value, list) and len(value) > 1 and all(isinstance(item, str) for item in value):
+        return [str(item) for item in value]
+    return [value if isinstance(value, str) else msgspec.json.encode(value).decode()]
+
+
+def _value(field: str, text: str) -> Any:
+    """A `sapwood-` user property's value; None if it is no such thing."""
+    if field not in _NUMBERS:
+        return text
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
+
+
+def _correlation(data: bytes) -> tuple[int | None, bytes]:
+    if _NUMBER.fullmatch(data) and -(1 << 63) <= int(data) < 1 << 64:
+        return int(data), b""
+    return None, data
+
+
+def _correlation_bytes(properties: Properties) -> bytes:
+    if properties.correlation_id is not None:
+        return str(properties.correlation_id).encode()
+    return (properties.foreign or _NONE).correlation
+
+
+# --- AMQP
+
+
+def from_amqp(given: Any, reply: Spell) -> tuple[Properties, bool]:
+    """What an AMQP client sent, and whether it is to be retained.
+
+    `given` has the attributes of `pika.BasicProperties`. `reply` reads a reply queue.
+    """
+    headers = {name: _plain(value) for name, value in (given.headers or {}).items()}
+    retained = bool(headers.pop(RETAINED, False))
+    number, other = _correlation(_bytes(given.correlation_id))
+    fields: dict[str, Any] = {}
+    for key, field in _FIELDS.items():
+        value = headers.get(key)
+        if field in _OURS and isinstance(value, str):
+            fields[field] = headers.pop(key)
+    named = ("message_id", "type", "app_id", "content_encoding", "content_type")
+    fields |= {name: text for name in named if (text := _text(getattr(given, name)))}
+    fields["user_id"] = _text(given.user_id) or str(headers.pop(_key("user_id"), ""))
+    once = headers.pop(_key("qos"), 1) == 2
+    foreign = _foreign(
+        fields,
+        correlation=other,
+        qos=(2 if once else 1) if given.delivery_mode == 2 else 0,
+        utf8=bool(headers.pop(_key("utf8"), False)),
+    )
+    properties = Properties(
+        correlation_id=number,
+        reply_to=reply(_text(given.reply_to)) if given.reply_to else "",
+        expires_in=_milliseconds(_text(given.expiration)),
+        timestamp=int(given.timestamp or 0),
+        priority=int(given.priority or 0),
+        headers=headers,
+        foreign=foreign,
+        **fields,
+    )
+    return properties, retained
+
+
+def to_amqp(properties: Properties, retained: bool, reply: Spell) -> dict[str, Any]:
+    """The arguments of `pika.BasicProperties` for an AMQP client. `reply` spells a reply queue."""
+    foreign = properties.foreign or _NONE
+    headers: dict[str, Any] = dict(properties.headers)
+    headers |= {_key(field): value for field in _OURS if (value := getattr(properties, field))}
+    headers |= {_key("user_id"): foreign.user_id} if foreign.user_id else {}
+    headers |= {RETAINED: True} if retained else {}
+    headers |= {_key("utf8"): True} if foreign.utf8 else {}
+    headers |= {_key("qos"): 2} if foreign.qos == 2 else {}
+    correlation = _correlation_bytes(properties)
+    fits = len(correlation) <= _SHORT
+    given = {
+        "headers": headers or None,
+        "delivery_mode": 2 if foreign.qos else 1,
+        "correlation_id": _readable(correlation) if correlation and fits else None,
+        "reply_to": _short(reply(properties.reply_to)) if properties.reply_to else None,
+        "expiration": str(properties.expires_in) if properties.expires_in > 0 else None,
+        "timestamp": properties.timestamp or None,
+        "priority": min(max(properties.priority, 0), _MAX_PRIORITY) or None,
+    }
+    for name in ("message_id", "content_type"):
+        given[name] = _short(getattr(properties, name))
+    for name in ("type", "app_id", "content_encoding"):
+        given[name] = _short(getattr(foreign, name))
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """A header's value as it can travel: the types of AMQP but decimals, which become text."""
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value or "").encode()
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
+
+
+def _short(text: str) -> str | None:
+    """A short string of AMQP; what is longer has no place there."""
+    return text if text and len(text.encode()) <= _SHORT else None
+
+
+def _readable(data: bytes) -> str | bytes:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def _milliseconds(text: str) -> int:
+    return max(int(text), 1) if re.fullmatch(r"[0-9]{1,15}", text) else 0

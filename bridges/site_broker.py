@@ -1,0 +1,135 @@
+"""The port between a node and the broker that its site's applications use.
+
+A bridge knows one kind of broker and nothing of the tree; the node's desk knows the tree and nothing of
+brokers. All names here are as the site's applications know them, in our spelling (`treeconnector.patterns`,
+`treeconnector.destinations`); renaming is the desk's. `docs/site-brokers.md` tells the whole contract.
+
+Law: everything runs on one event loop, and all calls but `run` and `inspect` are synchronous, buffered and
+quick. A bridge lives as long as the node; a *connection* is one call of `run`. What the desk handed over
+(`deliver`) and what it was handed (`take`) is void when that call ends: deliveries come again, and `done` of
+an earlier connection must be ignored. Third-party exceptions never leave a bridge.
+
+Errors:
+
+    SapwoodError
+      SiteBrokerError          the connection is lost or could not be made; the desk tries again
+        SiteBrokerRefused      another node holds this broker, a wrong password: trying again is no use
+"""
+
+import ssl
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from config.model import SiteBroker as Settings
+from treeconnector.destinations import Destination
+from treeconnector.edge import CREDIT, Consumer, Delivery, Taken
+from treeconnector.errors import SapwoodError
+
+__all__ = [
+    "CREDIT",
+    "Bridge",
+    "Consumer",
+    "Delivery",
+    "Desk",
+    "Finding",
+    "Setup",
+    "SiteBrokerError",
+    "SiteBrokerRefused",
+    "Taken",
+]
+
+
+class SiteBrokerError(SapwoodError):
+    """No connection to the site's broker, or no more. The text says what was tried, and what to look at."""
+
+
+class SiteBrokerRefused(SiteBrokerError):
+    """Trying again does not help: the node stops if this comes at its start, and says so later."""
+
+
+class Finding(NamedTuple):
+    """What `sapwood node check` says of a broker. `lines`: what to add there, ready to be copied.
+
+    `fatal`: the bridge cannot work like that; else it works with what `text` says it lacks.
+    """
+
+    fatal: bool
+    text: str
+    lines: tuple[str, ...] = ()
+
+
+class Desk(Protocol):
+    """What a bridge may call, from `run` on until it ends."""
+
+    def connected(self, text: str) -> None:
+        """The broker is there, and is ours alone. `text` says which broker this is. Deliveries begin."""
+
+    def complete(self, consumers: Iterable[Consumer]) -> None:
+        """All consumers that there are now: those that are not among them have gone. At any time again."""
+
+    def came(self, consumer: Consumer) -> None:
+        """A consumer came. Twice is no error."""
+
+    def went(self, consumer: Consumer) -> None:
+        """A consumer went. Once is enough, and twice is no error."""
+
+    def take(self, batch: Sequence[Taken], done: Callable[[], None]) -> None:
+        """Messages were taken from the broker, in order; `done` is called once they are in our custody:
+        answer the broker then. While the node is full that takes time: bound what is unanswered (prefetch).
+        """
+
+    def confirm(self, ids: Sequence[int]) -> None:
+        """The broker has these deliveries: they are removed here."""
+
+    def refuse(self, id: int, reason: str) -> None:
+        """The broker will not have this one: it is a dead letter. `reason`: `CODE` or `CODE: text`."""
+
+
+class Bridge(Protocol):
+    """One kind of site broker."""
+
+    async def run(self, desk: Desk) -> None:
+        """Connect and work until the connection is lost; raise `SiteBrokerError` then, always.
+
+        Cancelled: say goodbye to the broker and end. The bridge keeps what it learned for the next call.
+        """
+
+    def want(self, wanted: frozenset[Destination]) -> None:
+        """Take messages of exactly these queues and topic filters, from now on and after a reconnect.
+
+        Called before `run`, and whenever that changes. A queue is not among them while it has a consumer
+        at the broker. What nobody wants stays where it is. What is directed to another node
+        (`queue:NAME@NODE`) is always taken, where the broker has a way to say that.
+        """
+
+    def deliver(self, batch: Sequence[Delivery]) -> None:
+        """Give these to the broker, in order; confirm or refuse each, in any order. At most `CREDIT` for one
+        queue, and as many for all topics, are unanswered at once."""
+
+    def status(self) -> dict[str, Any]:
+        """What people may want to know, JSON-able: among it `discovery`, how consumers are learned."""
+
+    async def inspect(self) -> list[Finding]:
+        """Connect, look at what the broker lacks, and disconnect; raise `SiteBrokerError` if it is not there.
+        Changes nothing, and may run beside a node that works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a bridge is made with. `directory`: for what it keeps on disk; there when `run` is called.
+
+    `store`: identifies the node's database, over restarts. `timeout`: seconds for a connection.
+    """
+
+    tree: str
+    node: str
+    store: str
+    directory: Path
+    settings: Settings
+    password: str | None
+    tls: ssl.SSLContext | None
+    timeout: float
+    max_message: int
+    max_consumers: int

@@ -1,0 +1,419 @@
+"""The site broker as a client of this node's switch: consumers behind it, what it is given, what it gives.
+
+It is one session, whose token no client can have. A queue that has consumers there has a reader here; all
+its topic filters are one subscription, so that a message goes there once and the broker does the rest. What
+came from there does not go back there.
+
+Law: its consumers' destinations are on disk. After a start they stand as they were until the broker's first
+complete list; while the broker is away, what is for them waits here, as for a child that is away.
+
+Law: what was given and not answered when the connection is lost is given again, marked as such. What the
+broker refuses is a dead letter at once, and the next one follows.
+
+Law: of what a broker gives again for want of an answer, that which was committed is known by its key: keys
+are in the transaction of the messages, those of the last `_KEPT` batches.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from broker.core.copies import Copy
+from broker.core.custody import Place
+from broker.core.entry import Class, batch_of, flags_of
+from broker.core.errors import QueueFull, SwitchError
+from broker.core.places import SITE
+from broker.core.readers import Given, Reader, slice_of
+from broker.core.rows import MetaRow, SubscriptionRow
+from broker.core.sessions import Connection, Session
+from treeconnector import bundles
+from treeconnector.bundles import Message, Scope
+from treeconnector.destinations import Destination, Kind, parse, queue, topic
+from treeconnector.edge import CREDIT, Consumer, Delivery, Taken
+from treeconnector.errors import SapwoodError
+from treeconnector.names import LOCAL
+from treeconnector.session_frames import Acknowledge
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+    from broker.core.topics import Subscription
+
+TAKEN: Final = "taken:"
+_KEPT: Final = 64
+_LONGEST_NAME: Final = 1024
+_RECOVERED: Final = "recovered"
+
+
+class SiteReader(Reader):
+    """Reads a queue, or all topics, for the site broker; `come` is called with what it is given."""
+
+    __slots__ = ("come", "now")
+
+    def __init__(
+        self,
+        session: Session,
+        connection: Connection,
+        places: list[Place],
+        come: Callable[[list[Delivery]], None],
+        now: Callable[[], float],
+    ) -> None:
+        super().__init__(session, connection, 0, 0, places)
+        self.come = come
+        self.now = now
+
+    def give(self, given: Given, body: bytes) -> None:
+        messages = slice_of(given, body)
+        header, copy = given.copy.stored.header, given.copy
+        again = copy.deliveries > 0 or bool(header.flags & bundles.Flag.MAYBE_DUPLICATE)
+        if header.expires_first:
+            elapsed = self._elapsed(copy)
+            messages = [_aged(message, elapsed) for message in messages]
+        self.outstanding += given.messages
+        self.session.desk.put(given)
+        assert self.connection is not None
+        self.connection.messages_out += given.messages
+        persistent, retained = header.persistent, bool(header.flags & bundles.Flag.RETAINED)
+        self.come(
+            [
+                Delivery(given.first + offset, header.destination, message, persistent, retained, again)
+                for offset, message in enumerate(messages)
+            ]
+        )
+
+    def _elapsed(self, copy: Copy) -> float:
+        """Milliseconds since the messages of a bundle entered the tree."""
+        stored = copy.stored
+        times = (message.properties.expires_in for message in stored.messages or ())
+        before = min((time for time in times if time > 0), default=0) - stored.header.expires_first
+        return before + (self.now() - stored.since) * 1000
+
+
+def _aged(message: Message, elapsed: float) -> Message:
+    properties = message.properties
+    if properties.expires_in <= 0:
+        return message
+    left = max(int(properties.expires_in - elapsed), 1)
+    return Message(message.payload, msgspec.structs.replace(properties, expires_in=left))
+
+
+class Site:
+    """One for each node, whether it has a site broker or not. All calls are synchronous; `wake` must follow.
+
+    `consumers`: by destination, their ids. `on_delivery` gets what is for the broker, `on_wanted` is called
+    when `wanted` may have changed. `repeated`: messages that were known by their keys.
+    """
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self.consumers: dict[Destination, set[str]] = {}
+        self.on_delivery: Callable[[list[Delivery]], None] = lambda deliveries: None
+        self.on_wanted: Callable[[], None] = lambda: None
+        self.repeated = 0
+        self._up = False
+        self._session = Session(SITE)
+        self._connection = Connection(lambda frame: None, "site broker", "site broker")
+        self._connection.session = self._session
+        self._session.connections.add(self._connection)
+        self._queues: dict[str, SiteReader] = {}
+        self._all: SiteReader | None = None
+        self._wanted: set[Destination] = set()
+        self._keys: dict[str, int] = {}
+        self._batches: deque[tuple[int, list[str]]] = deque()
+        self._batch = 0
+
+    def __repr__(self) -> str:
+        counts = f"consumers={len(self.consumers)} unanswered={self.unanswered} wanted={len(self._wanted)}"
+        return f"<Site of {self._core.identity.name} {counts}>"
+
+    @property
+    def unanswered(self) -> int:
+        """Deliveries that the broker has neither confirmed nor refused."""
+        return sum(reader.outstanding for reader in self._readers())
+
+    @property
+    def waiting(self) -> int:
+        """Messages that are here for the broker, those that it has not answered included."""
+        return sum(place.messages for reader in self._readers() for place in reader.places)
+
+    @property
+    def totals(self) -> tuple[int, int]:
+        """Messages taken from the broker and given to it since the start, again ones included."""
+        return self._connection.messages_in, self._connection.messages_out
+
+    def _readers(self) -> list[SiteReader]:
+        return [*self._queues.values(), *([self._all] if self._all is not None else [])]
+
+    # --- a start
+
+    def restore_consumer(self, row: SubscriptionRow) -> None:
+        core, key = self._core, parse(row.pattern)
+        self.consumers[key] = {_RECOVERED}
+        if core.interests.add(key, _consumer_id(_RECOVERED), _RECOVERED, core.moment.now) is not None:
+            core.advising.keep_local(key)
+        self._read(key)
+
+    def restore_taken(self, rows: Iterable[MetaRow]) -> None:
+        batches = {int(row.name.removeprefix(TAKEN)): row.value for row in rows}
+        for number in sorted(batches):
+            self._remember(number, msgspec.msgpack.decode(batches[number], type=list[str]))
+
+    def _remember(self, number: int, keys: list[str]) -> None:
+        self._batches.append((number, keys))
+        self._batch = max(self._batch, number)
+        self._keys.update(dict.fromkeys(keys, number))
+
+    def end(self) -> None:
+        """This node has no site broker any more."""
+        for key in list(self.consumers):
+            for consumer in list(self.consumers[key]):
+                self._went(key, consumer)
+        if self._all is not None:
+            self._detach(self._all)
+            self._core.topics.end_several(self.reads_topics())
+            self._all = None
+
+    # --- consumers
+
+    def complete(self, consumers: Iterable[Consumer]) -> None:
+        """All that there are: whoever is not among them has gone."""
+        now: dict[Destination, set[str]] = {}
+        for key, consumer in consumers:
+            now.setdefault(key, set()).add(consumer)
+        for key, names in now.items():
+            for name in names - self.consumers.get(key, set()):
+                self._came(key, name)
+        for key, names in list(self.consumers.items()):
+            for name in names - now.get(key, set()):
+                self._went(key, name)
+
+    def came(self, consumer: Consumer) -> None:
+        if consumer.id not in self.consumers.get(consumer.destination, ()):
+            self._came(*consumer)
+
+    def went(self, consumer: Consumer) -> None:
+        if consumer.id in self.consumers.get(consumer.destination, ()):
+            self._went(*consumer)
+
+    def _came(self, key: Destination, name: str) -> None:
+        names = self.consumers.setdefault(key, set())
+        first = not names
+        names.add(name)
+        self._core.switch.consumer("add", key, _consumer_id(name))
+        if first:
+            self._core.custody.transaction.put(SubscriptionRow(f"{SITE} {key}", SITE, str(key), 0))
+            self._read(key)
+            if key.kind == Kind.TOPIC:
+                self._core.topics.greet(self.reads_topics(), key.name)
+
+    def _went(self, key: Destination, name: str) -> None:
+        core, names = self._core, self.consumers[key]
+        names.discard(name)
+        if names and name == _RECOVERED:
+            core.interests.remove(key, _consumer_id(name), _RECOVERED, core.moment.now)
+            return
+        if not names:
+            del self.consumers[key]
+            core.custody.transaction.delete(SubscriptionRow, f"{SITE} {key}")
+        core.switch.consumer("remove", key, _consumer_id(name))
+        if not names:
+            self._read_no_more(key)
+
+    def _read(self, key: Destination) -> None:
+        core, node = self._core, self._core.identity.name
+        if key.kind == Kind.TOPIC:
+            core.topics.add_pattern(self.reads_topics(), key.name)
+            return
+        places = [core.custody.queue(queue(key.name)), core.custody.queue(queue(key.name, node))]
+        self._queues[key.name] = self._attach(places)
+
+    def reads_topics(self) -> "Subscription":
+        """The one subscription to all its topic filters; it stays when they have gone, with what waits."""
+        if self._all is None:
+            subscription = self._core.topics.several(SITE, SITE)
+            self._all = self._attach([subscription.place])
+        return self._core.topics.subscriptions[SITE]
+
+    def _attach(self, places: list[Place]) -> SiteReader:
+        moment = self._core.moment
+        reader = SiteReader(
+            self._session, self._connection, places, lambda given: self.on_delivery(given), lambda: moment.now
+        )
+        reader.credit = CREDIT if self._up else 0
+        self._session.readers.append(reader)
+        places[0].readers.append(reader)
+        for place in places:
+            self._core.forwarder.dispatch(place)
+        return reader
+
+    def _read_no_more(self, key: Destination) -> None:
+        if key.kind == Kind.TOPIC:
+            self._core.topics.remove_pattern(self.reads_topics(), key.name)
+            return
+        self._detach(self._queues.pop(key.name))
+
+    def _detach(self, reader: SiteReader) -> None:
+        self._session.readers.remove(reader)
+        for place in reader.places:
+            place.readers[:] = [each for each in place.readers if each is not reader]
+        self._give_back([reader])
+        for place in reader.places:
+            self._core.forwarder.let_volatile_go(place)
+            self._core.forwarder.dispatch(place)
+
+    # --- the connection
+
+    def connected(self) -> None:
+        self._up = True
+        for reader in self._readers():
+            reader.credit = CREDIT
+            for place in reader.places:
+                self._core.forwarder.dispatch(place)
+
+    def pause(self) -> None:
+        """Give nothing more; what was given may still be answered."""
+        self._up = False
+        for reader in self._readers():
+            reader.credit = 0
+
+    def lost(self) -> None:
+        """What is not answered is given again when the broker is back."""
+        self.pause()
+        self._give_back(self._readers())
+
+    def _give_back(self, readers: Sequence[SiteReader]) -> None:
+        again: dict[Place, dict[int, Copy]] = {}
+        for given in self._session.desk.of(None):
+            if given.reader in readers:
+                self._session.desk.remove(given)
+                copy = given.copy
+                copy.given &= ~given.bits
+                copy.deliveries = max(copy.deliveries, 1)
+                self._core.custody.changed(copy)
+                if copy.done != copy.all:
+                    again.setdefault(copy.place, {})[copy.row] = copy
+        for reader in readers:
+            reader.outstanding = 0
+        for place, copies in again.items():
+            place.put_back(copies.values())
+
+    def confirm(self, ids: Sequence[int]) -> None:
+        """The broker has these."""
+        self._core.switch.receive(self._connection, [Acknowledge(_ranges(ids))])
+
+    def refuse(self, id: int, reason: str) -> None:
+        """The broker will not have it: a dead letter."""
+        for given in self._session.desk.within(id, id):
+            copy, bits = given.copy, given.bits_of(id, id) & ~given.copy.done
+            if not bits:
+                continue
+            if self._core.forwarder.bury_part(copy, bits, reason):
+                self._core.forwarder.finished(copy)
+            given.reader.outstanding -= 1
+            if not given.bits & ~copy.done:
+                self._session.desk.remove(given)
+            for place in given.reader.places:
+                self._core.forwarder.dispatch(place)
+
+    # --- what is wanted from the broker
+
+    @property
+    def wanted(self) -> frozenset[Destination]:
+        """The queues and topic filters that somebody else reads, and that nobody reads at the broker.
+
+        Beside them the filters of topics of scope `tree`, which go to the root whoever reads them.
+        """
+        core = self._core
+        every = (
+            topic(policy.pattern)
+            for policy in core.settings.policies
+            if policy.kind == Kind.TOPIC and policy.scope == Scope.TREE and core.role.has_parent
+        )
+        return frozenset((*self._wanted, *every))
+
+    def route_changed(self, key: Destination) -> None:
+        """A consumer of this came or went, here or elsewhere."""
+        if key.kind == Kind.DOMAIN or self._is_wanted(key) == (key in self._wanted):
+            return
+        self._wanted ^= {key}
+        self.on_wanted()
+
+    def _is_wanted(self, key: Destination) -> bool:
+        core, mine = self._core, len(self.consumers.get(key, ()))
+        if key.kind == Kind.QUEUE and (mine or core.settings.policy(key).home):
+            return False
+        if any(gateway != LOCAL for gateway in core.table.gateways(key)):
+            return True
+        return core.interests.consumers(key) > mine or core.interests.is_recovering(key)
+
+    # --- what the broker gives
+
+    def take(self, batch: Sequence[Taken]) -> int:
+        """Let messages into the tree; return how many of them, from the first on. Fewer: the node is full.
+
+        What cannot go into the tree at all is a dead letter, and counts as taken.
+        """
+        keys: list[str] = []
+        count = 0
+        for taken in batch:
+            if taken.again and taken.key in self._keys:
+                self.repeated += 1
+            elif not self._let_in(taken):
+                break
+            count += 1
+            if taken.key:
+                keys.append(taken.key)
+        self._connection.messages_in += count
+        self._keep(keys)
+        return count
+
+    def _let_in(self, taken: Taken) -> bool:
+        destination = taken.destination
+        scope = int(self._core.settings.policy(destination).scope)
+        kind = Class(destination, flags_of(taken.persistent, taken.retained), scope, SITE)
+        body = bundles.encode_message(taken.message)
+        try:
+            self._core.switch.sending.check_site(destination, len(body), scope)
+        except QueueFull:
+            return False
+        except SapwoodError as error:
+            self._refuse(kind, taken.message, error)
+        else:
+            self._core.entry.add(kind, batch_of([taken.message], body))
+        return True
+
+    def _refuse(self, kind: Class, message: Message, error: SapwoodError) -> None:
+        code = error.code if isinstance(error, SwitchError) else "DESTINATION"
+        name = kind.destination.name[:_LONGEST_NAME]
+        kind = kind._replace(destination=Destination(kind.destination.kind, name))
+        self._core.entry.refuse(kind, message, self._core.arrivals.refuse, f"{code}: {error}"[:300])
+
+    def _keep(self, keys: list[str]) -> None:
+        """These keys are in the same transaction as their messages."""
+        if not keys:
+            return
+        self._remember(self._batch + 1, keys)
+        transaction = self._core.custody.transaction
+        transaction.put(MetaRow(f"{TAKEN}{self._batch}", msgspec.msgpack.encode(keys)))
+        while len(self._batches) > _KEPT:
+            number, old = self._batches.popleft()
+            transaction.delete(MetaRow, f"{TAKEN}{number}")
+            for key in old:
+                if self._keys.get(key) == number:
+                    del self._keys[key]
+
+
+def _consumer_id(name: str) -> str:
+    return f"{SITE}#{name}"
+
+
+def _ranges(ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Ids as ranges, in order."""
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(ids):
+        if ranges and ranges[-1][1] + 1 == number:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges

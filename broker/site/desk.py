@@ -1,0 +1,272 @@
+"""The desk: keeps the bridge to the site's broker at work, and passes on between it and the core.
+
+Names are translated here (`broker.site.rules`), and here the two loops meet: the core hands out messages in
+the middle of its own work, so what is for the bridge is gathered and given to it afterwards; what the bridge
+confirms is gathered likewise. Lost connections are made again, with tenacity, for ever.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential, wait_random
+from tenacity.wait import wait_base
+
+from bridges.site_broker import Bridge, SiteBrokerError, SiteBrokerRefused
+from broker.core.site import Site as CoreSite
+from broker.site.bridges import make_bridge
+from broker.site.line import Line
+from broker.site.rules import Rules
+from config.uris import EMBEDDED
+from treeconnector.destinations import Destination, Kind, parse
+from treeconnector.edge import Consumer, Delivery, Taken
+from treeconnector.errors import InvalidName, PatternError
+from treeconnector.patterns import check_pattern
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+_log = logging.getLogger("sapwood.site")
+_STATIC: Final = "static"
+_LISTED: Final = 100
+
+
+class SiteDesk:
+    """One for a node with a site broker. `state`: connecting, running, waiting or refused."""
+
+    def __init__(self, node: "Node", bridge: Bridge) -> None:
+        self._node = node
+        self._bridge = bridge
+        self._settings = node.site.site_broker
+        self._rules = Rules(self._settings.rules)
+        self._limit = node.site.limits.max_routes_per_link
+        self._static = [Consumer(parse(text), _STATIC) for text in self._settings.consumers]
+        self._line: Line | None = None
+        self._was_up = False
+        self._wanting = False
+        self.state = "connecting"
+        self.error = ""
+        self.broker = ""
+        self.failures = 0
+        self.since = node.now()
+        self.left_out: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<SiteDesk {self._settings.uri} {self.state}>"
+
+    @cached_property
+    def core(self) -> CoreSite:
+        return self._node.core.site
+
+    # --- life
+
+    async def run(self) -> None:
+        """Until cancelled. A refusal before the broker was ever ours stops the node."""
+        self.core.on_wanted = self._wanted_changed
+        self.core.on_delivery = self._deliver
+        for consumer in self._static:
+            self.came(consumer)
+        self._tell_wanted()
+        try:
+            while True:
+                async for attempt in AsyncRetrying(
+                    wait=self._waits(), retry=retry_if_exception(self._may_end), before_sleep=self._failed
+                ):
+                    with attempt:
+                        await self._once()
+        except SiteBrokerRefused as error:
+            self._node.fail(error)
+
+    def _may_end(self, error: BaseException) -> bool:
+        """May this trouble end by itself? A refusal may once the broker was ours."""
+        return isinstance(error, SiteBrokerError) and (
+            self._was_up or not isinstance(error, SiteBrokerRefused)
+        )
+
+    def _waits(self) -> wait_base:
+        link = self._node.site.link
+        exponential = wait_exponential(multiplier=link.backoff_initial, max=link.backoff_max)
+        return exponential + wait_random(0, link.backoff_initial)
+
+    async def _once(self) -> None:
+        """One connection. Returns if it was up, raises if it never was."""
+        self._become("connecting")
+        line = self._line = Line(self)
+        try:
+            await self._bridge.run(line)
+        except SiteBrokerError as error:
+            if not line.up or isinstance(error, SiteBrokerRefused):
+                raise
+            self._note(f"lost the site's broker {self._settings.uri}: {error}")
+        finally:
+            line.open = False
+            self._line = None
+            self.advance()
+            self.core.lost()
+            self._node.wake()
+        self.failures = 0
+
+    def _failed(self, state: RetryCallState) -> None:
+        self.failures += 1
+        self._note(str(state.outcome.exception()) if state.outcome else "")
+
+    def _note(self, text: str) -> None:
+        """Say it once."""
+        self._become("waiting")
+        if text != self.error:
+            _log.warning("! %s", text, extra={"state": self.state, "reason": text})
+        self.error = text
+
+    def _become(self, state: str) -> None:
+        if state != self.state:
+            self.state, self.since = state, self._node.now()
+
+    def pause(self) -> None:
+        """The node stops: give nothing more."""
+        self.core.pause()
+
+    def connected(self, text: str) -> None:
+        self.broker, self.error, self._was_up = text, "", True
+        self._become("running")
+        _log.info("= the site's broker is %s at %s", text, self._settings.uri, extra={"state": "running"})
+        self.advance()
+        self.core.connected()
+        self._node.wake()
+
+    # --- consumers
+
+    def complete(self, consumers: Iterable[Consumer]) -> None:
+        self.advance()
+        self.left_out.clear()
+        every = (*self._static, *consumers)
+        self.core.complete([found for consumer in every for found in self._in_tree(consumer)])
+        self._node.wake()
+
+    def came(self, consumer: Consumer) -> None:
+        self.advance()
+        for found in self._in_tree(consumer):
+            self.core.came(found)
+        self._node.wake()
+
+    def went(self, consumer: Consumer) -> None:
+        self.advance()
+        for found in self._named(consumer):
+            self.core.went(found)
+        self._node.wake()
+
+    def _in_tree(self, consumer: Consumer) -> list[Consumer]:
+        """The consumer under the names that the tree knows, as far as it may have them."""
+        return [each for each in self._named(consumer) if self._fits(each.destination)]
+
+    def _named(self, consumer: Consumer) -> list[Consumer]:
+        local, name = consumer
+        keys = self._rules.consumed(local)
+        return [Consumer(key, name if key == local else f"{name} {local}") for key in keys]
+
+    def _fits(self, key: Destination) -> bool:
+        settings = self._node.core.settings
+        try:
+            if key.kind == Kind.TOPIC:
+                check_pattern(key.name, settings.max_filter_length, settings.max_levels)
+            else:
+                parse(str(key))
+        except (PatternError, InvalidName) as error:
+            return self._leave_out(key, str(error))
+        if key not in self.core.consumers and len(self.core.consumers) >= self._limit:
+            return self._leave_out(key, f"more than {self._limit} destinations (max_routes_per_link)")
+        return True
+
+    def _leave_out(self, key: Destination, text: str) -> bool:
+        if len(self.left_out) < _LISTED and str(key) not in self.left_out:
+            self.left_out[str(key)] = text
+            _log.warning("! the consumers of %s are left out: %s", key, text, extra={"destination": str(key)})
+        return False
+
+    # --- what is wanted
+
+    def _wanted_changed(self) -> None:
+        if not self._wanting:
+            self._wanting = True
+            asyncio.get_running_loop().call_soon(self._tell_wanted)
+
+    def _tell_wanted(self) -> None:
+        self._wanting = False
+        self._bridge.want(frozenset(here for key in self.core.wanted for here in self._rules.wanted(key)))
+
+    # --- messages
+
+    def _deliver(self, deliveries: list[Delivery]) -> None:
+        if self._line is not None:
+            self._line.give(deliveries)
+
+    def named_here(self, delivery: Delivery) -> Delivery | None:
+        """Under the name that the site's applications know; None if it may not go there any more."""
+        destination = delivery.destination
+        if destination.node:
+            destination = destination._replace(node="")
+        local = self._rules.to_local(destination)
+        return None if local is None else delivery._replace(destination=local)
+
+    def named_in_tree(self, batch: Sequence[Taken]) -> list[Taken]:
+        found: list[Taken] = []
+        for taken in batch:
+            key = self._rules.to_tree(taken.destination)
+            if key is not None:
+                found.append(taken if key == taken.destination else taken._replace(destination=key))
+        return found
+
+    def give(self, deliveries: list[Delivery]) -> None:
+        self._bridge.deliver(deliveries)
+
+    def advance(self) -> None:
+        """Tell the core what time it is."""
+        self._node.core.advance(self._node.now())
+
+    def when_committed(self, call: Callable[[], None]) -> None:
+        self._node.core.switch.when_committed(call)
+
+    def wake(self) -> None:
+        self._node.wake()
+
+    # --- for people
+
+    @property
+    def busy(self) -> bool:
+        """Does it wait for answers of the broker?"""
+        return self._line is not None and self.core.unanswered > 0
+
+    def status(self) -> dict[str, Any]:
+        core = self.core
+        taken, given = core.totals
+        queues = sorted(str(key) for key in core.consumers)
+        wanted = sorted(str(key) for key in core.wanted)
+        return {
+            "uri": self._settings.uri,
+            "state": self.state,
+            "since_s": round(self._node.now() - self.since, 3),
+            "broker": self.broker,
+            "error": self.error,
+            "failures": self.failures,
+            "consumers": queues[:_LISTED],
+            "consumers_more": max(0, len(queues) - _LISTED),
+            "left_out": dict(self.left_out),
+            "wanted": wanted[:_LISTED],
+            "wanted_more": max(0, len(wanted) - _LISTED),
+            "waiting": core.waiting,
+            "unanswered": core.unanswered,
+            "held": self._line.held if self._line is not None else 0,
+            "taken": taken,
+            "given": given,
+            "repeated": core.repeated,
+            **self._bridge.status(),
+        }
+
+
+def desk_of(node: "Node") -> SiteDesk | None:
+    """The desk of a node; None if its applications use the node itself. Raises `SapwoodError`."""
+    if node.site.site_broker.uri == EMBEDDED:
+        node.core.site.end()
+        return None
+    return SiteDesk(node, make_bridge(node.site, node.store.store_id.hex()))

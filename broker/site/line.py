@@ -1,0 +1,139 @@
+"""The desk as one connection of the bridge sees it.
+
+Law: what comes after the connection's end is void, and nothing is handed to the bridge in the middle of the
+core's work, or the other way round: both directions gather until the loop's next step.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from treeconnector.edge import Consumer, Delivery, Taken
+
+if TYPE_CHECKING:
+    from broker.site.desk import SiteDesk
+
+_log = logging.getLogger("sapwood.site")
+_LOOK_AGAIN: Final = 0.25
+
+
+class _Held:
+    """A batch of which the node has not taken all yet, for want of room."""
+
+    __slots__ = ("batch", "done")
+
+    def __init__(self, batch: list[Taken], done: Callable[[], None]) -> None:
+        self.batch = batch
+        self.done = done
+
+
+class Line:
+    """`open`: until the connection ends. `up`: the broker was ours."""
+
+    def __init__(self, desk: "SiteDesk") -> None:
+        self._desk = desk
+        self.open = True
+        self.up = False
+        self._outgoing: list[Delivery] = []
+        self._confirmed: list[int] = []
+        self._held: deque[_Held] = deque()
+        self._flushing = False
+
+    def __repr__(self) -> str:
+        return f"<Line open={self.open} up={self.up} held={self.held}>"
+
+    @property
+    def held(self) -> int:
+        """Messages that the node has no room for now."""
+        return sum(len(each.batch) for each in self._held)
+
+    def connected(self, text: str) -> None:
+        if self.open:
+            self.up = True
+            self._desk.connected(text)
+
+    def complete(self, consumers: Iterable[Consumer]) -> None:
+        if self.open:
+            self._desk.complete(consumers)
+
+    def came(self, consumer: Consumer) -> None:
+        if self.open:
+            self._desk.came(consumer)
+
+    def went(self, consumer: Consumer) -> None:
+        if self.open:
+            self._desk.went(consumer)
+
+    # --- to the broker
+
+    def give(self, deliveries: list[Delivery]) -> None:
+        self._outgoing += deliveries
+        self._flush_soon()
+
+    def confirm(self, ids: Sequence[int]) -> None:
+        if self.open:
+            self._confirmed += ids
+            self._flush_soon()
+
+    def refuse(self, id: int, reason: str) -> None:
+        if self.open:
+            _log.warning("! the site's broker refuses a message: %s", reason, extra={"reason": reason})
+            self._desk.advance()
+            self._desk.core.refuse(id, reason)
+            self._desk.wake()
+
+    def _flush_soon(self) -> None:
+        if not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if not self.open:
+            return
+        if self._confirmed:
+            confirmed, self._confirmed = self._confirmed, []
+            self._desk.advance()
+            self._desk.core.confirm(confirmed)
+            self._desk.wake()
+        if self._outgoing:
+            outgoing, self._outgoing = self._outgoing, []
+            self._hand_over(outgoing)
+
+    def _hand_over(self, outgoing: list[Delivery]) -> None:
+        here: list[Delivery] = []
+        for delivery in outgoing:
+            named = self._desk.named_here(delivery)
+            if named is None:
+                self.refuse(delivery.id, "NOT_IMPORTED: no rule of this site lets it in")
+            else:
+                here.append(named)
+        if here:
+            self._desk.give(here)
+
+    # --- from the broker
+
+    def take(self, batch: Sequence[Taken], done: Callable[[], None]) -> None:
+        if not self.open:
+            return
+        self._held.append(_Held(self._desk.named_in_tree(batch), done))
+        if len(self._held) == 1:
+            self._let_in()
+
+    def _let_in(self) -> None:
+        """As far as there is room; the rest is tried again soon, in order."""
+        if not self.open:
+            return
+        self._desk.advance()
+        while self._held:
+            held = self._held[0]
+            taken = self._desk.core.take(held.batch)
+            if taken < len(held.batch):
+                held.batch = held.batch[taken:]
+                asyncio.get_running_loop().call_later(_LOOK_AGAIN, self._let_in)
+                break
+            self._held.popleft()
+            self._desk.when_committed(held.done)
+        self._desk.wake()

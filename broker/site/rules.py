@@ -1,0 +1,114 @@
+"""Which names pass between a site's broker and the tree, and what they are called there. Pure.
+
+As a `topic` line of mosquitto.conf: `local_prefix` + pattern at the broker is `tree_prefix` + pattern in the
+tree. Law: a filter passes through every rule that it overlaps, as far as it does; a message through the
+first rule that matches it. Where no rule is about a kind, all of that kind passes as it is.
+
+Wrinkle: where filters are cut to a rule's pattern, a `#` that is not at the end is widened first: the
+broker, or the node, filters again where messages are delivered.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from config.model import SiteRule
+from treeconnector.destinations import Destination, Kind
+from treeconnector.patterns import MANY, ONE, matches, to_mqtt
+
+
+class _Way(NamedTuple):
+    """A rule in one direction: names `start` + pattern become `end` + pattern."""
+
+    kind: Kind
+    pattern: str
+    start: str
+    end: str
+
+    def name(self, name: str) -> str | None:
+        rest = name.removeprefix(self.start)
+        if not name.startswith(self.start) or not matches(self.pattern, rest):
+            return None
+        return self.end + rest
+
+    def filter(self, pattern: str) -> str | None:
+        both = intersection(to_mqtt(pattern), self.start + to_mqtt(self.pattern))
+        return None if both is None else self.end + both[len(self.start) :]
+
+
+class Rules:
+    """The rules of one site."""
+
+    def __init__(self, rules: Iterable[SiteRule]) -> None:
+        self._inward: list[_Way] = []
+        self._outward: list[_Way] = []
+        self._kinds: set[Kind] = set()
+        for rule in rules:
+            kind, _, pattern = rule.pattern.partition(":")
+            self._kinds.add(Kind(kind))
+            local, tree = rule.local_prefix or "", rule.tree_prefix or ""
+            out = _Way(Kind(kind), pattern, local, tree)
+            into = _Way(Kind(kind), pattern, tree, local)
+            if rule.direction != "in":
+                self._outward.append(out)
+            if rule.direction != "out":
+                self._inward.append(into)
+
+    def __repr__(self) -> str:
+        return f"<Rules in={len(self._inward)} out={len(self._outward)}>"
+
+    def consumed(self, local: Destination) -> list[Destination]:
+        """What a consumer at the broker wants of the tree."""
+        ways = [_Way(way.kind, way.pattern, way.end, way.start) for way in self._inward]
+        return list(self._all(ways, local))
+
+    def wanted(self, tree: Destination) -> list[Destination]:
+        """What is to be taken from the broker if this is wanted in the tree."""
+        ways = [_Way(way.kind, way.pattern, way.end, way.start) for way in self._outward]
+        return list(self._all(ways, tree))
+
+    def to_tree(self, local: Destination) -> Destination | None:
+        """What a message from the broker is called in the tree; None: it stays."""
+        return self._first(self._outward, local)
+
+    def to_local(self, tree: Destination) -> Destination | None:
+        """What a message from the tree is called at the broker; None: it does not go there."""
+        return self._first(self._inward, tree)
+
+    def _all(self, ways: list[_Way], given: Destination) -> Iterator[Destination]:
+        if given.kind not in self._kinds:
+            yield given
+            return
+        for way in ways:
+            if way.kind == given.kind:
+                found = way.filter(given.name) if given.kind == Kind.TOPIC else way.name(given.name)
+                if found:
+                    yield given._replace(name=found)
+
+    def _first(self, ways: list[_Way], given: Destination) -> Destination | None:
+        if given.kind not in self._kinds or given.node:
+            return given
+        for way in ways:
+            found = way.name(given.name) if way.kind == given.kind else None
+            if found:
+                return given._replace(name=found)
+        return None
+
+
+def intersection(one: str, other: str) -> str | None:
+    """The pattern that matches exactly what both match; None if no topic can. `#` stands at the end only."""
+    if (one[:1] == "$") != (other[:1] == "$"):
+        return None
+    mine, theirs = one.split("/"), other.split("/")
+    both: list[str] = []
+    for place in range(max(len(mine), len(theirs)) + 1):
+        here = mine[place] if place < len(mine) else None
+        there = theirs[place] if place < len(theirs) else None
+        if here is None and there is None:
+            break
+        if here == MANY or there == MANY:
+            both += theirs[place:] if here == MANY else mine[place:]
+            break
+        if here is None or there is None or not (here == there or ONE in (here, there)):
+            return None
+        both.append(there if here == ONE else here)
+    return "/".join(both) or None

@@ -1,0 +1,151 @@
+"""MQTT's and AMQP's properties, and ours between them."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pika import BasicProperties
+
+from bridges.properties import MqttProperties, from_amqp, from_mqtt, to_amqp, to_mqtt
+from treeconnector.bundles import Message, Properties, decode_messages, encode_message
+
+
+def same(name: str) -> str:
+    return name
+
+
+def over_the_tree(properties: Properties) -> Properties:
+    (message,) = decode_messages(encode_message(Message(b"", properties)), 1)
+    return message.properties
+
+
+def mqtt_to_mqtt(given: MqttProperties, qos: int = 1) -> MqttProperties:
+    return to_mqtt(over_the_tree(from_mqtt(given, qos, same)), same)
+
+
+def amqp_to_amqp(**fields: Any) -> dict[str, Any]:
+    properties, retained = from_amqp(BasicProperties(**fields), same)
+    return to_amqp(over_the_tree(properties), retained, same)
+
+
+FULL = MqttProperties(
+    "application/json", "answers/1", b"\x00\xff", [("a", "1"), ("b", "2"), ("a", "3")], 60, True
+)
+
+
+def test_mqtt_to_mqtt_keeps_everything() -> None:
+    found = mqtt_to_mqtt(FULL)
+    assert found == FULL._replace(user=[("a", "1"), ("a", "3"), ("b", "2")])
+    assert mqtt_to_mqtt(MqttProperties()) == MqttProperties(user=[])
+
+
+@given(
+    st.text(max_size=20),
+    st.binary(max_size=20),
+    st.lists(st.tuples(st.sampled_from("abc"), st.text(max_size=5)), max_size=6),
+    st.one_of(st.none(), st.integers(1, 1 << 30)),
+)
+def test_mqtt_to_mqtt_keeps_anything(
+    content: str, correlation: bytes, user: list[tuple[str, str]], expiry: int | None
+) -> None:
+    found = mqtt_to_mqtt(MqttProperties(content, "", correlation, user, expiry))
+    assert (found.content_type, found.correlation, found.expiry) == (content, correlation, expiry)
+    for name in "abc":
+        assert [text for key, text in found.user if key == name] == [
+            text for key, text in user if key == name
+        ]
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_the_quality_of_service_is_kept(qos: int) -> None:
+    foreign = over_the_tree(from_mqtt(MqttProperties(), qos, same)).foreign
+    assert (foreign.qos if foreign else 1) == qos
+
+
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [
+        (b"0", 0),
+        (b"-7", -7),
+        (b"18446744073709551615", (1 << 64) - 1),
+        (b"007", None),
+        (b"99999999999999999999", None),
+    ],
+)
+def test_a_correlation_is_a_number_only_if_it_comes_out_as_it_was(data: bytes, number: int | None) -> None:
+    found = from_mqtt(MqttProperties(correlation=data), 1, same)
+    assert found.correlation_id == number
+    assert to_mqtt(found, same).correlation == data
+
+
+AMQP = {
+    "content_type": "text/plain",
+    "content_encoding": "gzip",
+    "headers": {"n": 1, "t": True, "nested": {"list": [1, "x"]}, "none": None, "raw": b"\xff"},
+    "delivery_mode": 2,
+    "priority": 5,
+    "correlation_id": "abc-1",
+    "reply_to": "answers",
+    "expiration": "1500",
+    "message_id": "m-1",
+    "timestamp": 1_700_000_000,
+    "type": "order",
+    "app_id": "till",
+}
+
+
+def test_amqp_to_amqp_keeps_everything() -> None:
+    assert amqp_to_amqp(**AMQP) == AMQP
+    assert amqp_to_amqp(delivery_mode=1) == {"delivery_mode": 1}
+
+
+def test_amqp_loses_decimals_and_the_user_as_a_field() -> None:
+    found = amqp_to_amqp(headers={"d": Decimal("1.50"), "at": datetime(2026, 1, 1)}, user_id="guest")
+    assert found["headers"] == {
+        "d": "1.50",
+        "at": datetime(2026, 1, 1, tzinfo=UTC),
+        "sapwood-user-id": "guest",
+    }
+    assert "user_id" not in found
+
+
+def test_amqp_to_mqtt_and_back_has_a_place_for_all_but_types_of_headers() -> None:
+    properties, _ = from_amqp(BasicProperties(**AMQP), same)
+    mqtt = to_mqtt(properties, same)
+    assert (mqtt.content_type, mqtt.response_topic, mqtt.correlation, mqtt.expiry) == (
+        "text/plain",
+        "answers",
+        b"abc-1",
+        2,
+    )
+    user = dict(mqtt.user)
+    assert user["n"] == "1"
+    assert user["nested"] == '{"list":[1,"x"]}'
+    assert user["sapwood-message-id"] == "m-1"
+    back = to_amqp(from_mqtt(mqtt, 1, same), False, same)
+    assert {name: value for name, value in back.items() if name not in ("headers", "expiration")} == {
+        name: value for name, value in AMQP.items() if name not in ("headers", "expiration")
+    }
+
+
+def test_mqtt_to_amqp_and_back_has_a_place_for_everything() -> None:
+    fields = to_amqp(from_mqtt(FULL, 2, same), True, same)
+    assert fields["correlation_id"] == b"\x00\xff"
+    properties, retained = from_amqp(BasicProperties(**fields), same)
+    assert retained
+    assert properties.foreign is not None
+    assert properties.foreign.qos == 2
+    assert to_mqtt(properties, same) == FULL._replace(user=[("a", "1"), ("a", "3"), ("b", "2")])
+
+
+def test_what_is_too_long_for_amqp_has_no_place_there() -> None:
+    properties = Properties(message_id="x" * 256, reply_to="y" * 256)
+    assert to_amqp(properties, False, same) == {"delivery_mode": 2}
+
+
+def test_a_user_property_of_ours_that_makes_no_sense_stays_a_user_property() -> None:
+    found = from_mqtt(MqttProperties(user=[("sapwood-priority", "high")]), 1, same)
+    assert (found.priority, found.headers) == (0, {"sapwood-priority": "high"})

@@ -1,0 +1,51 @@
+"""What passes between a node and the broker of its site's applications, as values.
+
+The port itself is `bridges.site_broker`; what a broker is to the tree is `broker.core.site`.
+"""
+
+from typing import Final, NamedTuple
+
+from treeconnector.bundles import Message
+from treeconnector.destinations import Destination
+
+CREDIT: Final = 500
+"""Deliveries that may be unanswered at once, for one queue, or for all topics together."""
+
+
+class Consumer(NamedTuple):
+    """Somebody at the broker who reads a queue or a topic filter. `id` tells consumers of one key apart."""
+
+    destination: Destination
+    id: str
+
+
+class Taken(NamedTuple):
+    """A message that was taken from the broker, for the tree.
+
+    `persistent` False: it may be lost where a line is down (MQTT QoS 0). `retained`: the topic's last value.
+    `key`: what it has in common with its repetition, if the broker gives it again for want of our answer, and
+    with no other message that we have answered or not; '' = nothing. `again`: the broker says that it may
+    be such a repetition; only then is `key` looked up.
+    """
+
+    destination: Destination
+    message: Message
+    persistent: bool = True
+    retained: bool = False
+    key: str = ""
+    again: bool = False
+
+
+class Delivery(NamedTuple):
+    """A message for the broker. `id`: to confirm or refuse it by. `again`: it may have been given before.
+
+    `message.properties.expires_in` is what remains of it now. `persistent` False: confirm it once it is
+    sent; no answer of the broker is needed.
+    """
+
+    id: int
+    destination: Destination
+    message: Message
+    persistent: bool
+    retained: bool
+    again: bool
