@@ -6,7 +6,9 @@ events, oldest first) and `task_messages` (ids of the task's messages that were 
 microseconds of the wall clock.
 
 Law: no payloads, no session's token. Whoever asks by id knows something that cannot be guessed; a task can
-be, so who is not above this node is told of those of its messages only that were for the asking node.
+be, so who is not above this node is told of those of its messages only that were for the asking node, and
+those that a session made which was given a message that the asker names: so what a request set off is told to
+where it came from. Where its replies go is then not told: that name is as good as a key.
 """
 
 import time
@@ -66,11 +68,13 @@ class TraceCommand:
         if not isinstance(ids, list) or len(ids) > MOST_MESSAGES or not isinstance(task, str):
             raise BadRequest(f"trace takes a list of at most {MOST_MESSAGES} message ids, and a task id")
         messages = [_message_id(text) for text in ids]
-        of_task = self._of_task(asker, task) if task else []
+        of_task = self._of_task(asker, task, frozenset(each.bundle for each in messages)) if task else []
         return {
             "node": self._core.identity.name,
             "now": _micros(self._node.now() + self.wall),
-            "messages": {str(message): found for message, found in self._about(messages).items() if found},
+            "messages": {
+                str(message): found for message, found in self._about(asker, messages).items() if found
+            },
             "down": self._down(),
             "task_messages": of_task[:MOST_OF_A_TASK],
             "more": max(len(of_task) - MOST_OF_A_TASK, 0),
@@ -85,13 +89,13 @@ class TraceCommand:
             for each in away[:MOST_DOWN]
         }
 
-    def _about(self, messages: list[MessageId]) -> dict[MessageId, dict[str, Any] | None]:
+    def _about(self, asker: str, messages: list[MessageId]) -> dict[MessageId, dict[str, Any] | None]:
         records: dict[bytes, list[Record]] = {}
         for record in self._core.trace.of(frozenset(message.bundle for message in messages)):
             records.setdefault(record.bundle, []).append(record)
-        return {message: self._one(message, records.get(message.bundle, [])) for message in messages}
+        return {message: self._one(asker, message, records.get(message.bundle, [])) for message in messages}
 
-    def _one(self, message: MessageId, records: list[Record]) -> dict[str, Any] | None:
+    def _one(self, asker: str, message: MessageId, records: list[Record]) -> dict[str, Any] | None:
         records = [record for record in records if record.covers(message.position)]
         kept = self._kept(message) if not records else None
         if kept is not None:
@@ -101,17 +105,19 @@ class TraceCommand:
         arrived = [record for record in records if record.kind == ARRIVED]
         entered = any(record.kind == ENTERED for record in records)
         origin = self._core.identity.name if entered else arrived[0].extra if arrived else ""
-        wall = self.wall
+        wall, theirs = self.wall, asker in (*self._core.chain, origin, records[0].destination.node)
         return {
             "destination": str(records[0].destination),
             "for": records[0].destination.node,
             "origin": origin,
             "came": sorted({record.who for record in arrived}),
             "went": sorted({record.who for record in records if record.kind == SENT}),
-            "events": [self._event(record, message.position, wall) for record in records[-MOST_EVENTS:]],
+            "events": [
+                self._event(record, message.position, wall, theirs) for record in records[-MOST_EVENTS:]
+            ],
         }
 
-    def _event(self, record: Record, position: int, wall: float) -> dict[str, Any]:
+    def _event(self, record: Record, position: int, wall: float, theirs: bool) -> dict[str, Any]:
         kind = "expired" if record.kind == BURIED and record.extra == "EXPIRED" else NAMES[record.kind]
         event: dict[str, Any] = {"at": _micros(record.at + wall), "kind": kind}
         if record.kind in _OF_SESSIONS:
@@ -127,7 +133,9 @@ class TraceCommand:
             event["reason"] = record.extra
         note = self._core.trace.note(record.bundle, position) if record.kind in _OF_SESSIONS else None
         if note is not None:
-            said = {"correlation_id": note.correlation_id, "task_id": note.task_id, "reply_to": note.reply_to}
+            said = {"correlation_id": note.correlation_id, "task_id": note.task_id}
+            if theirs:
+                said["reply_to"] = note.reply_to
             event |= {name: value for name, value in said.items() if value not in (None, "")}
         return event
 
@@ -159,13 +167,22 @@ class TraceCommand:
                     return copy
         return None
 
-    def _of_task(self, asker: str, task: str) -> list[str]:
-        """Ids of a task's messages that were decoded here, as far as the asker may know them."""
+    def _of_task(self, asker: str, task: str, named: frozenset[bytes]) -> list[str]:
+        """Ids of a task's messages that were decoded here, as far as the asker may know them.
+
+        `named`: bundles that it knows.
+        """
         trace = self._core.trace
         noted = [(bundle, note.position) for bundle, note in trace.noted(task)]
         if asker not in self._core.chain:
             bundles = frozenset(bundle for bundle, _ in noted)
-            theirs = {each.bundle for each in trace.of(bundles) if each.destination.node == asker}
+            records = trace.of(bundles | named)
+            given = {each.who for each in records if each.kind == DELIVERED and each.bundle in named}
+            theirs = {
+                each.bundle
+                for each in records
+                if each.destination.node == asker or (each.kind == ENTERED and each.who in given)
+            }
             noted = [(bundle, position) for bundle, position in noted if bundle in theirs]
         return [str(MessageId(bundle, position)) for bundle, position in noted]
 

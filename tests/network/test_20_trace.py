@@ -5,6 +5,7 @@ import json
 import sys
 from typing import Any
 
+import pytest
 from harness import PATIENCE, Network, collect
 
 from sapwood.inbox import Delivery
@@ -97,42 +98,47 @@ async def test_people_get_a_table(network: Network) -> None:
     assert "no node that was asked knows message" in errors
 
 
-async def test_a_request_and_its_reply_across_nodes_are_one_timeline(network: Network) -> None:
-    """The service in york asks another one in south before it answers."""
+@pytest.mark.parametrize("nodes", [("hq", "york", "south"), ("york", "hq", "south"), ("south", "york", "hq")])
+async def test_a_request_and_its_reply_across_nodes_are_one_timeline(
+    network: Network, nodes: tuple[str, str, str]
+) -> None:
+    """The service asks another one, at a third node, before it answers; the caller's node is asked for it."""
     await tree(network)
+    asking, answering, third = nodes
     async with (
-        network.client("hq") as caller,
-        network.client("york") as service,
-        network.client("south") as stock,
+        network.client(asking) as caller,
+        network.client(answering) as service,
+        network.client(third) as stock,
     ):
         serving = [
             asyncio.create_task(serve_with_nested_call(service)),
             asyncio.create_task(serve(stock, "queue:stock")),
         ]
-        await network.until_known("hq", "queue:prices")
-        await network.until_known("hq", "queue:stock")
+        await network.until_known("north" if answering == "hq" else "hq", "queue:prices")
+        await network.until_known("north" if third == "hq" else "hq", "queue:stock")
         replies = await caller.create()
         await caller.send("queue:prices", b"?", correlation_id=1, reply_to=replies, task_id="order-7")
         (reply,) = await collect(caller, f"queue:{replies}", 1)
         assert reply.payload == b"reply"
         await asyncio.gather(*serving)
-    told = await story(network, "hq", "--task", "order-7")
+    told = await story(network, asking, "--task", "order-7")
     assert len(told["messages"]) == 4
     times = [event["ms"] for event in told["events"]]
     assert times == sorted(times)
     entered = [(event["node"], event["queue"]) for event in told["events"] if event["kind"] == "entered"]
-    assert [node for node, _ in entered] == ["hq", "york", "south", "york"]
+    assert [node for node, _ in entered] == [asking, answering, third, answering]
     assert [queue for _, queue in entered][:2] == ["prices", "stock"]
     dealt_with = [event["node"] for event in told["events"] if event["kind"] == "dealt_with"]
-    assert sorted(dealt_with) == ["hq", "south", "york", "york"]
+    assert sorted(dealt_with) == sorted((asking, third, answering, answering))
     assert {event["correlation_id"] for event in told["events"]} == {1, 2}
-    code, output, _ = await sapwood("trace", "--task", "order-7", "--url", network.url("hq"))
+    code, output, _ = await sapwood("trace", "--task", "order-7", "--url", network.url(asking))
     assert code == 0
     assert "task order-7 · 4 messages" in output
 
 
 async def serve(client: Any, queue: str) -> None:
     """Answer one request."""
+    await client.create(queue.removeprefix("queue:"))
     async for request in client.subscribe(queue):
         said = request.properties
         await client.send(
@@ -144,6 +150,7 @@ async def serve(client: Any, queue: str) -> None:
 
 async def serve_with_nested_call(client: Any) -> None:
     """Answer one request after a call of another service, for the same task."""
+    await client.create("prices")
     async for request in client.subscribe("queue:prices"):
         said = request.properties
         replies = await client.create()

@@ -96,6 +96,29 @@ async def test_others_are_told_of_what_was_for_them_only(grove: Any) -> None:
     assert said(grove, "hq", "york", task="t")["task_messages"] == []
 
 
+async def test_who_knows_a_request_is_told_what_it_set_off_and_not_where_that_is_answered(
+    grove: Any,
+) -> None:
+    """What a session did that was given the request; not what others do under the task's name."""
+    grove.forest.consumer("york", "queue:prices", name="service")
+    grove.forest.settle()
+    send(grove, "south", "queue:prices", task_id="t", reply_to="mine@south")
+    send(grove, "york", "queue:elsewhere", task_id="t")
+    (request,) = said(grove, "south", task="t")["task_messages"]
+    service = grove.forest.producer("york", name="service")
+    nested = encode_message(Message(b"?", Properties(task_id="t", reply_to="theirs@york")))
+    service.say(Send(1, parse("queue:stock"), 1, nested))
+    grove.forest.settle(1.0)
+    assert len(said(grove, "york", "hq", task="t")["task_messages"]) == 2
+    assert said(grove, "york", "south", task="t")["task_messages"] == []
+    assert said(grove, "york", "south", messages=[request], task="other")["task_messages"] == []
+    (found,) = said(grove, "york", "south", messages=[request], task="t")["task_messages"]
+    for asker, told in (("south", False), ("hq", True), ("york", True)):
+        text = json.dumps(said(grove, "york", asker, messages=[found]))
+        assert ("theirs@york" in text) is told, asker
+    assert "mine@south" in json.dumps(said(grove, "south", messages=[request]))
+
+
 @pytest.mark.parametrize(
     "arguments",
     [{"messages": "x"}, {"messages": ["x"]}, {"messages": [5]}, {"messages": ["0-0"] * 101}, {"task": 5}],
