@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
 _TRACED: Final = 10
+_AT_ONCE: Final = 2000
+_PAUSE: Final = 0.001
 
 
 class Given(SwitchError):
@@ -61,6 +63,7 @@ class Removal:
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
         self._custody = core.custody
+        self._ending: deque[Copy] = deque()
 
     def __repr__(self) -> str:
         return f"<Removal at {self._core.identity.name}>"
@@ -129,9 +132,22 @@ class Removal:
         return copies
 
     def end_transient(self, name: str) -> None:
-        """A session ends, and with it a queue of its own with all its messages, whoever has them."""
+        """A session ends, and with it a queue of its own with all its messages, whoever has them.
+
+        What is long goes a part at a time, so that others have their turn; a start throws away what a crash
+        has left.
+        """
         with suppress(NotFound):
-            self.discard(self.delete_queue(name).copies, "transient_ended")
+            idle = not self._ending
+            self._ending += self.delete_queue(name).copies
+            if idle:
+                self._end_some()
+
+    def _end_some(self) -> None:
+        part = [self._ending.popleft() for _ in range(min(len(self._ending), _AT_ONCE))]
+        self.discard(part, "transient_ended")
+        if self._ending:
+            self._core.moment.after(_PAUSE, self._end_some)
 
     def discard(self, copies: Iterable[Copy], counter: str = "deleted") -> int:
         """Throw away copies that are in no `waiting`; return how many messages that were."""

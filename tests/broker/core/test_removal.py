@@ -4,11 +4,14 @@ from collections.abc import Iterable
 
 import pytest
 
+from broker.core.copies import Copy
 from broker.core.errors import NotFound, SwitchError
 from broker.core.removal import Given
 from broker.core.rows import BundleRow, CopyRow, QueueRow, SubscriptionRow
 from simulation.forest import Forest
 from simulation.site import Site
+from broker.core.sessions import Connection
+from treeconnector.bundles import Message
 from treeconnector.destinations import queue, topic
 from treeconnector.session_frames import Ended, EndSubscription
 
@@ -238,3 +241,48 @@ def test_a_subscription_that_is_read_ends_for_its_reader_as_well(forest: Forest)
     forest.settle()
     assert (york.waiting(), york.core.counters["unsubscribed"]) == (0, 20)
     assert topic("prices/#") not in york.core.table
+
+
+def test_what_a_session_leaves_goes_a_part_at_a_time(forest: Forest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.core.removal._AT_ONCE", 10)
+    hq = forest.add("hq")
+    switch, line = hq.core.switch, Connection(lambda frame: None, "test", "http")
+    switch.login(line, "leaving")
+    names = [switch.create(line, "") for _ in range(2)]
+    for number in range(30):
+        switch.send(line, names[number % 2], Message(b"%d" % number), lambda error: None)
+        forest.settle()
+    assert (hq.waiting(), rows(hq)[2]) == (30, 30)
+    parts = []
+    discard = hq.core.removal.discard
+
+    def counted(copies: list[Copy], counter: str) -> int:
+        parts.append(len(copies))
+        return discard(copies, counter)
+
+    monkeypatch.setattr(hq.core.removal, "discard", counted)
+    switch.close(line)
+    assert parts == [10]
+    switch.login(Connection(lambda frame: None, "test", "http"), "another")
+    forest.settle(1.0)
+    assert (sum(parts), max(parts)) == (30, 10)
+    assert (hq.waiting(), rows(hq)[2], hq.core.counters["transient_ended"]) == (0, 0, 30)
+    assert not [name for name in hq.core.custody.places if "transient-" in name]
+
+
+def test_what_a_session_left_and_a_crash_interrupted_is_gone_after_the_start(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.core.removal._AT_ONCE", 1)
+    hq = forest.add("hq")
+    switch, line = hq.core.switch, Connection(lambda frame: None, "test", "http")
+    switch.login(line, "leaving")
+    name = switch.create(line, "")
+    for number in range(5):
+        switch.send(line, name, Message(b"%d" % number), lambda error: None)
+        forest.settle()
+    switch.close(line)
+    hq.crash()
+    hq.boot()
+    forest.settle(2.0)
+    assert (hq.waiting(), rows(hq)) == (0, (0, 0, 0))
