@@ -14,9 +14,13 @@ from broker.core.masking import masked
 from config.uris import EMBEDDED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from broker.core.neighbours import Neighbour
     from broker.node import Node
 
 _LISTED: Final = 500
+_CALM: Final = {"running": 2, "connecting": 1}
 
 
 def status(node: "Node") -> dict[str, Any]:
@@ -24,7 +28,7 @@ def status(node: "Node") -> dict[str, Any]:
     now = core.moment.now
     identity = core.identity
     parent = core.parent
-    children = sorted(core.children(), key=lambda child: child.name)
+    children = troubled_first(core.children())
     return {
         "name": identity.name,
         "tree": identity.tree,
@@ -78,6 +82,11 @@ def status(node: "Node") -> dict[str, Any]:
             "disk_free": node.store.disk_free(),
         },
     }
+
+
+def troubled_first(links: "Iterable[Neighbour]") -> "list[Neighbour]":
+    """Links in trouble, then those being made, then those that run; each by name."""
+    return sorted(links, key=lambda link: (_CALM.get(link.state, 0), link.name))
 
 
 def _parent(node: "Node") -> dict[str, Any] | None:

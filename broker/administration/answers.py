@@ -32,8 +32,9 @@ class Count(Answer):
 class Queue(Answer):
     """A queue, or what waits here on its way to another node.
 
-    `oldest_s`: age of the oldest that waits. `latency_s`: mean from arrival here to acknowledgement, null
-    where none was acknowledged yet. Totals since this start. `targets`: neighbours it goes to.
+    `oldest_s`: age of the oldest that waits. `latency_s`: from arrival here to acknowledgement, mean of the
+    last seconds in which messages were acknowledged; null where none was yet. Totals since this start.
+    `targets`: neighbours it goes to.
     `held_back`: neighbours that were asked to wait.
     """
 
@@ -70,8 +71,9 @@ class QueueReader(Answer):
 
 
 class Latency(Answer):
-    """How long messages took from arrival here to acknowledgement. `bounds`: upper, inclusive, in seconds;
-    `counts`: one more than bounds. `p50_s`, `p99_s`: bounds below which so many lie, null = above all.
+    """How long messages took from arrival here to acknowledgement, since this start. `bounds`: upper,
+    inclusive, in seconds; `counts`: one more than bounds. `p50_s`, `p99_s`: bounds below which so many lie,
+    null = above all.
     """
 
     count: int
@@ -290,13 +292,24 @@ class TreeNode(Answer):
 
 
 class TreeLink(Answer):
-    """A link. `state`: as `/api/status` says it. `waiting`: messages for it."""
+    """A link, with figures as `/api/status` has them. `waiting`: messages for it; `outbox`: bundles on their
+    way; `in`, `out`: messages. `heard_s` null: there is no link now."""
 
     name: str
     state: str
     since_s: float | None
     error: str
     waiting: int
+    outbox: int = 0
+    routes: int = 0
+    spool_oldest_s: float = 0.0
+    heard_s: float | None = None
+    in_per_s: float = 0.0
+    out_per_s: float = 0.0
+    messages_in: int = msgspec.field(name="in", default=0)
+    messages_out: int = msgspec.field(name="out", default=0)
+    bytes_in: int = 0
+    bytes_out: int = 0
 
 
 class Below(Answer):
@@ -306,7 +319,7 @@ class Below(Answer):
     live: bool
 
 
-class TreeChild(TreeLink):
+class TreeChild(TreeLink, kw_only=True):
     """`below`: the nodes known below it, itself left out; `below_more`: how many of them are not listed."""
 
     role: str

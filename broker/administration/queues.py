@@ -34,7 +34,7 @@ _ORDERS: Final[dict[str, Callable[[Place], float]]] = {
     "out_total": lambda place: place.left,
     "in_per_s": lambda place: place.tally.in_per_s,
     "out_per_s": lambda place: place.tally.out_per_s,
-    "latency_s": lambda place: mean_of(place.tally.latency) or 0.0,
+    "latency_s": lambda place: place.tally.latency_s or 0.0,
 }
 ORDERS: Final = ("name", *_ORDERS)
 
@@ -168,7 +168,7 @@ class Queues:
 
 def queue_fields(place: Place, now: float) -> dict[str, Any]:
     """What is said of a queue in a list: the fields of `answers.Queue`."""
-    tally, latency = place.tally, mean_of(place.tally.latency)
+    tally, latency = place.tally, place.tally.latency_s
     return {
         "name": str(place.destination),
         "messages": place.messages,

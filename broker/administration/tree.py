@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _MOST_CHILDREN: Final = 5_000
 _MOST_NAMES: Final = 10_000
 _TIMEOUT: Final = 10.0
+_TOLD: Final = dict(
+    zip(answers.TreeLink.__struct_encode_fields__, answers.TreeLink.__struct_fields__, strict=True)
+)
 
 
 class Unreachable(SwitchError):
@@ -84,11 +87,9 @@ class TreeView:
 
     def _link(self, neighbour: Neighbour) -> dict[str, Any]:
         return {
-            "name": neighbour.name,
-            "state": neighbour.state,
-            "since_s": round(max(self._node.core.moment.now - neighbour.since, 0.0), 3),
-            "error": neighbour.why,
-            "waiting": neighbour.place.messages,
+            _TOLD[name]: value
+            for name, value in neighbour.status(self._node.core.moment.now).items()
+            if name in _TOLD
         }
 
     async def of(self, name: str) -> answers.Tree:

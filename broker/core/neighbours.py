@@ -12,6 +12,7 @@ import msgspec
 
 from broker.core.custody import Copy, Place, Spool
 from broker.core.rows import LinkRow
+from broker.core.statistics import Flow
 from treeconnector.advisories import Held
 from treeconnector.destinations import Destination
 from treeconnector.frames import Hello, Position
@@ -77,6 +78,7 @@ class Neighbour:
         self.we_hold: set[str] = set()
         self.spool_holds: dict[str, tuple[Destination, Spool]] = {}
         self._bytes = [0, 0]
+        self.flow = Flow()
         self.counters: dict[str, int] = {
             "in": 0,
             "out": 0,
@@ -258,6 +260,8 @@ class Neighbour:
             "bytes_out": self.bytes_out,
             "heard_s": None if self.heard_at is None else round(now - self.heard_at, 3),
             "spool_oldest_s": 0.0 if oldest is None else round(now - oldest, 3),
+            "in_per_s": round(self.flow.in_per_s, 3),
+            "out_per_s": round(self.flow.out_per_s, 3),
             **self.counters,
         }
 

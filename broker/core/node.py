@@ -134,7 +134,7 @@ class NodeCore:
         self.trace = Trace(self.moment, identity.start, settings.trace_events)
         self.custody = Custody(name, read_bodies, settings.cache_bytes, self.trace)
         self.custody.is_home = lambda destination: settings.policy(destination).home
-        self.statistics = Statistics(self.moment, self.custody, self.counters)
+        self.statistics = Statistics(self.moment, self.custody, self.counters, self.neighbours)
         self.table = RoutingTable()
         self.interests = Interests(self.table, name, settings.reattach_time)
         self.forwarder = Forwarder(

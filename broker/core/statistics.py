@@ -12,10 +12,11 @@ What there is to read (all since this start; seconds, bytes, messages):
 - For each place (`core.custody.places`; a queue has `place.destination`, a link's is `neighbour.place`, the
   dead letters' is `core.custody.dead`): `place.messages`, `place.size` now; `place.tally.entered` (came in),
   `place.left` (went, whatever way), `place.tally.in_per_s`, `.out_per_s`, `place.tally.latency` (`Histogram`
-  or None: nothing was acknowledged yet); `place.oldest` (`since` of the first that waits, None = none).
+  or None: nothing was acknowledged yet), `.latency_s` (the mean of the last seconds in which something was);
+  `place.oldest` (`since` of the first that waits, None = none).
 - For each neighbour: `neighbour.counters` (`in`, `out` messages, `in_bundles`, `out_bundles`,
-  `volatile_dropped`), `neighbour.bytes_in`, `.bytes_out` (on the line, over all its links), `.heard_at`
-  (running time; None while it is down).
+  `volatile_dropped`), `neighbour.flow.in_per_s`, `.out_per_s`, `neighbour.bytes_in`, `.bytes_out`
+  (on the line, over all its links), `.heard_at` (running time; None while it is down).
 - For each connection of a session (`core.switch.sessions[…].connections`): `messages_in`, `messages_out`,
   `bytes_in`, `bytes_out`, `heard`, `kind` ('http' or 'stream').
 
@@ -33,6 +34,7 @@ from broker.histogram import Histogram
 if TYPE_CHECKING:
     from broker.core.custody import Copy, Custody, Place
     from broker.core.moment import Moment
+    from broker.core.neighbours import Neighbour
 
 SMOOTH: Final = 5.0
 _QUIET: Final = 0.005
@@ -55,7 +57,20 @@ def quantile_of(histogram: Histogram, share: float) -> float | None:
 class Tally:
     """What went through one place. `brought`: what was there at the start. Kept by `Custody`."""
 
-    __slots__ = ("active", "brought", "entered", "in_per_s", "latency", "out_per_s", "seen_in", "seen_out")
+    __slots__ = (
+        "_recent_count",
+        "_recent_total",
+        "_seen_count",
+        "_seen_total",
+        "active",
+        "brought",
+        "entered",
+        "in_per_s",
+        "latency",
+        "out_per_s",
+        "seen_in",
+        "seen_out",
+    )
 
     def __init__(self) -> None:
         self.entered = 0
@@ -66,6 +81,8 @@ class Tally:
         self.seen_out = 0
         self.active = False
         self.latency: Histogram | None = None
+        self._seen_count = 0
+        self._seen_total = self._recent_count = self._recent_total = 0.0
 
     def __repr__(self) -> str:
         return f"<Tally entered={self.entered} in_per_s={self.in_per_s:.1f} out_per_s={self.out_per_s:.1f}>"
@@ -75,10 +92,49 @@ class Tally:
         self.in_per_s += weight * ((self.entered - self.seen_in) / elapsed - self.in_per_s)
         self.out_per_s += weight * ((left - self.seen_out) / elapsed - self.out_per_s)
         self.seen_in, self.seen_out = self.entered, left
+        if self.latency is not None:
+            self._sample_latency(self.latency, 1.0 - weight)
         if self.in_per_s > _QUIET or self.out_per_s > _QUIET:
             return True
         self.in_per_s = self.out_per_s = 0.0
         return False
+
+    def _sample_latency(self, latency: Histogram, keep: float) -> None:
+        count = count_of(latency)
+        self._recent_count = keep * self._recent_count + count - self._seen_count
+        self._recent_total = keep * self._recent_total + latency.total - self._seen_total
+        self._seen_count, self._seen_total = count, latency.total
+
+    @property
+    def latency_s(self) -> float | None:
+        """Mean of the messages acknowledged of late, the latest weighing most; of all until the first second
+        is over. None: none was acknowledged yet."""
+        return self._recent_total / self._recent_count if self._recent_count else mean_of(self.latency)
+
+
+class Flow:
+    """Messages each second over the links with one neighbour, smoothed."""
+
+    __slots__ = ("_seen_in", "_seen_out", "in_per_s", "out_per_s")
+
+    def __init__(self) -> None:
+        self.in_per_s = self.out_per_s = 0.0
+        self._seen_in = self._seen_out = 0
+
+    def __repr__(self) -> str:
+        return f"<Flow in_per_s={self.in_per_s:.1f} out_per_s={self.out_per_s:.1f}>"
+
+    def sample(self, counters: dict[str, int], elapsed: float, weight: float) -> None:
+        """Another second is over. `counters`: the neighbour's."""
+        came, went = counters["in"], counters["out"]
+        self.in_per_s = _smoothed(self.in_per_s, (came - self._seen_in) / elapsed, weight)
+        self.out_per_s = _smoothed(self.out_per_s, (went - self._seen_out) / elapsed, weight)
+        self._seen_in, self._seen_out = came, went
+
+
+def _smoothed(before: float, now: float, weight: float) -> float:
+    rate = before + weight * (now - before)
+    return rate if rate > _QUIET else 0.0
 
 
 class Rates(NamedTuple):
@@ -107,8 +163,15 @@ _RATED: Final = ("in", "out", "entered", "delivered", "acknowledged")
 class Statistics:
     """What is figured out once a second, and at each acknowledgement. See the module for all there is."""
 
-    def __init__(self, moment: "Moment", custody: "Custody", counters: dict[str, int]) -> None:
+    def __init__(
+        self,
+        moment: "Moment",
+        custody: "Custody",
+        counters: dict[str, int],
+        neighbours: dict[str, "Neighbour"],
+    ) -> None:
         self._moment = moment
+        self._neighbours = neighbours
         self._custody = custody
         self._counters = counters
         self._sampled = moment.now
@@ -139,7 +202,8 @@ class Statistics:
         self.latency.total += seconds * count
 
     def sample(self) -> None:
-        """To be called about once a second. Costs as much as there are places where something moves."""
+        """To be called about once a second. Costs as much as there are neighbours, and places where something
+        moves."""
         elapsed = self._moment.now - self._sampled
         if elapsed <= 0:
             return
@@ -147,6 +211,8 @@ class Statistics:
         weight = 1.0 - exp(-elapsed / SMOOTH)
         custody = self._custody
         custody.stirred = [place for place in custody.stirred if self._moves(place, elapsed, weight)]
+        for neighbour in self._neighbours.values():
+            neighbour.flow.sample(neighbour.counters, elapsed, weight)
         self.rates = Rates(*(self._rate(name, elapsed, weight) for name in _RATED))
 
     @staticmethod
@@ -156,6 +222,6 @@ class Statistics:
 
     def _rate(self, name: str, elapsed: float, weight: float) -> float:
         now, before = self._counters[name], float(getattr(self.rates, f"{name}_per_s"))
-        rate = before + weight * ((now - self._seen[name]) / elapsed - before)
+        rate = _smoothed(before, (now - self._seen[name]) / elapsed, weight)
         self._seen[name] = now
-        return rate if rate > _QUIET else 0.0
+        return rate

@@ -39,6 +39,8 @@ class Link(msgspec.Struct, kw_only=True):
     bytes_out: int = 0
     heard_s: float | None = None
     spool_oldest_s: float = 0.0
+    in_per_s: float = 0.0
+    out_per_s: float = 0.0
     messages_in: int = msgspec.field(name="in", default=0)
     messages_out: int = msgspec.field(name="out", default=0)
     in_bundles: int = 0
@@ -85,7 +87,8 @@ class Store(msgspec.Struct, kw_only=True):
 
 class Status(msgspec.Struct, kw_only=True):
     """Everything the node says of itself. `running_s`: over all its starts. Lists are cut at 500; what is
-    cut is counted in `…_more`. `sessions`: how many. `routes`: counts by 'kind/gateway'.
+    cut is counted in `…_more`. Children whose links are in trouble come first. `sessions`: how many.
+    `routes`: counts by 'kind/gateway'.
     """
 
     name: str

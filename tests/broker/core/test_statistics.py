@@ -8,6 +8,7 @@ from broker.histogram import Histogram
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.bundles import Message
+from treeconnector.destinations import queue
 from treeconnector.link import LinkSettings
 
 PAYLOADS = [b"%d" % number for number in range(40)]
@@ -45,6 +46,47 @@ def test_latency_is_from_arrival_to_acknowledgement(forest: Forest) -> None:
     assert count_of(place.tally.latency) == count_of(hq.core.statistics.latency) == 40
     assert mean_of(place.tally.latency) == pytest.approx(3.0)
     assert hq.core.statistics.latency.counts[hq.core.statistics.latency.bounds.index(5.0)] == 40
+
+
+def test_the_latency_that_is_shown_is_that_of_late(forest: Forest) -> None:
+    hq = forest.add("hq")
+    reader = forest.consumer("hq", "queue:sales", auto=False)
+    tally = hq.core.custody.queue(queue("sales")).tally
+    writer = forest.producer("hq")
+    writer.send("queue:sales", *PAYLOADS)
+    forest.settle()
+    assert tally.latency_s is None
+    forest.pass_time(100.0)
+    reader.acknowledge(40)
+    assert tally.latency_s == pytest.approx(100.0)
+    for _ in range(30):
+        forest.settle(1.0)
+        writer.send("queue:sales", b"quick")
+        forest.settle()
+        reader.acknowledge(1)
+    forest.settle(1.0)
+    assert tally.latency_s is not None
+    assert tally.latency_s < 5.0 < 50.0 < (mean_of(tally.latency) or 0.0)
+    quiet = tally.latency_s
+    forest.settle(60.0)
+    assert tally.latency_s == pytest.approx(quiet)
+
+
+def test_a_link_has_rates_at_both_ends_and_in_its_status(forest: Forest) -> None:
+    hq, york = pair(forest)
+    forest.consumer("hq", "queue:sales")
+    writer = forest.producer("york")
+    forest.settle()
+    for _ in range(20):
+        writer.send("queue:sales", *PAYLOADS)
+        forest.settle(1.0)
+    (down,), up = hq.core.children(), york.core.parent
+    assert up is not None
+    for rate in (down.status(hq.now)["in_per_s"], up.status(york.now)["out_per_s"]):
+        assert rate == pytest.approx(40.0, rel=0.25)
+    assert (down.flow.out_per_s, up.flow.in_per_s) == (0.0, 0.0)
+    forest.settle(120.0)
+    assert (down.flow.in_per_s, up.flow.out_per_s) == (0.0, 0.0)
 
 
 def test_what_expired_is_counted_out_of_its_queue_and_into_the_dead_letters(forest: Forest) -> None:

@@ -316,6 +316,10 @@ async def test_a_parent_sees_its_child_and_asks_it_and_not_the_other_way_round(
     below = await api("GET /api/tree/york")
     assert (below["node"]["name"], below["chain"], below["node"]["depth"]) == ("york", ["york", "hq"], 1)
     assert (below["parent"]["name"], below["parent"]["state"]) == ("hq", "running")
+    for link in (child, below["parent"]):
+        assert link["bytes_in"] > 0
+        assert link["heard_s"] is not None
+        assert {"in", "out", "in_per_s", "out_per_s", "outbox", "spool_oldest_s", "routes"} <= set(link)
     status = await api("GET /api/status")
     (link,) = status["children"]
     assert link["bytes_in"] > 0
