@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from broker.core.errors import BadRequest, SwitchError, TooLarge
+from broker.core.errors import BadRequest, NotFound, SwitchError, TooLarge
 from broker.http import trace
 from broker.http.bindings import Bindings, Line
 from broker.http.guard import bearer, encrypted, from_a_web_page, is_rebound, over_loopback
@@ -131,6 +131,8 @@ class Verbs:
         try:
             if asked.facts.refused:
                 raise SwitchError(asked.facts.refused)
+            if asked.parts[0] not in self._verbs:
+                raise NotFound(f"there is no verb {asked.parts[0][:40]!r}: see /docs")
             self._verbs[asked.parts[0]](line, asked, reply)
         except SapwoodError as error:
             reply(answer_of(error))
@@ -212,6 +214,8 @@ class Verbs:
             line = self.bindings.line(request)
             parts = parts_of(path_of(request.raw_path.encode(errors="surrogateescape")))
             body = await request.read()
+        except web.HTTPRequestEntityTooLarge as error:
+            return _response(said(413, f"TOO_LARGE: {error.text}"))
         except SapwoodError as error:
             return _response(answer_of(error))
         line.watch(lost)
@@ -324,8 +328,8 @@ def _exactly(parts: list[str], form: str, count: int) -> list[str]:
 def _to(parts: list[str]) -> tuple[str, str, str]:
     """Name, correlation id and reply queue of `/send/…`. Where names have bare slashes, the id is the first
     part behind the name's first that is a number."""
-    if len(parts) in (3, 4):
-        return parts[1], parts[2], parts[3] if len(parts) == 4 else ""
+    if len(parts) == 3:
+        return parts[1], parts[2], ""
     for place in range(2, len(parts)):
         if parts[place].lstrip("-").isdigit():
             return "/".join(parts[1:place]), parts[place], "/".join(parts[place + 1 :])

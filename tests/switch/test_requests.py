@@ -109,6 +109,17 @@ def test_names_with_slashes(here: Any) -> None:
         ("encoded", 5, "c/d"),
         ("bare", 6, "c/d"),
     ]
+    assert link.well("/send/a/b/7", b"shortest") == ""
+    ((_, message),) = link.transfer(found[-1][0], 10)
+    assert (message["payload"], message["correlation_id"]) == ("shortest", 7)
+
+
+def test_a_verb_with_a_query_is_none(here: Any) -> None:
+    link = here.session("queries")
+    for path in ("/create?x=1", "/login?token=1", "/transfer?", "/subscribe?queue=a/b"):
+        answer = link.ask(path)
+        assert (answer.status, answer.text[:10]) == (404, "NOT_FOUND:"), path
+    assert link.create("a?b") == "a?b"
 
 
 def test_a_queue_may_be_named_with_this_node(here: Any) -> None:
