@@ -128,8 +128,7 @@ class Server:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _subscribe(self) -> None:
-        if not self._destination.node:
-            await self._client.create(self._destination.name)
+        await self._client.create(str(self._destination).removeprefix("queue:"))
         subscription = self._client.subscribe(self._destination, credit=self.workers)
         self._subscription = await subscription.ready()
 

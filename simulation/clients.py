@@ -202,8 +202,8 @@ class Consumer(Client):
 
     def opened(self) -> None:
         self.say(Login(VERSION, self.name))
-        if self.destination.kind == "queue" and not self.destination.node:
-            self.say(Create(1, self.destination.name))
+        if self.destination.kind == "queue":
+            self.say(Create(1, str(self.destination).removeprefix("queue:")))
         self.say(Subscribe(2, 7, self.destination, self.credit, self.durable))
 
     def arrived(self, frame: Any) -> None:

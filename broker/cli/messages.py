@@ -123,9 +123,14 @@ def receive_all(login: Login, what: Incoming, *, as_json: bool) -> None:
 
 
 async def _receive(login: Login, destination: Destination, what: Incoming, printer: "_Printer") -> None:
-    """The subscription ends with the session, after the last acknowledgements."""
+    """The subscription ends with the session, after the last acknowledgements.
+
+    A queue is made where it is not there: who receives is often the first.
+    """
     credit = CREDIT if what.follow else min(CREDIT, what.count)
     async with login.client() as client:
+        if destination.kind is Kind.QUEUE:
+            await client.create(str(destination).removeprefix("queue:"))
         subscription = client.subscribe(destination, credit=credit, durable=what.durable)
         await subscription.ready()
         if sys.stderr.isatty():

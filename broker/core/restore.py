@@ -38,7 +38,7 @@ def restore(core: "NodeCore", loaded: "Rows") -> None:
     _meta(core, loaded)
     _neighbours(core, loaded)
     for queue in loaded.rows(QueueRow):
-        core.switch.restore_queue(queue)
+        core.switch.queues.restore(queue)
     for producer in loaded.rows(ProducerRow):
         core.switch.sending.restore(producer)
     for rejected in loaded.rows(RejectedRow):

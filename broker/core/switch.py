@@ -5,7 +5,6 @@ that holds it; a message stays until it is acknowledged.
 """
 
 import hmac
-import secrets
 from collections.abc import Callable
 from typing import assert_never
 
@@ -13,19 +12,18 @@ from broker.core.custody import Copy, Custody, Place
 from broker.core.entry import Entry
 from broker.core.errors import BadRequest, NotFound, NotLoggedIn, SwitchError
 from broker.core.forwarding import Forwarder
+from broker.core.local_queues import LocalQueues
 from broker.core.places import TRANSIENT
 from broker.core.readers import Fetcher, Given, Reader
-from broker.core.rows import QueueRow
 from broker.core.sending import Sending
 from broker.core.sessions import Connection, Session, Waiter
 from broker.core.topics import Subscription, Topics
-from broker.core.trace import RETURNED, is_internal
+from broker.core.trace import RETURNED
 from broker.core.transfers import Transfers
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.errors import FrameError, PatternError, SapwoodError
 from treeconnector.interests import Interests
-from treeconnector.names import queue_name
 from treeconnector.patterns import check_pattern
 from treeconnector.session_frames import (
     Acknowledge,
@@ -43,7 +41,6 @@ from treeconnector.session_frames import (
 )
 
 _TRANSFER_CREDIT = 1000
-_FRESH_BYTES = 12
 _MAX_TOKEN = 255
 
 Outcome = Callable[[SwitchError | None], None]
@@ -78,6 +75,7 @@ class Switch:
         self.sessions: dict[str, Session] = {}
         self.sending = Sending(node, forwarder, entry)
         self._transfers = Transfers(forwarder)
+        self.queues = LocalQueues(node, forwarder.settings, forwarder.custody)
         self.on_local_route: Callable[[Destination], None] = lambda key: None
         self.on_acknowledged: Callable[[Copy, int], None] = lambda copy, count: None
         self.on_queue_end: Callable[[str], None] = lambda name: None
@@ -137,47 +135,15 @@ class Switch:
 
     def create(self, connection: Connection, name: str, home: bool = False) -> str:
         """Make a queue, or find it made; '' makes a transient one. Returns the name to send to."""
-        session = self._session(connection)
-        if not name:
-            fresh = TRANSIENT + secrets.token_urlsafe(_FRESH_BYTES)
-            place = self._custody.queue(queue(fresh))
-            place.owner, place.created, place.home = session.token, True, True
-            session.transient.add(fresh)
-            return f"{fresh}@{self._node}"
-        name = self._local_name(name)
-        place = self._custody.queue(queue(name))
-        if place.owner:
-            return f"{name}@{self._node}"
-        if not place.created:
-            place.created = True
-            place.home = home or self._forwarder.settings.policy(queue(name)).home
-            self._custody.transaction.put(QueueRow(name, int(place.home)))
-        return name
-
-    def restore_queue(self, row: QueueRow) -> None:
-        place = self._custody.queue(queue(row.name))
-        place.created, place.home = True, bool(row.home)
-
-    def _local_name(self, name: str) -> str:
-        """A queue of this node: `NAME` or `NAME@this-node`."""
-        plain, at, node = name.partition("@")
-        if at and node != self._node:
-            raise NotFound(
-                f"queue {name!r} is on node {node!r}: here only queues of {self._node!r} can be read"
-            )
-        if is_internal(queue(plain)):
-            raise SwitchError(f"REFUSED: the queue {plain!r} is the node's own: choose another name")
-        return queue_name(plain)
+        return self.queues.create(self._session(connection), name, home)
 
     # --- reading
 
     def subscribe(self, connection: Connection, name: str) -> None:
         """Read an existing queue by transfer. Subscribing twice is no error."""
         session = self._session(connection)
-        name = self._local_name(name)
-        place = self._custody.places.get(f"queue:{name}")
-        if place is None or not place.created:
-            raise NotFound(f"this node has no queue {name!r}: create it first")
+        name = self.queues.local_name(name)
+        place = self.queues.existing(name)
         if any(reader.connection is None and reader.places[0] is place for reader in session.readers):
             return
         number = len(session.readers) + 1
@@ -439,9 +405,10 @@ class Switch:
             reader = Reader(session, connection, frame.subscription, frame.credit, [])
             self._read_topic(reader, frame.durable, destination.name, frame.request)
             return
-        name = self._local_name(
-            f"{destination.name}@{destination.node}" if destination.node else destination.name
-        )
+        name = self.queues.local_name(str(destination).removeprefix("queue:"))
+        if name.startswith(TRANSIENT):  # who lost its line comes back for the answers that are on their way
+            self.queues.own(session, name)
+        self.queues.existing(name)
         connection.send(Done(frame.request))
         self._read_queue(
             Reader(session, connection, frame.subscription, frame.credit, self._places_of(name)), name

@@ -40,6 +40,7 @@ async def test_a_mistake_of_ours_stops_the_node_and_loses_nothing(
     again = Node(_site(tmp_path))
     await again.start()
     async with connect(f"http://127.0.0.1:{again.port}") as reader:
+        await reader.create("sales")
         subscription = reader.subscribe("queue:sales")
         assert (await asyncio.wait_for(anext(subscription), 5)).payload == b"confirmed"
     await again.stop()
@@ -53,6 +54,7 @@ async def test_a_node_that_refuses_for_a_full_spool_is_not_ready_and_says_why(tm
         await client.send("queue:sales", secrets.token_bytes(2000))
         assert not node.ready
         assert "the spool 'up' of node hq is full" in node.status()["refusing"]
+        await client.create("sales")
         async for delivery in client.subscribe("queue:sales"):
             delivery.ack()
             break

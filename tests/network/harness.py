@@ -208,6 +208,12 @@ class Network:
         return [delivery.payload for delivery in got]
 
 
+async def have(client: Client, destination: str) -> None:
+    """A queue is made where it is not there; a topic needs nothing."""
+    if destination.startswith("queue:"):
+        await client.create(destination.removeprefix("queue:"))
+
+
 async def collect(
     client: Client, destination: str, count: int, seconds: float = PATIENCE, durable: str = ""
 ) -> list[Delivery]:
@@ -216,6 +222,7 @@ async def collect(
     The subscription lives as long as the client: what it was given beyond `count` goes back with it.
     """
     got: list[Delivery] = []
+    await have(client, destination)
     try:
         async with asyncio.timeout(seconds):
             async for delivery in client.subscribe(destination, durable=durable):
@@ -234,6 +241,7 @@ async def collect(
 async def receiving(client: Client, destination: str, durable: str = "") -> AsyncIterator[list[Delivery]]:
     """Receive and acknowledge in the background; yields the list that grows."""
     got: list[Delivery] = []
+    await have(client, destination)
     subscription = await client.subscribe(destination, durable=durable).ready()
 
     async def receive() -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from harness import Network, until_count
+from harness import Network, have, until_count
 
 from sapwood.client import Client
 from sapwood.inbox import Delivery
@@ -73,6 +73,7 @@ class Record:
 async def recording(client: Client, destination: str, durable: str = "") -> AsyncIterator[Record]:
     """Receive and acknowledge in the background, and record everything that comes."""
     record = Record()
+    await have(client, destination)
     subscription = client.subscribe(destination, durable=durable)
     arrived: Callable[[Deliver], None] = subscription.arrived
 

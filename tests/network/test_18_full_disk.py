@@ -195,6 +195,7 @@ async def test_what_waited_for_a_node_that_is_forgotten_is_routed_again(network:
     await _region_with_a_store(network)
     async with network.client("hq") as hq, network.client("bath") as bath:
         async with network.client("york") as york:
+            await york.create("orders")
             await york.subscribe("queue:orders").ready()
             await york.subscribe("topic:offers/#", durable="till").ready()
             await network.until_known("hq", "topic:offers/#")
@@ -231,6 +232,7 @@ async def test_a_node_that_leaves_gives_back_what_it_had_no_room_for(network: Ne
     payloads = [chance.randbytes(SIZE // 10) for _ in range(100)]
     async with network.client("hq") as hq, network.client("bath") as bath:
         async with network.client("york") as york:
+            await york.create("orders")
             await york.subscribe("queue:orders", credit=1).ready()
             await network.until_known("hq", "queue:orders")
             await send_each(hq, payloads[:20])

@@ -263,6 +263,7 @@ async def test_a_journal_is_published_once_though_node_and_program_are_killed(
     seen, got, again = Seen(), [], 0
     async with network.client("hq") as reader:
         async with asyncio.timeout(PATIENCE):
+            await reader.create("sales")
             async for delivery in reader.subscribe("queue:sales"):
                 delivery.ack()
                 if seen.add(delivery.key):

