@@ -8,9 +8,9 @@ from broker.core.copies import Copy
 from broker.core.errors import NotFound, SwitchError
 from broker.core.removal import Given
 from broker.core.rows import BundleRow, CopyRow, QueueRow, SubscriptionRow
+from broker.core.sessions import Connection
 from simulation.forest import Forest
 from simulation.site import Site
-from broker.core.sessions import Connection
 from treeconnector.bundles import Message
 from treeconnector.destinations import queue, topic
 from treeconnector.session_frames import Ended, EndSubscription
