@@ -74,11 +74,11 @@ class Unreadable(Exception):
         self.mark = mark
 
 
-def decode(data: bytes | str) -> str:
-    """Return the text of a file, which must be UTF-8 of at most `MAX_BYTES`; raise `Unreadable`."""
+def decode(data: bytes | str, most: int = MAX_BYTES) -> str:
+    """Return the text of a file, which must be UTF-8 of at most `most` bytes; raise `Unreadable`."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    if len(raw) > MAX_BYTES:
-        raise Unreadable(f"the file has {len(raw)} bytes: expected at most {MAX_BYTES}")
+    if len(raw) > most:
+        raise Unreadable(f"the file has {len(raw)} bytes: expected at most {most}")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

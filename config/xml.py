@@ -39,7 +39,9 @@ _SCHEMA_HINTS: Final = frozenset({"xmlns:xsi", "xsi:noNamespaceSchemaLocation"})
 
 
 @dataclass(slots=True)
-class _Attribute:
+class Attribute:
+    """One attribute of a start tag."""
+
     name: str
     text: str
     mark: Mark
@@ -47,11 +49,13 @@ class _Attribute:
 
 
 @dataclass(slots=True)
-class _Element:
+class Element:
+    """One element, its attributes and children in the file's order."""
+
     name: str
     mark: Mark
-    attributes: list[_Attribute]
-    children: list["_Element"] = field(default_factory=list)
+    attributes: list[Attribute]
+    children: list["Element"] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
 
     @property
@@ -65,13 +69,18 @@ def read(data: bytes | str, file: str = "") -> Site:
     Raises `ConfigurationError` with every mistake and its place.
     """
     try:
-        root = _Parser(decode(data)).parse()
+        root = parse(decode(data))
         if root.name != ROOT:
             raise Unreadable(f"<{root.name[:80]}>: expected the element <{ROOT}>", root.mark)
     except Unreadable as error:
         raise failure(file, error) from None
     root.attributes = [one for one in root.attributes if one.name not in _SCHEMA_HINTS]
     return build.site(_section(root, Site), XML, file)
+
+
+def parse(text: str) -> Element:
+    """Return the root of any XML that has no document type. Raises `Unreadable`."""
+    return _Parser(text).parse()
 
 
 class _Parser:
@@ -81,8 +90,8 @@ class _Parser:
         self.data = text.encode()
         self.line_starts = [0, *(match.end() for match in re.finditer(b"\n", self.data))]
         self.last_index, self.last_column = 0, 1
-        self.open: list[_Element] = []
-        self.root: _Element | None = None
+        self.open: list[Element] = []
+        self.root: Element | None = None
         self.expat = expat.ParserCreate("utf-8")
         self.expat.ordered_attributes = True
         self.expat.buffer_text = True
@@ -92,7 +101,7 @@ class _Parser:
         self.expat.EndElementHandler = self.end
         self.expat.CharacterDataHandler = self.characters
 
-    def parse(self) -> _Element:
+    def parse(self) -> Element:
         try:
             self.expat.Parse(self.data, True)
         except expat.ExpatError as error:
@@ -129,8 +138,8 @@ class _Parser:
             raise Unreadable(f"elements stand in each other deeper than {MAX_DEPTH}", mark)
         places = self.attribute_places(self.expat.CurrentByteIndex) if attributes else []
         pairs = zip(attributes[::2], attributes[1::2], strict=True)
-        found = [_Attribute(*pair, *place) for pair, place in zip(pairs, places, strict=True)]
-        element = _Element(name, mark, found)
+        found = [Attribute(*pair, *place) for pair, place in zip(pairs, places, strict=True)]
+        element = Element(name, mark, found)
         if self.open:
             self.open[-1].children.append(element)
         else:
@@ -156,20 +165,20 @@ class _Parser:
             self.open[-1].texts.append(text)
 
 
-def _section(element: _Element, cls: type[Any]) -> SectionNode:
+def _section(element: Element, cls: type[Any]) -> SectionNode:
     known = {XML(setting.name): setting for setting in settings(cls)}
     entries = [_attribute(one, known.get(one.name)) for one in element.attributes]
     entries += [_child(one, known.get(one.name), element.name) for one in element.children]
     return SectionNode(tuple(entries), element.mark, _stray_text(element))
 
 
-def _attribute(one: _Attribute, setting: Setting | None) -> Entry:
+def _attribute(one: Attribute, setting: Setting | None) -> Entry:
     wrong = setting is not None and not isinstance(setting, Scalar)
     advice = f"{one.name!r} is an element, not an attribute: write <{one.name}> below" if wrong else ""
     return Entry(one.name, one.mark, ScalarNode(one.text, UNTYPED, one.value_mark), advice)
 
 
-def _child(element: _Element, setting: Setting | None, around: str) -> Entry:
+def _child(element: Element, setting: Setting | None, around: str) -> Entry:
     node: Node = ScalarNode(element.text, UNTYPED, element.mark)
     advice = ""
     match setting:
@@ -186,7 +195,7 @@ def _child(element: _Element, setting: Setting | None, around: str) -> Entry:
     return Entry(element.name, element.mark, node, advice)
 
 
-def _list(element: _Element, item: str, convert: Callable[[_Element], Node]) -> ListNode:
+def _list(element: Element, item: str, convert: Callable[[Element], Node]) -> ListNode:
     expected = f"expected <{item}> elements in <{element.name}>"
     strays = [Stray(one.mark, f"attribute {one.name!r}: {expected}") for one in element.attributes]
     strays += [Stray(one.mark, f"<{one.name}>: {expected}") for one in element.children if one.name != item]
@@ -194,14 +203,14 @@ def _list(element: _Element, item: str, convert: Callable[[_Element], Node]) -> 
     return ListNode(items, element.mark, (*_stray_text(element), *strays))
 
 
-def _value(element: _Element) -> Node:
+def _value(element: Element) -> Node:
     """An element that should hold nothing but one value."""
     if element.attributes or element.children:
         return SectionNode((), element.mark)
     return ScalarNode(element.text, UNTYPED, element.mark)
 
 
-def _stray_text(element: _Element) -> tuple[Stray, ...]:
+def _stray_text(element: Element) -> tuple[Stray, ...]:
     text = element.text.strip()
     return (
         (Stray(element.mark, f"text {shown(text)} in <{element.name}> has no meaning here"),) if text else ()

@@ -151,6 +151,28 @@ def config_fleet(
     write_fleet_files(table, out, secrets=secrets, as_json=json)
 
 
+@config_app.command("convert")
+def config_convert(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="mosquitto.conf, RabbitMQ's definitions, or activemq.xml")
+    ],
+    connection: Annotated[
+        str, typer.Option("--connection", help="Which bridge, shovel, upstream or connector of several.")
+    ] = "",
+    name: Annotated[str, typer.Option("--name", help="The node's name.")] = "",
+    tree: Annotated[str, typer.Option("--tree", help="The tree's name.")] = "",
+    parent: Annotated[
+        str, typer.Option("--parent", help="The parent's address, in place of the broker's there.")
+    ] = "",
+    xml: Annotated[bool, typer.Option("--xml", help="Write XML instead of YAML.")] = False,
+    json: Json = False,
+) -> None:
+    """Turn another broker's bridge into a site's file, and say what has no counterpart."""
+    from broker.cli.configuration import Wanted, print_converted
+
+    print_converted(file, Wanted(connection, name, tree, parent), xml=xml, as_json=json)
+
+
 @config_app.command("schema")
 def config_schema(
     xsd: Annotated[bool, typer.Option("--xsd", help="The XSD of XML files instead.")] = False,

@@ -1,7 +1,7 @@
 """`sapwood config fleet` and `config schema`: a whole chain's files from one table; the published schemas."""
 
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.cli.output import note, patience, print_json
 
@@ -24,6 +24,28 @@ def write_fleet_files(table: Path, out: Path, *, secrets: bool, as_json: bool) -
         note(f"sapwood: {warning}")
     if len(report.warnings) > LISTED:
         note(f"sapwood: and {len(report.warnings) - LISTED} warnings more (--json lists all)")
+
+
+class Wanted(NamedTuple):
+    """What the command line says in place of the file; '' = nothing."""
+
+    connection: str
+    name: str
+    tree: str
+    parent: str
+
+
+def print_converted(file: Path, wanted: Wanted, *, xml: bool, as_json: bool) -> None:
+    """Print a site's file made from another broker's bridge. Raises `ConfigurationError`, `OSError`."""
+    from config.convert import convert
+
+    made = convert(file.read_bytes(), str(file), **wanted._asdict())
+    text = made.text("xml" if xml else "yaml")
+    if as_json:
+        notes = [{"line": note.line or None, "text": note.text} for note in made.notes]
+        print_json({"site": made.site.name, "file": text, "notes": notes})
+    else:
+        print(text, end="")
 
 
 def print_schema(*, xsd: bool, as_json: bool) -> None:

@@ -21,6 +21,7 @@ COMMANDS = [
         "node recover",
         "config",
         "config fleet",
+        "config convert",
         "config schema",
         "status",
         "top",

@@ -1,0 +1,150 @@
+"""What a reader of another broker's configuration fills in: one way to a parent, and what was not kept."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from config.kinds import Fault
+from config.model import ClientTls, Link, SiteBroker, SiteRule, TreeConnector
+from config.uris import LINK_URI
+from config.values import PREFIX
+from treeconnector.errors import InvalidName, SapwoodError
+from treeconnector.names import node_name
+from treeconnector.patterns import check_pattern
+
+Direction = Literal["in", "out", "both"]
+OF_BROKER: Final = "SITE_BROKER_PASSWORD"
+OF_PARENT: Final = "SAPWOOD_SECRET"
+"""The environment variables that hold the secrets of the old file."""
+
+
+class Note(NamedTuple):
+    """What an operator has to know. `line` counts from 1; 0 = about the whole."""
+
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.text}" if self.line else self.text
+
+
+@dataclass(slots=True)
+class Draft:
+    """One connection of the old configuration: `ways` to the broker there, `broker` here, what passes.
+
+    `name`: the connection's own. `site`: a legal name for the node, '' if nothing there could be one.
+    """
+
+    name: str
+    line: int
+    site: str = ""
+    ways: list[str] = field(default_factory=list)
+    user: str | None = None
+    tls: dict[str, Any] = field(default_factory=dict)
+    link: dict[str, Any] = field(default_factory=dict)
+    broker: dict[str, Any] = field(default_factory=dict)
+    rules: list[SiteRule] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def note(self, line: int, text: str) -> None:
+        self.notes.append(Note(line, text))
+
+    def way(self, line: int, uri: str) -> None:
+        """Another way to the parent."""
+        try:
+            self.ways.append(LINK_URI.parse(uri))
+        except Fault as fault:
+            self.note(line, f"left out: {fault}")
+
+    def rule(self, line: int, kind: str, pattern: str, direction: Direction, here: str, there: str) -> None:
+        """Names of one `kind` pass: `here` and `pattern` at the site's broker, `there` and it in the tree."""
+        try:
+            if kind == "topic":
+                here, there, pattern = whole_levels(here, there, pattern)
+                check_pattern(pattern)
+            rule = SiteRule(
+                pattern=f"{kind}:{pattern}",
+                direction=direction,
+                local_prefix=PREFIX.parse(here) if here else None,
+                tree_prefix=PREFIX.parse(there) if there else None,
+            )
+        except (SapwoodError, Fault) as error:
+            self.note(line, f"no counterpart: {error}")
+            return
+        if rule not in self.rules:
+            self.rules.append(rule)
+
+    def password_here(self, line: int) -> None:
+        self.broker["secret_env"] = OF_BROKER
+        self.note(line, f"the password stays out of the file: set {OF_BROKER} in the node's environment")
+
+    def connector(self) -> TreeConnector:
+        """The tree connector. A secret is asked for wherever the old file had a user."""
+        first, *more = self.ways
+        return TreeConnector(
+            nodetype="leaf",
+            uri=first,
+            uris=tuple(more),
+            user=self.user,
+            secret_env=OF_PARENT if self.user else None,
+            tls=ClientTls(**self.tls),
+        )
+
+    def site_broker(self) -> SiteBroker:
+        return SiteBroker(**self.broker, rules=tuple(self.rules))
+
+    def timing(self) -> Link:
+        return Link(**self.link)
+
+
+def whole_levels(here: str, there: str, pattern: str) -> tuple[str, str, str]:
+    """Elsewhere a prefix is pasted in front of a pattern; here it ends a level. Raises `SapwoodError`."""
+    if not pattern:
+        return _one_topic(here, there)
+    if pattern.startswith("/") and not _ends_a_level(here) and not _ends_a_level(there):
+        return f"{here}/", f"{there}/", pattern[1:]
+    for prefix in (here, there):
+        if prefix and not _ends_a_level(prefix):
+            raise SapwoodError(
+                f"the prefix {prefix!r} ends within a level of {prefix + pattern!r}:"
+                " a prefix of a topic holds whole levels, so end it with '/'"
+            )
+    return here, there, pattern
+
+
+def _one_topic(here: str, there: str) -> tuple[str, str, str]:
+    """One topic under two names, which must end alike."""
+    near, far = here.split("/"), there.split("/")
+    if not here or not there or near[-1] != far[-1]:
+        raise SapwoodError(
+            f"topic {here!r} is called {there!r} there: the two names may differ in their first levels only"
+        )
+    return "".join(f"{level}/" for level in near[:-1]), "".join(f"{level}/" for level in far[:-1]), near[-1]
+
+
+def _ends_a_level(prefix: str) -> bool:
+    return prefix.endswith("/")
+
+
+def legal_name(text: str) -> str:
+    """The nearest legal name of a node, '' if there is none."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")[:64]
+    try:
+        return node_name(name)
+    except InvalidName:
+        return ""
+
+
+Option = Callable[[Draft, int, str], None]
+"""What one option of the old configuration means for a draft: its line and its value are given."""
+
+
+def needless(why: str) -> Option:
+    """An option that nothing has to replace."""
+    return lambda draft, line, value: None if not why else draft.note(line, f"not needed: {why}")
+
+
+def nothing_like_it(what: str) -> Option:
+    """An option that has no counterpart."""
+    return lambda draft, line, value: draft.note(line, f"no counterpart: {what}")

@@ -1,0 +1,264 @@
+"""Shovels and federation of RabbitMQ: the JSON of `rabbitmqctl export_definitions`.
+
+A shovel moves messages from one broker to another; federation lets a broker read another one's queues and
+exchanges. Both become a node beside the broker that the file came from, whose parent is beside the other.
+
+Wrinkle: JSON tells no lines, so notes have none.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from config.convert.draft import OF_PARENT, Draft, legal_name
+from config.document import Unreadable
+from config.kinds import shown
+from config.uris import is_loopback
+from treeconnector.patterns import from_amqp
+
+Fields = dict[str, Any]
+
+_PORTS: Final = {"amqp": 5672, "amqps": 5671}
+_ALWAYS: Final = "what waits for an absent neighbour is kept on disk, always"
+_CUSTODY: Final = "each message is on disk before the broker's acknowledgement, always"
+_NEEDLESS: Final = {
+    "ack-mode": _CUSTODY,
+    "add-forward-headers": "`sapwood trace` shows a message's way",
+    "add-timestamp-header": "`sapwood trace` shows a message's way",
+    "src-add-forward-headers": "`sapwood trace` shows a message's way",
+    "dest-add-forward-headers": "`sapwood trace` shows a message's way",
+    "dest-add-timestamp-header": "`sapwood trace` shows a message's way",
+    "prefetch-count": "the window of a link is agreed in its handshake",
+    "src-prefetch-count": "the window of a link is agreed in its handshake",
+    "reconnect-delay": "a lost link is dialled again with growing pauses: `link`, `backoff_max`",
+    "max-hops": "a tree has no loops",
+    "consumer-tag": "the node names its own consumers",
+    "src-protocol": "",
+    "dest-protocol": "",
+    "trust-user-id": "user ids cross no site",
+    "queue-type": _ALWAYS,
+    "resource-cleanup-mode": "nothing is made at the other broker",
+    "bind-nowait": "nothing is made at the other broker",
+    "channel-use-mode": "nothing is made at the other broker",
+    "expires": "how long an absent neighbour is waited for is `advisories`, `route_retention`",
+}
+_NOTHING: Final = {
+    "message-ttl": "a message expires where its producer, or `delivery`, says so",
+    "src-delete-after": "a node moves messages as long as it runs",
+    "delete-after": "a node moves messages as long as it runs",
+    "dest-publish-properties": "a message's properties stay as they are",
+    "publish-properties": "a message's properties stay as they are",
+    "ha-policy": "mirroring is the broker's own",
+}
+
+
+def read(text: str) -> list[Draft]:
+    """Return a draft for each shovel and each federation upstream. Raises `Unreadable`."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"this is not well-formed JSON: {str(error)[:200]}") from None
+    parameters = _objects(document, "parameters")
+    if not parameters:
+        raise Unreadable(
+            "no 'parameters' with a shovel or a federation upstream: expected the output of"
+            " 'rabbitmqctl export_definitions'; make the shovels of advanced.config dynamic first"
+        )
+    policies = _objects(document, "policies")
+    upstreams = _sets(parameters)
+    made = []
+    for parameter in parameters:
+        value = parameter.get("value")
+        if not isinstance(value, dict):
+            continue
+        name = str(parameter.get("name", ""))
+        if parameter.get("component") == "shovel":
+            made.append(_Shovel(name, value).draft)
+        elif parameter.get("component") == "federation-upstream":
+            made.append(_federation(name, value, policies, upstreams))
+    return made
+
+
+def _objects(document: Any, key: str) -> list[Fields]:
+    found = document.get(key) if isinstance(document, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _draft(name: str) -> Draft:
+    return Draft(name, 0, legal_name(name), broker={"uri": "amqp://localhost:5672"})
+
+
+def _uris(given: Any) -> list[str]:
+    """One URI, or several of one broker."""
+    every = given if isinstance(given, list) else [given]
+    return [uri for uri in every if isinstance(uri, str)]
+
+
+def _is_here(uri: str) -> bool:
+    """`amqp://` is the broker itself, and so is every name of this machine."""
+    host = urlsplit(uri).hostname
+    return not host or is_loopback(host)
+
+
+def _lead(draft: Draft, uris: list[str]) -> None:
+    """The other broker's addresses, without the user and password that stand in them."""
+    for uri in uris:
+        parts = urlsplit(uri)
+        try:
+            port = parts.port
+        except ValueError:
+            port = None
+        host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
+        draft.way(0, f"{parts.scheme}://{host}:{port or _PORTS.get(parts.scheme, 5672)}{_vhost(parts.path)}")
+        if parts.username and draft.user is None:
+            draft.user = unquote(parts.username)
+            draft.note(0, f"the password stays out of the file: set {OF_PARENT}")
+        if parts.query:
+            draft.note(0, f"no counterpart: {shown(parts.query)}: write certificates into `tls`")
+    draft.note(
+        0,
+        "a link leads to a node: put one beside that broker, and let it accept this one there;"
+        " or write the node's own address, ws://HOST:7600/link",
+    )
+
+
+def _vhost(path: str) -> str:
+    return path if path not in ("", "/") else ""
+
+
+def _options(draft: Draft, value: Fields, known: set[str]) -> None:
+    """Say of every other option what becomes of it."""
+    for option, given in value.items():
+        if option in known or (option in _NEEDLESS and not _NEEDLESS[option]):
+            continue
+        if option in _NEEDLESS:
+            draft.note(0, f"not needed: {option}: {_NEEDLESS[option]}")
+        else:
+            why = _NOTHING.get(option, "nothing here does that")
+            draft.note(0, f"no counterpart: {option} {shown(str(given))}: {why}")
+
+
+class _Shovel:
+    """One end is this broker, the other one the parent's."""
+
+    _KNOWN: Final = {
+        f"{end}-{what}"
+        for end in ("src", "dest")
+        for what in ("uri", "queue", "exchange", "exchange-key", "address")
+    }
+
+    def __init__(self, name: str, value: Fields) -> None:
+        self.draft = draft = _draft(name)
+        source, destination = _uris(value.get("src-uri")), _uris(value.get("dest-uri"))
+        leaves = bool(source) and all(map(_is_here, source))
+        far = destination if leaves else source
+        if not far or all(map(_is_here, far)):
+            draft.note(0, "both ends are this broker: leave that to a shovel, or to a binding")
+            return
+        if not leaves and not all(map(_is_here, destination)):
+            draft.note(0, "neither end is this broker: the destination was taken for it")
+        _lead(draft, far)
+        self._passes(value, "out" if leaves else "in")
+        _options(draft, value, self._KNOWN)
+
+    def _passes(self, value: Fields, direction: Any) -> None:
+        queue, exchange = value.get("src-queue"), value.get("src-exchange")
+        target = value.get("dest-queue") or value.get("dest-exchange")
+        if isinstance(queue, str):
+            self.draft.rule(0, "queue", queue, direction, "", "")
+            if target not in (None, queue):
+                self._renamed(queue, target)
+        elif isinstance(exchange, str):
+            key = value.get("src-exchange-key")
+            pattern = from_amqp(key) if isinstance(key, str) and key else "#"
+            self.draft.rule(0, "topic", pattern, direction, "", "")
+            self._of_exchange(exchange)
+        else:
+            self.draft.note(0, "no counterpart: its source is neither a queue nor an exchange")
+
+    def _renamed(self, queue: str, target: Any) -> None:
+        self.draft.note(
+            0,
+            f"no counterpart: queue {shown(queue)} went to {shown(str(target))}: a queue has one"
+            " name in the tree but for a prefix (`rules`); read it by the name it has",
+        )
+
+    def _of_exchange(self, exchange: str) -> None:
+        if exchange != "amq.topic":
+            self.draft.note(
+                0,
+                f"exchange {shown(exchange)}: topics pass through one topic exchange of the"
+                " broker, amq.topic unless the site's file names another",
+            )
+
+
+# --- federation
+
+
+def _sets(parameters: list[Fields]) -> dict[str, set[str]]:
+    """The upstreams that each set names."""
+    found: dict[str, set[str]] = {}
+    for parameter in parameters:
+        value = parameter.get("value")
+        if parameter.get("component") == "federation-upstream-set" and isinstance(value, list):
+            members = {str(each.get("upstream")) for each in value if isinstance(each, dict)}
+            found[str(parameter.get("name"))] = members
+    return found
+
+
+def _federation(name: str, value: Fields, policies: list[Fields], sets: dict[str, set[str]]) -> Draft:
+    draft = _draft(name)
+    _lead(draft, _uris(value.get("uri")))
+    applied = list(_policies(name, policies, sets))
+    for policy in applied:
+        _policy(draft, policy)
+    if not applied:
+        draft.note(0, "no policy uses this upstream, so nothing passed: everything does now")
+    for key in ("queue", "exchange"):
+        if value.get(key):
+            draft.note(
+                0,
+                f"no counterpart: {key} {shown(str(value[key]))} of the upstream has another name",
+            )
+    _options(draft, value, {"uri", "queue", "exchange"})
+    return draft
+
+
+def _policies(name: str, policies: list[Fields], sets: dict[str, set[str]]) -> Iterator[Fields]:
+    """The policies that federate with this upstream."""
+    for policy in policies:
+        definition = policy.get("definition")
+        if not isinstance(definition, dict):
+            continue
+        chosen = definition.get("federation-upstream-set")
+        members = sets.get(str(chosen), set())
+        if name == definition.get("federation-upstream") or chosen == "all" or name in members:
+            yield policy
+
+
+def _policy(draft: Draft, policy: Fields) -> None:
+    """A policy names queues or exchanges by a regular expression."""
+    expression, applies = str(policy.get("pattern", "")), str(policy.get("apply-to", "all"))
+    said = f"policy {shown(str(policy.get('name', '')))}"
+    if applies in ("exchanges", "all"):
+        draft.rule(0, "topic", "#", "in", "", "")
+        draft.note(
+            0,
+            f"{said}: of the exchanges {shown(expression)} the topics pass that consumers here subscribe to",
+        )
+    if applies in ("queues", "classic_queues", "quorum_queues", "all"):
+        pattern = _queues(expression)
+        if pattern:
+            draft.rule(0, "queue", pattern, "in", "", "")
+        else:
+            draft.note(0, f"{said}: no counterpart: queues {shown(expression)}: write a rule `queue:PATTERN`")
+
+
+def _queues(expression: str) -> str:
+    """A plain name, or everything; '' if the expression says more than a rule can."""
+    if expression in ("", ".*", "^.*", "^.*$", "^"):
+        return "#"
+    plain = re.fullmatch(r"\^?((?:[A-Za-z0-9_-]|\\.)+)\$", expression)
+    return plain[1].replace("\\", "") if plain and expression.startswith("^") else ""

@@ -1,0 +1,296 @@
+"""Bridges of other brokers, as their manuals write them, made into site files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config.convert import Conversion, convert
+from config.errors import ConfigurationError
+from config.load import load
+
+BRIDGE = """\
+# the till's broker
+listener 1884 127.0.0.1
+persistence true
+
+connection hq
+address hq.example.com:8883 spare.example.com
+remote_clientid store-0042
+remote_username store
+remote_password hunter2
+local_username node
+local_password swordfish
+bridge_cafile /etc/ssl/ca.pem
+bridge_insecure true
+cleansession false
+start_type lazy
+keepalive_interval 30
+restart_timeout 5 60
+topic # out 1 till/ store/0042/till/
+topic prices/# in 2
+topic alarm both
+topic /y both 1 store shop
+topic "" out 1 a/temperature b/temperature
+"""
+
+
+def rules(made: Conversion) -> list[tuple[str, str, str | None, str | None]]:
+    return [
+        (rule.pattern, rule.direction, rule.local_prefix, rule.tree_prefix)
+        for rule in made.site.site_broker.rules
+    ]
+
+
+def said(made: Conversion, line: int = 0) -> str:
+    return "\n".join(note.text for note in made.notes if note.line == line)
+
+
+def bridge(*lines: str) -> Conversion:
+    return convert("connection hq\naddress hq.example.com\n" + "\n".join(lines))
+
+
+# --- Mosquitto
+
+
+def test_a_bridge_of_mosquitto_becomes_a_site() -> None:
+    made = convert(BRIDGE)
+    site = made.site
+    assert (site.name, site.role, site.site_broker.uri) == ("store-0042", "leaf", "mqtt://127.0.0.1:1884")
+    assert (site.site_broker.user, site.site_broker.secret_env) == ("node", "SITE_BROKER_PASSWORD")
+    assert site.connector is not None
+    assert site.connector.ways == ("mqtts://hq.example.com:8883", "mqtts://spare.example.com:1883")
+    assert (site.connector.user, site.connector.secret_env) == ("store", "SAPWOOD_SECRET")
+    assert (site.connector.tls.ca, site.connector.tls.verify_hostname) == (Path("/etc/ssl/ca.pem"), False)
+    assert (site.link.keep_alive, site.link.backoff_initial, site.link.backoff_max) == (30, 5, 60)
+    assert rules(made) == [
+        ("topic:#", "out", "till/", "store/0042/till/"),
+        ("topic:prices/#", "in", None, None),
+        ("topic:alarm", "both", None, None),
+        ("topic:y", "both", "store/", "shop/"),
+        ("topic:temperature", "out", "a/", "b/"),
+    ]
+
+
+def test_no_password_is_repeated_anywhere() -> None:
+    made = convert(BRIDGE)
+    for text in (made.text("yaml"), made.text("xml"), repr(made)):
+        assert "hunter2" not in text
+        assert "swordfish" not in text
+
+
+@pytest.mark.parametrize("kind", ["yaml", "xml"])
+def test_the_file_can_be_used_and_holds_the_notes(kind: str, tmp_path: Path) -> None:
+    made = convert(BRIDGE)
+    file = tmp_path / f"site.{kind}"
+    file.write_text(made.text(kind))
+    assert load(file).site_broker.rules == made.site.site_broker.rules
+    assert "start_type 'lazy'" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("bridge_psk 00ff", "no counterpart: pre-shared keys"),
+        ("bridge_future yes", "no counterpart: bridge_future is not known"),
+        ("notifications true", "no counterpart: the state of a link"),
+        ("cleansession true", "not needed: what waits for an absent neighbour is kept on disk"),
+        ("topic x sideways", "left out: 'sideways' is no direction"),
+        ("topic x out 1 till store/", "no counterpart: the prefix 'till' ends within a level of 'tillx'"),
+        ('topic "" both 1 a/one b/two', "no counterpart: topic 'a/one' is called 'b/two' there"),
+        ("topic $share/group/x in", "no counterpart: a shared subscription is a queue"),
+        ("topic x out 0", "QoS 0 crossed this bridge"),
+        ("include_dir /etc/mosquitto/conf.d", "the files in '/etc/mosquitto/conf.d' were not read"),
+    ],
+)
+def test_what_was_not_kept_is_said_with_its_line(line: str, note: str) -> None:
+    assert note in said(bridge(line), 3)
+
+
+def test_every_option_of_a_bridge_is_known() -> None:
+    """As the manual page of Mosquitto 2.0 lists them."""
+    manual = """address addresses bridge_attempt_unsubscribe bridge_bind_address bridge_max_packet_size
+        bridge_outgoing_retain bridge_protocol_version cleansession clientid connection idle_timeout
+        keepalive_interval local_clientid local_cleansession local_password local_username notifications
+        notification_topic notifications_local_only password remote_clientid remote_password remote_username
+        restart_timeout round_robin start_type threshold topic try_private username bridge_alpn bridge_cafile
+        bridge_capath bridge_certfile bridge_identity bridge_insecure bridge_keyfile bridge_psk
+        bridge_require_ocsp bridge_tls_version"""
+    from config.convert.mosquitto import OPTIONS
+
+    assert set(manual.split()) - {"connection"} <= set(OPTIONS)
+
+
+def test_one_of_several_connections_is_chosen_by_name() -> None:
+    both = "connection a\naddress one.example\nconnection b\naddress two.example\n"
+    with pytest.raises(
+        ConfigurationError, match="a node has one parent: choose with --connection one of 'a', 'b'"
+    ):
+        convert(both)
+    with pytest.raises(ConfigurationError, match="no connection 'c'"):
+        convert(both, connection="c")
+    made = convert(both, connection="b", name="store-7", tree="acme", parent="wss://two.example:7600/link")
+    assert (made.site.name, made.site.tree) == ("store-7", "acme")
+    assert made.site.tree_connectors[0].uri == "wss://two.example:7600/link"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "no connection: expected"),
+        ("listener 1883\n", "no connection: expected"),
+        ("connection x\n", "names no address that a link can lead to: say one with --parent"),
+        ("connection ---\naddress a.example\n", "nothing here can name the node: say --name"),
+        ("{", "not well-formed JSON"),
+        ("{}", "no 'parameters' with a shovel"),
+        ("[" * 100_000, "no connection"),
+        ('{"parameters":' + "[" * 100_000, "not well-formed JSON"),
+        ("<beans/>", "no element <networkConnector>"),
+        ("<beans>", "not well-formed XML"),
+        ('<!DOCTYPE x [<!ENTITY a "b">]><beans>&a;</beans>', "a document type"),
+    ],
+)
+def test_what_is_no_bridge_is_refused(text: str, error: str) -> None:
+    with pytest.raises(ConfigurationError, match=error):
+        convert(text, "the-file")
+
+
+# --- RabbitMQ
+
+
+def shovel(**value: Any) -> Conversion:
+    fields = {name.replace("_", "-"): each for name, each in value.items()}
+    parameter = {"component": "shovel", "name": "to-hq", "vhost": "/", "value": fields}
+    return convert(json.dumps({"rabbit_version": "3.10.8", "parameters": [parameter], "policies": []}))
+
+
+def test_a_shovel_away_from_here_becomes_a_way_out() -> None:
+    made = shovel(
+        src_uri="amqp://",
+        src_queue="sales",
+        dest_uri="amqps://shovel:hunter2@hq.example.com/acme",
+        dest_queue="sales",
+        ack_mode="on-confirm",
+        src_delete_after="never",
+    )
+    assert rules(made) == [("queue:sales", "out", None, None)]
+    connector = made.site.tree_connectors[0]
+    assert (connector.uri, connector.user) == ("amqps://hq.example.com:5671/acme", "shovel")
+    assert "hunter2" not in made.text("yaml")
+    assert "not needed: ack-mode" in said(made)
+    assert "no counterpart: src-delete-after 'never'" in said(made)
+
+
+def test_a_shovel_towards_here_becomes_a_way_in() -> None:
+    made = shovel(
+        src_uri=["amqp://hq.example.com", "amqp://spare.example.com"],
+        src_exchange="amq.topic",
+        src_exchange_key="prices.*.#",
+        dest_uri="amqp://localhost",
+        dest_exchange="amq.topic",
+    )
+    assert rules(made) == [("topic:prices/+/#", "in", None, None)]
+    assert made.site.tree_connectors[0].ways == (
+        "amqp://hq.example.com:5672",
+        "amqp://spare.example.com:5672",
+    )
+
+
+def test_a_shovel_that_renames_says_so() -> None:
+    made = shovel(src_uri="amqp://", src_queue="a", dest_uri="amqp://hq.example.com", dest_queue="b")
+    assert "no counterpart: queue 'a' went to 'b'" in said(made)
+
+
+def test_a_shovel_within_one_broker_is_none_of_ours() -> None:
+    with pytest.raises(ConfigurationError, match="names no address"):
+        shovel(src_uri="amqp://", src_queue="a", dest_uri="amqp://localhost", dest_queue="b")
+
+
+def federation(pattern: str, applies: str, **upstream: Any) -> Conversion:
+    value = {
+        "uri": "amqp://hq.example.com",
+        **{key.replace("_", "-"): each for key, each in upstream.items()},
+    }
+    definitions = {
+        "parameters": [
+            {"component": "federation-upstream", "name": "hq", "vhost": "/", "value": value},
+            {
+                "component": "federation-upstream-set",
+                "name": "up",
+                "vhost": "/",
+                "value": [{"upstream": "hq"}],
+            },
+        ],
+        "policies": [
+            {
+                "name": "p",
+                "pattern": pattern,
+                "apply-to": applies,
+                "definition": {"federation-upstream-set": "up"},
+            },
+            {"name": "other", "pattern": ".*", "definition": {"max-length": 5}},
+        ],
+    }
+    return convert(json.dumps(definitions))
+
+
+def test_federated_queues_and_exchanges_become_ways_in() -> None:
+    assert rules(federation("^orders$", "queues")) == [("queue:orders", "in", None, None)]
+    assert rules(federation(".*", "all")) == [("topic:#", "in", None, None), ("queue:#", "in", None, None)]
+    made = federation("^ord", "queues", max_hops=2, message_ttl=60000)
+    assert "no counterpart: queues '^ord'" in said(made)
+    assert "not needed: max-hops" in said(made)
+    assert "no counterpart: message-ttl '60000'" in said(made)
+
+
+# --- ActiveMQ
+
+CONNECTOR = """<?xml version="1.0" encoding="UTF-8"?>
+<beans xmlns="http://www.springframework.org/schema/beans">
+  <broker xmlns="http://activemq.apache.org/schema/core" brokerName="store.42">
+    <networkConnectors>
+      <networkConnector name="hq" uri="static:(tcp://hq.example.com:61616,ssl://spare.example.com:61617)"
+                        duplex="true" networkTTL="3" userName="bridge" password="hunter2" odd="x">
+        <dynamicallyIncludedDestinations>
+          <queue physicalName="orders.>"/>
+          <topic physicalName="prices.*.uk"/>
+        </dynamicallyIncludedDestinations>
+        <excludedDestinations><queue physicalName="private"/></excludedDestinations>
+        <staticallyIncludedDestinations><queue physicalName="always"/></staticallyIncludedDestinations>
+      </networkConnector>
+    </networkConnectors>
+  </broker>
+</beans>
+"""
+
+
+def test_a_network_connector_becomes_a_tree_connector() -> None:
+    made = convert(CONNECTOR)
+    assert made.site.name == "store.42"
+    assert made.site.tree_connectors[0].ways == (
+        "ws://hq.example.com:7600/link",
+        "wss://spare.example.com:7600/link",
+    )
+    assert made.site.site_broker.uri == "embedded"
+    assert "'orders.>': not needed: what has a consumer elsewhere leaves" in said(made, 8)
+    assert "not needed: networkTTL" in said(made, 6)
+    assert "no counterpart: odd='x'" in said(made, 6)
+    assert "'private': no counterpart" in said(made, 11)
+    assert "'always': went without a consumer" in said(made, 12)
+    assert "hunter2" not in made.text("xml")
+
+
+def test_a_connector_that_looks_around_has_no_parent() -> None:
+    with pytest.raises(ConfigurationError, match="'hq': it names no address"):
+        convert(
+            CONNECTOR.replace(
+                "static:(tcp://hq.example.com:61616,ssl://spare.example.com:61617)", "multicast://x"
+            )
+        )
+
+
+def test_without_rules_everything_passes_and_that_is_said() -> None:
+    made = bridge()
+    assert made.site.site_broker.rules == ()
+    assert "no rules: all queues and topics pass" in said(made)
