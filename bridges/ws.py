@@ -6,14 +6,17 @@ keep-alive; a peer's ping is answered), no proxy from the environment, no redire
 Wrinkle: aiohttp hands out one message per `receive()`. To return all that has arrived we look, once per
 message, whether its queue still holds some (`_queued`); without that knowledge each packet comes alone.
 Wrinkle: aiohttp refuses messages of exactly its limit, so it is told one byte more than `max_packet`.
+Wrinkle: aiohttp sends by a coroutine, which nearly always ends without waiting. So it is begun by hand where
+the packet is given, and gets a task only if it waits, because the line takes no more.
 """
 
 import asyncio
 import contextlib
 import socket
 import ssl
+import types
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Generator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -36,6 +39,7 @@ from treeconnector.frames import DEFAULT_MAX_FRAME
 DEFAULT_TIMEOUT: Final = 10.0
 _MAX_REASON_BYTES: Final = 120
 _CLOSED_WELL: Final = frozenset({aiohttp.WSCloseCode.OK, aiohttp.WSCloseCode.GOING_AWAY})
+_SENDING_FAILED: Final = (aiohttp.ClientError, OSError, RuntimeError)
 _Socket = aiohttp.ClientWebSocketResponse[Any] | web.WebSocketResponse[Any]
 
 
@@ -116,12 +120,9 @@ class WebSocketCarrier(Carrier):
         self._ending: CarrierError | None = None
         self._outgoing: deque[bytes] = deque()
         self._buffered = 0
-        self._work = asyncio.Event()
         self._drained = asyncio.Event()
         self._drained.set()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._writer = asyncio.create_task(self._write(), name=f"write to {peer}")
+        self._writer: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         state = type(self._error).__name__ if self._error else "open"
@@ -175,8 +176,8 @@ class WebSocketCarrier(Carrier):
             raise self._error
         self._buffered += self.check_size(packets)
         self._outgoing.extend(packets)
-        self._work.set()
-        self._idle.clear()
+        if self._writer is None:
+            self._write()
         if self._buffered >= BUFFER_BYTES:
             self._drained.clear()
 
@@ -190,31 +191,50 @@ class WebSocketCarrier(Carrier):
         if self._error:
             raise self._error
 
-    async def _write(self) -> None:
-        """Hand buffered packets to the socket, which waits while the line takes no more."""
+    def _write(self) -> None:
+        """Hand buffered packets to the socket, as long as it takes them without waiting."""
         outgoing = self._outgoing
         try:
-            while True:
-                while outgoing:
-                    packet = outgoing.popleft()
-                    await self._socket.send_bytes(packet)
-                    self._buffered -= len(packet)
-                    if self._buffered < BUFFER_BYTES:
-                        self._drained.set()
-                self._idle.set()
-                self._work.clear()
-                await self._work.wait()
-        except (aiohttp.ClientError, OSError, RuntimeError) as error:
+            while outgoing:
+                sending = self._socket.send_bytes(outgoing[0])
+                try:
+                    waits = sending.send(None)
+                except StopIteration:
+                    self._buffered -= len(outgoing.popleft())
+                else:
+                    self._writer = asyncio.create_task(self._write_on(sending, waits))
+                    return
+        except _SENDING_FAILED as error:
             self._fail(CarrierBroken(f"sending to {self.peer} failed: {error}"))
+
+    async def _write_on(self, sending: Coroutine[Any, Any, None], waits: Any) -> None:
+        """Wait with the packet that has to, then go on with those behind it."""
+        try:
+            await _rest(sending, waits)
+            self._written()
+            while self._outgoing:
+                await self._socket.send_bytes(self._outgoing[0])
+                self._written()
+        except _SENDING_FAILED as error:
+            self._fail(CarrierBroken(f"sending to {self.peer} failed: {error}"))
+        finally:
+            self._writer = None
+
+    def _written(self) -> None:
+        self._buffered -= len(self._outgoing.popleft())
+        if self._buffered < BUFFER_BYTES:
+            self._drained.set()
 
     # --- the end
 
     def _fail(self, error: CarrierError) -> None:
         self._error = self._error or error
         self._drained.set()
-        self._idle.set()
-        self._work.set()
         if self._session and not isinstance(error, CarrierClosed):
+            self._stop_writing()
+
+    def _stop_writing(self) -> None:
+        if self._writer is not None and self._writer is not asyncio.current_task():
             self._writer.cancel()
 
     async def close(self, reason: str = "") -> None:
@@ -224,10 +244,9 @@ class WebSocketCarrier(Carrier):
             )
             self._error = error
             self._drained.set()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_TIMEOUT):
-                    await self._idle.wait()
-        self._writer.cancel()
+            if self._writer is not None:
+                await asyncio.wait((self._writer,), timeout=CLOSE_TIMEOUT)
+        self._stop_writing()
         await self._close_socket(reason)
 
     async def _close_socket(self, reason: str) -> None:
@@ -239,6 +258,13 @@ class WebSocketCarrier(Carrier):
         finally:
             if self._session:
                 await self._session.close()
+
+
+@types.coroutine
+def _rest(begun: Coroutine[Any, Any, None], waits: Any) -> Generator[Any, Any, None]:
+    """The rest of a coroutine that was begun by hand and waits for a future now."""
+    yield waits
+    yield from begun
 
 
 def _queue_of(opened: _Socket) -> Collection[Any]:

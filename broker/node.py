@@ -104,6 +104,7 @@ class Node:
         self._port: Port | None = None
         self._scheduled = False
         self._committing = False
+        self._again = False
         self._offset = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -274,7 +275,8 @@ class Node:
         return self.core.switch
 
     def wake(self) -> None:
-        """Something was told to the core: take a turn soon."""
+        """Something was told to the core: take a turn soon, or after the commit that is under way."""
+        self._again = True
         if not self._scheduled and not self._committing and self.failure is None:
             self._scheduled = True
             self._loop.call_soon(self._turn)
@@ -285,6 +287,7 @@ class Node:
         self._scheduled = False
         if self._committing or self.failure is not None:
             return
+        self._again = False
         self.core.advance(self.now())
         if not (at_once or self.core.is_urgent()):
             self._flush()
@@ -317,22 +320,22 @@ class Node:
         if queues := turn.transaction.changes[QueueRow]:
             self.journal.queues(queues)
         self._flush()
-        self.wake()
+        if self._again or turn.leads_on:
+            self.wake()
 
     def _flush(self) -> None:
         """Let everything out that may go, and see when the core wants to be woken next."""
-        talking = list(self.core.talking)
-        self.core.talking.clear()
-        for link in talking:
-            wire = self._wires.get(link)
+        core = self.core
+        while core.talking:
+            wire = self._wires.get(core.talking.pop())
             if wire is not None:
                 self._pull(wire)
-        closing, self.core.links.closing = self.core.links.closing, []
-        for link in closing:
+        while core.links.closing:
+            link = core.links.closing.pop()
             dropped = self._wires.get(link)
             if dropped is not None:
                 self.spawn(dropped.carrier.close(link.end_text[:100]))
-        soon = self.core.soonest()
+        soon = core.soonest()
         if soon is not None and soon < self._timer_at - _SHORTEST_SLEEP:
             self._sleep_until(soon)
 
@@ -385,7 +388,7 @@ class Node:
                     self.core.receive(link, packet)
                 wire.was_up = wire.was_up or link.is_up
                 self.wake()
-                pause = link.throttled_until - self.now()
+                pause = link.throttled_until - self.core.moment.now
                 if pause > 0:
                     await asyncio.sleep(pause)
         except CarrierError as error:

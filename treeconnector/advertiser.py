@@ -156,6 +156,11 @@ class Advertiser:
         offers = sorted(self._offered.items(), key=_nodes_last)
         return [self._advice(_add(offered), key, offered, RESYNC) for key, offered in offers]
 
+    @property
+    def pending(self) -> bool:
+        """Is there anything that `take` will return, now or later?"""
+        return bool(self._changed or self._leaving)
+
     def next_deadline(self) -> float | None:
         """When `take` has something to return: a time, `AT_ONCE`, or None where nothing is pending."""
         if self._changed or self._unseen:

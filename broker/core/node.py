@@ -29,7 +29,7 @@ from broker.core.pressure import Pressure
 from broker.core.removal import Removal
 from broker.core.restore import restore
 from broker.core.root import Root
-from broker.core.rows import BundleRow, CopyRow, MetaRow, SeenRow
+from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, SeenRow
 from broker.core.settings import CoreSettings
 from broker.core.site import Site
 from broker.core.statistics import Statistics
@@ -53,8 +53,9 @@ from treeconnector.routes import Route, RoutingTable
 _TICKS_EVERY: Final = 1.0
 _TICKS_AT_LEAST: Final = 10.0
 _PATIENT: Final = frozenset((BundleRow, CopyRow, SeenRow))
+_URGENT: Final = tuple(table for table in KEYS if table not in _PATIENT)
 _TRANSFER_BLOCK: Final = 1_000_000
-_SAY_WITHIN: Final = 0.01
+_SAY_WITHIN: Final = 0.04
 _NONCE_BYTES: Final = 32
 
 Secrets = Callable[[str, bool, frozenset[str]], bytes | None]
@@ -157,6 +158,7 @@ class NodeCore:
         self.letters = Letters(self)
         self.telling = Telling(self)
         self._changed_routes: dict[Destination, None] = {}
+        self._unsaid = True
         self._ticks = now
         self._transfer_reserved = 0
         self.open_links: set[Link] = set()
@@ -328,6 +330,7 @@ class NodeCore:
 
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
         self._changed_routes[key] = None
+        self._unsaid = True
         self.site.route_changed(key)
 
     def advance(self, now: float) -> None:
@@ -354,9 +357,12 @@ class NodeCore:
 
     def soonest(self) -> float | None:
         """The next of what may have to be done within a fraction of a second."""
-        upward = self.up.next_deadline() if self.advising.tells_upward else None
-        times = (self.moment.next, upward, self.down.next_deadline())
-        return min((time for time in times if time is not None), default=None)
+        soon = self.moment.next
+        if self._unsaid:
+            upward = self.up.next_deadline() if self.advising.tells_upward else None
+            times = (soon, upward, self.down.next_deadline())
+            return min((time for time in times if time is not None), default=None)
+        return soon
 
     def _settle(self) -> None:
         """Let what changed have its effects: routes on what waits, offers on the neighbours."""
@@ -364,7 +370,9 @@ class NodeCore:
             changed, self._changed_routes = self._changed_routes, {}
             for key in changed:
                 self.forwarder.route_changed(key)
-        self.advising.flush()
+        if self._unsaid:
+            self.advising.flush()
+            self._unsaid = self.up.pending or self.down.pending
 
     def is_urgent(self) -> bool:
         """Does anybody wait for the next commit? What only removes may wait, and then costs nothing."""
@@ -373,8 +381,9 @@ class NodeCore:
         if self.forwarder.turn or self.custody.fresh:
             return True
         changes = self.custody.transaction.changes
-        if any(rows for table, rows in changes.items() if table not in _PATIENT):
-            return True
+        for table in _URGENT:
+            if changes[table]:
+                return True
         return any(neighbour.is_owed for neighbour in self.forwarder.touched.values())
 
     def take(self) -> Turn | None:

@@ -204,20 +204,20 @@ class Trace:
                 self._pack_open()
 
     def _put_all(self, kind: int, who: str, items: list[Item]) -> None:
-        self._pack_open()
-        self._keep(self._packed(kind, who, self.clock(), items))
+        if self._open:
+            self._pack_open()
+        self._keep(self._packed(kind, who, self.clock(), items), len(items))
 
     def _pack_open(self) -> None:
-        if self._open:
-            groups, self._open = self._open, {}
-            for (kind, who), (at, items) in groups.items():
-                self._keep(self._packed(kind, who, at, items))
+        groups, self._open = self._open, {}
+        for (kind, who), (at, items) in groups.items():
+            self._keep(self._packed(kind, who, at, items), len(items))
 
-    def _keep(self, group: Group) -> None:
+    def _keep(self, group: Group, records: int) -> None:
         """The newest comes, and the oldest go that are too many."""
         self._groups.append(group)
         self._next_id += sum(group.messages)
-        self._records += len(group)
+        self._records += records
         while self._records > self._size and len(self._groups) > 1:
             self._records -= len(self._groups.popleft())
 
@@ -236,7 +236,7 @@ class Trace:
             messages = [header.count for header in headers]
             if kind == ARRIVED:
                 extras = [same(header.origin, header.origin) for header in headers]
-        ids = b"".join([header.id for header in headers])
+        ids = b"".join([header.id for header in headers]) if len(headers) > 1 else headers[0].id
         destinations = [same(header.destination, header.destination) for header in headers]
         return Group(self._next_id, at, kind, who, ids, destinations, messages, bits, extras)
 

@@ -38,5 +38,10 @@ class Turn:
     def __repr__(self) -> str:
         return f"<Turn {self.transaction} accounts={len(self.accounts)} after={len(self.after)}>"
 
+    @property
+    def leads_on(self) -> bool:
+        """May what is done after the commit change anything that must be committed next?"""
+        return bool(self.after or self.places)
+
     def __bool__(self) -> bool:
         return bool(self.after or self.confirms or self.accounts or self.places)
