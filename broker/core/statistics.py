@@ -5,7 +5,8 @@ What there is to read (all since this start; seconds, bytes, messages):
 - `core.counters`: dict of node-wide totals: `entered` (from clients here), `in` and `out` (over links),
   `delivered` (handed to readers here), `acknowledged` (by them), `unmatched`, `unsubscribed`, `rerouted`,
   `volatile_dropped`, `duplicates_dropped`, `buried`, `declined`, and those that appear when they first
-  happen: `dead_overflow`, `unreadable`, `deleted`, `dead_returned`, `dead_deleted`.
+  happen: `dead_overflow`, `retained_overflow`, `unreadable`, `deleted`, `transient_ended`, `dead_returned`,
+  `dead_deleted`.
 - `core.statistics.rates`: node-wide, smoothed over `SMOOTH` seconds: see `Rates`.
 - `core.statistics.latency`: `Histogram` of all messages that were acknowledged by readers here, from their
   arrival at this node.

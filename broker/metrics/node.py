@@ -35,6 +35,14 @@ _COUNTERS: Final = {
     "dead_returned": ("dead_letters_returned", "Dead letters that an operator moved back."),
     "dead_deleted": ("dead_letters_deleted", "Dead letters that an operator deleted."),
     "deleted": ("messages_deleted", "Messages that an operator deleted, with a queue or one by one."),
+    "transient_ended": (
+        "messages_transient_ended",
+        "Messages that were in a session's transient queues when it ended.",
+    ),
+    "retained_overflow": (
+        "retained_messages_overflowed",
+        "Retained messages that are gone, since there were too many.",
+    ),
     "unreadable": ("messages_unreadable", "Messages that could not be unpacked here."),
     "nobody_serves": ("messages_nobody_serves", "Requests that were answered: nobody serves that queue."),
 }

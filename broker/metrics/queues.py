@@ -65,6 +65,9 @@ class _Families:
         self.age = gauge(
             "sapwood_queue_oldest_age_seconds", "How long the oldest waiting message has been there; 0: none."
         )
+        self.given = gauge(
+            "sapwood_queue_given_messages", "Messages that readers here have and have not acknowledged."
+        )
         self.readers = gauge("sapwood_queue_readers", "Subscriptions of applications here to the queue.")
         self.entered = counter(
             "sapwood_queue_messages_entered", "Messages that came into the queue at this node."
@@ -79,11 +82,12 @@ class _Families:
 
     def add(self, name: str, places: list[Place], counters: Counters, now: float) -> None:
         oldest = [place.oldest for place in places if place.oldest is not None]
-        readers = {id(place.readers): len(place.readers) for place in places}
+        readers = list(dict.fromkeys(reader for place in places for reader in place.readers))
         self.messages.add(sum(place.messages for place in places), queue=name)
         self.size.add(sum(place.size for place in places), queue=name)
         self.age.add(max(round(now - min(oldest), 3), 0.0) if oldest else 0, queue=name)
-        self.readers.add(sum(readers.values()), queue=name)
+        self.given.add(sum(reader.outstanding for reader in readers), queue=name)
+        self.readers.add(len(readers), queue=name)
         self.entered.add(counters[0], queue=name)
         self.left.add(counters[1], queue=name)
         counts = [int(count) for count in counters[2:-1]]
@@ -91,7 +95,8 @@ class _Families:
             self.latency.observe(LATENCY_BOUNDS, counts, counters[-1], queue=name)
 
     def all(self) -> list[Family]:
-        return [self.messages, self.size, self.age, self.readers, self.entered, self.left, self.latency]
+        gauges = [self.messages, self.size, self.age, self.given, self.readers]
+        return [*gauges, self.entered, self.left, self.latency]
 
 
 def topics(core: "NodeCore") -> list[Family]:

@@ -137,6 +137,7 @@ async def test_a_backlog_and_who_has_it(start: Starter) -> None:
         == node.core.custody.places["queue:sales"].size
     )
     assert value(found, "sapwood_queue_readers", queue="sales") == 1
+    assert value(found, "sapwood_queue_given_messages", queue="sales") == 20
     assert value(found, "sapwood_queue_oldest_age_seconds", queue="sales") >= 0
     assert value(found, "sapwood_sessions") == 2
     unacknowledged = "sapwood_session_unacknowledged_messages"
@@ -233,6 +234,16 @@ async def test_what_is_refused_and_what_dies(start: Starter) -> None:
     assert value(found, "sapwood_dead_letters_total", reason="ORIGIN") == 5
     assert value(found, "sapwood_dead_letters_total", reason="EXPIRED") == 0
     assert value(found, "sapwood_dead_letter_messages") == 5
+
+
+async def test_what_ended_with_its_session_is_counted_from_the_first_scrape_on(start: Starter) -> None:
+    node = await start()
+    name = "sapwood_messages_transient_ended_total"
+    assert value(await samples(node), name) == 0
+    async with connect(url(node)) as client:
+        await client.send_many(f"queue:{await client.create()}", [b"x"] * 7)
+    await until(lambda: "transient_ended" in node.core.counters)
+    assert value(await samples(node), name) == 7
 
 
 async def test_every_counter_of_the_node_is_shown(start: Starter) -> None:

@@ -148,7 +148,7 @@ function queueFacts(queue) {
 function latencyOf(queue) {
   if (!queue.latency_s) return "–";
   const { p50_s: half, p99_s: most } = queue.latency ?? {};
-  return `mean ${duration(queue.latency_s)}${half && most ? `; half below ${duration(half)}, 99% below ${duration(most)}` : ""}`;
+  return `lately ${duration(queue.latency_s)}${half && most ? `; since the start half below ${duration(half)}, 99% below ${duration(most)}` : ""}`;
 }
 
 function readersTable(found) {
