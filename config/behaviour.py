@@ -236,7 +236,7 @@ class Http:
     session_secret_env: str | None = value(
         VARIABLE,
         "environment variable that holds the secret which applications need to log in; without a secret "
-        "they may log in from this machine only",
+        "they may log in from this machine, or over TLS",
         default=None,
         example="SAPWOOD_SESSION_SECRET",
     )

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 _MOST_CHILDREN: Final = 5_000
 _MOST_NAMES: Final = 10_000
 _TIMEOUT: Final = 10.0
-_TOLD: Final = dict(
-    zip(answers.TreeLink.__struct_encode_fields__, answers.TreeLink.__struct_fields__, strict=True)
-)
+_FIELDS: Final = {"in": "messages_in", "out": "messages_out"}
 
 
 class Unreachable(SwitchError):
@@ -87,9 +85,8 @@ class TreeView:
 
     def _link(self, neighbour: Neighbour) -> dict[str, Any]:
         return {
-            _TOLD[name]: value
-            for name, value in neighbour.status(self._node.core.moment.now).items()
-            if name in _TOLD
+            _FIELDS.get(name, name): value
+            for name, value in neighbour.figures(self._node.core.moment.now).items()
         }
 
     async def of(self, name: str) -> answers.Tree:

@@ -234,34 +234,42 @@ class Neighbour:
             times.append(self.place.oldest)
         return min(times, default=None)
 
-    def status(self, now: float) -> dict[str, Any]:
-        """Everything a person asks of a link; times in seconds."""
-        oldest = self.oldest()
+    def figures(self, now: float) -> dict[str, Any]:
+        """What is said of a link wherever one is shown; times in seconds."""
+        oldest, heard = self.oldest(), self.heard_at
         return {
             "name": self.name,
-            "relation": self.relation,
             "state": self.state,
             "since_s": round(now - self.since, 3),
             "error": self.why,
+            "waiting": self.place.messages,
+            "outbox": len(self.outbox),
+            "routes": self.held.count,
+            "spool_oldest_s": 0.0 if oldest is None else round(now - oldest, 3),
+            "heard_s": None if heard is None else round(now - heard, 3),
+            "in": self.counters["in"],
+            "out": self.counters["out"],
+            "in_per_s": round(self.flow.in_per_s, 3),
+            "out_per_s": round(self.flow.out_per_s, 3),
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+        }
+
+    def status(self, now: float) -> dict[str, Any]:
+        """Everything a person asks of a link."""
+        return {
+            **self.figures(now),
+            "relation": self.relation,
             "attempts": self.attempts,
             "epoch": self.epoch,
             "received": self.received,
             "assigned": self.assigned,
             "deleted": self.deleted,
-            "outbox": len(self.outbox),
-            "waiting": self.place.messages,
-            "routes": self.held.count,
             "role": self.detail.role,
             "addresses": self.detail.addresses,
             "gaps": self.detail.gaps,
             "held_by_peer": sorted(self.peer_holds),
             "dormant": self.dormant,
-            "bytes_in": self.bytes_in,
-            "bytes_out": self.bytes_out,
-            "heard_s": None if self.heard_at is None else round(now - self.heard_at, 3),
-            "spool_oldest_s": 0.0 if oldest is None else round(now - oldest, 3),
-            "in_per_s": round(self.flow.in_per_s, 3),
-            "out_per_s": round(self.flow.out_per_s, 3),
             **self.counters,
         }
 

@@ -18,6 +18,7 @@ from aiohttp import web
 from broker.core.masking import masked
 
 __all__ = [
+    "IN_THE_CLEAR",
     "address",
     "bearer",
     "encrypted",
@@ -28,10 +29,16 @@ __all__ = [
     "may_administrate",
     "of_another_origin",
     "over_loopback",
+    "private",
     "refusal",
     "same",
 ]
 
+IN_THE_CLEAR: Final = (
+    "a session's token does not travel in the clear: connect from this machine, use https, or configure a"
+    " session secret (http, session_secret_file) and send it"
+)
+"""Why nobody logs in from elsewhere without TLS and without a secret."""
 _HARMLESS_SITES: Final = frozenset({"none"})
 _OTHER_SITES: Final = frozenset({"cross-site", "same-site"})
 _HOW: Final = (
@@ -67,6 +74,11 @@ def over_loopback(request: web.BaseRequest) -> bool:
 
 def encrypted(request: web.BaseRequest) -> bool:
     return extra(request, "sslcontext") is not None
+
+
+def private(request: web.BaseRequest) -> bool:
+    """Does nobody on the way read what is said, such as a session's token?"""
+    return over_loopback(request) or encrypted(request)
 
 
 def bearer(request: web.BaseRequest) -> str:

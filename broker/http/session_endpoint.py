@@ -18,7 +18,7 @@ from aiohttp import web
 from bridges import ws
 from bridges.carrier import BUFFER_BYTES, Carrier, CarrierBroken, CarrierError
 from broker.core.sessions import Connection
-from broker.http.guard import address, from_a_web_page
+from broker.http.guard import IN_THE_CLEAR, address, from_a_web_page, private
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 from treeconnector import frames
@@ -66,7 +66,11 @@ class SessionEndpoint:
             return web.Response(status=426, text=f"{error}\n", headers={"Upgrade": "websocket"})
         self._open.add(carrier)
         try:
-            await StreamingSession(self._node, self._settings, carrier, address(request)).serve()
+            session = StreamingSession(self._node, self._settings, carrier, address(request))
+            if self._settings.session_secret or private(request):
+                await session.serve()
+            else:
+                await session.refuse("REFUSED", IN_THE_CLEAR)
         finally:
             self._open.discard(carrier)
         return carrier.response
@@ -105,12 +109,12 @@ class StreamingSession:
         except CarrierError as error:
             _log.debug("- session of %s ended: %s", self._connection.address, error)
         except _Refused as error:
-            await self._refuse(error.code, str(error))
+            await self.refuse(error.code, str(error))
         except FrameError as error:
-            await self._refuse("BAD_REQUEST", str(error))
+            await self.refuse("BAD_REQUEST", str(error))
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             _log.exception("! a session's packet was not understood and not refused: please report this")
-            await self._refuse("BAD_REQUEST", f"not understood: {error}")
+            await self.refuse("BAD_REQUEST", f"not understood: {error}")
         finally:
             self._node.switch.close(self._connection)
             self._node.wake()
@@ -149,7 +153,8 @@ class StreamingSession:
             raise _Refused("BAD_REQUEST", f"session version {first.version}: this node speaks {VERSION}")
         self._logged_in = True
 
-    async def _refuse(self, code: str, text: str) -> None:
+    async def refuse(self, code: str, text: str) -> None:
+        """Say why, and close."""
         self._send(Failed(0, code, text))
         self._flush()
         await self._carrier.close(text)

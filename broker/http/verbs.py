@@ -19,7 +19,7 @@ from aiohttp import web
 from broker.core.errors import BadRequest, NotFound, SwitchError, TooLarge
 from broker.http import trace
 from broker.http.bindings import Bindings, Line
-from broker.http.guard import bearer, encrypted, from_a_web_page, is_rebound, over_loopback
+from broker.http.guard import IN_THE_CLEAR, bearer, from_a_web_page, is_rebound, private
 from broker.http.heads import parts_of, path_of
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
@@ -99,7 +99,7 @@ def facts_of(request: Any) -> Facts:
         refused = "this is not for web pages"
     elif is_rebound(request):
         refused = "the Host header names another machine: use localhost, or an address"
-    return Facts(refused, bearer(request), over_loopback(request) or encrypted(request))
+    return Facts(refused, bearer(request), private(request))
 
 
 class Verbs:
@@ -141,10 +141,7 @@ class Verbs:
 
     def _login(self, line: Line, asked: Asked, reply: Reply) -> None:
         if not (self._settings.session_secret or asked.facts.private):
-            raise SwitchError(
-                "a session's token does not travel in the clear: connect from this machine, use https, or "
-                "configure a session secret (http, session_secret_file) and send it: 'Authorization: Bearer'"
-            )
+            raise SwitchError(f"{IN_THE_CLEAR}: 'Authorization: Bearer'")
         line.login(_name(asked.parts), asked.facts.secret)
         self._node.wake()
         reply(EMPTY)

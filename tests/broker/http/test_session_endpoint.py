@@ -60,6 +60,23 @@ async def test_the_client_library_and_the_port_understand_each_other(port: Any) 
         await asyncio.sleep(0)
 
 
+async def test_without_a_secret_nobody_logs_in_from_elsewhere_in_the_clear(serve: Any, node: Any) -> None:
+    """A proxy that says so stands for another machine."""
+    for secret, headers, welcome in (
+        ("", {}, True),
+        ("", {"X-Forwarded-For": "192.0.2.7"}, False),
+        ("s3cret", {"X-Forwarded-For": "192.0.2.7"}, True),
+    ):
+        port = await serve(session_secret=secret)
+        uri = f"{port.http}/session"
+        async with aiohttp.ClientSession() as http, http.ws_connect(uri, headers=headers) as socket:
+            if welcome:
+                await socket.send_bytes(encode_packet([LOGIN]))
+            (answer,) = decode_node_packet((await socket.receive()).data)
+        assert isinstance(answer, Welcome if welcome else Failed), (secret, headers)
+        assert welcome or (answer.code, "in the clear" in answer.text) == ("REFUSED", True)
+
+
 async def test_what_is_said_in_one_turn_leaves_as_one_packet(node: Any) -> None:
     line = Line(node)
     line.say(LOGIN, Ping(1), Ping(2))

@@ -237,7 +237,7 @@ async def test_the_secret_goes_beside_the_token(serve: Any) -> None:
 async def test_a_token_in_the_clear_is_taken_on_this_machine_only(
     port: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.http.verbs.over_loopback", lambda request: False)
+    monkeypatch.setattr("broker.http.guard.over_loopback", lambda request: False)
     answer = await (await port.dial()).ask("/login/till-7")
     assert answer.status == 403
     assert b"does not travel in the clear" in answer.body
