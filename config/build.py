@@ -4,23 +4,40 @@ Law: nothing stops at the first mistake. A wrong value is replaced by a stand-in
 checked too; rules about combinations are silent where one of the values they look at was wrong.
 """
 
-from typing import Any, assert_never
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, assert_never
 
 from config.document import ListNode, Mark, Node, ScalarNode, SectionNode
 from config.errors import LISTED, ConfigurationError, Problem, did_you_mean
 from config.fields import Part, Parts, Path, Scalar, Setting, Spelling, Values, settings
 from config.kinds import Fault, Kind, shown
 from config.model import Site
-from config.rules import contradictions, secret_advice
+from config.rules import Contradiction, contradictions, secret_advice
 
+Made = TypeVar("Made")
 _NOUNS = {"integer": "the number", "number": "the number", "boolean": "the truth value", "text": "the text"}
 
 
 def site(document: SectionNode, spelling: Spelling, file: str) -> Site:
     """Make the model of the section `broker`; raise `ConfigurationError` with all that is wrong."""
-    builder = _Builder(spelling)
-    made: Site = builder.section(Site, document, ())
-    builder.add_contradictions(made)
+    return section(Site, document, spelling, file, contradictions)
+
+
+def section(
+    model: type[Made],
+    document: SectionNode,
+    spelling: Spelling,
+    file: str,
+    rules: Callable[[Made, Spelling], Iterable[Contradiction]],
+    root: str = "broker",
+) -> Made:
+    """Make a `model` of a section; `rules` find what its settings cannot be together.
+
+    Raises `ConfigurationError` with all that is wrong.
+    """
+    builder = _Builder(spelling, root)
+    made: Made = builder.section(model, document, ())
+    builder.add_contradictions(rules(made, spelling))
     if builder.problems:
         ordered = sorted(builder.problems, key=lambda problem: problem[0])
         raise ConfigurationError(Problem(message, file, *mark) for mark, message in ordered)
@@ -28,8 +45,9 @@ def site(document: SectionNode, spelling: Spelling, file: str) -> Site:
 
 
 class _Builder:
-    def __init__(self, spelling: Spelling) -> None:
+    def __init__(self, spelling: Spelling, root: str) -> None:
         self.spelling = spelling
+        self.root = root
         self.problems: list[tuple[Mark, str]] = []
         self.marks: dict[Path, Mark] = {}
         self.faulty: set[Path] = set()
@@ -160,10 +178,10 @@ class _Builder:
     def named(self, path: Path) -> str:
         """`treeConnectors[0].uri`"""
         parts = (f"[{part}]" if isinstance(part, int) else f".{self.spelling(part)}" for part in path)
-        return "".join(parts).lstrip(".") or "broker"
+        return "".join(parts).lstrip(".") or self.root
 
-    def add_contradictions(self, made: Site) -> None:
-        for contradiction in contradictions(made, self.spelling):
+    def add_contradictions(self, found: Iterable[Contradiction]) -> None:
+        for contradiction in found:
             if not self.faulty & {contradiction.path, *contradiction.related}:
                 self.complain(self.nearest(contradiction.path), contradiction.message)
 

@@ -6,7 +6,7 @@ the text into events; what a plain word is, is decided here, so `no` is a text a
 """
 
 import re
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
@@ -48,24 +48,33 @@ def read(data: bytes | str, file: str = "") -> Site:
 
     Raises `ConfigurationError` with every mistake and its place.
     """
+    return build.site(section(data, file, ROOT, Site), YAML, file)
+
+
+def section(data: bytes | str, file: str, root: str, model: type[Any]) -> SectionNode:
+    """Return the section below `root`, the only key of the file; `model` knows what may stand in it.
+
+    Raises `ConfigurationError` where the file is not YAML, or has no such section.
+    """
     try:
-        document = _Reader(decode(data)).document()
+        document = _Reader(decode(data), root).document()
     except Unreadable as error:
         raise failure(file, error) from None
-    return build.site(_broker(document, file), YAML, file)
+    return _only_section(document, file, root, model)
 
 
 class _Reader:
     """Makes nodes of PyYAML's events."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, root: str) -> None:
         self.text = text
+        self.root = root
         self.events = yaml.parse(text, Loader=yaml.SafeLoader)
 
     def document(self) -> Node:
         self.next()
         if isinstance(self.next(), yaml.StreamEndEvent):
-            raise Unreadable(f"the file is empty: expected the key {ROOT!r}", Mark(1, 1))
+            raise Unreadable(f"the file is empty: expected the key {self.root!r}", Mark(1, 1))
         node = self.node(self.next(), 0)
         self.next()
         rest = self.next()
@@ -136,26 +145,26 @@ def _scalar(event: yaml.ScalarEvent, mark: Mark) -> ScalarNode:
     return ScalarNode(text.lower() if tag == "boolean" else text, tag, mark)
 
 
-def _broker(document: Node, file: str) -> SectionNode:
+def _only_section(document: Node, file: str, root: str, model: type[Any]) -> SectionNode:
     """Return the section under the only key of the file."""
     entries = document.entries if isinstance(document, SectionNode) else ()
-    found = [entry for entry in entries if entry.key == ROOT]
-    others = [entry for entry in entries if entry.key != ROOT][:LISTED]
-    strays = [Stray(entry.mark, _stray(entry)) for entry in others]
-    strays += [Stray(entry.mark, f"{ROOT!r} stands here a second time") for entry in found[1:]]
+    found = [entry for entry in entries if entry.key == root]
+    others = [entry for entry in entries if entry.key != root][:LISTED]
+    strays = [Stray(entry.mark, _stray(entry, root, model)) for entry in others]
+    strays += [Stray(entry.mark, f"{root!r} stands here a second time") for entry in found[1:]]
     if not found:
-        strays.insert(0, Stray(document.mark, f"expected the key {ROOT!r} with everything below it"))
+        strays.insert(0, Stray(document.mark, f"expected the key {root!r} with everything below it"))
         raise ConfigurationError(Problem(stray.message, file, *stray.mark) for stray in strays)
     node = found[0].node
     section = node if isinstance(node, SectionNode) else SectionNode((), node.mark)
     if section is not node and not (isinstance(node, ScalarNode) and node.tag == "null"):
-        strays.append(Stray(node.mark, f"{ROOT!r}: expected a section with keys"))
+        strays.append(Stray(node.mark, f"{root!r}: expected a section with keys"))
     return SectionNode(section.entries, found[0].mark, tuple(strays))
 
 
-def _stray(entry: Entry) -> str:
-    if entry.key in (setting.name for setting in settings(Site)):
-        return f"{entry.key!r} belongs below {ROOT!r}: indent it"
+def _stray(entry: Entry, root: str, model: type[Any]) -> str:
+    if entry.key in (setting.name for setting in settings(model)):
+        return f"{entry.key!r} belongs below {root!r}: indent it"
     return (
-        f"{shown(entry.key)}: expected {ROOT!r} as the only key of the file{did_you_mean(entry.key, [ROOT])}"
+        f"{shown(entry.key)}: expected {root!r} as the only key of the file{did_you_mean(entry.key, [root])}"
     )

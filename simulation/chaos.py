@@ -13,8 +13,9 @@ history can be replayed, and `simulation.shrinking` finds the shortest that stil
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final
 
+from simulation.actions import Action
 from simulation.clients import Consumer, Receipt
 from simulation.disk import Disk
 from simulation.forest import QUICK, Forest
@@ -33,16 +34,6 @@ TREE = [
 EVERYWHERE = {"hq", "s2", "s3"}
 SUBTREE_AND_ABOVE = {"hq": {"hq", "s2", "s3"}, "r1": {"hq", "s2"}, "s1": {"hq"}, "s3": {"hq", "s3"}}
 """Which sites of the topic's three subscribers a message reaches, by where it enters."""
-
-
-class Action(NamedTuple):
-    """One thing that happens, with everything that was chosen for it: a history of these can be replayed."""
-
-    what: str
-    arguments: tuple[Any, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.what} {' '.join(map(str, self.arguments))}".rstrip()
 
 
 class Chaos:

@@ -23,9 +23,9 @@ class StoredBundle(NamedTuple):
 class Disk:
     """What survives a crash: tables of committed rows, and who they belong to."""
 
-    def __init__(self) -> None:
+    def __init__(self, store_id: bytes = b"") -> None:
         self.tables: dict[type[Any], dict[Any, Any]] = {table: {} for table in KEYS}
-        self.store_id = uuid.uuid4().bytes
+        self.store_id = store_id or uuid.uuid4().bytes
         self.start = 0
 
     def __repr__(self) -> str:
@@ -41,16 +41,25 @@ class Disk:
     def apply(self, transaction: Transaction) -> None:
         """Commit, and check what a real store would check."""
         for table, rows, gone in transaction.tables():
+            found, keys = self.tables[table], KEYS[table]
             for key in gone:
-                self.tables[table].pop(key, None)
+                found.pop(key, None)
             for row in rows:
                 if table is BundleRow and row.body is None:
-                    assert row.row in self.tables[table], f"a header changes whose bundle is not there: {row}"
-                    row = row._replace(body=self.tables[table][row.row].body)
-                keys = KEYS[table]
-                self.tables[table][row[0] if keys == 1 else row[:keys]] = row
-        for row in self.tables[CopyRow].values():
-            assert row.bundle in self.tables[BundleRow], f"a copy of a bundle that is not there: {row}"
+                    assert row.row in found, f"a header changes whose bundle is not there: {row}"
+                    row = row._replace(body=found[row.row].body)
+                found[row[0] if keys == 1 else row[:keys]] = row
+        self._check(transaction)
+
+    def _check(self, transaction: Transaction) -> None:
+        """Only a bundle that goes, or a copy that comes, can leave a copy without its bundle."""
+        bundles, copies = self.tables[BundleRow], self.tables[CopyRow]
+        if None in transaction.changes[BundleRow].values():
+            written = list(copies.values())
+        else:
+            written = [row for row in transaction.changes[CopyRow].values() if row is not None]
+        for row in written:
+            assert row.bundle in bundles, f"a copy of a bundle that is not there: {row}"
 
     @property
     def bundles(self) -> list[StoredBundle]:

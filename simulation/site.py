@@ -4,10 +4,11 @@ the core itself while it runs, and at most one turn whose commit is under way.
 Nothing happens by itself: whoever drives the world says when a turn is taken, written and reported.
 """
 
-import uuid
+import secrets
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from broker.core.node import NodeCore
+from broker.core.node import Chronicle, NodeCore
 from broker.core.rows import MetaRow
 from broker.core.settings import CoreSettings
 from broker.core.turn import Turn
@@ -44,15 +45,28 @@ class Site:
     """One machine. `parent`: the name that its file says; change it and boot again to move the site."""
 
     def __init__(
-        self, forest: World, name: str, parent: str, role: str, settings: CoreSettings, links: LinkSettings
+        self,
+        world: World,
+        name: str,
+        parent: str,
+        role: str,
+        settings: CoreSettings,
+        links: LinkSettings,
+        *,
+        tree: str = "test",
+        chronicle: Chronicle | None = None,
+        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
     ) -> None:
-        self.forest = forest
+        self.world = world
         self.name = name
         self.parent = parent
         self.role = role
         self.settings = settings
         self.links = links
-        self.disk = Disk()
+        self.tree = tree
+        self.chronicle: Chronicle = chronicle or Silent()
+        self.random_bytes = random_bytes
+        self.disk = Disk(random_bytes(16))
         self.maybe_core: NodeCore | None = None
         self.turn: Turn | None = None
         self.written = False
@@ -74,21 +88,21 @@ class Site:
     @property
     def now(self) -> float:
         """Running time: begins where the last start's ticks ended."""
-        return self.forest.now - self._clock_base
+        return self.world.now - self._clock_base
 
     def boot(self) -> NodeCore:
         """Start a core from what is on the disk."""
         assert not self.running
         ticks = next((int(row.value) for row in self.disk.rows(MetaRow) if row.name == "ticks"), 0)
-        self._clock_base = self.forest.now - ticks / 1000
+        self._clock_base = self.world.now - ticks / 1000
         self.disk.start += 1
         identity = Identity(
-            tree="test",
+            tree=self.tree,
             name=self.name,
             role=self.role,
             store_id=self.disk.store_id,
             start=self.disk.start,
-            incarnation=uuid.uuid4().bytes,
+            incarnation=self.random_bytes(16),
         )
         core = self.maybe_core = NodeCore(
             identity,
@@ -97,7 +111,7 @@ class Site:
             now=self.now,
             read_bodies=self.disk.bodies,
             secret_of=lambda name, dials, certified: None,
-            chronicle=Silent(),
+            chronicle=self.chronicle,
         )
         core.start(self.disk)
         return core
@@ -113,7 +127,7 @@ class Site:
         if turn is None:
             return False
         self.turn, self.written = turn, False
-        self.forest.tell("taken", self)
+        self.world.tell("taken", self)
         return True
 
     def write(self) -> bool:
@@ -122,7 +136,7 @@ class Site:
             return False
         self.disk.apply(self.turn.transaction)
         self.written = True
-        self.forest.tell("committed", self)
+        self.world.tell("committed", self)
         return True
 
     def report(self) -> bool:
@@ -146,7 +160,7 @@ class Site:
     def crash(self) -> None:
         """The process is gone; what was not written is lost."""
         self.turn, self.maybe_core = None, None
-        self.forest.crashed(self)
+        self.world.crashed(self)
 
     # --- what a test asks
 

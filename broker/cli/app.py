@@ -301,6 +301,41 @@ def trace(
     show_trace(message, task, url, token, Tls(ca, certificate, key), as_json=json)
 
 
+@app.command()
+def simulate(
+    deployment: Annotated[
+        str,
+        typer.Argument(
+            metavar="[DEPLOYMENT]", help="A table of sites, or stores=N,regions=N,fan_out=N,depth=N."
+        ),
+    ] = "",
+    workload: Annotated[
+        Path | None, typer.Option("--workload", help="YAML: who reads, comes, goes, fails and sends.")
+    ] = None,
+    hours: Annotated[float, typer.Option("--hours", min=0, help="How long, on the virtual clock.")] = 24.0,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the advisory log and the summary.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same log.")] = 1,
+    soak: Annotated[
+        int, typer.Option("--soak", min=0, help="Instead: run so many random histories and check them.")
+    ] = 0,
+    trial: Annotated[str, typer.Option("--trial", help="(--soak) Only histories of this kind.")] = "",
+    replay: Annotated[
+        Path | None, typer.Option("--replay", help="Instead: live again through a history that failed.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run a whole chain for a day in this process, and write what its nodes would write."""
+    from broker.cli.simulate import run_again, run_simulation, run_soak
+
+    if replay is not None:
+        raise typer.Exit(run_again(replay, as_json=json))
+    if soak:
+        raise typer.Exit(run_soak(seed, soak, trial, out, as_json=json))
+    raise typer.Exit(run_simulation(deployment, workload, hours, out, seed, as_json=json))
+
+
 def main() -> None:
     """Run the command line; the only place where an error becomes a text and an exit code."""
     try:

@@ -27,6 +27,7 @@ COMMANDS = [
         "top",
         "send",
         "receive",
+        "simulate",
         "trace",
         "queues",
         "queue",

@@ -1,0 +1,136 @@
+"""An application at a simulated site: it sends, it reads what it subscribed to, and acknowledges at once.
+
+A message's payload says when it was sent, so that the reader knows how long it took.
+"""
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.core.sessions import Connection
+from treeconnector import bundles
+from treeconnector.bundles import Message, Properties
+from treeconnector.destinations import Destination, Kind
+from treeconnector.errors import SapwoodError
+from treeconnector.session_frames import (
+    VERSION,
+    Acknowledge,
+    Create,
+    Deliver,
+    Failed,
+    Login,
+    Reject,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
+
+if TYPE_CHECKING:
+    from simulation.machine import Machine
+
+_CREDIT: Final = 1000
+_TIME: Final = struct.Struct(">d")
+LEAST_SIZE: Final = _TIME.size
+
+Delivered = Callable[[Destination, int, float], None]
+
+
+class Application:
+    """One session at a machine. `delivered(destination, count, seconds)` hears of what it was given."""
+
+    def __init__(self, machine: "Machine", delivered: Delivered) -> None:
+        self._machine = machine
+        self._delivered = delivered
+        self._connection: Connection | None = None
+        self._reads: dict[Destination, int] = {}
+        self._numbers = 0
+        self._subscriptions = 0
+        self._open: list[tuple[int, int]] = []
+        self.sent = 0
+        self.rejected = 0
+
+    def __repr__(self) -> str:
+        return f"<Application at {self._machine.name} reads {len(self._reads)}>"
+
+    def connect(self) -> None:
+        """Log in, and subscribe again to what it read."""
+        if self._connection is None and self._machine.running:
+            connection = Connection(lambda frame: self._said(connection, frame), "application")
+            self._connection = connection
+            self._numbers = 0
+            self._say(Login(VERSION, "application"))
+            for destination in list(self._reads):
+                self._subscribe(destination)
+
+    def gone(self) -> None:
+        """The node has crashed."""
+        self._connection = None
+        self._open = []
+
+    def read(self, destination: Destination) -> None:
+        if destination not in self._reads:
+            self._subscriptions += 1
+            self._reads[destination] = self._subscriptions
+            if self._connection is not None:
+                self._subscribe(destination)
+
+    def leave(self, destination: Destination) -> None:
+        """Read it no more; a durable subscription goes on gathering."""
+        number = self._reads.pop(destination, None)
+        if number is not None and self._connection is not None:
+            self._say(Unsubscribe(0, number))
+
+    def _subscribe(self, destination: Destination) -> None:
+        number = self._reads[destination]
+        if destination.kind == Kind.QUEUE:
+            self._say(Create(0, destination.name))
+            self._say(Subscribe(0, number, destination, _CREDIT))
+        else:
+            self._say(Subscribe(0, number, destination, _CREDIT, destination.name))
+
+    def send(self, destination: Destination, count: int, size: int, expires: float) -> None:
+        """Send messages that were made now; what is sent while the node is down is not sent at all."""
+        if self._connection is None:
+            self.rejected += count
+            return
+        payload = _TIME.pack(self._machine.world.now).ljust(size, b".")
+        message = bundles.encode_message(Message(payload, Properties(expires_in=int(expires * 1000))))
+        self._say(Send(self._numbers + 1, destination, count, message * count))
+        self._numbers += count
+        self.sent += count
+
+    def act(self) -> None:
+        """Acknowledge what has come."""
+        ranges, self._open = self._open, []
+        if ranges and self._connection is not None:
+            self._say(Acknowledge(ranges))
+
+    def _say(self, *frames: Any) -> None:
+        assert self._connection is not None
+        machine = self._machine
+        machine.core.advance(machine.now)
+        machine.core.switch.receive(self._connection, list(frames))
+
+    def _said(self, connection: Connection, frame: Any) -> None:
+        if self._connection is not connection:
+            return
+        if isinstance(frame, Deliver):
+            self._open.append((frame.first, frame.first + frame.count - 1))
+            for payload in _payloads(frame):
+                age = self._machine.world.now - _TIME.unpack_from(payload)[0]
+                self._delivered(frame.destination, 1, age)
+        elif isinstance(frame, Reject):
+            self.rejected += frame.last - frame.first + 1
+        elif isinstance(frame, Failed):
+            raise SapwoodError(f"{self._machine.name}: {frame.text}")
+
+
+def _payloads(frame: Deliver) -> Iterable[bytes]:
+    header = bundles.Header(
+        id=frame.bundle,
+        destination=frame.destination,
+        flags=frame.flags,
+        count=frame.count,
+        size=frame.size,
+    )
+    return [message.payload for message in bundles.unpack(header, frame.body)]

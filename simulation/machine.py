@@ -1,0 +1,96 @@
+"""A site on a virtual clock: when its core wants to be woken, its way to the parent, and who works there."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.core.node import Chronicle, NodeCore
+from broker.core.settings import CoreSettings
+from simulation.lines import End, LineSettings
+from simulation.site import Site, World
+from treeconnector.link import LinkSettings
+
+if TYPE_CHECKING:
+    from simulation.applications import Application
+
+
+class Machine(Site):
+    """`wakes_at`: the timer that counts, in the world's time. `looks_at`: running time when it looks after
+    things at last. `was_told`: something came while a commit was under way. `failures`: of dialling, since
+    the last link. `cut_until`: its line to the parent is cut until then. `application`: who works here.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        parent: str,
+        role: str,
+        settings: CoreSettings,
+        links: LinkSettings,
+        line: LineSettings,
+        *,
+        tree: str,
+        chronicle: Chronicle,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        super().__init__(
+            world,
+            name,
+            parent,
+            role,
+            settings,
+            links,
+            tree=tree,
+            chronicle=chronicle,
+            random_bytes=random_bytes,
+        )
+        self.line = line
+        self.wakes_at = 0.0
+        self.looks_at = 0.0
+        self.was_told = False
+        self.failures = 0
+        self.cut_until = 0.0
+        self.ends: dict[object, End] = {}
+        self.upward: End | None = None
+        self.application: Application | None = None
+
+    def boot(self) -> NodeCore:
+        core = super().boot()
+        self.wakes_at = self.looks_at = 0.0
+        return core
+
+    def look_after(self, rest: float) -> None:
+        """Its timer is due. What a node does each second is left out, for `rest` seconds, while it keeps
+        nothing: then all that could come of it is a note of the time.
+        """
+        core, now = self.core, self.now
+        if now >= self.looks_at or self.kept_bytes:
+            self.looks_at = now + rest
+        else:
+            core.sweeps.next = self.looks_at
+        core.advance(now)
+        core.handle_timer()
+
+    @property
+    def is_linked(self) -> bool:
+        """Does it run, with its link to the parent up?"""
+        core = self.maybe_core
+        return core is not None and (not self.parent or (core.parent is not None and core.parent.up))
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of messages in this node's custody, but for dead letters."""
+        core = self.maybe_core
+        return sum(core.custody.spools.values()) if core is not None else 0
+
+    def deadline(self) -> float:
+        """When the core is to be woken, in the world's time."""
+        core = self.core
+        now = self.now
+        due = now + 1.0 if self.kept_bytes else max(self.looks_at, now + 1.0)
+        soon, interests = core.soonest(), core.interests.next_deadline()
+        if soon is not None and soon < due:
+            due = soon
+        if interests is not None and interests < due:
+            due = interests
+        return self.world.now + max(due - now, 0.002)

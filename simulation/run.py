@@ -1,0 +1,170 @@
+"""One simulation from its beginning to its end: a world, who lives in it, its log and its summary."""
+
+import gc
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from simulation import summary
+from simulation.advisory_log import Counts, ParquetLog, every
+from simulation.deployment import Deployment
+from simulation.population import Population, core_settings, line_of
+from simulation.workload import Workload
+from simulation.world import World, WorldSettings
+from treeconnector.link import LinkSettings
+
+_SLICE: Final = 300.0
+_LOOK: Final = 3600.0
+_PAUSE: Final = 2.0
+_DEFAULT_TREE: Final = "acme"
+
+Progress = Callable[[str, float], None]
+"""Told what is being done, and which share of it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to simulate. `hours` of virtual time; `seed`: the same one gives the same log."""
+
+    deployment: Deployment
+    workload: Workload
+    hours: float = 24.0
+    seed: int = 1
+
+
+class Simulation:
+    """One run. `run` does it all; `world` can be looked at afterwards."""
+
+    def __init__(self, task: Task, log: ParquetLog | None = None) -> None:
+        workload, self.task = task.workload, task
+        link = workload.link
+        self.counts = Counts()
+        self.deliveries = summary.Deliveries()
+        self.spools = summary.Spools()
+        self._log = log
+        self._began, self._processor = time.perf_counter(), time.process_time()
+        settings = WorldSettings(
+            tree=workload.tree or task.deployment.tree or _DEFAULT_TREE,
+            start=workload.start_microseconds,
+            backoff_initial=link.backoff_initial,
+            backoff_max=link.backoff_max,
+            core=core_settings(workload),
+            links=LinkSettings(
+                keep_alive=link.keep_alive, dead_after=link.dead_after, handshake_timeout=link.connect_timeout
+            ),
+        )
+        sink = every([self.counts, log]) if log is not None else self.counts
+        self.world = World(settings, task.seed, sink)
+        self._population = Population(self.world, task.deployment, workload, self.deliveries)
+
+    def __repr__(self) -> str:
+        return f"<Simulation of {len(self.task.deployment)} nodes, {self.world!r}>"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What an operator should know of the workload."""
+        return self._population.warnings
+
+    def run(self, progress: Progress = lambda what, share: None) -> dict[str, Any]:
+        """Build the chain, let `hours` pass, and return the summary.
+
+        Cycles are rare here and objects are many: the collector looks at them a hundred times less often.
+        """
+        before = gc.get_threshold()
+        gc.set_threshold(before[0] * 100, *before[1:])
+        try:
+            return self._run(progress)
+        finally:
+            gc.set_threshold(*before)
+
+    def _run(self, progress: Progress) -> dict[str, Any]:
+        self._build(progress)
+        end = self.task.hours * 3600
+        depths, machines = self.task.deployment.depths(), list(self.world.machines.values())
+        look = 0.0
+        while self.world.now < end:
+            self.world.run(min(self.world.now + _SLICE, end))
+            progress("simulating", self.world.now / end)
+            if self.world.now >= look:
+                look = self.world.now + _LOOK
+                self.spools.look(machines, depths)
+        self.spools.look(machines, depths)
+        if self._log is not None:
+            progress("writing the log", 1.0)
+            self._log.close()
+        return self._summary()
+
+    def _build(self, progress: Progress) -> None:
+        """All machines start, a level after the other from the root down, and find each other."""
+        world, workload = self.world, self.task.workload
+        for place in self.task.deployment.places:
+            line = line_of(workload, place.role, world.random)
+            world.add(place.name, place.parent, place.role, line)
+        self._population.start()
+        depths = self.task.deployment.depths()
+        for machine in world.machines.values():
+            world.at(depths[machine.name] * _PAUSE, world.boot, machine)
+        levels = max(depths.values()) + 1
+        for level in range(levels):
+            progress("starting nodes", level / levels)
+            world.run(level * _PAUSE)
+
+    def _summary(self) -> dict[str, Any]:
+        task, world, counts = self.task, self.world, self.counts
+        machines = list(world.machines.values())
+        processor = time.process_time() - self._processor
+        return {
+            "tree": world.settings.tree,
+            "seed": task.seed,
+            "hours": task.hours,
+            "start": task.workload.start,
+            "nodes": summary.nodes(task.deployment),
+            "consumer_events": counts.events["consumer", "add"] + counts.events["consumer", "remove"],
+            "advisories": summary.advisories(counts),
+            "links": {op: counts.events["link", op] for op in ("up", "down", "blocked")},
+            "starts": counts.events["node", "start"],
+            "log_rows": counts.rows,
+            "line_bytes": world.bytes,
+            "messages": summary.messages(machines, self.deliveries),
+            "spools": {
+                "peak": self.spools.peak,
+                "peak_node": self.spools.peak_node,
+                "peak_total": self.spools.peak_total,
+                "at_end": self.spools.total,
+                "peak_by_depth": {str(depth): kept for depth, kept in sorted(self.spools.by_depth.items())},
+            },
+            "routes": summary.routes(machines),
+            "cost": {
+                "seconds": round(time.perf_counter() - self._began, 3),
+                "processor_seconds": round(processor, 3),
+                "events": world.happened,
+                "event_us": round(processor / max(world.happened, 1) * 1e6, 1),
+                "memory": peak_memory(),
+            },
+        }
+
+
+def simulate(task: Task, out: Path, progress: Progress = lambda what, share: None) -> dict[str, Any]:
+    """Run a task; below `out` write `advisories/`, `sites.csv` and `summary.json`. Returns the summary.
+
+    Raises `SapwoodError` if a log lies there already, or pyarrow is not installed.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    simulation = Simulation(task, ParquetLog(out / "advisories"))
+    task.deployment.write(out / "sites.csv")
+    found = simulation.run(progress)
+    found["warnings"] = simulation.warnings
+    (out / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    return found
+
+
+def peak_memory() -> int:
+    """The most bytes of memory that this process has had."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024

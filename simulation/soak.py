@@ -1,0 +1,134 @@
+"""Many random histories, one after the other: the nightly test of the design's invariants.
+
+Two kinds take turns: `chaos`, in which every step of every commit and packet is chosen, so that a crash may
+come between any two; and `weather`, in which lines have latency and time passes by itself. A history that
+goes wrong is run again with ever less in it, and its shortest form is told, with the seed.
+"""
+
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from simulation.actions import Action
+from simulation.chaos import Chaos
+from simulation.shrinking import shortest
+from simulation.weather import Weather
+from treeconnector.errors import SapwoodError
+
+
+class Trial(Protocol):
+    """A tree to which a history can happen, chosen as it goes (`run`) or given (`replay`)."""
+
+    history: list[Action]
+
+    def run(self) -> None: ...
+
+    def replay(self, history: list[Action]) -> None: ...
+
+
+def _chaos(*kinds: str, linger: float = 0.0) -> Callable[[int], Trial]:
+    return lambda seed: Chaos(seed, frozenset(kinds), linger=linger)
+
+
+TRIALS: Final[dict[str, Callable[[int], Trial]]] = {
+    "chaos": _chaos(),
+    "chaos-crash": _chaos("crash"),
+    "weather": Weather,
+    "chaos-move": _chaos("crash", "move"),
+    "chaos-linger": _chaos("crash", "move", linger=2.0),
+    "chaos-restore": _chaos("crash", "restore"),
+    "chaos-replace": _chaos("crash", "replace"),
+    "chaos-all": _chaos("crash", "move", "restore", "replace"),
+}
+
+
+class Failure(msgspec.Struct):
+    """A history that goes wrong. `where`: the function that found it; `text`: what it said."""
+
+    trial: str
+    seed: int
+    where: str
+    text: str
+    history: list[Action]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.trial}, seed {self.seed}: {self.text}",
+            f"found by {self.where} after {len(self.history)} actions:",
+            *(f"  {number:>3} {action}" for number, action in enumerate(self.history, 1)),
+        ]
+        return "\n".join(lines)
+
+    def write(self, file: Path) -> None:
+        """So that `read_failure` and `replay` find it again."""
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one seed went. `length`: of the history that was lived through."""
+
+    trial: str
+    seed: int
+    length: int
+    failure: Failure | None
+
+
+def soak(first: int, count: int, only: str = "") -> Iterator[Outcome]:
+    """Run `count` seeds from `first` on, the kinds of trial in turn, or `only` one of them."""
+    if only and only not in TRIALS:
+        raise SapwoodError(f"{only!r} is no kind of trial: expected one of {', '.join(TRIALS)}")
+    names = [only] if only else list(TRIALS)
+    for seed in range(first, first + count):
+        yield run_seed(names[seed % len(names)], seed)
+
+
+def run_seed(trial: str, seed: int) -> Outcome:
+    """One random history, shortened if it fails."""
+    tried = TRIALS[trial](seed)
+    found = _fault(tried.run)
+    failure = None if found is None else _shortened(Failure(trial, seed, *found, list(tried.history)))
+    return Outcome(trial, seed, len(tried.history), failure)
+
+
+def _shortened(failure: Failure) -> Failure:
+    """The shortest part of its history that goes wrong in the same place, if it does so again."""
+
+    def fails(part: list[Action]) -> bool:
+        again = replay(msgspec.structs.replace(failure, history=part))
+        return again is not None and again.where == failure.where
+
+    if not fails(failure.history):
+        return failure
+    short = shortest(failure.history, fails)
+    return replay(msgspec.structs.replace(failure, history=short)) or failure
+
+
+def replay(failure: Failure) -> Failure | None:
+    """Live through it again: what goes wrong now, or None."""
+    if failure.trial not in TRIALS:
+        raise SapwoodError(f"{failure.trial!r} is no kind of trial: expected one of {', '.join(TRIALS)}")
+    found = _fault(lambda: TRIALS[failure.trial](failure.seed).replay(failure.history))
+    return None if found is None else Failure(failure.trial, failure.seed, *found, failure.history)
+
+
+def read_failure(file: Path) -> Failure:
+    """What `Failure.write` has written. Raises `SapwoodError` if it is something else."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Failure)
+    except msgspec.DecodeError as error:
+        raise SapwoodError(f"{file} holds no failed history: {error}") from None
+
+
+def _fault(run: Callable[[], Any]) -> tuple[str, str] | None:
+    """Whatever an exception says is a fault: a core never raises one. (where it was found, what it says)"""
+    try:
+        run()
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        return f"{frames[-1].name} ({type(error).__name__})", str(error) or type(error).__name__
+    return None

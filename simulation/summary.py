@@ -1,0 +1,142 @@
+"""What a simulated chain did and cost, as one value for programs and as text for people."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from simulation.advisory_log import Counts
+from simulation.deployment import Deployment
+from simulation.machine import Machine
+from treeconnector.destinations import Destination, Kind
+
+_SHARES: Final = (("p50_s", 0.5), ("p99_s", 0.99))
+
+
+class Deliveries:
+    """Messages that were delivered, and how long each was under way, to two digits."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._seconds: Counter[float] = Counter()
+
+    def __repr__(self) -> str:
+        return f"<Deliveries {self.count}>"
+
+    def __call__(self, destination: Destination, count: int, seconds: float) -> None:
+        self.count += count
+        self._seconds[float(f"{max(seconds, 0.0):.1e}")] += count
+
+    def quantiles(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for name, share in _SHARES:
+            left = share * self.count
+            for seconds, count in sorted(self._seconds.items()):
+                left -= count
+                if left <= 0:
+                    found[name] = seconds
+                    break
+        return found
+
+
+@dataclass
+class Spools:
+    """Bytes in custody, looked at again and again. `peak`: at one node, `peak_node`: at which."""
+
+    peak: int = 0
+    peak_node: str = ""
+    peak_total: int = 0
+    total: int = 0
+    by_depth: dict[int, int] = field(default_factory=dict)
+
+    def look(self, machines: list[Machine], depths: dict[str, int]) -> None:
+        """See how much every node keeps now; `by_depth` has the most that any node of a depth kept."""
+        self.total = 0
+        for machine in machines:
+            kept = machine.kept_bytes
+            self.total += kept
+            if kept:
+                depth = depths[machine.name]
+                self.by_depth[depth] = max(self.by_depth.get(depth, 0), kept)
+            if kept > self.peak:
+                self.peak, self.peak_node = kept, machine.name
+        self.peak_total = max(self.peak_total, self.total)
+
+
+def advisories(counts: Counts) -> dict[str, Any]:
+    """Consumer advisories and, apart, domain routes: how many were received, and where."""
+    found: dict[str, Any] = {"received": 0, "domain": 0, "bytes": counts.bytes}
+    by: dict[str, Counter[str]] = {"op": Counter(), "direction": Counter(), "depth": Counter()}
+    for (kind, op, direction, depth), count in sorted(counts.advisories.items()):
+        if kind == Kind.DOMAIN:
+            found["domain"] += count
+            continue
+        found["received"] += count
+        by["op"][op] += count
+        by["direction"][direction] += count
+        by["depth"][str(depth)] += count
+    return found | {f"by_{name}": dict(counter) for name, counter in by.items()}
+
+
+def messages(machines: list[Machine], deliveries: Deliveries) -> dict[str, Any]:
+    """What was sent and what became of it. `waiting`: in custody at the end; `dead`: dead letters."""
+    applications = [machine.application for machine in machines if machine.application is not None]
+    waiting = dead = 0
+    for machine in machines:
+        if machine.running:
+            for place in machine.core.custody.places.values():
+                if place is machine.core.custody.dead:
+                    dead += place.messages
+                elif place.messages:
+                    waiting += place.messages
+    return {
+        "sent": sum(each.sent for each in applications),
+        "not_sent": sum(each.rejected for each in applications),
+        "delivered": deliveries.count,
+        "waiting": waiting,
+        "dead": dead,
+        **deliveries.quantiles(),
+    }
+
+
+def routes(machines: list[Machine]) -> dict[str, int]:
+    """Routes held at the end, by role."""
+    found: Counter[str] = Counter()
+    for machine in machines:
+        if machine.running:
+            found[machine.role] += len(machine.core.table)
+    return dict(found)
+
+
+def nodes(deployment: Deployment) -> dict[str, int]:
+    return dict(Counter(place.role for place in deployment.places))
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """The same for people."""
+    told, sent, spools, cost = found["advisories"], found["messages"], found["spools"], found["cost"]
+    roles = ", ".join(f"{count:,} {role}" for role, count in sorted(found["nodes"].items()))
+    lines = [
+        f"tree {found['tree']}: {roles}; {found['hours']:g} hours, seed {found['seed']}",
+        "",
+        f"consumer events      {found['consumer_events']:>14,}",
+        f"advisories received  {told['received']:>14,}   {told['bytes']:,} bytes, domain routes included",
+        *(f"  at depth {depth:<10} {count:>14,}" for depth, count in told["by_depth"].items()),
+        f"domain advisories    {told['domain']:>14,}",
+        f"links up / down      {found['links']['up']:>14,} / {found['links']['down']:,}",
+        f"bytes on all lines   {found['line_bytes']:>14,}",
+    ]
+    if sent["sent"] or sent["not_sent"]:
+        lines += [
+            f"messages sent        {sent['sent']:>14,}   {sent['not_sent']:,} not sent: their node was down",
+            f"  delivered          {sent['delivered']:>14,}   half within {sent.get('p50_s', 0):g} s,"
+            f" 99% within {sent.get('p99_s', 0):g} s",
+            f"  waiting, dead      {sent['waiting']:>14,}   {sent['dead']:,} dead letters",
+            f"largest spool        {spools['peak']:>14,} bytes at {spools['peak_node'] or 'no node'}",
+        ]
+    lines += [
+        "",
+        f"{cost['seconds']:.1f} s, {cost['processor_seconds']:.1f} s of them at work,"
+        f" for {cost['events']:,} events ({cost['event_us']:.0f} us each),"
+        f" {cost['memory'] / 1e6:,.0f} MB of memory at most",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,151 @@
+"""Random weather over a small tree on a virtual clock, and what must hold once it is over.
+
+`Weather(seed)` makes a tree of random shape with slow and lossy lines, lets consumers come and go while lines
+are cut and nodes killed, waits until all is quiet, and checks: every node's routes are those that follow from
+who reads what (`simulation.invariants`), and no advisory ever reached a node that is neither above nor below
+the consumer.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from broker.core.settings import CoreSettings
+from simulation.actions import Action
+from simulation.advisory_log import Row
+from simulation.deployment import Deployment, generated
+from simulation.invariants import check_routes
+from simulation.lines import LineSettings
+from simulation.machine import Machine
+from simulation.world import World, WorldSettings
+from treeconnector.destinations import Kind
+from treeconnector.link import LinkSettings
+from treeconnector.names import LOCAL
+
+_SHAPES: Final = ((6, 2, 0, 2), (12, 4, 0, 2), (8, 2, 2, 3), (3, 0, 0, 1))
+_DESTINATIONS: Final = ("queue:shared", "topic:prices/#", "topic:news")
+_STORM: Final = 600.0
+_CALM: Final = 900.0
+
+
+class Weather:
+    """One history. `steps`: so many things happen in ten minutes."""
+
+    def __init__(self, seed: int, steps: int = 120) -> None:
+        self.random = Random(seed)
+        self.steps = steps
+        self.history: list[Action] = []
+        self.rows: list[Row] = []
+        self._deployment = generated(*self.random.choice(_SHAPES))
+        core = CoreSettings(
+            linger=self.random.choice([0.0, 10.0]),
+            advise_down=self.random.choice(["all", "all", "topics", "none"]),
+            dormant_after=self.random.choice([5.0, 30.0]),
+            reattach_time=20.0,
+        )
+        settings = WorldSettings(core=core, links=LinkSettings(keep_alive=10.0, dead_after=2.0), rest=5.0)
+        self.world = World(settings, seed, self.rows.append)
+        self._wanted: dict[str, set[str]] = {}
+        self._build()
+
+    def __repr__(self) -> str:
+        return f"<Weather over {self.world!r}>"
+
+    def _build(self) -> None:
+        for place in self._deployment.places:
+            line = LineSettings(
+                latency=self.random.choice([0.005, 0.05, 0.4]),
+                bandwidth=self.random.choice([0, 0, 2000]),
+                loss=self.random.choice([0.0, 0.05]),
+            )
+            self.world.add(place.name, place.parent, place.role, line)
+        self.world.booted = self._booted
+        for machine in self.world.machines.values():
+            self.world.boot(machine)
+        self.world.run(_CALM)
+
+    def _booted(self, machine: Machine) -> None:
+        """What is wanted at its site's broker is said again."""
+        for destination in sorted(self._wanted.get(machine.name, ())):
+            self.world.interest(machine, "add", destination)
+
+    # --- the history
+
+    def run(self) -> None:
+        """Choose a history and live through it. Raises `AssertionError` if something is wrong at its end."""
+        self.replay([self._choose(self.world.now) for _ in range(self.steps)])
+
+    def _choose(self, start: float) -> Action:
+        at = round(start + self.random.uniform(0, _STORM), 3)
+        name = self.random.choice(list(self.world.machines))
+        seconds = round(self.random.choice([0.1, 1.0, 10.0, 60.0]) * self.random.random(), 3)
+        what = self.random.choices(["add", "remove", "cut", "crash"], [5, 3, 2, 1])[0]
+        if what in ("add", "remove"):
+            own = f"queue:{name}-{self.random.randint(1, 3)}"
+            return Action(what, (at, name, self.random.choice([own, *_DESTINATIONS])))
+        return Action(what, (at, name, seconds))
+
+    def replay(self, history: list[Action]) -> None:
+        """Live through a history that was chosen before."""
+        self.history = list(history)
+        for action in history:
+            at, *rest = action.arguments
+            self.world.at(at, _ACTIONS[action.what], self, *rest)
+        self.world.run(self.world.now + _STORM + _CALM)
+        self.finish()
+
+    def _add(self, name: str, destination: str) -> None:
+        self._change(name, "add", destination)
+
+    def _remove(self, name: str, destination: str) -> None:
+        self._change(name, "remove", destination)
+
+    def _change(self, name: str, op: str, destination: str) -> None:
+        wanted = self._wanted.setdefault(name, set())
+        if (op == "add") == (destination in wanted):
+            return
+        (wanted.add if op == "add" else wanted.discard)(destination)
+        machine = self.world[name]
+        self.world.interest(machine, op, destination)
+        self.world.stir(machine)
+
+    def _cut(self, name: str, seconds: float) -> None:
+        self.world.cut(self.world[name], seconds)
+
+    def _crash(self, name: str, seconds: float) -> None:
+        self.world.crash(self.world[name], seconds)
+
+    # --- the account
+
+    def finish(self) -> None:
+        machines = list(self.world.machines.values())
+        down = [machine.name for machine in machines if not machine.is_linked]
+        assert not down, f"{', '.join(down)}: no link in calm weather"
+        for machine in machines:
+            wanted = {str(key) for key in machine.core.table.routes_of(LOCAL) if key.kind != Kind.DOMAIN}
+            assert wanted == self._wanted.get(machine.name, set()), f"{machine.name} has forgotten who reads"
+        check_routes(machines)
+        check_spillage(self.rows, self._deployment)
+
+
+def check_spillage(rows: list[Row], deployment: Deployment) -> None:
+    """Raise `AssertionError` for the first advisory that reached a node that can never use it."""
+    above: dict[str, frozenset[str]] = {}
+    for place in deployment.places:
+        above[place.name] = above.get(place.parent, frozenset()) | {place.name}
+    for row in rows:
+        if row.event != "advisory" or row.origin is None:
+            continue
+        related = row.node in above[row.origin] or row.origin in above[row.node]
+        assert related, (
+            f"{row.node} was told by {row.peer} of {row.kind}:{row.destination} at {row.origin},"
+            f" which is neither above it nor below ({row.op}, cause {row.cause})"
+        )
+
+
+_ACTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "add": Weather._add,
+    "remove": Weather._remove,
+    "cut": Weather._cut,
+    "crash": Weather._crash,
+}

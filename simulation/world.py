@@ -1,0 +1,326 @@
+"""A tree on a virtual clock: every node's core, the lines between them, and one heap of what is to happen.
+
+Whatever happens to a machine is told to its core at once; then the machine is *stirred*: it takes a turn if
+no commit is under way, says what it has to say, and sets its timer. A commit takes `commit_time`. All of it
+is the production core; what is modelled here is the disk, the line, and the driver's short loop.
+
+Surprises: a link's keep-alive would be most of what happens in a quiet day, so it is switched off, and a line
+that is cut longer than keep-alive and patience allow ends at both ends when it would have. A core at rest is
+woken every `rest` seconds only, where a real node looks after things each second.
+
+Law: everything random comes from one seed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from itertools import count
+from operator import attrgetter
+from random import Random
+from typing import Any, Final
+
+from broker.core.settings import CoreSettings
+from simulation.advisory_log import NodeLog, Row
+from simulation.lines import End, LineSettings, joined
+from simulation.machine import Machine
+from simulation.site import Site
+from treeconnector.destinations import parse
+from treeconnector.link import LinkSettings
+
+_NEVER: Final = 1e12
+_ROUNDS: Final = 1000
+_number: Final = attrgetter("number")
+_AT_THE_BROKER: Final = "site-broker"
+
+
+@dataclass(frozen=True, slots=True)
+class WorldSettings:
+    """Times in seconds. `start`: microseconds since 1970 at the world's time 0. `backoff_*`: of dialling."""
+
+    tree: str = "acme"
+    start: int = 1_767_225_600_000_000
+    commit_time: float = 0.001
+    rest: float = 3600.0
+    backoff_initial: float = 1.0
+    backoff_max: float = 60.0
+    core: CoreSettings = field(default=CoreSettings())
+    links: LinkSettings = field(default=LinkSettings())
+
+
+class World:
+    """All machines of one tree, and the time, in seconds from 0. `happened`: events so far.
+
+    `booted` hears of every start; `bytes`: on all lines.
+    """
+
+    def __init__(
+        self, settings: WorldSettings, seed: int, sink: Callable[[Row], object] = lambda row: None
+    ) -> None:
+        self.settings = settings
+        self.random = Random(seed)
+        self.now = 0.0
+        self.happened = 0
+        self.machines: dict[str, Machine] = {}
+        self.booted: Callable[[Machine], object] = lambda machine: None
+        self.bytes = 0
+        self._sink = sink
+        self._heap: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
+        self._numbers = count()
+        self._links = replace(settings.links, keep_alive=_NEVER)
+
+    def __repr__(self) -> str:
+        return f"<World machines={len(self.machines)} now={self.now:.3f} to happen={len(self._heap)}>"
+
+    def __getitem__(self, name: str) -> Machine:
+        return self.machines[name]
+
+    # --- time
+
+    def at(self, time: float, call: Callable[..., object], *arguments: Any) -> None:
+        """Let something happen at a time, or now if that is over."""
+        heappush(self._heap, (max(time, self.now), next(self._numbers), call, arguments))
+
+    def run(self, until: float) -> None:
+        """Let everything happen up to `until`."""
+        heap = self._heap
+        while heap and heap[0][0] <= until:
+            self.now, _, call, arguments = heappop(heap)
+            self.happened += 1
+            call(*arguments)
+        self.now = until
+
+    def clock(self) -> int:
+        """The wall clock of all machines: microseconds since 1970."""
+        return self.settings.start + int(self.now * 1_000_000)
+
+    def tell(self, what: str, site: Site) -> None:
+        """Nobody watches single turns here."""
+
+    # --- machines
+
+    def add(self, name: str, parent: str, role: str, line: LineSettings) -> Machine:
+        """A machine that is switched off."""
+        settings = self.settings
+        log = NodeLog(self._sink, self.clock, settings.tree, name, role)
+        made = self.machines[name] = Machine(
+            self,
+            name,
+            parent,
+            role,
+            settings.core,
+            self._links,
+            line,
+            tree=settings.tree,
+            chronicle=log,
+            random_bytes=self.random.randbytes,
+        )
+        return made
+
+    def boot(self, machine: Machine) -> None:
+        if machine.running:
+            return
+        machine.boot()
+        self._log(machine).started()
+        self.stir(machine)
+        self.booted(machine)
+        if machine.parent:
+            self._dial(machine, machine.core)
+
+    @staticmethod
+    def _log(machine: Machine) -> NodeLog:
+        assert isinstance(machine.chronicle, NodeLog)
+        return machine.chronicle
+
+    def crash(self, machine: Machine, seconds: float) -> None:
+        """Kill its node; the machine starts it again after `seconds`."""
+        if machine.running:
+            machine.crash()
+            self.at(self.now + seconds, self.boot, machine)
+
+    def crashed(self, site: Site) -> None:
+        """The operating system closes the lines of a killed process."""
+        machine = self.machines[site.name]
+        ends, machine.ends, machine.upward = list(machine.ends.values()), {}, None
+        for end in ends:
+            self._close_peer(end)
+        if machine.application is not None:
+            machine.application.gone()
+
+    def interest(self, machine: Machine, op: str, destination: str) -> None:
+        """A consumer at the site's broker comes ('add') or goes ('remove'). The caller stirs the machine."""
+        if machine.running:
+            core = machine.core
+            core.advance(machine.now)
+            core.switch.consumer(op, parse(destination), _AT_THE_BROKER)
+
+    # --- turns
+
+    def stir(self, machine: Machine) -> None:
+        """Something was told to its core: commit it, say what there is to say, and see when to wake it."""
+        if not machine.running:
+            return
+        for _ in range(_ROUNDS):
+            if machine.application is not None:
+                machine.application.act()
+            if machine.turn is not None:
+                machine.was_told = True
+                break
+            machine.was_told = False
+            if not machine.take():
+                break
+            turn = machine.turn
+            assert turn is not None
+            if turn.transaction:
+                self.at(self.now + self.settings.commit_time, self._commit, machine, machine.core)
+                break
+            machine.write()
+            machine.report()
+        self._flush(machine)
+
+    def _commit(self, machine: Machine, core: object) -> None:
+        if machine.maybe_core is not core:
+            return
+        turn = machine.turn
+        machine.write()
+        machine.report()
+        if turn or machine.was_told:
+            self.stir(machine)
+
+    def _flush(self, machine: Machine) -> None:
+        core = machine.core
+        if core.talking:
+            talking = [end for link in core.talking if (end := machine.ends.get(link)) is not None]
+            core.talking.clear()
+            for end in sorted(talking, key=_number):
+                self._pull(end)
+        if core.links.closing:
+            closing, core.links.closing = core.links.closing, []
+            for link in closing:
+                closed = machine.ends.pop(link, None)
+                if closed is not None:
+                    self._closed(closed)
+        self._set_timer(machine)
+
+    def _set_timer(self, machine: Machine) -> None:
+        due = machine.deadline()
+        if machine.wakes_at <= self.now or due < machine.wakes_at - 0.001:
+            machine.wakes_at = due
+            self.at(due, self._wake, machine, machine.core, due)
+
+    def _wake(self, machine: Machine, core: object, due: float) -> None:
+        if machine.maybe_core is core and machine.wakes_at == due:
+            machine.look_after(self.settings.rest)
+            self.stir(machine)
+
+    # --- lines
+
+    def _dial(self, machine: Machine, core: object) -> None:
+        """Try to connect a machine with its parent, now and, with growing pauses, until it works."""
+        if machine.maybe_core is not core or machine.upward is not None:
+            return
+        parent = self.machines[machine.parent]
+        if not parent.running or machine.cut_until > self.now:
+            settings = self.settings
+            pause = min(settings.backoff_initial * 2**machine.failures, settings.backoff_max)
+            machine.failures = min(machine.failures + 1, 16)
+            self._dial_later(machine, pause + self.random.uniform(0, settings.backoff_initial))
+            return
+        machine.failures = 0
+        lower, upper = joined(machine, parent, machine.line, next(self._numbers))
+        machine.ends[lower.link], machine.upward = lower, lower
+        parent.ends[upper.link] = upper
+        self._pull(lower)
+        self._set_timer(machine)
+
+    def _dial_later(self, machine: Machine, pause: float) -> None:
+        self.at(self.now + pause, self._dial, machine, machine.core)
+
+    def _pull(self, end: End) -> None:
+        """Give the line what it takes; if it is full, go on when it has room."""
+        while (room := end.room(self.now)) > 0:
+            packets = end.link.data_to_send(room)
+            if not packets:
+                return
+            before = end.bytes
+            at = end.sent(packets, self.now, self.random)
+            self.bytes += end.bytes - before
+            self.at(at, self._arrive, end, packets)
+        if not end.pulls and end.link.buffered_bytes:
+            end.pulls = True
+            self.at(end.free_at, self._drained, end)
+
+    def _drained(self, end: End) -> None:
+        end.pulls = False
+        self._pull(end)
+
+    def _arrive(self, end: End, packets: list[bytes]) -> None:
+        """What `end` has sent is at its peer, unless the line is cut: then it comes when that is over."""
+        peer = end.peer
+        machine = peer.machine
+        if peer.link not in machine.ends:
+            return
+        cut_until = max(end.machine.cut_until, machine.cut_until) if self._is_cut(end) else 0.0
+        wait = max(cut_until, self.now + peer.link.throttled_until - machine.now)
+        if wait > self.now:
+            self.at(wait + end.line.latency, self._arrive, end, packets)
+            return
+        core = machine.core
+        core.advance(machine.now)
+        for packet in packets:
+            if peer.link not in core.open_links:
+                break
+            core.receive(peer.link, packet)
+        self.stir(machine)
+
+    def _is_cut(self, end: End) -> bool:
+        lower = end if end.link.dials else end.peer
+        return lower.machine.cut_until > self.now
+
+    def cut(self, machine: Machine, seconds: float) -> None:
+        """Its line to the parent is cut for `seconds`. Who misses the other for too long hangs up."""
+        machine.cut_until = max(machine.cut_until, self.now + seconds)
+        lower, links = machine.upward, self.settings.links
+        if lower is None:
+            return
+        for end in (lower, lower.peer):
+            patience = links.dead_after + self.random.uniform(0, links.keep_alive)
+            if patience < seconds:
+                self.at(self.now + patience, self._lost, end, "the peer was silent for too long")
+
+    def _closed(self, end: End) -> None:
+        """A link is over at this end: last words, then the peer learns of it; the child dials again."""
+        machine = end.machine
+        packets = end.link.data_to_send()
+        if packets:
+            self.at(end.sent(packets, self.now, self.random), self._arrive, end, packets)
+        self._close_peer(end)
+        if machine.upward is end:
+            machine.upward = None
+            self._dial_later(machine, self.random.uniform(0, self.settings.backoff_initial))
+
+    def _close_peer(self, end: End) -> None:
+        at = max(end.arrives_at, self.now + end.line.latency)
+        self.at(at, self._lost_unless_cut, end.peer, "the line was closed")
+
+    def _lost_unless_cut(self, end: End, text: str) -> None:
+        """Word of the end comes over the line, if that is not cut: then when it is whole again."""
+        if self._is_cut(end):
+            lower = end if end.link.dials else end.peer
+            self.at(lower.machine.cut_until + end.line.latency, self._lost_unless_cut, end, text)
+        else:
+            self._lost(end, text)
+
+    def _lost(self, end: End, text: str) -> None:
+        machine = end.machine
+        if end.link in machine.ends:
+            core = machine.core
+            core.advance(machine.now)
+            core.lost(end.link, text)
+            self.stir(machine)
+
+    # --- what is asked
+
+    @property
+    def all_up(self) -> bool:
+        """Does every node run, with its link?"""
+        return all(machine.is_linked for machine in self.machines.values())

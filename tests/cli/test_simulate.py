@@ -1,0 +1,89 @@
+"""`sapwood simulate`: what it prints and writes, and its exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from broker.cli.app import app
+from broker.core.advising import Advising
+from simulation.deployment import generated
+
+WORKLOAD = """\
+workload:
+  hours: {opens: "00:30", closes: "01:30"}
+  consumers: [{role: leaf, destination: "queue:{node}-{number}", count: 2}]
+"""
+
+
+def simulate(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["simulate", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> str:
+    file = tmp_path / "workload.yaml"
+    file.write_text(WORKLOAD)
+    return str(file)
+
+
+def test_a_made_chain(workload: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    exit_code, text, said = simulate(
+        "stores=4,regions=2", "--workload", workload, "--hours", "2", "--out", str(out)
+    )
+    assert exit_code == 0
+    assert "tree acme: 2 branch, 4 leaf, 1 root; 2 hours, seed 1" in text
+    assert "advisories received              32" in text
+    assert f"summary.json are in {out}" in text
+    assert said.splitlines() == ["starting nodes …", "simulating …", "writing the log …"]
+    assert {path.name for path in out.iterdir()} == {"advisories", "sites.csv", "summary.json"}
+
+
+def test_a_chain_of_a_table_as_json(workload: str, tmp_path: Path) -> None:
+    table = tmp_path / "sites.csv"
+    generated(4, regions=1).write(table)
+    arguments = ("--workload", workload, "--hours", "2", "--out", str(tmp_path / "out"), "--seed", "5")
+    exit_code, text, _ = simulate(str(table), *arguments, "--json")
+    assert exit_code == 0
+    found = json.loads(text)
+    assert found["seed"] == 5
+    assert found["advisories"]["received"] == 32
+    assert json.loads((tmp_path / "out" / "summary.json").read_text()) == found
+
+
+@pytest.mark.parametrize("arguments", [(), ("stores=4",), ("--out", "x")])
+def test_what_is_missing_is_said(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(Exception, match="simulate needs a deployment and --out"):
+        simulate(*arguments)
+
+
+def test_a_soak_that_goes_well() -> None:
+    exit_code, text, _ = simulate("--soak", "2", "--seed", "3", "--trial", "weather")
+    assert (exit_code, text) == (0, "2 seeds from 3 on: 0 failed\n")
+    exit_code, text, _ = simulate("--soak", "1", "--seed", "3", "--trial", "weather", "--json")
+    assert json.loads(text) == {"trial": "weather", "seed": 3, "actions": 120, "failure": None}
+
+
+def test_a_soak_that_fails_tells_seed_and_history_and_how_to_see_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Advising, "tells_upward", False)
+    exit_code, text, said = simulate(
+        "--soak", "1", "--seed", "4", "--trial", "weather", "--out", str(tmp_path)
+    )
+    assert exit_code == 1
+    assert "weather, seed 4: " in text
+    assert "  1 " in text
+    assert "1 seeds from 4 on: 1 failed" in text
+    file = tmp_path / "weather-4.json"
+    assert f"sapwood simulate --replay {file}" in said
+    assert simulate("--replay", str(file))[0] == 1
+    monkeypatch.undo()
+    assert simulate("--replay", str(file))[:2] == (0, "weather, seed 4: goes well now\n")
+    exit_code, text, _ = simulate("--replay", str(file), "--json")
+    assert json.loads(text) == {"trial": "weather", "seed": 4, "failure": None}

@@ -1,0 +1,159 @@
+"""The virtual network: lines that take time, are cut, and come back; nodes that are killed."""
+
+from collections.abc import Callable
+
+import pytest
+
+from broker.core.settings import CoreSettings
+from simulation.advisory_log import Row
+from simulation.deployment import generated
+from simulation.invariants import check_routes
+from simulation.lines import LineSettings
+from simulation.world import World, WorldSettings
+from treeconnector.destinations import parse
+from treeconnector.link import LinkSettings
+
+DEPLOYMENT = generated(6, regions=2)
+SLOW = LineSettings(latency=0.1, bandwidth=2000)
+
+
+def world(line: LineSettings = LineSettings(), seed: int = 1, **rules: object) -> tuple[World, list[Row]]:  # noqa: B008
+    rows: list[Row] = []
+    core = CoreSettings(**{"linger": 0.0, "dormant_after": 30.0} | rules)  # type: ignore[arg-type]
+    settings = WorldSettings(core=core, links=LinkSettings(keep_alive=10.0, dead_after=2.0))
+    made = World(settings, seed, rows.append)
+    for place in DEPLOYMENT.places:
+        made.boot(made.add(place.name, place.parent, place.role, line))
+    made.run(60.0)
+    assert made.all_up
+    return made, rows
+
+
+def want(made: World, node: str, destination: str = "queue:prices") -> None:
+    made.interest(made[node], "add", destination)
+    made.stir(made[node])
+
+
+def test_an_advisory_takes_one_latency_a_hop() -> None:
+    made, rows = world(LineSettings(latency=0.5))
+    rows.clear()
+    start = made.clock()
+    want(made, "store-1")
+    made.run(made.now + 5)
+    took = {row.node: (row.at - start) / 1e6 for row in rows if row.event == "advisory"}
+    assert took == {"region-1": 0.5, "hq": 1.0}
+
+
+def test_a_slow_line_takes_its_time_for_every_byte() -> None:
+    made, rows = world(SLOW)
+    rows.clear()
+    start, before = made.clock(), made.bytes
+    for number in range(100):
+        want(made, "store-1", f"queue:{'long' * 20}-{number}")
+    made.run(made.now + 60)
+    (last,) = [max(row.at for row in rows if row.node == "region-1")]
+    sent = (made.bytes - before) / 2
+    assert (last - start) / 1e6 == pytest.approx(sent / SLOW.bandwidth, rel=0.1)
+    check_routes(list(made.machines.values()))
+
+
+def test_a_short_cut_delays_and_ends_no_link() -> None:
+    made, rows = world()
+    rows.clear()
+    made.cut(made["store-1"], 1.5)
+    want(made, "store-1")
+    made.run(made.now + 1.4)
+    assert not [row for row in rows if row.event == "advisory"]
+    made.run(made.now + 5)
+    assert [row.node for row in rows if row.event == "advisory"] == ["region-1", "hq"]
+    assert not [row for row in rows if row.event == "link"]
+
+
+def test_a_long_cut_ends_the_link_and_its_routes_sleep_until_it_is_back() -> None:
+    made, rows = world()
+    want(made, "store-1")
+    made.run(made.now + 5)
+    rows.clear()
+    made.cut(made["store-1"], 120.0)
+    made.run(made.now + 100.0)
+    assert not made.all_up
+    ops = {(row.node, row.op) for row in rows if row.event == "advisory" and row.kind == "queue"}
+    assert ops == {("hq", "dormant")}
+    assert not made["region-1"].core.table.gateways(parse("queue:prices"))["store-1"].live
+    made.run(made.now + 120.0)
+    assert made.all_up
+    check_routes(list(made.machines.values()))
+    links = [row.op for row in rows if row.event == "link" and row.node == "region-1"]
+    assert links == ["down", "up"]
+
+
+def test_a_killed_branch_comes_back_with_its_routes_and_costs_no_advisory() -> None:
+    made, rows = world()
+    for store in ("store-1", "store-2", "store-6"):
+        want(made, store)
+    made.run(made.now + 5)
+    rows.clear()
+    made.crash(made["region-1"], 10.0)
+    made.run(made.now + 60.0)
+    assert made.all_up
+    assert not [row for row in rows if row.event == "advisory"]
+    starts = [row for row in rows if row.event == "node"]
+    assert [(row.node, row.op, row.region) for row in starts] == [("region-1", "start", "region-1")]
+    check_routes(list(made.machines.values()))
+
+
+def test_a_killed_node_loses_what_it_had_not_committed() -> None:
+    made, _ = world(reattach_time=5.0)
+    want(made, "store-1", "queue:committed")
+    made.run(made.now + 1)
+    want(made, "store-1", "queue:lost")
+    made.crash(made["store-1"], 1.0)
+    made.run(made.now + 2)
+    table = made["store-1"].core.table
+    assert parse("queue:committed") in table
+    assert parse("queue:lost") not in table
+
+
+@pytest.mark.parametrize(
+    "strike", [lambda made: made.cut(made["region-2"], 30), lambda made: made.crash(made["hq"], 30)]
+)
+def test_what_changes_meanwhile_is_known_everywhere_in_the_end(strike: Callable[[World], None]) -> None:
+    made, _ = world(LineSettings(latency=0.05, loss=0.2))
+    strike(made)
+    want(made, "store-6", "queue:new")
+    want(made, "region-1", "topic:news")
+    made.run(made.now + 300)
+    check_routes(list(made.machines.values()))
+    assert made["hq"].core.table.gateways(parse("queue:new")).keys() == {"region-2"}
+
+
+def test_loss_only_delays() -> None:
+    made, rows = world(LineSettings(loss=0.9))
+    rows.clear()
+    want(made, "store-1")
+    made.run(made.now + 10)
+    assert [row.node for row in rows if row.event == "advisory"] == ["region-1", "hq"]
+
+
+def test_the_same_seed_gives_the_same_rows_and_another_one_others() -> None:
+    def story(seed: int) -> list[Row]:
+        made, rows = world(LineSettings(loss=0.5), seed)
+        made.crash(made["region-1"], 10.0)
+        made.cut(made["store-6"], 50.0)
+        want(made, "store-2")
+        made.run(made.now + 200)
+        return rows
+
+    assert story(1) == story(1)
+    assert story(1) != story(2)
+
+
+def test_nodes_log_their_place_in_the_tree() -> None:
+    made, rows = world()
+    want(made, "store-6")
+    want(made, "region-2", "topic:news")
+    made.run(made.now + 5)
+    last = {row.node: (row.role, row.depth, row.region) for row in rows}
+    assert last["hq"] == ("root", 0, None)
+    assert last["region-2"] == ("branch", 1, "region-2")
+    assert last["store-6"] == ("leaf", 2, "region-2")
