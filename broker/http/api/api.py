@@ -33,7 +33,7 @@ class Api:
     def __init__(self, node: NodePort, settings: HttpSettings) -> None:
         self._settings = settings
         self.operations = operations(node)
-        self._description = _encoder.encode(describe(self.operations))
+        self._description = b""
 
     def add_to(self, router: web.UrlDispatcher) -> None:
         router.add_get("/api/openapi.json", self.description, allow_head=False)
@@ -43,10 +43,12 @@ class Api:
                 router.add_route(operation.method, operation.path, handler)
 
     async def description(self, request: web.Request) -> web.StreamResponse:
-        """The OpenAPI description."""
+        """The OpenAPI description, made when somebody first asks."""
         refused = refusal(request, self._settings.token)
         if refused is not None:
             return refused
+        if not self._description:
+            self._description = _encoder.encode(describe(self.operations))
         return web.Response(body=self._description, content_type="application/json")
 
     def _handler(self, operation: Operation, work: Handler) -> Any:

@@ -23,15 +23,19 @@ _REFUSED: Final = (
 _COMMON: Final = {400: "A parameter or the body is not what was expected.", 403: _REFUSED}
 
 
+Schemas = dict[Any, dict[str, Any]]
+"""By type: what stands for it, which is a reference where it has a name."""
+
+
 def describe(operations: Sequence[Operation]) -> dict[str, Any]:
     """The whole description."""
-    types = [
-        each for operation in operations for each in (operation.answer, operation.body) if each is not None
-    ]
-    _, schemas = msgspec.json.schema_components([*dict.fromkeys(types), Error], ref_template=_WHERE)
+    asked = (each for operation in operations for each in (operation.answer, operation.body))
+    types = [*dict.fromkeys((*(each for each in asked if each is not None), Error))]
+    found, schemas = msgspec.json.schema_components(types, ref_template=_WHERE)
+    of = dict(zip(types, found, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, of)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Sapwood node", "version": _version(), "description": _TEXT},
@@ -46,20 +50,20 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
     }
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
+def _operation(operation: Operation, of: Schemas) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": operation_id(operation),
         "summary": operation.summary,
         "tags": [operation.tag],
         "responses": {
-            "200": _answer(operation),
-            **{str(status): _error(text) for status, text in sorted({**_COMMON, **operation.errors}.items())},
+            "200": _answer(operation, of),
+            **{str(status): _error(text, of) for status, text in sorted({**_COMMON, **operation.errors}.items())},
         },
     }
     if operation.parameters:
         found["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
     if operation.body is not None:
-        found["requestBody"] = {"content": {JSON: {"schema": _schema(operation.body)}}}
+        found["requestBody"] = {"content": {JSON: {"schema": of[operation.body]}}}
     return found
 
 
@@ -68,18 +72,13 @@ def operation_id(operation: Operation) -> str:
     return "_".join([operation.method.lower(), *words])
 
 
-def _answer(operation: Operation) -> dict[str, Any]:
-    schema = {"type": "string"} if operation.answer is None else _schema(operation.answer)
+def _answer(operation: Operation, of: Schemas) -> dict[str, Any]:
+    schema = {"type": "string"} if operation.answer is None else of[operation.answer]
     return {"description": "Done.", "content": {operation.media: {"schema": schema}}}
 
 
-def _error(text: str) -> dict[str, Any]:
-    return {"description": text, "content": {JSON: {"schema": _schema(Error)}}}
-
-
-def _schema(kind: Any) -> Any:
-    (found,), _ = msgspec.json.schema_components([kind], ref_template=_WHERE)
-    return found
+def _error(text: str, of: Schemas) -> dict[str, Any]:
+    return {"description": text, "content": {JSON: {"schema": of[Error]}}}
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:

@@ -6,9 +6,12 @@ HTML: the policy below makes browsers refuse all three.
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
@@ -44,9 +47,10 @@ class Page:
     tag: str
 
 
-def load_pages() -> dict[str, Page]:
-    """All files of the dashboard by their paths below `/dashboard/`."""
-    return dict(_found(files("broker.http.dashboard") / "static", ""))
+@cache
+def load_pages() -> Mapping[str, Page]:
+    """All files of the dashboard by their paths below `/dashboard/`. Read once, whoever asks."""
+    return MappingProxyType(dict(_found(files("broker.http.dashboard") / "static", "")))
 
 
 def _found(folder: Traversable, prefix: str) -> list[tuple[str, Page]]:
@@ -64,7 +68,7 @@ def _found(folder: Traversable, prefix: str) -> list[tuple[str, Page]]:
 class Dashboard:
     """Handlers of `GET /dashboard` and `GET /dashboard/…`. The files hold no secrets and need no token."""
 
-    def __init__(self, pages: dict[str, Page] | None = None) -> None:
+    def __init__(self, pages: Mapping[str, Page] | None = None) -> None:
         self._pages = load_pages() if pages is None else pages
 
     def __repr__(self) -> str:
