@@ -187,13 +187,17 @@ class Node:
             self.core.committed(turn)
 
     async def _listen(self) -> None:
-        from broker.http.app import build_app, listen
+        from broker.http.app import listen
 
         listener = self.site.listener
-        app = build_app(self, http_settings(self.site))
         try:
             self._port = await listen(
-                app, listener.host, listener.port, server_tls(self.site), self.turned_away
+                self,
+                listener.host,
+                listener.port,
+                server_tls(self.site),
+                self.turned_away,
+                settings=http_settings(self.site),
             )
         except OSError as error:
             raise SapwoodError(

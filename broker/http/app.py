@@ -1,15 +1,19 @@
 """The application on the node's one port: everything that is served there, by path."""
 
+import ssl
+from functools import partial
+
 from aiohttp import web
 
 from broker.http.api import Api
 from broker.http.dashboard import Dashboard
 from broker.http.diagnostics import Diagnostics
 from broker.http.documentation import add_link, documentation
+from broker.http.encrypted import Failed
 from broker.http.link_endpoint import LinkEndpoint
 from broker.http.live import LiveEndpoint, node_parts
 from broker.http.metrics import MetricsEndpoint
-from broker.http.port import VERBS, Port, listen
+from broker.http.port import Port, open_port
 from broker.http.ports import NodePort
 from broker.http.session_endpoint import SessionEndpoint
 from broker.http.settings import HttpSettings
@@ -20,7 +24,27 @@ from broker.http.verbs import Verbs
 __all__ = ["Port", "build_app", "listen"]
 
 
-def build_app(node: NodePort, settings: HttpSettings | None = None) -> web.Application:
+async def listen(
+    node: NodePort,
+    host: str,
+    port: int,
+    context: ssl.SSLContext | None = None,
+    refused: Failed = lambda _address, _text: None,
+    *,
+    settings: HttpSettings | None = None,
+) -> Port:
+    """Serve `node` on an address (port 0: any free one; see `Port.addresses`). Raises `OSError`.
+
+    `refused(address, text)`: who could not connect with TLS, and why.
+    """
+    settings = settings or HttpSettings()
+    verbs = Verbs(node, settings)
+    return await open_port(verbs, partial(build_app, node, settings, verbs), host, port, context, refused)
+
+
+def build_app(
+    node: NodePort, settings: HttpSettings | None = None, verbs: Verbs | None = None
+) -> web.Application:
     """The application of `node`: links, sessions, verbs, status, documentation."""
     settings = settings or HttpSettings()
     app = web.Application(client_max_size=settings.max_message + 1)
@@ -29,8 +53,7 @@ def build_app(node: NodePort, settings: HttpSettings | None = None) -> web.Appli
     router = app.router
     router.add_get("/link", LinkEndpoint(node, settings).handle, allow_head=False)
     SessionEndpoint(node, settings).add_to(app)
-    verbs = app[VERBS] = Verbs(node, settings)
-    verbs.add_to(router)
+    (verbs or Verbs(node, settings)).add_to(router)
     router.add_get("/api/status", status.status)
     LiveEndpoint(settings, node_parts(node)).add_to(app)
     Api(node, settings).add_to(router)

@@ -61,6 +61,11 @@ _ALL: Final = 2**62
 _LAST: Final = Head("", b"", 0, b"", 0, False)
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 Inner = Callable[[], asyncio.Protocol]
+Prepared = Callable[[Callable[[], None]], bool]
+
+
+def _always(_call: Callable[[], None]) -> bool:
+    return True
 
 
 class _Slot:
@@ -86,12 +91,16 @@ class _Request:
 class Front(asyncio.Protocol):
     """See the module. `inner` makes aiohttp's protocol for a connection that is none of ours.
 
-    `open_fronts`: where it stands while its connection is open.
+    `open_fronts`: where it stands while its connection is open. `prepared(call)`: whether `inner` may be
+    called now; else `call` is called when it may.
     """
 
-    def __init__(self, verbs: Verbs, inner: Inner, open_fronts: set["Front"]) -> None:
+    def __init__(
+        self, verbs: Verbs, inner: Inner, open_fronts: set["Front"], prepared: Prepared = _always
+    ) -> None:
         self._verbs = verbs
         self._make_inner = inner
+        self._prepared = prepared
         self._open = open_fronts
         self._inner: asyncio.Protocol | None = None
         self._transport: asyncio.Transport
@@ -232,6 +241,8 @@ class Front(asyncio.Protocol):
             return False
         if self._is_ours(head):
             return self._begin(head, end + len(END))
+        if not self._prepared(self._go_on):
+            return False
         if head.length == CHUNKED and not head.upgrade:
             return self._begin_chunks(head, end + len(END))
         return self._hand_over(head, end + len(END))

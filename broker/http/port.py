@@ -3,6 +3,7 @@
 Wrinkle: aiohttp closes idle connections. A logged-in connection is never closed for idleness, so it is told
 to keep all; dead ones are found by probing (see `probes`).
 Wrinkle: no access log: a path may hold a session's token, and that is in no log.
+Wrinkle: the application is made when the first connection needs it. Nobody ever asks most leaves for a page.
 """
 
 import asyncio
@@ -10,18 +11,18 @@ import logging
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from broker.http.encrypted import Encrypted
-from broker.http.encrypted import Failed as Refused
+from broker.http.encrypted import Failed
 from broker.http.front import Front
 from broker.http.probes import probe
 from broker.http.verbs import Verbs
 
-VERBS: Final = web.AppKey("verbs", Verbs)
 _FOR_EVER: Final = 366 * 86_400.0
 _BACKLOG: Final = 4096
 _LOOK_EVERY: Final = 10.0
@@ -45,13 +46,59 @@ def _request_log() -> logging.Logger:
     return logger
 
 
+class Pages:
+    """All that is served beside the verbs: an aiohttp application, made by `build` when first needed."""
+
+    def __init__(self, build: Callable[[], web.Application]) -> None:
+        self._build = build
+        self._runner: web.AppRunner | None = None
+        self._making: asyncio.Task[None] | None = None
+        self._waiting: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<Pages {'made' if self._runner else 'not needed yet'}>"
+
+    def are_ready(self, call: Callable[[], None]) -> bool:
+        """Whether connections may be handed over. If not, `call` is called when they may."""
+        if self._runner is not None:
+            return True
+        self._waiting.append(call)
+        if self._making is None:
+            self._making = asyncio.get_running_loop().create_task(self._make())
+        return False
+
+    async def _make(self) -> None:
+        runner = web.AppRunner(
+            self._build(),
+            access_log=None,
+            logger=_request_log(),
+            keepalive_timeout=_FOR_EVER,
+            shutdown_timeout=2.0,
+        )
+        await runner.setup()
+        self._runner = runner
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call()
+
+    def protocol(self) -> asyncio.Protocol:
+        """What reads one more connection. Only when they are ready."""
+        assert self._runner is not None
+        assert self._runner.server is not None
+        return self._runner.server()
+
+    async def cleanup(self) -> None:
+        if self._making is not None:
+            await self._making
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+
 class Port:
     """The open port. `addresses`: (host, port) of each listening socket."""
 
-    def __init__(
-        self, runner: web.AppRunner, verbs: Verbs, context: ssl.SSLContext | None, refused: Refused
-    ) -> None:
-        self._runner = runner
+    def __init__(self, pages: Pages, verbs: Verbs, context: ssl.SSLContext | None, refused: Failed) -> None:
+        self._pages = pages
         self._verbs = verbs
         self._context = context
         self._refused = refused
@@ -70,9 +117,8 @@ class Port:
 
     def front(self) -> asyncio.BaseProtocol:
         """What stands on a new connection."""
-        make = self._runner.server
-        assert make is not None
-        front = Front(self._verbs, make, self._fronts)
+        pages = self._pages
+        front = Front(self._verbs, pages.protocol, self._fronts, pages.are_ready)
         return Encrypted(front, self._context, self._refused) if self._context is not None else front
 
     def _look_after(self) -> None:
@@ -92,25 +138,22 @@ class Port:
         self.pause()
         for front in list(self._fronts):
             front.close()
-        await self._runner.cleanup()
+        await self._pages.cleanup()
 
 
-async def listen(
-    app: web.Application,
+async def open_port(
+    verbs: Verbs,
+    build: Callable[[], web.Application],
     host: str,
     port: int,
     context: ssl.SSLContext | None = None,
-    refused: Refused = lambda _address, _text: None,
+    refused: Failed = lambda _address, _text: None,
 ) -> Port:
-    """Serve `app` on an address (port 0: any free one; see `Port.addresses`). Raises `OSError`.
+    """Serve the verbs, and the application that `build` makes, on an address. Raises `OSError`.
 
-    `refused(address, text)`: who could not connect with TLS, and why.
+    Port 0: any free one; see `Port.addresses`. `refused(address, text)`: who could not connect with TLS.
     """
-    runner = web.AppRunner(
-        app, access_log=None, logger=_request_log(), keepalive_timeout=_FOR_EVER, shutdown_timeout=2.0
-    )
-    await runner.setup()
-    opened = Port(runner, app[VERBS], context, refused)
+    opened = Port(Pages(build), verbs, context, refused)
     loop = asyncio.get_running_loop()
     listeners: list[socket.socket] = []
     try:

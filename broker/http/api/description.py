@@ -51,13 +51,17 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _operation(operation: Operation, of: Schemas) -> dict[str, Any]:
+    errors = sorted({**_COMMON, **operation.errors}.items())
     found: dict[str, Any] = {
         "operationId": operation_id(operation),
         "summary": operation.summary,
         "tags": [operation.tag],
         "responses": {
             "200": _answer(operation, of),
-            **{str(status): _error(text, of) for status, text in sorted({**_COMMON, **operation.errors}.items())},
+            **{
+                str(status): _error(text, of)
+                for status, text in sorted({**_COMMON, **operation.errors}.items())
+            },
         },
     }
     if operation.parameters:

@@ -11,7 +11,7 @@ import pytest
 from bridges.carrier import Carrier, CarrierError
 from broker.core.errors import NotFound, NotLoggedIn, QueueFull, SwitchError
 from broker.core.sessions import Connection
-from broker.http.app import build_app, listen
+from broker.http.app import listen
 from broker.http.settings import HttpSettings
 from treeconnector.bundles import Message
 from treeconnector.session_frames import (
@@ -236,7 +236,7 @@ async def serve(node: FakeNode) -> AsyncIterator[Opener]:
     ports: list[tuple[Any, Port]] = []
 
     async def start(**settings: Any) -> Port:
-        opened = await listen(build_app(node, HttpSettings(**settings)), "127.0.0.1", 0)
+        opened = await listen(node, "127.0.0.1", 0, settings=HttpSettings(**settings))
         port = Port(node, opened.addresses[0][1])
         ports.append((opened, port))
         return port

@@ -15,7 +15,7 @@ from sapwood import ConnectFailed, connect
 
 
 async def test_dead_peers_are_probed_for(port: Any, node: Any) -> None:
-    opened = await listen(build_app(node), "127.0.0.1", 0)
+    opened = await listen(node, "127.0.0.1", 0)
     accepted = [server.sockets[0] for server in opened.servers]
     for listener in accepted:
         assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -25,11 +25,11 @@ async def test_dead_peers_are_probed_for(port: Any, node: Any) -> None:
 
 async def test_a_taken_port_is_an_os_error(port: Any, node: Any) -> None:
     with pytest.raises(OSError, match="in use"):
-        await listen(build_app(node), "127.0.0.1", port.number)
+        await listen(node, "127.0.0.1", port.number)
 
 
 async def test_a_paused_port_keeps_its_connections(node: Any) -> None:
-    opened = await listen(build_app(node), "127.0.0.1", 0)
+    opened = await listen(node, "127.0.0.1", 0)
     uri = f"http://127.0.0.1:{opened.addresses[0][1]}"
     async with connect(uri) as client:
         opened.pause()
@@ -39,8 +39,25 @@ async def test_a_paused_port_keeps_its_connections(node: Any) -> None:
     await opened.cleanup()
 
 
+async def test_pages_are_made_when_somebody_asks_for_one(serve: Any, monkeypatch: Any) -> None:
+    made: list[Any] = []
+
+    def build(*arguments: Any) -> Any:
+        made.append(build_app(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr("broker.http.app.build_app", build)
+    port = await serve()
+    clients = [await port.dial() for _ in range(3)]
+    assert (await clients[0].ask("/login/t")).status == 200
+    assert not made
+    answers = await asyncio.gather(*(client.ask("/docs") for client in clients))
+    assert [answer.status for answer in answers] == [200] * 3
+    assert len(made) == 1
+
+
 async def test_closing_the_port_ends_waiting_requests(serve: Any, node: Any) -> None:
-    opened = await listen(build_app(node), "127.0.0.1", 0)
+    opened = await listen(node, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*opened.addresses[0])
     for path in (b"/login/t", b"/create/q", b"/subscribe/q", b"/transfer/-1/3000"):
         writer.write(b"GET " + path + b" HTTP/1.1\r\n\r\n")
@@ -61,7 +78,7 @@ async def test_everything_over_tls(node: Any, tmp_path: Path) -> None:
     leaf.cert_chain_pems[0].write_to_path(str(tmp_path / "node.pem"))
     leaf.private_key_pem.write_to_path(str(tmp_path / "node.key"))
     context = server_context(tmp_path / "node.pem", tmp_path / "node.key")
-    opened = await listen(build_app(node), "127.0.0.1", 0, context)
+    opened = await listen(node, "127.0.0.1", 0, context)
     uri = f"https://127.0.0.1:{opened.addresses[0][1]}"
     async with connect(uri, ca=str(tmp_path / "ca.pem")) as client:
         await client.send_many("queue:q", [b"x" * 1000] * 3000)
@@ -81,9 +98,7 @@ async def _fail_with_tls(node: Any, folder: Path) -> list[tuple[str, str]]:
     leaf.private_key_and_cert_chain_pem.write_to_path(str(folder / "node.pem"))
     failed: list[tuple[str, str]] = []
     context = server_context(folder / "node.pem", None)
-    opened = await listen(
-        build_app(node), "127.0.0.1", 0, context, lambda *what: failed.append((what[0], what[1]))
-    )
+    opened = await listen(node, "127.0.0.1", 0, context, lambda *what: failed.append((what[0], what[1])))
     where = opened.addresses[0]
     reader, writer = await asyncio.open_connection(*where)
     silent = (await asyncio.open_connection(*where))[1]
@@ -118,7 +133,7 @@ def test_uvloop_serves_the_same(node: Any) -> None:
     import uvloop
 
     async def use() -> None:
-        opened = await listen(build_app(node), "127.0.0.1", 0)
+        opened = await listen(node, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*opened.addresses[0])
         for path in (b"/login/t", b"/create/a b"):
             writer.write(b"GET " + path + b" HTTP/1.1\r\n\r\n")

@@ -1,6 +1,7 @@
 """What stands first on each connection: order, patience, and the way to the general server."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -208,6 +209,17 @@ async def test_a_page_waits_for_the_answers_before_it(stand: Stand) -> None:
     wake()
     await turn()
     assert stand.inner.data.startswith(b"GET /docs ")
+
+
+async def test_what_comes_before_the_general_server_is_there_waits_for_it(stand: Stand) -> None:
+    waiting: list[Callable[[], None]] = []
+    stand.front._prepared = lambda call: bool(waiting) or waiting.append(call) is not None
+    stand.say("GET /login/t HTTP/1.1", "GET /docs HTTP/1.1", "GET /create/q HTTP/1.1")
+    assert stand.transport.statuses() == [200]
+    assert stand.inner.data == b""
+    waiting[0]()
+    assert stand.inner.data.startswith(b"GET /docs HTTP/1.1\r\n")
+    assert b"GET /create/q" in stand.inner.data
 
 
 async def test_bodies_of_others_are_left_alone(stand: Stand) -> None:

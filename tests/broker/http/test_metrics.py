@@ -274,10 +274,10 @@ async def test_who_may_look(start: Starter) -> None:
 
 
 async def test_a_scraper_with_the_token_may_look_from_elsewhere(start: Starter) -> None:
-    from broker.http.app import build_app, listen
+    from broker.http.app import listen
 
     node = await start()
-    port = await listen(build_app(node, HttpSettings(token="secret")), "127.0.0.1", 0)
+    port = await listen(node, "127.0.0.1", 0, settings=HttpSettings(token="secret"))
     address = f"http://127.0.0.1:{port.addresses[0][1]}/metrics"
     elsewhere = {"X-Forwarded-For": "10.0.0.1"}
     async with aiohttp.ClientSession() as session:
