@@ -17,8 +17,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from broker.http.encrypted import Encrypted
-from broker.http.encrypted import Failed
+from broker.http.encrypted import Encrypted, Failed
 from broker.http.front import Front
 from broker.http.probes import probe
 from broker.http.verbs import Verbs

@@ -9,8 +9,8 @@ https://www.sqlite.org/walformat.html#the_wal_index_file_format), since the file
 log begins anew: that makes fsync cheap. Its descriptor is closed only after all connections are.
 
 Wrinkle: a commit that makes the log's file longer costs twice the fsync of one that does not (the file
-system's own journal is written too). So the file is made longer a MiB at a time, by zeros behind its end,
-which no reader of the log takes for frames.
+system's own journal is written too). So the file is made longer ahead of time, by zeros behind its end, which
+no reader of the log takes for frames: by as much as is in use, up to a MiB; not at all while that is little.
 """
 
 import contextlib
@@ -29,8 +29,9 @@ _FRAME_BYTES: Final = files.PAGE_BYTES + 24
 _MAX_FRAME_AT: Final = 16
 _BEGINNING: Final = 4 * 1024 * 1024
 _ROUNDS: Final = 4
-_AHEAD: Final = bytes(1024 * 1024)
+_AHEAD: Final = memoryview(bytes(1024 * 1024))
 _NEAR: Final = 256 * 1024
+_LITTLE: Final = 128 * 1024
 
 
 class Checkpoints:
@@ -59,8 +60,9 @@ class Checkpoints:
         """Called after each commit, where no transaction is open; starts or ends a copy if it is time."""
         self._reap()
         length = self.log_bytes()
-        if length + _NEAR > self._laid:
-            self._lay(length)
+        needed = length + min(length // 2, _NEAR)
+        if needed > self._laid and length >= _LITTLE:
+            self._lay(needed)
         if self._thread is not None:
             return
         if self._rest:
@@ -70,12 +72,12 @@ class Checkpoints:
             self._thread = threading.Thread(target=self._copy_aside, name="sapwood-checkpoint", daemon=True)
             self._thread.start()
 
-    def _lay(self, length: int) -> None:
+    def _lay(self, needed: int) -> None:
         """Make the file longer than what is in use. No space for that is no error: a commit will tell."""
         self._laid = os.fstat(self._log).st_size
-        if length + _NEAR > self._laid:
+        if needed > self._laid:
             with contextlib.suppress(OSError):
-                self._laid += os.pwrite(self._log, _AHEAD, self._laid)
+                self._laid += os.pwrite(self._log, _AHEAD[:needed], self._laid)
 
     def worth_shortening(self) -> bool:
         """Whether the log is long enough to be cut in an idle moment."""

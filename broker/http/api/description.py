@@ -58,10 +58,7 @@ def _operation(operation: Operation, of: Schemas) -> dict[str, Any]:
         "tags": [operation.tag],
         "responses": {
             "200": _answer(operation, of),
-            **{
-                str(status): _error(text, of)
-                for status, text in sorted({**_COMMON, **operation.errors}.items())
-            },
+            **{str(status): _error(text, of) for status, text in errors},
         },
     }
     if operation.parameters:

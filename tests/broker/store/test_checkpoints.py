@@ -21,6 +21,21 @@ def test_the_log_stays_bounded_under_steady_writing(opened, make):
     assert len(opened().load().rows(CopyRow)) == 8000
 
 
+def test_the_log_is_made_longer_ahead_of_what_is_written_but_not_while_that_is_little(opened, make):
+    store = opened()
+    store.apply(make(1, 1))
+    assert log_size(store) <= store._checkpoints.log_bytes() + 1024
+    lengths = {log_size(store)}
+    for number in range(300):
+        store.apply(make(2 + number * 2, 2, b"x" * 1000))
+        lengths.add(log_size(store))
+        assert log_size(store) >= store._checkpoints.log_bytes()
+    assert store._checkpoints.log_bytes() > LIMIT
+    assert len(lengths) < 50
+    store.close()
+    assert len(opened().load().rows(CopyRow)) == 601
+
+
 def test_after_a_copy_the_log_begins_anew(opened, make):
     store = opened(log_limit=LIMIT)
     row = 1
