@@ -101,6 +101,19 @@ def connect(path: Path, *, reader: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def without_spare_pages(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Let the cache of a connection grow page by page. For the one that writes; no transaction is open.
+
+    Wrinkle: SQLite allocates 20 pages together when a cache gets its first (pcache1InitBulk), unless the
+    cache is meant for fewer than three; a node at rest needs three or four.
+    """
+    connection.execute("PRAGMA cache_size = 1")
+    connection.execute("PRAGMA shrink_memory")
+    connection.execute("PRAGMA user_version").fetchall()
+    connection.execute(f"PRAGMA cache_size = -{_WRITER_CACHE_KIB}")
+    return connection
+
+
 def create(path: Path, *, tree: str, node: str, recovered_from: bytes = b"") -> sqlite3.Connection:
     """Make an empty database of the newest schema with a new store id; start number 0.
 

@@ -9,8 +9,9 @@ lock, and a thread would wait for it at every row); only `commit` and `tidy` may
 nothing but `bodies`, `used_bytes` and `disk_free` may be called meanwhile.
 
 Wrinkles: `auto_vacuum` is set before WAL at creation (afterwards it would stay 0), and pages are given
-back by `executescript`, since a single `execute` frees one page. A log left by a crash is folded in at the
-start, since only then can the file's length be compared with what the database says of itself.
+back by `executescript`, since a single `execute` frees one page. What is read at a start is read by a
+connection of its own, which takes its many statements with it when it is closed. A log left by a crash is
+folded in at the start, since only then can the length of the file be compared with what the database says.
 """
 
 import os
@@ -57,6 +58,7 @@ class Store:
         self._failed: StoreError | None = None
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
+        self._starter: sqlite3.Connection | None = None
         self._checkpoints: Checkpoints | None = None
 
     def __repr__(self) -> str:
@@ -92,11 +94,12 @@ class Store:
             files.create(new, tree=tree, node=node).close()
             files.publish(new, self.path)
         files.check_header(self.path)
-        writer = self._writer = files.connect(self.path)
-        self._check_kind(writer)
-        migrations.migrate(writer, self.path, migrations.MIGRATIONS)
-        self._check_sound(writer)
-        self._begin_start(writer, tree, node)
+        starter = self._starter = files.connect(self.path)
+        self._check_kind(starter)
+        migrations.migrate(starter, self.path, migrations.MIGRATIONS)
+        self._check_sound(starter)
+        self._writer = files.without_spare_pages(files.connect(self.path))
+        self._begin_start(self._writer, tree, node)
         self._checkpoints = Checkpoints(self.path, self._log_limit)
 
     def _check_kind(self, writer: sqlite3.Connection) -> None:
@@ -155,7 +158,17 @@ class Store:
 
     def load(self) -> Loaded:
         """Read all rows but the bodies of bundles. For the start, before anything is written."""
-        return self._guarded(lambda: Loaded(self._writing()))
+        return self._guarded(self._load)
+
+    def _load(self) -> Loaded:
+        writer = self._writing()
+        starter, self._starter = self._starter, None
+        if starter is None:
+            return Loaded(writer)
+        try:
+            return Loaded(starter)
+        finally:
+            starter.close()
 
     def apply(self, transaction: Transaction) -> None:
         """Write and commit. On return it is on disk; on `StoreError` it may or may not be, as a whole."""
@@ -265,10 +278,10 @@ class Store:
         checkpoints, self._checkpoints = self._checkpoints, None
         if checkpoints is not None:
             checkpoints.close()
-        for connection in (self._reader, self._writer):
+        for connection in (self._starter, self._reader, self._writer):
             if connection is not None:
                 connection.close()
-        self._reader = self._writer = None
+        self._starter = self._reader = self._writer = None
         if checkpoints is not None:
             checkpoints.release()
         if self._lock >= 0:
