@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from broker.http.app import Port
 
 _log = logging.getLogger("sapwood.node")
-_LONGEST_SLEEP: Final = 0.25
+_LONGEST_SLEEP: Final = 1.0
 _SHORTEST_SLEEP: Final = 0.002
 _DRAIN: Final = 2.0
 _LAST_WORDS: Final = 0.3
@@ -189,16 +189,9 @@ class Node:
     async def _listen(self) -> None:
         from broker.http.app import listen
 
-        listener = self.site.listener
+        listener, tls, settings = self.site.listener, server_tls(self.site), http_settings(self.site)
         try:
-            self._port = await listen(
-                self,
-                listener.host,
-                listener.port,
-                server_tls(self.site),
-                self.turned_away,
-                settings=http_settings(self.site),
-            )
+            self._port = await listen(self, listener.host, listener.port, tls, self.turned_away, settings)
         except OSError as error:
             raise SapwoodError(
                 f"cannot listen on {listener.host}:{listener.port}: {error.strerror or error};"
@@ -295,7 +288,7 @@ class Node:
         self.core.advance(self.now())
         if not (at_once or self.core.is_urgent()):
             self._flush()
-            if self._patient is None:
+            if self._patient is None and (self.core.forwarder.touched or self.core.custody.transaction):
                 self._patient = self._loop.call_later(_PATIENCE, self._turn, True)
             return
         if self._patient is not None:
@@ -390,7 +383,9 @@ class Node:
                 self.core.advance(self.now())
                 for packet in packets:
                     self.core.receive(link, packet)
-                wire.was_up = wire.was_up or link.is_up
+                if link.is_up and not wire.was_up:
+                    wire.was_up = True
+                    self._sleep_until(min(self._timer_at, link.next_deadline() or self._timer_at))
                 self.wake()
                 pause = link.throttled_until - self.core.moment.now
                 if pause > 0:

@@ -148,6 +148,9 @@ class Rates(NamedTuple):
     acknowledged_per_s: float = 0.0
 
 
+_AT_REST: Final = Rates()
+
+
 def count_of(histogram: Histogram | None) -> int:
     return sum(histogram.counts) if histogram is not None else 0
 
@@ -177,7 +180,7 @@ class Statistics:
         self._counters = counters
         self._sampled = moment.now
         self._seen = dict.fromkeys(_RATED, 0)
-        self.rates = Rates()
+        self.rates = _AT_REST
         self.latency = Histogram(LATENCY_BOUNDS)
 
     def __repr__(self) -> str:
@@ -214,7 +217,11 @@ class Statistics:
         custody.stirred = [place for place in custody.stirred if self._moves(place, elapsed, weight)]
         for neighbour in self._neighbours.values():
             neighbour.flow.sample(neighbour.counters, elapsed, weight)
+        if self.rates is _AT_REST and all(self._counters[name] == seen for name, seen in self._seen.items()):
+            return
         self.rates = Rates(*(self._rate(name, elapsed, weight) for name in _RATED))
+        if not any(self.rates):
+            self.rates = _AT_REST
 
     @staticmethod
     def _moves(place: "Place", elapsed: float, weight: float) -> bool:

@@ -30,7 +30,6 @@ async def listen(
     port: int,
     context: ssl.SSLContext | None = None,
     refused: Failed = lambda _address, _text: None,
-    *,
     settings: HttpSettings | None = None,
 ) -> Port:
     """Serve `node` on an address (port 0: any free one; see `Port.addresses`). Raises `OSError`.
