@@ -14,6 +14,7 @@ from broker.core.forwarding import Forwarder
 from broker.core.neighbours import Neighbour
 from broker.core.rows import SeenRow
 from broker.core.topics import Topics
+from broker.core.trace import is_internal
 from treeconnector.bundles import MAX_BYTES, Flag, Header
 from treeconnector.destinations import Destination, Kind, domain, topic
 from treeconnector.errors import InvalidName, PatternError
@@ -89,8 +90,9 @@ class Arrivals:
             self.seen.add(copy.stored.header.id)
 
     def enter(self, header: Header, body: bytes, sender: str) -> None:
-        """A bundle made here."""
-        self._forwarder.counters["entered"] += header.count
+        """A bundle made here. What nodes say to each other does not count as an application's."""
+        if not is_internal(header.destination):
+            self._forwarder.counters["entered"] += header.count
         stored = self._custody.store(header, body, self._forwarder.moment.now)
         self._route(stored, "", sender)
 

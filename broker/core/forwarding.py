@@ -122,6 +122,7 @@ class Forwarder:
         if is_too_large(stored, neighbour):
             return False
         neighbour.link.send_volatile(bundles.encode_header(stored.header), stored.body)
+        self._count_out(neighbour, stored.header.count)
         self.custody.trace.sent_volatile(stored.header, neighbour.name)
         return True
 
@@ -324,9 +325,12 @@ class Forwarder:
         self.custody.trace.sent(ready, neighbour.name)
         for copy in ready:
             link.send_bundle(copy.number, bundles.encode_header(self.outgoing(copy)), self.custody.body(copy))
-            neighbour.counters["out"] += copy.open
-            self.counters["out"] += copy.open
-            neighbour.counters["out_bundles"] += 1
+            self._count_out(neighbour, copy.open)
+
+    def _count_out(self, neighbour: Neighbour, messages: int) -> None:
+        neighbour.counters["out"] += messages
+        neighbour.counters["out_bundles"] += 1
+        self.counters["out"] += messages
 
     def outgoing(self, copy: Copy) -> Header:
         return outgoing(copy, self.moment.now)
@@ -378,7 +382,8 @@ class Forwarder:
             return False
         copy.given |= given.bits
         self.custody.trace.delivered(given)
-        self.counters["delivered"] += count
+        if reader.session.token:  # the node itself has none
+            self.counters["delivered"] += count
         return True
 
     # --- expiry

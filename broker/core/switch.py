@@ -309,7 +309,8 @@ class Switch:
         if not count:
             return 0
         copy.deliveries = min(copy.deliveries, 1)
-        self.on_acknowledged(copy, count)
+        if session.token:
+            self.on_acknowledged(copy, count)
         self._custody.trace.dealt_with(given, bits, count)
         if self._custody.mark_done(copy, bits):
             self._forwarder.finished(copy)

@@ -21,6 +21,16 @@ async def test_ancestors_are_answered_from_far_below(grove: Any) -> None:
     assert await grove.cells["north"].ask("york", "status") == {"name": "york"}
 
 
+async def test_what_nodes_say_to_each_other_is_not_counted_as_applications_messages(grove: Any) -> None:
+    assert await grove.cells["hq"].ask("york", "status") == {"name": "york"}
+    over_links = {"hq": 1, "north": 2, "york": 1, "south": 0}
+    for name, site in grove.forest.sites.items():
+        counters = site.core.counters
+        assert [counters[each] for each in ("entered", "delivered", "acknowledged")] == [0, 0, 0]
+        assert (counters["in"], counters["out"]) == (over_links[name], over_links[name])
+        assert not any(site.core.statistics.latency.counts)
+
+
 async def test_a_node_answers_itself(grove: Any) -> None:
     assert await grove.cells["york"].ask("york", "status") == {"name": "york"}
 
