@@ -135,15 +135,21 @@ class Server:
     # --- requests
 
     async def _serve(self) -> None:
+        """Take requests until the client is over. A queue that is no more is made again, as often as needed:
+        it was deleted, or the node is another one now, or lost its store."""
+        pause = _FIRST_PAUSE
         while True:
             try:
+                if self._subscription is None:
+                    await self._subscribe()
+                    pause = _FIRST_PAUSE
                 await self._take_requests()
                 return
             except RequestFailed as error:
-                # The node is another one now, or has lost its store: the queue is made again.
                 _log.warning("! %s: %s", self.queue, error)
-                await asyncio.sleep(_FIRST_PAUSE)
-                await self._subscribe()
+                self._subscription = None
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _take_requests(self) -> None:
         assert self._subscription is not None

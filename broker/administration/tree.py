@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import msgspec.inspect
 
 from broker.administration import answers
 from broker.cells.errors import Refused
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _MOST_CHILDREN: Final = 5_000
 _MOST_NAMES: Final = 10_000
 _TIMEOUT: Final = 10.0
+_TREE: Final = msgspec.inspect.type_info(answers.Tree)
 _FIELDS: Final = {"in": "messages_in", "out": "messages_out"}
 
 
@@ -24,6 +26,23 @@ class Unreachable(SwitchError):
     """The node that was asked about did not answer."""
 
     code = "UNREACHABLE"
+
+
+def _known(told: Any, kind: Any) -> Any:
+    """What another node told, without what only a later version tells."""
+    match kind:
+        case msgspec.inspect.StructType() if isinstance(told, dict):
+            names = {field.encode_name: field.type for field in kind.fields}
+            return {name: _known(told[name], names[name]) for name in names.keys() & told.keys()}
+        case msgspec.inspect.ListType() if isinstance(told, list):
+            return [_known(each, kind.item_type) for each in told]
+        case msgspec.inspect.UnionType() if told is not None:
+            return next((_known(told, each) for each in kind.types if _is_struct(each)), told)
+    return told
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, msgspec.inspect.StructType)
 
 
 class TreeView:
@@ -95,7 +114,7 @@ class TreeView:
             return self.here()
         try:
             found = await self._node.cells.ask(name, "tree", {}, timeout=_TIMEOUT)
-            return msgspec.convert(found, answers.Tree)
+            return msgspec.convert(_known(found, _TREE), answers.Tree)
         except InvalidName as error:
             raise NotFound(str(error)) from None
         except Refused as error:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from broker.core.custody import Place
+from broker.core.errors import NotFound
 from broker.node import Node
 from config.model import Advisories, AdvisoryLog, Listener, Site
 from sapwood import (
@@ -25,6 +27,7 @@ from sapwood import (
     task,
 )
 from treeconnector.bundles import Message, Properties, decode_messages, encode_message
+from treeconnector.destinations import queue
 from treeconnector.session_frames import Deliver
 
 PATIENCE = 20.0
@@ -494,3 +497,25 @@ async def test_workers_and_handlers_are_checked(rpc: Rpc) -> None:
         await rpc._client.send("queue:stock", b"", tell=True)
     with pytest.raises(AttributeError):
         _ = rpc.service("stock")._repr_html_
+
+
+async def test_a_server_whose_queue_is_deleted_makes_it_again_however_often_that_fails(
+    node: Node, rpc: Rpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues, failures = node.core.switch.queues, [1, 2]
+    existing = queues.existing
+
+    def refusing(name: str) -> Place:
+        if name == "work" and failures:
+            raise NotFound(f"not now {failures.pop()}")
+        return existing(name)
+
+    async with rpc.serve("work", {"level": level}):
+        assert await rpc.call("work", "level", article=1)
+        monkeypatch.setattr(queues, "existing", refusing)
+        node.core.removal.delete_queue("work")
+        node.wake()
+        async with asyncio.timeout(PATIENCE):
+            while failures or not node.core.custody.queue(queue("work")).readers:
+                await asyncio.sleep(0.01)
+        assert await rpc.call("work", "level", article=2)

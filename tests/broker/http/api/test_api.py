@@ -4,8 +4,11 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
+from broker.administration import answers
+from broker.cells.cells import Command
 from broker.node import Node
 from sapwood import RequestFailed
 from sapwood.client import Client, connect
@@ -67,11 +70,15 @@ async def test_what_is_wrong_with_a_request_is_said(api: Any) -> None:
 # --- queues
 
 
-async def test_queues_are_listed_in_every_order_page_by_page(api: Any, client: Client) -> None:
+async def test_queues_are_listed_in_every_order_page_by_page(
+    api: Any, client: Client, running: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = [f"queue:q{number:02}" for number in range(25)]
     for count, name in enumerate(names):
         await client.create(name.removeprefix("queue:"))
         await client.send_many(name, PAYLOADS[:count])
+    running.core.statistics.sample()
+    monkeypatch.setattr(running.core.statistics, "sample", lambda: None)  # rates stay as they are
     for sort in ("name", "messages", "bytes", "oldest_s", "readers", "in_per_s", "latency_s"):
         found: list[str] = []
         after = ""
@@ -330,6 +337,26 @@ async def test_a_parent_sees_its_child_and_asks_it_and_not_the_other_way_round(
     async with api.session.get(url.replace("tree/hq", "advisories")) as answer:
         events = (await answer.json())["advisories"]
     assert ("add", "prices/#", "hq") in [(each["op"], each["destination"], each["peer"]) for each in events]
+
+
+async def test_a_child_of_another_version_is_understood(api: Any, york: Node) -> None:
+    """It tells more than is known here, and less."""
+
+    def later(tree: answers.Tree) -> Any:
+        told = msgspec.to_builtins(tree)
+        told["parent"].pop("outbox")
+        for place in (told, told["node"], told["parent"], told.setdefault("later", {})):
+            place["new"] = 1
+        told["children"] = [
+            {"name": "shelf", "state": "running", "since_s": 1.0, "error": "", "waiting": 0, "role": "leaf"}
+            | {"dormant": False, "below": [{"name": "x", "live": True, "new": 1}], "below_more": 0, "new": 1}
+        ]
+        return told
+
+    york.cells.commands["tree"] = Command(lambda _asker, _arguments: later(york.administration.tree.here()))
+    below = await api("GET /api/tree/york")
+    assert (below["node"]["name"], below["parent"]["outbox"]) == ("york", 0)
+    assert below["children"][0]["below"] == [{"name": "x", "live": True}]
 
 
 async def test_a_child_that_is_gone_is_forgotten(api: Any, york: Node, running: Node) -> None:
