@@ -86,7 +86,7 @@ async def accept(request: web.BaseRequest, *, max_packet: int = DEFAULT_MAX_FRAM
         compress=False, max_msg_size=max_packet + 1, timeout=CLOSE_TIMEOUT, decode_text=False
     )
     peer = _address(request)
-    if not opened.can_prepare(request):
+    if not _asks(opened, request):
         raise CarrierBroken(f"{peer} asked {request.path} without a WebSocket upgrade")
     try:
         await opened.prepare(request)
@@ -95,6 +95,14 @@ async def accept(request: web.BaseRequest, *, max_packet: int = DEFAULT_MAX_FRAM
     carrier = WebSocketCarrier(opened, peer, max_packet)
     carrier.certified = certified_names(peer_certificate(request))
     return carrier
+
+
+def _asks(opened: "web.WebSocketResponse[Any]", request: web.BaseRequest) -> bool:
+    """Wrinkle: a key with bytes that no key has is an error in aiohttp, not an answer."""
+    try:
+        return bool(opened.can_prepare(request))
+    except ValueError:
+        return False
 
 
 def peer_certificate(request: web.BaseRequest) -> Mapping[str, Any] | None:

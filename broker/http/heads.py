@@ -23,6 +23,7 @@ _HOST: Final = re.compile(rb"\r\nhost:", re.IGNORECASE)
 _UPGRADE: Final = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 _ENCODING: Final = re.compile(rb"\r\ntransfer-encoding:[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|$)", re.IGNORECASE)
 _CONNECTION: Final = re.compile(rb"\r\nconnection:([^\r\n]*)", re.IGNORECASE)
+_EXPECT: Final = re.compile(rb"\r\nexpect:(?![ \t]*100-continue[ \t]*(?:\r\n|$))", re.IGNORECASE)
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
 _MAX_CHUNK_LINE: Final = 1024
 _WORTH_KEEPING: Final = 512
@@ -79,6 +80,8 @@ def _framing(fields: bytes) -> tuple[int, bool, bytes]:
         raise Malformed(400, "expected header lines of the form 'Name: value'")
     if len(fields) > MAX_LINE and max(map(len, fields.split(b"\r\n"))) > MAX_LINE:
         raise Malformed(431, f"a header line has at most {MAX_LINE} bytes")
+    if _EXPECT.search(fields):
+        raise Malformed(417, "nothing but 'Expect: 100-continue' is understood")
     return (
         _length(fields),
         _UPGRADE.search(fields) is not None,

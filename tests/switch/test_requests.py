@@ -247,6 +247,29 @@ def test_what_is_no_request_is_answered_and_ends_the_connection(here: Any, data:
     assert link.ended()
 
 
+@pytest.mark.parametrize(
+    ("path", "header", "status"),
+    [
+        ("/api/status", b"Authorization: Bearer \xff", 403),
+        ("/api/status", b"Host: \xff", 403),
+        ("/api/status", b"Origin: http://[", 403),
+        ("/docs", b"Expect: \xff", 417),
+        ("/login/t", b"Expect: a miracle", 417),
+        ("/login/t", b"Authorization: Bearer \xff", 403),
+        ("/session", b"Upgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Key: \xff", 426),
+    ],
+)
+def test_odd_bytes_in_headers_are_answered_and_are_no_error_of_the_node(
+    make: Any, monkeypatch: pytest.MonkeyPatch, path: str, header: bytes, status: int
+) -> None:
+    monkeypatch.setenv("WORD", "a-word-of-more-than-sixteen-letters")
+    node = make(http={"token_env": "WORD", "session_secret_env": "WORD"})
+    link = node.link()
+    forwarded = b"X-Forwarded-For: 192.0.2.7" if path == "/api/status" else b"A: b"
+    link.send_raw(b"GET %b HTTP/1.1\r\n%b\r\n%b\r\n\r\n" % (path.encode(), header, forwarded))
+    assert link.answer().status == status
+
+
 def test_requests_in_one_go_are_answered_in_order(here: Any) -> None:
     link = here.link()
     requests = [b"GET /login/piped HTTP/1.1\r\n\r\n", b"GET /create/piped HTTP/1.1\r\n\r\n"]
