@@ -25,8 +25,8 @@ from config.behaviour import (
 )
 from config.fields import part, parts, section, value, values
 from config.kinds import Choice, Whole
-from config.uris import ANNOUNCED_URI, BROKER_URI, EMBEDDED, HOST, LINK_URI, is_loopback
-from config.values import COUNT, FLAG, NAME, NODETYPE, PATH, PATTERN, PREFIX, USER, VARIABLE
+from config.uris import ANNOUNCED_URI, BROKER_URI, EMBEDDED, HOST, HTTP_URI, LINK_URI, is_loopback
+from config.values import COUNT, EXCHANGE, FLAG, NAME, NODETYPE, PATH, PATTERN, PREFIX, USER, VARIABLE
 
 __all__ = [
     "Advisories",
@@ -167,6 +167,17 @@ class SiteBroker:
         PREFIX,
         "MQTT: queue NAME of node NODE is sent to by this and NODE/NAME; so replies find their way",
         default="node/",
+    )
+    exchange: str = value(
+        EXCHANGE,
+        "AMQP: the exchange through which topics go; of type topic, and there already",
+        default="amq.topic",
+    )
+    management: str | None = value(
+        HTTP_URI,
+        "AMQP: RabbitMQ's management API; without this at the broker's host, port 15672, or 15671 with TLS",
+        default=None,
+        example="https://localhost:15671",
     )
     rules: tuple[SiteRule, ...] = parts(
         SiteRule, "what passes, and under which names; without any, everything", item="rule", default=()

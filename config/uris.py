@@ -54,6 +54,7 @@ BROKER_URI: Final = Uri(
     f"{EMBEDDED}|(mqtts?|amqps?)://{_HOST}{_TAIL}",
     hints={"tcp:": _USE_BROKER, "ssl:": _USE_BROKER, "http:": _USE_BROKER, "https:": _USE_BROKER},
 )
+HTTP_URI: Final = Uri("a URI such as http://localhost:15672 (http, https)", f"https?://{_HOST}{_TAIL}")
 HOST: Final = Text("a host name or an IP address", r"[A-Za-z0-9._\-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 
 

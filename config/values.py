@@ -26,6 +26,9 @@ PATTERN: Final = Text(
 PREFIX: Final = Text(
     "1 to 1024 characters without spaces and wildcards ('+', '#', '*')", r"[^ +#*@\t\n\r]{1,1024}"
 )
+EXCHANGE: Final = Text(
+    "the name of an exchange: 1 to 255 visible characters without spaces", r"[^\t\n\r ]{1,255}"
+)
 NODETYPE: Final = Choice(
     ("leaf", "branch"), {"root": "a root has no tree connector: leave the connector out"}
 )

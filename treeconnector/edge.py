@@ -13,7 +13,11 @@ CREDIT: Final = 500
 
 
 class Consumer(NamedTuple):
-    """Somebody at the broker who reads a queue or a topic filter. `id` tells consumers of one key apart."""
+    """Somebody at the broker who reads a queue or a topic filter. `id` tells consumers of one key apart.
+
+    `queue:NAME@NODE` with this node's own name: only what is directed here, as replies are; no other node is
+    told of that consumer.
+    """
 
     destination: Destination
     id: str

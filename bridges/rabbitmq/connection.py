@@ -15,9 +15,9 @@ import logging
 import ssl
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pika
 from pika.adapters.asyncio_connection import AsyncioConnection
@@ -83,6 +83,12 @@ class Server:
         """The URI's path, as RabbitMQ reads it: absent or '/' is the virtual host '/'."""
         path = address(self.uri).path
         return unquote(path[1:]) if len(path) > 1 else "/"
+
+    def at(self, vhost: str) -> "Server":
+        """The same server, another virtual host."""
+        where = address(self.uri)
+        host = f"[{where.host}]" if ":" in where.host else where.host
+        return replace(self, uri=f"{where.scheme}://{host}:{where.port}/{quote(vhost, safe='')}")
 
     @property
     def parameters(self) -> pika.ConnectionParameters:
@@ -311,6 +317,10 @@ class Channel:
             arguments=arguments,
         )
         return Declared(answer.queue, answer.message_count, answer.consumer_count)
+
+    def make(self, queue: str, arguments: dict[str, Any] | None) -> None:
+        """Make a durable queue before what is published next, without waiting for an answer."""
+        self._do(self._raw.queue_declare, queue=queue, durable=True, arguments=arguments)
 
     async def check_exchange(self, exchange: str) -> None:
         """Raise `ChannelLost` (404) if the exchange is not there."""

@@ -10,21 +10,20 @@ that a full queue rejects is confirmed negatively. One that is too large, or tha
 closes the channel, and nothing says which it was: whatever was under way is then published again, one by one,
 until the one that closes the channel by itself is found. Those before it may be doubled by this.
 
-Wrinkle: a returned message is told by a header, `x-sapwood`, that each message gets; it names the node too,
-so that a bridge knows what it delivered itself.
+Wrinkle: which message was returned is known by the number in its mark, a header that each message gets.
 """
 
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pika
 
 from bridges.rabbitmq.connection import Channel, Connection, Returned
 from bridges.rabbitmq.errors import ChannelLost, Unspeakable
+from bridges.rabbitmq.messages import MARK, mark, number_of
 
-MARK: Final = "x-sapwood"
 NO_QUEUE: Final = "QUEUE_DOES_NOT_EXIST"
 REFUSED: Final = "REFUSED_BY_BROKER"
 WINDOW: Final = 1024
@@ -45,7 +44,10 @@ Done = Callable[[Refused | None], None]
 
 
 class Outgoing(NamedTuple):
-    """One message. `mandatory`: it is refused where no queue takes it. `done`: called with the outcome."""
+    """One message. `mandatory`: it is refused where no queue takes it. `done`: called with the outcome.
+
+    `first`: a queue to make before it is published, with `arguments`, where it is not there.
+    """
 
     exchange: str
     key: str
@@ -53,6 +55,8 @@ class Outgoing(NamedTuple):
     properties: pika.BasicProperties
     mandatory: bool
     done: Done
+    first: str = ""
+    arguments: dict[str, Any] | None = None
 
 
 class Publisher:
@@ -151,11 +155,14 @@ class Publisher:
 
     def _put(self, channel: Channel, message: Outgoing) -> None:
         number = self._number + 1
-        message.properties.headers = {**(message.properties.headers or {}), MARK: f"{self._node}/{number}"}
+        marked = mark(self._node, number, message.exchange, message.key)
+        message.properties.headers = {**(message.properties.headers or {}), MARK: marked}
         self._number = number
         self._under_way[number] = message
         self._bytes += len(message.body)
         try:
+            if message.first:
+                channel.make(message.first, message.arguments)
             channel.publish(
                 message.exchange, message.key, message.body, message.properties, message.mandatory
             )
@@ -189,15 +196,3 @@ class Publisher:
         else:
             self.refused += 1
         message.done(refused)
-
-
-def mark_of(properties: pika.BasicProperties) -> str:
-    """The name of the node that delivered a message into this broker; '' if an application published it."""
-    mark = (properties.headers or {}).get(MARK)
-    return mark.rpartition("/")[0] if isinstance(mark, str) else ""
-
-
-def number_of(properties: pika.BasicProperties) -> int:
-    mark = str((properties.headers or {}).get(MARK, ""))
-    number = mark.rpartition("/")[2]
-    return int(number) if number.isdecimal() else 0

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from config.model import Site
-from config.uris import address
+from config.uris import EMBEDDED, address
 
+BRIDGES: Final = frozenset({"amqp", "amqps"})
 CARRIERS: Final = frozenset({"ws", "wss"})
 
 
@@ -17,10 +18,10 @@ def what_is_missing(site: Site) -> Iterator[str]:
     """Say for each such setting what it is, and what to do."""
     if site.scheme:
         yield f"scheme {site.scheme!r}: this version knows trees only; say nodetype at the tree connector"
-    if site.site_broker.uri != "embedded":
+    if site.site_broker.uri != EMBEDDED and address(site.site_broker.uri).scheme not in BRIDGES:
         yield (
-            f"site_broker {site.site_broker.uri!r}: this version has the embedded broker only;"
-            " leave the site broker out"
+            f"site_broker {site.site_broker.uri!r}: this version has bridges to RabbitMQ only;"
+            " write amqp://HOST, or leave the site broker out"
         )
     for uri in site.connector.ways if site.connector else ():
         scheme = address(uri).scheme

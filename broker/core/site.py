@@ -2,7 +2,8 @@
 
 It is one session, whose token no client can have. A queue that has consumers there has a reader here; all
 its topic filters are one subscription, so that a message goes there once and the broker does the rest. What
-came from there does not go back there.
+came from there does not go back there. A queue of this node alone (`queue:NAME@NODE`, for replies) is read
+likewise, and nobody else is told.
 
 Law: its consumers' destinations are on disk. After a start they stand as they were until the broker's first
 complete list; while the broker is away, what is for them waits here, as for a child that is away.
@@ -150,7 +151,10 @@ class Site:
     def restore_consumer(self, row: SubscriptionRow) -> None:
         core, key = self._core, parse(row.pattern)
         self.consumers[key] = {_RECOVERED}
-        if core.interests.add(key, _consumer_id(_RECOVERED), _RECOVERED, core.moment.now) is not None:
+        if (
+            not key.node
+            and core.interests.add(key, _consumer_id(_RECOVERED), _RECOVERED, core.moment.now) is not None
+        ):
             core.advising.keep_local(key)
         self._read(key)
 
@@ -200,7 +204,8 @@ class Site:
         names = self.consumers.setdefault(key, set())
         first = not names
         names.add(name)
-        self._core.switch.consumer("add", key, _consumer_id(name))
+        if not key.node:
+            self._core.switch.consumer("add", key, _consumer_id(name))
         if first:
             self._core.custody.transaction.put(SubscriptionRow(f"{SITE} {key}", SITE, str(key), 0))
             self._read(key)
@@ -210,13 +215,14 @@ class Site:
     def _went(self, key: Destination, name: str) -> None:
         core, names = self._core, self.consumers[key]
         names.discard(name)
-        if names and name == _RECOVERED:
+        if names and name == _RECOVERED and not key.node:
             core.interests.remove(key, _consumer_id(name), _RECOVERED, core.moment.now)
             return
         if not names:
             del self.consumers[key]
             core.custody.transaction.delete(SubscriptionRow, f"{SITE} {key}")
-        core.switch.consumer("remove", key, _consumer_id(name))
+        if not key.node:
+            core.switch.consumer("remove", key, _consumer_id(name))
         if not names:
             self._read_no_more(key)
 

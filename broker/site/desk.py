@@ -203,11 +203,8 @@ class SiteDesk:
 
     def named_here(self, delivery: Delivery) -> Delivery | None:
         """Under the name that the site's applications know; None if it may not go there any more."""
-        destination = delivery.destination
-        if destination.node:
-            destination = destination._replace(node="")
-        local = self._rules.to_local(destination)
-        return None if local is None else delivery._replace(destination=local)
+        local = self._rules.to_local(delivery.destination)
+        return None if local is None else delivery._replace(destination=local._replace(node=""))
 
     def named_in_tree(self, batch: Sequence[Taken]) -> list[Taken]:
         found: list[Taken] = []

@@ -75,7 +75,7 @@ class Rules:
         return self._first(self._inward, tree)
 
     def _all(self, ways: list[_Way], given: Destination) -> Iterator[Destination]:
-        if given.kind not in self._kinds:
+        if given.kind not in self._kinds or given.node:
             yield given
             return
         for way in ways:

@@ -10,9 +10,8 @@ from rabbitmq_server import RabbitServer
 
 from bridges.rabbitmq.connection import Connection, Server
 from bridges.rabbitmq.errors import AmqpError
-from bridges.rabbitmq.publisher import Outgoing, Publisher, Refused, mark_of
-
-TOO_LARGE = "message size"
+from bridges.rabbitmq.messages import is_ours
+from bridges.rabbitmq.publisher import Outgoing, Publisher, Refused
 
 
 class Ledger:
@@ -54,7 +53,7 @@ def bodies_of(rabbitmq: RabbitServer, vhost: str, queue: str) -> list[bytes]:
         channel = application.channel()
         found = []
         while (got := channel.basic_get(queue, auto_ack=True))[0]:
-            assert mark_of(got[1]) == "york"
+            assert is_ours(got[1], "", queue)
             found.append(got[2])
         return found
 
