@@ -17,6 +17,7 @@ class Machine(Site):
     """`wakes_at`: the timer that counts, in the world's time. `looks_at`: running time when it looks after
     things at last. `was_told`: something came while a commit was under way. `failures`: of dialling, since
     the last link. `cut_until`: its line to the parent is cut until then. `application`: who works here.
+    `peak_bytes`: the most that it ever kept.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Machine(Site):
         self.wakes_at = 0.0
         self.looks_at = 0.0
         self.was_told = False
+        self.peak_bytes = 0
         self.failures = 0
         self.cut_until = 0.0
         self.ends: dict[object, End] = {}
@@ -64,7 +66,7 @@ class Machine(Site):
         nothing: then all that could come of it is a note of the time.
         """
         core, now = self.core, self.now
-        if now >= self.looks_at or self.kept_bytes:
+        if now >= self.looks_at or self._look():
             self.looks_at = now + rest
         else:
             core.sweeps.next = self.looks_at
@@ -83,11 +85,17 @@ class Machine(Site):
         core = self.maybe_core
         return sum(core.custody.spools.values()) if core is not None else 0
 
+    def _look(self) -> int:
+        kept = self.kept_bytes
+        if kept > self.peak_bytes:
+            self.peak_bytes = kept
+        return kept
+
     def deadline(self) -> float:
         """When the core is to be woken, in the world's time."""
         core = self.core
         now = self.now
-        due = now + 1.0 if self.kept_bytes else max(self.looks_at, now + 1.0)
+        due = now + 1.0 if self._look() else max(self.looks_at, now + 1.0)
         soon, interests = core.soonest(), core.interests.next_deadline()
         if soon is not None and soon < due:
             due = soon

@@ -20,7 +20,6 @@ from simulation.world import World, WorldSettings
 from treeconnector.link import LinkSettings
 
 _SLICE: Final = 300.0
-_LOOK: Final = 3600.0
 _PAUSE: Final = 2.0
 _DEFAULT_TREE: Final = "acme"
 
@@ -46,7 +45,6 @@ class Simulation:
         link = workload.link
         self.counts = Counts()
         self.deliveries = summary.Deliveries()
-        self.spools = summary.Spools()
         self._log = log
         self._began, self._processor = time.perf_counter(), time.process_time()
         settings = WorldSettings(
@@ -86,15 +84,9 @@ class Simulation:
     def _run(self, progress: Progress) -> dict[str, Any]:
         self._build(progress)
         end = self.task.hours * 3600
-        depths, machines = self.task.deployment.depths(), list(self.world.machines.values())
-        look = 0.0
         while self.world.now < end:
             self.world.run(min(self.world.now + _SLICE, end))
             progress("simulating", self.world.now / end)
-            if self.world.now >= look:
-                look = self.world.now + _LOOK
-                self.spools.look(machines, depths)
-        self.spools.look(machines, depths)
         if self._log is not None:
             progress("writing the log", 1.0)
             self._log.close()
@@ -132,13 +124,7 @@ class Simulation:
             "log_rows": counts.rows,
             "line_bytes": world.bytes,
             "messages": summary.messages(machines, self.deliveries),
-            "spools": {
-                "peak": self.spools.peak,
-                "peak_node": self.spools.peak_node,
-                "peak_total": self.spools.peak_total,
-                "at_end": self.spools.total,
-                "peak_by_depth": {str(depth): kept for depth, kept in sorted(self.spools.by_depth.items())},
-            },
+            "spools": summary.spools(machines, task.deployment.depths()),
             "routes": summary.routes(machines),
             "cost": {
                 "seconds": round(time.perf_counter() - self._began, 3),

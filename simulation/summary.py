@@ -1,7 +1,6 @@
 """What a simulated chain did and cost, as one value for programs and as text for people."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from simulation.advisory_log import Counts
@@ -38,35 +37,26 @@ class Deliveries:
         return found
 
 
-@dataclass
-class Spools:
-    """Bytes in custody, looked at again and again. `peak`: at one node, `peak_node`: at which."""
-
-    peak: int = 0
-    peak_node: str = ""
-    peak_total: int = 0
-    total: int = 0
-    by_depth: dict[int, int] = field(default_factory=dict)
-
-    def look(self, machines: list[Machine], depths: dict[str, int]) -> None:
-        """See how much every node keeps now; `by_depth` has the most that any node of a depth kept."""
-        self.total = 0
-        for machine in machines:
-            kept = machine.kept_bytes
-            self.total += kept
-            if kept:
-                depth = depths[machine.name]
-                self.by_depth[depth] = max(self.by_depth.get(depth, 0), kept)
-            if kept > self.peak:
-                self.peak, self.peak_node = kept, machine.name
-        self.peak_total = max(self.peak_total, self.total)
+def spools(machines: list[Machine], depths: dict[str, int]) -> dict[str, Any]:
+    """The most bytes of messages that a node ever kept: at which, and at any of each depth."""
+    fullest = max(machines, key=lambda machine: machine.peak_bytes)
+    by_depth: dict[int, int] = {}
+    for machine in machines:
+        depth = depths[machine.name]
+        by_depth[depth] = max(by_depth.get(depth, 0), machine.peak_bytes)
+    return {
+        "peak": fullest.peak_bytes,
+        "peak_node": fullest.name if fullest.peak_bytes else "",
+        "peak_by_depth": {str(depth): kept for depth, kept in sorted(by_depth.items())},
+        "at_end": sum(machine.kept_bytes for machine in machines),
+    }
 
 
 def advisories(counts: Counts) -> dict[str, Any]:
     """Consumer advisories and, apart, domain routes: how many were received, and where."""
     found: dict[str, Any] = {"received": 0, "domain": 0, "bytes": counts.bytes}
     by: dict[str, Counter[str]] = {"op": Counter(), "direction": Counter(), "depth": Counter()}
-    for (kind, op, direction, depth), count in sorted(counts.advisories.items()):
+    for (kind, op, direction, depth), count in sorted(counts.advisories.items(), key=lambda item: item[0][3]):
         if kind == Kind.DOMAIN:
             found["domain"] += count
             continue

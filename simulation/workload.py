@@ -16,6 +16,7 @@ from config.fields import YAML, Path, Spelling, part, parts, section, value
 from config.kinds import Choice, Duration, Share, Size, Text, Whole
 from config.rules import Contradiction
 from config.values import FLAG, NAME, TIME
+from simulation.applications import LARGEST_SIZE, LEAST_SIZE
 from treeconnector.destinations import Kind, parse
 from treeconnector.errors import InvalidName, PatternError
 from treeconnector.patterns import MAX_LENGTH, check_pattern, has_wildcard
@@ -108,7 +109,7 @@ class Messages:
     )
     every: float = value(_OFTEN, "mean time between two", default=3600.0)
     count: int = value(Whole(1, 256), "how many at once", default=1)
-    size: int = value(Size(8, 1024**2), "bytes of each", default=256)
+    size: int = value(Size(LEAST_SIZE, LARGEST_SIZE), "bytes of each", default=256)
     expires: float = value(TIME, "when they are worthless, 0 = never", default=0.0)
     always: bool = value(FLAG, "whether at night, too", default=False)
 

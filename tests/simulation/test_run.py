@@ -13,10 +13,10 @@ import pytest
 
 from broker.advisory_log import LogRow
 from config.fleet import read_sites
-from simulation.deployment import generated
+from simulation.deployment import deployment, generated
 from simulation.run import Simulation, Task, simulate
 from simulation.summary import as_text
-from simulation.workload import Workload, parse_workload
+from simulation.workload import Workload, parse_workload, read_workload
 from treeconnector.errors import SapwoodError
 
 BUSY = """\
@@ -156,6 +156,16 @@ def test_a_seed_gives_the_same_bytes_in_every_process(
 def test_another_seed_gives_another_day(busy: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     simulate(Task(CHAIN, parse_workload(BUSY), hours=24, seed=8), tmp_path)
     assert digest(tmp_path / "advisories") != digest(busy[0] / "advisories")
+
+
+def test_the_retail_chains_morning() -> None:
+    retail = Path(__file__).parents[2] / "examples" / "retail"
+    task = Task(deployment(str(retail / "stores.csv")), read_workload(retail / "workload.yaml"), hours=9)
+    simulation = Simulation(task)
+    found = simulation.run()
+    assert simulation.warnings == []
+    assert found["consumer_events"] >= 6 * 25
+    assert found["messages"]["delivered"] > 1000
 
 
 def test_a_log_is_not_written_over_another(tmp_path: Path) -> None:
