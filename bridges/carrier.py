@@ -1,6 +1,7 @@
 """The carrier port: what transports packets between two neighbours, and nothing else.
 
-A carrier knows no frames, no link and no node. Adapters: `memory`, `ws`; the same tests hold for all.
+A carrier knows no frames, no link and no node. Adapters: `memory`, `ws`, and `brokered`
+(on `mqtt` and `amqp`); the same tests hold for all.
 
 Guarantees of every adapter:
 - A packet arrives whole, once, unchanged and in order, or the carrier ends. `max_packet` bounds it.
@@ -22,6 +23,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from treeconnector.errors import LocalError, SapwoodError
+from treeconnector.identity import Shown
 
 BUFFER_BYTES: Final = 1024 * 1024
 CLOSE_TIMEOUT: Final = 3.0
@@ -54,12 +56,12 @@ class PacketTooLarge(LocalError, ValueError):
 class Carrier(ABC):
     """One connection to a neighbour. Used on one event loop; one task receives, any task sends.
 
-    `peer`: the other side's address, for people. It is no identity. `max_packet`: bytes. `certified`: the
-    names in the certificate that the other side has proved itself with, none if it showed none.
+    `peer`: the other side's address, for people. It is no identity. `max_packet`: bytes. `shown`: what the
+    other side has proved itself with.
     """
 
     peer: str
-    certified: frozenset[str] = frozenset()
+    shown: Shown = Shown()
     max_packet: int
 
     @abstractmethod

@@ -35,6 +35,7 @@ from bridges.carrier import (
 )
 from bridges.tls import TlsSettings, certified_names, client_context
 from treeconnector.frames import DEFAULT_MAX_FRAME
+from treeconnector.identity import Shown
 
 DEFAULT_TIMEOUT: Final = 10.0
 _MAX_REASON_BYTES: Final = 120
@@ -93,7 +94,7 @@ async def accept(request: web.BaseRequest, *, max_packet: int = DEFAULT_MAX_FRAM
     except (aiohttp.ClientError, OSError) as error:
         raise CarrierBroken(f"{peer} went away while its WebSocket was opened: {error}") from error
     carrier = WebSocketCarrier(opened, peer, max_packet)
-    carrier.certified = certified_names(peer_certificate(request))
+    carrier.shown = Shown(certified=certified_names(peer_certificate(request)))
     return carrier
 
 

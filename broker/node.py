@@ -23,12 +23,14 @@ from broker.core.node import NodeCore
 from broker.core.rows import MetaRow, QueueRow
 from broker.core.turn import Turn
 from broker.journal import Journal
+from broker.link_brokers import LinkBroker
 from broker.permits import Permits
 from broker.settings import core_settings, http_settings, link_settings, server_tls
 from broker.site import SiteDesk, desk_of
 from broker.status import status
 from broker.store import GroupCommit, Store
 from broker.supervisor import Supervisor
+from broker.wire import Wire
 from config.credentials import session_secret
 from config.model import Site
 from treeconnector.errors import SapwoodError, StoreError
@@ -66,19 +68,6 @@ def _vital(step: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
-class Wire:
-    """A link and the carrier that it rides on."""
-
-    __slots__ = ("carrier", "draining", "link", "text", "was_up")
-
-    def __init__(self, link: Link, carrier: Carrier) -> None:
-        self.link = link
-        self.carrier = carrier
-        self.draining: asyncio.Task[None] | None = None
-        self.was_up = False
-        self.text = ""
-
-
 class Node:
     """One site's node. `start`, then `stop`; errors at start are `SapwoodError`s that say what to do."""
 
@@ -94,6 +83,7 @@ class Node:
         self.administration: Administration
         self.desk: SiteDesk | None = None
         self.supervisor: Supervisor | None = None
+        self.link_brokers: list[LinkBroker] = []
         self.failure: SapwoodError | None = None
         self.leaving = False
         self.stopped = asyncio.Event()
@@ -129,6 +119,7 @@ class Node:
             self.tracing = Tracing(self, self.cells)
             self.administration = Administration(self)
             self.desk = desk_of(self)
+            self.link_brokers = [LinkBroker(self, site, one) for one in site.listener.link_brokers]
             await self._listen()
         except BaseException:
             self.store.close()
@@ -140,6 +131,8 @@ class Node:
         if site.connector is not None:
             self.supervisor = Supervisor(self, site, site.connector)
             self.spawn(self.supervisor.run())
+        for listening in self.link_brokers:
+            self.spawn(listening.run())
         _log.info("= node %s (%s) of tree %s listens on port %d", site.name, site.role, site.tree, self.port)
 
     def _make_core(self, permits: Permits) -> None:
@@ -364,7 +357,7 @@ class Node:
 
     async def serve_link(self, carrier: Carrier) -> None:
         """Run the link of a child that has connected, until it ends."""
-        link = self.core.accept(carrier.certified)
+        link = self.core.accept(carrier.shown, carrier.max_packet)
         await self.drive(link, carrier)
         if link.end_error is not None:
             self._complain(carrier.peer, link.end_text, link.peer_name)

@@ -3,7 +3,8 @@
 A node that has permits accepts only the children that are named in them. A node without permits accepts
 children without a secret from this machine only, unless the site says otherwise or asks each child for a
 certificate. Law: a secret proves the name of its child; where certificates are asked for, a child without
-a secret has one that names it, or a stolen store could be any other.
+a secret has one that names it, or a stolen store could be any other. A child that dials at a broker is the
+one whose topics or queues it uses there; where the broker's permissions ensure that, its name is proven.
 """
 
 from typing import Final
@@ -12,9 +13,11 @@ from bridges.tls import is_certified
 from config.credentials import children_secrets, connector_secret, permitted_children
 from config.model import Site
 from treeconnector.errors import LinkRefused, Refusal
+from treeconnector.identity import Shown
 
 _LISTED: Final = 5
 _MOST_TEXT: Final = 200
+_NOTHING: Final = Shown()
 
 
 class Permits:
@@ -29,13 +32,15 @@ class Permits:
     def __repr__(self) -> str:
         return f"<Permits of {self._site.name} children={len(self._children)}>"
 
-    def secret_of(self, name: str, dials: bool, certified: frozenset[str] = frozenset()) -> bytes | None:
-        """The secret of the link to `name`, None if none is asked for. Raises `LinkRefused`.
-
-        `certified`: the names in the certificate that it has shown.
-        """
+    def secret_of(self, name: str, dials: bool, shown: Shown = _NOTHING) -> bytes | None:
+        """The secret of the link to `name`, None if none is asked for. Raises `LinkRefused`."""
         if dials:
             return self._own.reveal().encode() if self._own else None
+        if shown.place and shown.place != name:
+            raise LinkRefused(
+                Refusal.SECRET,
+                f"{name!r} came over the topics or queues of {shown.place!r}: each child has its own",
+            )
         if self._permitted is not None and name not in self._permitted:
             raise LinkRefused(
                 Refusal.SECRET,
@@ -45,11 +50,22 @@ class Permits:
         secret = self._children.get(name)
         if secret is not None:
             return secret.reveal().encode()
-        if self._site.listener.tls.client_ca:
-            self._demand_certificate(name, certified)
+        if shown.place:
+            self._demand_voucher(name, shown)
+        elif self._site.listener.tls.client_ca:
+            self._demand_certificate(name, shown.certified)
         else:
             self._allow_anonymous(name)
         return None
+
+    def _demand_voucher(self, name: str, shown: Shown) -> None:
+        if not (shown.vouched or self._site.listener.allow_anonymous):
+            raise LinkRefused(
+                Refusal.SECRET,
+                f"{self._site.name!r} accepts children without a secret at no broker: give {name!r} a permit"
+                " with a secret, or say proves_names at the link broker if its permissions keep each child to"
+                " its own topics or queues",
+            )
 
     def _demand_certificate(self, name: str, certified: frozenset[str]) -> None:
         if not is_certified(name, certified):

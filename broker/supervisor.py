@@ -12,9 +12,14 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 from tenacity.wait import wait_base
 
 from bridges import ws
-from bridges.carrier import CarrierError
+from bridges.brokered import carrier as brokered
+from bridges.brokered.line import Access
+from bridges.brokered.schemes import broker_for
+from bridges.carrier import Carrier, CarrierError
 from broker.settings import client_tls
+from config.credentials import connector_password
 from config.model import Site, TreeConnector
+from config.uris import address
 from treeconnector.errors import LinkRefused, SapwoodError
 
 if TYPE_CHECKING:
@@ -64,19 +69,32 @@ class Supervisor:
         uri = self._connector.ways[self._tried % len(self._connector.ways)]
         self._tried += 1
         self.state = "connecting"
-        carrier = await ws.connect(
-            uri,
-            tls=self._tls,
-            timeout=self._site.link.connect_timeout,
-            max_packet=self._site.limits.max_frame,
-        )
-        was_up, error = await self._node.drive(self._node.core.dial(), carrier)
+        carrier = await self._connect(uri)
+        was_up, error = await self._node.drive(self._node.core.dial(carrier.max_packet), carrier)
         if not was_up:
             raise LinkLost(error or f"{uri}: the link ended in its handshake")
         self._tried = 0
         self.failures = 0
         self._note(f"lost the parent at {uri}: {error}", logging.DEBUG)
         await asyncio.sleep(random.uniform(0, self._site.link.backoff_initial))
+
+    async def _connect(self, uri: str) -> Carrier:
+        """The carrier that the address asks for. Raises `SapwoodError`."""
+        site, way = self._site, address(uri)
+        timeout, max_packet = site.link.connect_timeout, site.limits.max_frame
+        if not way.brokered:
+            return await ws.connect(uri, tls=self._tls, timeout=timeout, max_packet=max_packet)
+        password = connector_password(site)
+        access = Access(
+            host=way.host,
+            port=way.port,
+            user=self._connector.user or "",
+            password=password.reveal() if password else "",
+            tls=self._tls if way.tls else None,
+            vhost=way.vhost,
+        )
+        broker = broker_for(way.scheme, access, site.tree, max_packet)
+        return await brokered.connect(broker, site.name, timeout=timeout, max_packet=max_packet)
 
     def _failed(self, state: RetryCallState) -> None:
         self.failures += 1

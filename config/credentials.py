@@ -14,7 +14,7 @@ from typing import Final
 
 from config.errors import ConfigurationError, Problem
 from config.kinds import Fault
-from config.model import Site
+from config.model import LinkBroker, Site
 from treeconnector.errors import InvalidName
 from treeconnector.names import node_name
 
@@ -72,6 +72,26 @@ def connector_secret(site: Site) -> Secret | None:
     if connector is None:
         return None
     return resolve_secret(connector.secret_env, connector.secret_file, what="secret for the parent")
+
+
+def connector_password(site: Site) -> Secret | None:
+    """The password at the parent's broker, where the link rides on one."""
+    connector = site.connector
+    if connector is None:
+        return None
+    what = "password at the parent's broker"
+    return resolve_secret(connector.password_env, connector.password_file, what=what)
+
+
+def link_broker_secret(broker: LinkBroker) -> Secret | None:
+    """The password at a broker where children dial."""
+    return resolve_secret(broker.secret_env, broker.secret_file, what=f"password at {broker.uri}")
+
+
+def link_broker_secrets(site: Site) -> dict[str, Secret]:
+    """The passwords at all brokers where children dial, by their URIs; of those that have one."""
+    found = ((broker.uri, link_broker_secret(broker)) for broker in site.listener.link_brokers)
+    return {uri: secret for uri, secret in found if secret}
 
 
 def site_broker_secret(site: Site) -> Secret | None:

@@ -25,7 +25,16 @@ from config.behaviour import (
 )
 from config.fields import part, parts, section, value, values
 from config.kinds import Choice, Whole
-from config.uris import ANNOUNCED_URI, BROKER_URI, EMBEDDED, HOST, HTTP_URI, LINK_URI, is_loopback
+from config.uris import (
+    ANNOUNCED_URI,
+    BROKER_URI,
+    EMBEDDED,
+    HOST,
+    HTTP_URI,
+    LINK_BROKER_URI,
+    LINK_URI,
+    is_loopback,
+)
 from config.values import COUNT, EXCHANGE, FLAG, NAME, NODETYPE, PATH, PATTERN, PREFIX, USER, VARIABLE
 
 __all__ = [
@@ -40,6 +49,7 @@ __all__ = [
     "Http",
     "Limits",
     "Link",
+    "LinkBroker",
     "Listener",
     "Log",
     "Metrics",
@@ -208,7 +218,21 @@ class TreeConnector:
         default=(),
         example=("wss://hq-backup.example.com:7600/link",),
     )
-    user: str | None = value(USER, "user to log in as at an MQTT or AMQP carrier", default=None, aside=True)
+    user: str | None = value(
+        USER,
+        "user to log in as at the parent's broker (mqtt, amqp); needs a password",
+        default=None,
+        aside=True,
+    )
+    password_env: str | None = value(
+        VARIABLE,
+        "environment variable that holds the password at the parent's broker",
+        default=None,
+        aside=True,
+    )
+    password_file: Path | None = value(
+        PATH, "file that holds that password; instead of the variable", default=None, aside=True
+    )
     secret_env: str | None = value(
         VARIABLE,
         "environment variable that holds the secret which proves this node to its parent",
@@ -224,6 +248,34 @@ class TreeConnector:
     def ways(self) -> tuple[str, ...]:
         """All URIs of the parent, in the order in which to try them."""
         return (self.uri, *self.uris)
+
+
+@section
+class LinkBroker:
+    """A broker at which children may dial this node, instead of at its port. Branch and root only."""
+
+    uri: str = value(
+        LINK_BROKER_URI,
+        "the broker: mqtt, mqtts (Mosquitto) or amqp, amqps (RabbitMQ)",
+        example="mqtts://localhost:8883",
+    )
+    user: str | None = value(USER, "user to log in as; needs a secret", default=None, example="sapwood")
+    secret_env: str | None = value(
+        VARIABLE,
+        "environment variable that holds the password",
+        default=None,
+        example="LINK_BROKER_PASSWORD",
+    )
+    secret_file: Path | None = value(
+        PATH, "file that holds the password; instead of the variable", default=None, aside=True
+    )
+    proves_names: bool = value(
+        FLAG,
+        "whether the broker's permissions let each child use its own topics or queues only (`sapwood config "
+        "acl` prints them); a child's name is then proven without a secret",
+        default=False,
+    )
+    tls: ClientTls = part("TLS towards the broker (mqtts, amqps)", default=ClientTls())
 
 
 @section
@@ -254,6 +306,12 @@ class Listener:
         FLAG,
         "whether children without a secret are accepted from other machines; from this machine they are",
         default=False,
+    )
+    link_brokers: tuple[LinkBroker, ...] = parts(
+        LinkBroker,
+        "brokers at which children may dial, beside the port (branch and root only)",
+        item="link_broker",
+        default=(),
     )
     tls: ServerTls = part("TLS of the port", default=ServerTls())
 

@@ -33,7 +33,19 @@ def check(site: Site, *, what: str = "") -> Site:
 
 def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
     """Return all combinations of `site` that cannot be, worded in the names of `spelling`."""
-    rules = (_nodetype, _permits, _secrets, _tls, _site_broker, _ways, _times, _sizes, _destinations)
+    rules = (
+        _nodetype,
+        _permits,
+        _secrets,
+        _tls,
+        _site_broker,
+        _ways,
+        _way_through_broker,
+        _link_brokers,
+        _times,
+        _sizes,
+        _destinations,
+    )
     return [found for rule in rules for found in rule(site, spelling)]
 
 
@@ -122,6 +134,9 @@ def _pairs(site: Site) -> Iterator[tuple[Path, Any, str]]:
     yield ("http",), site.http, "session_secret"
     for i, connector in enumerate(site.tree_connectors):
         yield ("tree_connectors", i), connector, "secret"
+        yield ("tree_connectors", i), connector, "password"
+    for i, broker in enumerate(site.listener.link_brokers):
+        yield ("listener", "link_brokers", i), broker, "secret"
     for i, child in enumerate(site.children):
         yield ("children", i), child, "secret"
 
@@ -143,6 +158,8 @@ def _tls(site: Site, spell: Spelling) -> Iterator[Contradiction]:
         (("listener", "tls"), site.listener.tls),
     ]
     ends += [(("tree_connectors", i, "tls"), one.tls) for i, one in enumerate(site.tree_connectors)]
+    brokers = site.listener.link_brokers
+    ends += [(("listener", "link_brokers", i, "tls"), one.tls) for i, one in enumerate(brokers)]
     for path, tls in ends:
         for given, absent in (("certificate", "key"), ("key", "certificate")):
             if getattr(tls, given) and not getattr(tls, absent):
@@ -219,6 +236,65 @@ def _ways(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             if way in own:
                 yield Contradiction(path, f"{uri!r} is this node's own address: write its parent's", whole)
             seen.add(way)
+
+
+def _way_through_broker(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    """What belongs to a broker has a broker, and what MQTT has no room for is not said to it."""
+    for i, connector in enumerate(site.tree_connectors):
+        path: Path = ("tree_connectors", i)
+        uris: tuple[Path, ...] = ((*path, "uri"), (*path, "uris"))
+        ways = [address(uri) for uri in connector.ways]
+        for j, way in enumerate(ways):
+            where: Path = (*path, "uris", j - 1) if j else (*path, "uri")
+            yield from _path_of_mqtt(where, way)
+        given = [name for name in ("user", "password_env", "password_file") if getattr(connector, name)]
+        if given and not any(way.brokered or way.scheme == "srv" for way in ways):
+            message = (
+                f"{spell(given[0])!r} is for the parent's broker: it has no use with {ways[0].scheme}://, "
+                f"where {spell('secret_env')!r} or {spell('secret_file')!r} proves this node"
+            )
+            yield Contradiction((*path, given[0]), message, uris)
+        elif given:
+            yield from _login(path, connector.user, given, "password", spell)
+
+
+def _link_brokers(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    section: Path = ("listener", "link_brokers")
+    brokers = site.listener.link_brokers
+    if brokers and site.role == "leaf":
+        advice = f"a leaf has no children: leave this out, or write {spell('nodetype')} branch"
+        yield Contradiction(section, advice, (("tree_connectors",), ("tree_connectors", 0, "nodetype")))
+    seen: dict[Address, Path] = {}
+    for i, broker in enumerate(brokers):
+        path: Path = (*section, i)
+        place = address(broker.uri)
+        if place in seen:
+            yield Contradiction((*path, "uri"), f"{broker.uri!r} is listed twice", (seen[place],))
+        seen.setdefault(place, (*path, "uri"))
+        yield from _path_of_mqtt((*path, "uri"), place)
+        yield from _needless(path, broker.tls, [place], spell)
+        given = [name for name in ("user", "secret_env", "secret_file") if getattr(broker, name)]
+        yield from _login(path, broker.user, given, "secret", spell) if given else ()
+
+
+def _login(
+    path: Path, user: str | None, given: list[str], secret: str, spell: Spelling
+) -> Iterator[Contradiction]:
+    """A user and its password stand together."""
+    looked_at = tuple((*path, name) for name in ("user", f"{secret}_env", f"{secret}_file"))
+    if not user:
+        yield Contradiction(
+            (*path, given[0]), f"{spell(given[0])!r} needs {spell('user')!r} beside it", looked_at
+        )
+    elif given == ["user"]:
+        variable, file = spell(f"{secret}_env"), spell(f"{secret}_file")
+        message = f"{spell('user')!r} needs {variable!r} or {file!r} beside it"
+        yield Contradiction((*path, "user"), message, looked_at)
+
+
+def _path_of_mqtt(path: Path, place: Address) -> Iterator[Contradiction]:
+    if place.scheme in ("mqtt", "mqtts") and place.path not in ("", "/"):
+        yield Contradiction(path, f"an MQTT address has no path: leave {place.path!r} out")
 
 
 def _times(site: Site, spell: Spelling) -> Iterator[Contradiction]:

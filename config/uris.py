@@ -7,6 +7,7 @@ otherwise; MQTT and AMQP links go to their protocol's own port.
 import re
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote
 
 from config.kinds import Fault, Text, compiled, shown
 
@@ -16,6 +17,7 @@ EMBEDDED: Final = "embedded"
 
 _PORTS: Final = {"ws": 7600, "wss": 7600, "mqtt": 1883, "mqtts": 8883, "amqp": 5672, "amqps": 5671, "srv": 0}
 _TLS: Final = frozenset({"wss", "mqtts", "amqps"})
+BROKERED: Final = frozenset({"mqtt", "mqtts", "amqp", "amqps"})
 _HOST: Final = r"([A-Za-z0-9._\-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])"
 _TAIL: Final = r"(:[0-9]{1,5})?(/[!-~]{0,1024})?"
 _LINK: Final = f"(wss?|mqtts?|amqps?)://{_HOST}{_TAIL}"
@@ -23,7 +25,8 @@ _SRV: Final = r"srv://[A-Za-z0-9._\-]{1,253}"
 _PARTS: Final = r"([a-z]+)://(\[[^\]]*\]|[^:/]*)(?::([0-9]+))?(/.*)?"
 
 _USE_LINK: Final = "links ride on WebSocket, MQTT or AMQP; write ws://HOST:7600/link, or wss:// with TLS"
-_USE_BROKER: Final = "write mqtt:// or mqtts:// for Mosquitto, amqp:// or amqps:// for RabbitMQ"
+_A_BROKER: Final = "mqtt:// or mqtts:// for Mosquitto, amqp:// or amqps:// for RabbitMQ"
+_USE_BROKER: Final = f"write {_A_BROKER}"
 
 
 class Uri(Text):
@@ -55,6 +58,16 @@ BROKER_URI: Final = Uri(
     hints={"tcp:": _USE_BROKER, "ssl:": _USE_BROKER, "http:": _USE_BROKER, "https:": _USE_BROKER},
 )
 HTTP_URI: Final = Uri("a URI such as http://localhost:15672 (http, https)", f"https?://{_HOST}{_TAIL}")
+LINK_BROKER_URI: Final = Uri(
+    "a URI such as mqtt://localhost:1883 (mqtt, mqtts, amqp, amqps)",
+    f"(mqtts?|amqps?)://{_HOST}{_TAIL}",
+    hints={
+        "ws:": "children dial the node's own port on WebSocket; a link broker is " + _A_BROKER,
+        "wss:": "children dial the node's own port on WebSocket; a link broker is " + _A_BROKER,
+        "tcp:": _USE_BROKER,
+        "ssl:": _USE_BROKER,
+    },
+)
 HOST: Final = Text("a host name or an IP address", r"[A-Za-z0-9._\-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 
 
@@ -70,6 +83,16 @@ class Address:
     @property
     def tls(self) -> bool:
         return self.scheme in _TLS
+
+    @property
+    def brokered(self) -> bool:
+        """True where links ride on a broker."""
+        return self.scheme in BROKERED
+
+    @property
+    def vhost(self) -> str:
+        """The virtual host of an AMQP address; absent or '/' is the one named '/'."""
+        return unquote(self.path[1:]) or "/"
 
     @property
     def uri(self) -> str:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).parent / "brokers"))
 
 if TYPE_CHECKING:
+    from mosquitto_server import MosquittoServer
     from rabbitmq_server import RabbitServer
 
 settings.register_profile(
@@ -59,3 +60,16 @@ def vhost(rabbitmq: "RabbitServer") -> Iterator[str]:
     yield name
     rabbitmq.start()
     rabbitmq.delete_vhost(name)
+
+
+@pytest.fixture(scope="session")
+def mosquitto(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[MosquittoServer]":
+    """A real Mosquitto at which anybody may do anything. A test that kills it starts it again."""
+    from mosquitto_server import MosquittoServer
+
+    server = MosquittoServer(tmp_path_factory.mktemp("mosquitto") / "server")
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

@@ -34,6 +34,19 @@ class Identity(msgspec.Struct, frozen=True):
     incarnation: bytes
 
 
+class Shown(NamedTuple):
+    """What a carrier knows of who is at its other end, before that says a word.
+
+    `certified`: the names in its certificate, none if it showed none. `place`: the node whose topics or
+    queues at a broker the carrier rides on, '' for a carrier without such a thing. `vouched`: the broker's
+    permissions keep everyone else from them.
+    """
+
+    certified: frozenset[str] = frozenset()
+    place: str = ""
+    vouched: bool = False
+
+
 class MessageId(NamedTuple):
     bundle: BundleId
     position: int

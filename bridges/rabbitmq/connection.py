@@ -304,6 +304,7 @@ class Channel:
         passive: bool = False,
         durable: bool = False,
         exclusive: bool = False,
+        auto_delete: bool = False,
         arguments: dict[str, Any] | None = None,
     ) -> Declared:
         """Make a queue ('' = with a name of the broker's), or with `passive` only ask for it."""
@@ -313,7 +314,7 @@ class Channel:
             passive=passive,
             durable=durable,
             exclusive=exclusive,
-            auto_delete=False,
+            auto_delete=auto_delete,
             arguments=arguments,
         )
         return Declared(answer.queue, answer.message_count, answer.consumer_count)
@@ -325,6 +326,12 @@ class Channel:
     async def check_exchange(self, exchange: str) -> None:
         """Raise `ChannelLost` (404) if the exchange is not there."""
         await self._ask(self._raw.exchange_declare, exchange=exchange, passive=True)
+
+    async def declare_exchange(self, exchange: str, kind: str, *, auto_delete: bool = False) -> None:
+        """Make an exchange that does not outlive the broker; `auto_delete`: nor its last binding."""
+        await self._ask(
+            self._raw.exchange_declare, exchange=exchange, exchange_type=kind, auto_delete=auto_delete
+        )
 
     async def delete(self, queue: str) -> None:
         await self._ask(self._raw.queue_delete, queue=queue)

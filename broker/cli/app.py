@@ -173,6 +173,23 @@ def config_convert(
     print_converted(file, Wanted(connection, name, tree, parent), xml=xml, as_json=json)
 
 
+@config_app.command("acl")
+def config_acl(
+    file: File,
+    child: Annotated[
+        list[str] | None, typer.Option("--child", help="A child, beside those that the file permits.")
+    ] = None,
+    dynamic_security: Annotated[
+        bool, typer.Option("--dynamic-security", help="For Mosquitto's plugin instead of its acl_file.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Print the permissions that keep each child to its own topics or queues at this node's link brokers."""
+    from broker.cli.acl import print_permissions
+
+    print_permissions(file, child or [], dynamic_security=dynamic_security, as_json=json)
+
+
 @config_app.command("schema")
 def config_schema(
     xsd: Annotated[bool, typer.Option("--xsd", help="The XSD of XML files instead.")] = False,

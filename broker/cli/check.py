@@ -4,6 +4,7 @@ Law: checking changes nothing: no folder is made, no database is opened for writ
 disturbed. What only the parent or the network can cure is a warning, because it may be cured tomorrow.
 """
 
+import asyncio
 import logging
 import os
 import shutil
@@ -19,10 +20,18 @@ from broker.cli.errors import FAILED, WELL, WRONG_USE
 from broker.cli.output import patience, print_json, print_table, table
 from broker.cli.status import size
 from broker.cli.unsupported import what_is_missing
-from config.credentials import children_secrets, connector_secret, session_secret, site_broker_secret, token
+from config.credentials import (
+    children_secrets,
+    connector_password,
+    connector_secret,
+    link_broker_secrets,
+    session_secret,
+    site_broker_secret,
+    token,
+)
 from config.errors import ConfigurationError
 from config.load import load
-from config.model import Site
+from config.model import LinkBroker, Site
 from config.uris import address
 from treeconnector.errors import SapwoodError
 
@@ -174,6 +183,7 @@ def check_tls(site: Site) -> Iterator[Finding]:
             "TLS of the port", lambda: server_context(listener.certificate, listener.key, listener.client_ca)
         )
     ends = [("TLS to the parent", connector.tls) for connector in site.tree_connectors]
+    ends += [(f"TLS to {broker.uri}", broker.tls) for broker in site.listener.link_brokers]
     for subject, tls in (*ends, ("TLS to the site broker", site.site_broker.tls)):
         if tls.ca or tls.certificate:
             settings = TlsSettings(tls.ca, tls.certificate, tls.key, tls.verify_hostname)
@@ -192,7 +202,9 @@ def check_secrets(site: Site) -> Iterator[Finding]:
     """Every secret that the file names: there, and for the node's eyes only."""
     readers: list[tuple[str, Callable[[Site], object]]] = [
         ("secret for the parent", connector_secret),
+        ("password at the parent's broker", connector_password),
         ("password of the site broker", site_broker_secret),
+        ("passwords at link brokers", link_broker_secrets),
         ("token", token),
         ("session secret", session_secret),
         ("secrets of children", children_secrets),
@@ -212,9 +224,12 @@ def check_secrets(site: Site) -> Iterator[Finding]:
 def _secret_files(site: Site) -> Iterator[Path]:
     named = [site.site_broker.secret_file]
     named += [connector.secret_file for connector in site.tree_connectors]
+    named += [connector.password_file for connector in site.tree_connectors]
+    named += [broker.secret_file for broker in site.listener.link_brokers]
     named += [child.secret_file for child in site.children]
     named += [site.http.token_file, site.http.session_secret_file, site.children_secrets]
     named += [site.listener.tls.key, site.site_broker.tls.key, *(one.tls.key for one in site.tree_connectors)]
+    named += [broker.tls.key for broker in site.listener.link_brokers]
     yield from sorted({path for path in named if path})
 
 
@@ -244,6 +259,36 @@ def check_parent(site: Site) -> Iterator[Finding]:
             yield Finding("parent", "warning", f"{way.host}:{way.port} cannot be reached ({reason})")
 
 
+def check_link_brokers(site: Site) -> Iterator[Finding]:
+    """The brokers at which children may dial: log in there and listen, for a moment. Warnings only."""
+    for settings in site.listener.link_brokers:
+        subject = f"link broker {settings.uri}"
+        try:
+            asyncio.run(_listen(site, settings))
+        except SapwoodError as error:
+            yield Finding(subject, "warning", str(error))
+        else:
+            yield Finding(subject, "ok", "the node may listen there")
+
+
+async def _listen(site: Site, settings: LinkBroker) -> None:
+    """Returns when it listens. Raises `SapwoodError`."""
+    from bridges.brokered.listener import Listener
+    from broker.link_brokers import broker_of
+
+    listening = asyncio.Event()
+    listener = Listener(broker_of(site, settings), site.name, lambda _child, _knock: None)
+    running = asyncio.create_task(listener.run(listening.set))
+    waiting = asyncio.create_task(listening.wait())
+    await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+    heard = running.exception() if running.done() else None
+    running.cancel()
+    waiting.cancel()
+    await asyncio.gather(running, waiting, return_exceptions=True)
+    if heard is not None:
+        raise heard
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     check_data,
     check_advisory_log,
@@ -252,6 +297,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_tls,
     check_secrets,
     check_parent,
+    check_link_brokers,
 )
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from config.model import Site
-from config.uris import EMBEDDED, address
+from config.uris import BROKERED, EMBEDDED, address
 
 BRIDGES: Final = frozenset({"amqp", "amqps"})
-CARRIERS: Final = frozenset({"ws", "wss"})
+CARRIERS: Final = frozenset({"ws", "wss"}) | BROKERED
 
 
 def what_is_missing(site: Site) -> Iterator[str]:
@@ -27,6 +27,6 @@ def what_is_missing(site: Site) -> Iterator[str]:
         scheme = address(uri).scheme
         if scheme not in CARRIERS:
             yield (
-                f"tree connector {uri!r}: links of this version ride on WebSocket only;"
-                " write ws://HOST:7600/link, or wss:// with TLS"
+                f"tree connector {uri!r}: this version looks nothing up in DNS;"
+                " write ws://HOST:7600/link, wss://, mqtt:// or amqp://"
             )

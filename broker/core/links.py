@@ -13,6 +13,7 @@ from treeconnector import link_events as events
 from treeconnector.bundles import Flag
 from treeconnector.errors import LinkRefused, Refusal, RemoteError
 from treeconnector.frames import Hello, Position
+from treeconnector.identity import Shown
 from treeconnector.link import Link, Standing
 from treeconnector.roles import role_of, why_not_below
 
@@ -28,7 +29,7 @@ class Links:
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
         self._names: dict[Link, str] = {}
-        self.certified: dict[Link, frozenset[str]] = {}
+        self.shown: dict[Link, Shown] = {}
         self.closing: list[Link] = []
 
     def __repr__(self) -> str:
@@ -105,7 +106,7 @@ class Links:
         core = self._core
         try:
             self._check(link, hello)
-            secret = core.secret_of(hello.name, link.dials, self.certified.get(link, frozenset()))
+            secret = core.secret_of(hello.name, link.dials, self.shown.get(link, Shown()))
         except LinkRefused as refused:
             self.handle(link, link.refuse(refused.reason, refused.text))
             return
@@ -271,7 +272,7 @@ class Links:
         self.closing.append(link)
         neighbour = self.of(link)
         self._names.pop(link, None)
-        self.certified.pop(link, None)
+        self.shown.pop(link, None)
         self._core.link_ended(link, text)
         if neighbour is None:
             return

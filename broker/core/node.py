@@ -9,6 +9,7 @@ upstream node has committed, and for non-persistent messages.
 
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -43,7 +44,7 @@ from treeconnector.advisories import Advertiser, Down, Held, Limits, Up
 from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.frames import Advice
 from treeconnector.held import anything_goes
-from treeconnector.identity import BundleIds, Identity
+from treeconnector.identity import BundleIds, Identity, Shown
 from treeconnector.interests import Interests
 from treeconnector.link import Link, LinkSettings
 from treeconnector.names import LOCAL
@@ -58,7 +59,7 @@ _TRANSFER_BLOCK: Final = 1_000_000
 _SAY_WITHIN: Final = 0.04
 _NONCE_BYTES: Final = 32
 
-Secrets = Callable[[str, bool, frozenset[str]], bytes | None]
+Secrets = Callable[[str, bool, Shown], bytes | None]
 
 
 class Rows(Protocol):
@@ -85,8 +86,8 @@ class Chronicle(Protocol):
 class NodeCore:
     """One node, without I/O.
 
-    `secret_of(name, dials, certified)` gives a link's secret or raises `LinkRefused`; `certified`: the names
-    in the certificate that the peer has proved itself with.
+    `secret_of(name, dials, shown)` gives a link's secret or raises `LinkRefused`; `shown`: what the peer has
+    proved itself with on its carrier.
     """
 
     def __init__(
@@ -206,21 +207,24 @@ class NodeCore:
 
     # --- links
 
-    def dial(self) -> Link:
-        """A new link to the parent; the driver connects a carrier to it."""
-        return self._open(dials=True)
+    def dial(self, max_frame: int | None = None) -> Link:
+        """A new link to the parent, for a carrier that is connected to it. `max_frame`: its limit, bytes."""
+        return self._open(max_frame, dials=True)
 
-    def accept(self, certified: frozenset[str] = frozenset()) -> Link:
-        """A new link for a carrier that a child has connected. `certified`: the names in its certificate."""
-        link = self._open(dials=False)
-        self.links.certified[link] = certified
+    def accept(self, shown: Shown | None = None, max_frame: int | None = None) -> Link:
+        """A new link for a carrier that a child has connected, and what it has shown there."""
+        link = self._open(max_frame, dials=False)
+        self.links.shown[link] = shown or Shown()
         return link
 
-    def _open(self, *, dials: bool) -> Link:
+    def _open(self, max_frame: int | None, *, dials: bool) -> Link:
         chain = [self.identity.name] if dials else list(self.chain)
+        settings = self._link_settings
+        if max_frame is not None and max_frame < settings.max_frame:
+            settings = replace(settings, max_frame=max_frame)
         link = Link(
             self.identity,
-            self._link_settings,
+            settings,
             dials=dials,
             chain=chain,
             now=self.moment.now,

@@ -16,6 +16,7 @@ from treeconnector.patterns import check_pattern
 Direction = Literal["in", "out", "both"]
 OF_BROKER: Final = "SITE_BROKER_PASSWORD"
 OF_PARENT: Final = "SAPWOOD_SECRET"
+AT_PARENT: Final = "PARENT_BROKER_PASSWORD"
 """The environment variables that hold the secrets of the old file."""
 
 
@@ -80,13 +81,14 @@ class Draft:
         self.note(line, f"the password stays out of the file: set {OF_BROKER} in the node's environment")
 
     def connector(self) -> TreeConnector:
-        """The tree connector. A secret is asked for wherever the old file had a user."""
+        """The tree connector. Password and secret are asked for wherever the old file had a user."""
         first, *more = self.ways
         return TreeConnector(
             nodetype="leaf",
             uri=first,
             uris=tuple(more),
             user=self.user,
+            password_env=AT_PARENT if self.user else None,
             secret_env=OF_PARENT if self.user else None,
             tls=ClientTls(**self.tls),
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from config.convert.draft import (
-    OF_PARENT,
+    AT_PARENT,
     Direction,
     Draft,
     Option,
@@ -111,7 +111,7 @@ def _user_there(draft: Draft, line: int, value: str) -> None:
 
 
 def _password_there(draft: Draft, line: int, value: str) -> None:
-    draft.note(line, f"the password stays out of the file: set {OF_PARENT} in the node's environment")
+    draft.note(line, f"the password stays out of the file: set {AT_PARENT} in the node's environment")
 
 
 def _user_here(draft: Draft, line: int, value: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from config.convert.draft import OF_PARENT, Draft, legal_name
+from config.convert.draft import AT_PARENT, Draft, legal_name
 from config.document import Unreadable
 from config.kinds import shown
 from config.uris import is_loopback
@@ -114,7 +114,7 @@ def _lead(draft: Draft, uris: list[str]) -> None:
         draft.way(0, f"{parts.scheme}://{host}:{port or _PORTS.get(parts.scheme, 5672)}{_vhost(parts.path)}")
         if parts.username and draft.user is None:
             draft.user = unquote(parts.username)
-            draft.note(0, f"the password stays out of the file: set {OF_PARENT}")
+            draft.note(0, f"the password stays out of the file: set {AT_PARENT}")
         if parts.query:
             draft.note(0, f"no counterpart: {shown(parts.query)}: write certificates into `tls`")
     draft.note(

@@ -6,8 +6,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 from aiohttp import web
+from mosquitto_server import MosquittoServer
+from rabbitmq_server import RabbitServer
 
 from bridges import memory, ws
+from bridges.amqp import AmqpBroker
+from bridges.brokered.carrier import BrokeredCarrier, connect
+from bridges.brokered.envelopes import Knock
+from bridges.brokered.line import Access, Broker
+from bridges.brokered.listener import Listener, answer
 from bridges.carrier import (
     BUFFER_BYTES,
     Carrier,
@@ -16,19 +23,20 @@ from bridges.carrier import (
     CarrierEnded,
     PacketTooLarge,
 )
+from bridges.mqtt import MqttBroker
 
 MAX_PACKET = 4096
 Pair = tuple[Carrier, Carrier]
-Opener = Callable[[], AbstractAsyncContextManager[Pair]]
+Opener = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Pair]]
 
 
 @asynccontextmanager
-async def memory_pair() -> AsyncIterator[Pair]:
+async def memory_pair(_request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
     yield memory.pair(MAX_PACKET)
 
 
 @asynccontextmanager
-async def ws_pair() -> AsyncIterator[Pair]:
+async def ws_pair(_request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
     accepted: asyncio.Queue[Carrier] = asyncio.Queue()
     over = asyncio.Event()
 
@@ -56,12 +64,46 @@ async def ws_pair() -> AsyncIterator[Pair]:
         await runner.cleanup()
 
 
-OPENERS: dict[str, Opener] = {"memory": memory_pair, "ws": ws_pair}
+@asynccontextmanager
+async def brokered_pair(broker: Broker) -> AsyncIterator[Pair]:
+    answers: asyncio.Queue[asyncio.Task[BrokeredCarrier]] = asyncio.Queue()
+
+    def welcome(child: str, knock: Knock) -> None:
+        answers.put_nowait(asyncio.create_task(answer(broker, child, knock, max_packet=MAX_PACKET)))
+
+    listening = asyncio.Event()
+    listener = asyncio.create_task(Listener(broker, "hq", welcome).run(listening.set))
+    await listening.wait()
+    near = await connect(broker, "store.0042", max_packet=MAX_PACKET)
+    far = await (await answers.get())
+    try:
+        yield near, far
+    finally:
+        await asyncio.gather(near.close(), far.close())
+        listener.cancel()
+        await asyncio.gather(listener, return_exceptions=True)
+
+
+@asynccontextmanager
+async def mqtt_pair(request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
+    server: MosquittoServer = request.getfixturevalue("mosquitto")
+    async with brokered_pair(MqttBroker(Access("127.0.0.1", server.port), "acme", MAX_PACKET)) as both:
+        yield both
+
+
+@asynccontextmanager
+async def amqp_pair(request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
+    server: RabbitServer = request.getfixturevalue("rabbitmq")
+    async with brokered_pair(AmqpBroker(Access("127.0.0.1", server.port), "acme")) as both:
+        yield both
+
+
+OPENERS: dict[str, Opener] = {"memory": memory_pair, "ws": ws_pair, "mqtt": mqtt_pair, "amqp": amqp_pair}
 
 
 @pytest.fixture(params=OPENERS)
 async def pair(request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
-    async with OPENERS[request.param]() as both:
+    async with OPENERS[request.param](request) as both:
         yield both
 
 

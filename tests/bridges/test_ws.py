@@ -122,7 +122,7 @@ async def test_a_client_certificate_tells_its_names_where_its_authority_is_given
 
     async def certified(request: web.Request) -> web.StreamResponse:
         carrier = await ws.accept(request)
-        shown.append(carrier.certified)
+        shown.append(carrier.shown.certified)
         carrier.send(await carrier.receive())
         await carrier.close()
         return carrier.response

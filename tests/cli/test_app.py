@@ -23,6 +23,7 @@ COMMANDS = [
         "config fleet",
         "config convert",
         "config schema",
+        "config acl",
         "status",
         "top",
         "send",

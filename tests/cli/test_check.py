@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from mosquitto_server import MosquittoServer
 
 from broker.cli.check import Finding, check_file, examine
 from broker.cli.demo.plan import free_ports
@@ -38,6 +39,24 @@ def test_a_sound_site_is_well_and_stays_untouched(tmp_path: Path) -> None:
     assert exit_code == 0
     assert {finding.state for finding in findings} <= {"ok", "warning"}
     assert [path.name for path in tmp_path.iterdir()] == ["hq.yaml"]
+
+
+def test_a_link_broker_is_logged_in_to_and_one_that_is_away_is_a_warning(
+    tmp_path: Path, mosquitto: MosquittoServer
+) -> None:
+    mosquitto.start()
+    there, away = f"mqtt://127.0.0.1:{mosquitto.port}", f"amqp://127.0.0.1:{free_ports(1)[0]}"
+    file = site(tmp_path)
+    listener = (
+        f"listener: {{port: {free_ports(1)[0]}, link_brokers: [{{uri: '{there}'}}, {{uri: '{away}'}}]}}"
+    )
+    file.write_text(f"broker:\n  name: hq\n  data: data\n  {listener}\n")
+    findings, exit_code = examine(file)
+    assert exit_code == 0
+    brokers = {finding.subject: finding.text for finding in findings if "link broker" in finding.subject}
+    assert brokers[f"link broker {there}"] == "the node may listen there"
+    assert "cannot be reached" in brokers[f"link broker {away}"]
+    assert state(file, f"link broker {away}") == "warning"
 
 
 def test_every_mistake_of_the_file_is_told_with_its_place(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ def test_only_what_cannot_be_guessed_is_required() -> None:
         "name",
         "site_broker.rules.pattern",
         "tree_connectors.uri",
+        "listener.link_brokers.uri",
         "children.name",
         "delivery.destinations.pattern",
     ]

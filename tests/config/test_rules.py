@@ -13,6 +13,7 @@ from config.model import (
     Http,
     Limits,
     Link,
+    LinkBroker,
     Listener,
     ServerTls,
     Site,
@@ -35,7 +36,75 @@ def policies(*given: DestinationPolicy) -> Site:
     return replace(ROOT, delivery=Delivery(destinations=given))
 
 
+def link_brokers(*given: LinkBroker) -> Site:
+    return replace(ROOT, listener=Listener(link_brokers=given))
+
+
+MQTT = LinkBroker(uri="mqtt://b")
 IMPOSSIBLE = [
+    (with_connector(user="u"), "tree_connectors.0.user", "it has no use with ws://, where 'secret_env'"),
+    (with_connector(password_env="P"), "tree_connectors.0.password_env", "is for the parent's broker"),
+    (
+        with_connector(uri="mqtt://hq", user="u"),
+        "tree_connectors.0.user",
+        "needs 'password_env' or 'password_",
+    ),
+    (
+        with_connector(uri="amqp://hq", password_env="P"),
+        "tree_connectors.0.password_env",
+        "needs 'user' besid",
+    ),
+    (
+        with_connector(uri="amqp://hq", user="u", password_env="P", password_file=FILE),
+        "tree_connectors.0.password_file",
+        "exclude each other",
+    ),
+    (with_connector(uri="mqtt://hq/path"), "tree_connectors.0.uri", "an MQTT address has no path"),
+    (
+        with_connector(uris=("mqtts://hq/link",)),
+        "tree_connectors.0.uris.0",
+        "an MQTT address has no path: leave '/link' out",
+    ),
+    (
+        replace(with_connector(), listener=Listener(link_brokers=(MQTT,))),
+        "listener.link_brokers",
+        "a leaf has no children",
+    ),
+    (
+        link_brokers(MQTT, LinkBroker(uri="mqtt://b:1883")),
+        "listener.link_brokers.1.uri",
+        "'mqtt://b:1883' is listed twice",
+    ),
+    (
+        link_brokers(replace(MQTT, uri="mqtts://b/x")),
+        "listener.link_brokers.0.uri",
+        "an MQTT address has no path",
+    ),
+    (
+        link_brokers(replace(MQTT, user="u")),
+        "listener.link_brokers.0.user",
+        "needs 'secret_env' or 'secret_fil",
+    ),
+    (
+        link_brokers(replace(MQTT, secret_env="S")),
+        "listener.link_brokers.0.secret_env",
+        "needs 'user' beside it",
+    ),
+    (
+        link_brokers(replace(MQTT, user="u", secret_env="S", secret_file=FILE)),
+        "listener.link_brokers.0.secret_file",
+        "exclude each other",
+    ),
+    (
+        link_brokers(replace(MQTT, tls=ClientTls(ca=FILE))),
+        "listener.link_brokers.0.tls",
+        "'tls' has no use with mqtt://: write mqtts://, or leave it out",
+    ),
+    (
+        link_brokers(LinkBroker(uri="amqps://b", tls=ClientTls(key=FILE))),
+        "listener.link_brokers.0.tls.key",
+        "needs 'certificate' beside it",
+    ),
     (with_connector(nodetype=None), "tree_connectors.0.nodetype", "expected leaf or branch"),
     (replace(with_connector(), scheme="core"), "tree_connectors.0.nodetype", "exclude each other"),
     (replace(with_connector(), children=(Child(name="c"),)), "children", "a leaf has no children"),

@@ -1,7 +1,16 @@
 import pytest
 
 from config.kinds import Fault
-from config.uris import ANNOUNCED_URI, BROKER_URI, HOST, LINK_URI, Address, address, is_loopback
+from config.uris import (
+    ANNOUNCED_URI,
+    BROKER_URI,
+    HOST,
+    LINK_BROKER_URI,
+    LINK_URI,
+    Address,
+    address,
+    is_loopback,
+)
 
 
 @pytest.mark.parametrize(
@@ -21,6 +30,31 @@ from config.uris import ANNOUNCED_URI, BROKER_URI, HOST, LINK_URI, Address, addr
 def test_a_link_uri_is_completed(uri: str, expected: Address) -> None:
     assert address(LINK_URI.parse(uri)) == expected
     assert address(expected.uri) == expected
+
+
+@pytest.mark.parametrize(
+    ("uri", "vhost"),
+    [
+        ("amqp://b", "/"),
+        ("amqp://b/", "/"),
+        ("amqp://b/%2f", "/"),
+        ("amqp://b/stores", "stores"),
+        ("amqps://b/a%20b", "a b"),
+    ],
+)
+def test_the_path_of_an_amqp_address_is_its_virtual_host(uri: str, vhost: str) -> None:
+    assert address(LINK_BROKER_URI.parse(uri)).vhost == vhost
+
+
+def test_a_link_broker_is_a_broker() -> None:
+    with pytest.raises(
+        Fault, match=r"children dial the node's own port on WebSocket; a link broker is mqtt://"
+    ):
+        LINK_BROKER_URI.parse("wss://hq:7600/link")
+    assert [scheme for scheme in ("ws", "mqtt", "amqps", "srv") if address(f"{scheme}://h").brokered] == [
+        "mqtt",
+        "amqps",
+    ]
 
 
 def test_tls_follows_from_the_scheme() -> None:

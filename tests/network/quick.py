@@ -1,6 +1,7 @@
 """What the numbered tests share: links that notice quickly, and a record of what a consumer was given."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -95,6 +96,25 @@ async def recording(client: Client, destination: str, durable: str = "") -> Asyn
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         subscription.close()
+
+
+class Producer:
+    """Sends numbered messages in bursts, and goes on when all of a burst are confirmed."""
+
+    def __init__(self, client: Client, destination: str, seed: int) -> None:
+        self._client = client
+        self._destination = destination
+        self._random = random.Random(seed)
+        self.confirmed: list[bytes] = []
+        self.enough = False
+
+    async def run(self) -> None:
+        while not self.enough:
+            first = len(self.confirmed)
+            burst = [str(first + i).encode() for i in range(self._random.randint(1, 40))]
+            await self._client.send_many(self._destination, burst)
+            self.confirmed += burst
+            await asyncio.sleep(self._random.uniform(0, 0.03))
 
 
 async def expect(record: Record, payloads: list[bytes]) -> None:

@@ -5,9 +5,7 @@ import random
 from contextlib import AsyncExitStack
 
 from harness import Network
-from quick import Record, add_chain, expect, recording
-
-from sapwood.client import Client
+from quick import Producer, Record, add_chain, expect, recording
 
 ROUNDS = 21
 CHAIN = ("hq", "north", "york")
@@ -18,25 +16,6 @@ FLOWS = {
     "topic:alarms/york": ("york", "hq", "alarms"),
 }
 """destination -> the node of its producer, that of its consumer, name of the durable subscription."""
-
-
-class Producer:
-    """Sends numbered messages in bursts, and goes on when all of a burst are confirmed."""
-
-    def __init__(self, client: Client, destination: str, seed: int) -> None:
-        self._client = client
-        self._destination = destination
-        self._random = random.Random(seed)
-        self.confirmed: list[bytes] = []
-        self.enough = False
-
-    async def run(self) -> None:
-        while not self.enough:
-            first = len(self.confirmed)
-            burst = [str(first + i).encode() for i in range(self._random.randint(1, 40))]
-            await self._client.send_many(self._destination, burst)
-            self.confirmed += burst
-            await asyncio.sleep(self._random.uniform(0, 0.03))
 
 
 async def kill_in_turn(network: Network, records: dict[str, Record]) -> None:

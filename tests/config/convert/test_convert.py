@@ -62,6 +62,7 @@ def test_a_bridge_of_mosquitto_becomes_a_site() -> None:
     assert site.connector is not None
     assert site.connector.ways == ("mqtts://hq.example.com:8883", "mqtts://spare.example.com:1883")
     assert (site.connector.user, site.connector.secret_env) == ("store", "SAPWOOD_SECRET")
+    assert site.connector.password_env == "PARENT_BROKER_PASSWORD"
     assert (site.connector.tls.ca, site.connector.tls.verify_hostname) == (Path("/etc/ssl/ca.pem"), False)
     assert (site.link.keep_alive, site.link.backoff_initial, site.link.backoff_max) == (30, 5, 60)
     assert rules(made) == [

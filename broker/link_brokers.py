@@ -1,0 +1,168 @@
+"""Children that dial at a broker: the node hears them knock there, and serves their links as any other.
+
+One `LinkBroker` for each broker of the listener; it listens again, for ever, when the connection was lost.
+The links of children have connections of their own and outlive that of the knocks.
+
+Law: answers under way are bounded, however many children knock at once: after a broker's restart all do. A
+knock that waits too long is answered to nobody; its child has knocked again.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
+
+from bridges.brokered.envelopes import Knock
+from bridges.brokered.line import Access, Broker
+from bridges.brokered.listener import Listener, answer
+from bridges.brokered.schemes import broker_for
+from bridges.carrier import CarrierError
+from broker.settings import client_tls
+from config import model
+from config.credentials import link_broker_secret
+from config.model import Site
+from config.uris import address
+from treeconnector.errors import SapwoodError
+from treeconnector.identity import Shown
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+_log = logging.getLogger("sapwood.link")
+_AT_ONCE: Final = 16
+_WAITING: Final = 4096
+
+
+def link_broker_access(broker: model.LinkBroker) -> Access:
+    """How the node logs in there. Raises `ConfigurationError` if the password cannot be read."""
+    place = address(broker.uri)
+    secret = link_broker_secret(broker)
+    return Access(
+        host=place.host,
+        port=place.port,
+        user=broker.user or "",
+        password=secret.reveal() if secret else "",
+        tls=client_tls(broker.tls) if place.tls else None,
+        vhost=place.vhost,
+    )
+
+
+def broker_of(site: Site, settings: model.LinkBroker) -> Broker:
+    """The broker of a listener's entry. Raises `SapwoodError`: no library, no password."""
+    place = address(settings.uri)
+    return broker_for(place.scheme, link_broker_access(settings), site.tree, site.limits.max_frame)
+
+
+class LinkBroker:
+    """Listens at one broker. Making it raises `SapwoodError` for what only the site's file can cure.
+
+    `state`: 'connecting', 'listening' or 'waiting'. `links`: that it serves now. `refused`: knocks that came
+    while too many waited.
+    """
+
+    def __init__(self, node: "Node", site: Site, settings: model.LinkBroker) -> None:
+        self._node = node
+        self._site = site
+        self._settings = settings
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._waiting: set[str] = set()
+        self._broker = broker_of(site, settings)
+        self._listener: Listener | None = None
+        self.state = "connecting"
+        self.error = ""
+        self.failures = 0
+        self.links = 0
+        self.refused = 0
+
+    def __repr__(self) -> str:
+        return f"<LinkBroker {self._settings.uri} {self.state} links={self.links} failures={self.failures}>"
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        link = self._site.link
+        exponential = wait_exponential(multiplier=link.backoff_initial, max=link.backoff_max)
+        while True:
+            async for attempt in AsyncRetrying(
+                wait=exponential + wait_random(0, link.backoff_initial),
+                retry=retry_if_exception_type(SapwoodError),
+                before_sleep=self._failed,
+            ):
+                with attempt:
+                    await self._once()
+
+    async def _once(self) -> None:
+        """Listen, from dialling to the end. Returns if it had listened, raises if it never did."""
+        self.state = "connecting"
+        site = self._site
+        self._listener = Listener(self._broker, site.name, self._knocked)
+        try:
+            await self._listener.run(self._listening)
+        except CarrierError as error:
+            if self.state != "listening":
+                raise
+            self._note(str(error))
+            await asyncio.sleep(site.link.backoff_initial)
+
+    def _listening(self) -> None:
+        self.state, self.error, self.failures = "listening", "", 0
+        _log.info("= node %s hears children at %s", self._site.name, self._settings.uri)
+
+    def _failed(self, state: RetryCallState) -> None:
+        self.failures += 1
+        error = state.outcome.exception() if state.outcome else None
+        self._note(str(error))
+
+    def _note(self, text: str) -> None:
+        """Say it once."""
+        self.state = "waiting"
+        if text != self.error:
+            fields = {"link": self._settings.uri, "reason": text}
+            _log.warning("! children cannot reach us at %s: %s", self._settings.uri, text, extra=fields)
+        self.error = text
+
+    # --- children
+
+    def _knocked(self, child: str, knock: Knock) -> None:
+        if child in self._waiting:
+            return
+        if len(self._waiting) >= _WAITING:
+            self.refused += 1
+            return
+        self._waiting.add(child)
+        self._node.spawn(self._welcome(child, knock))
+
+    async def _welcome(self, child: str, knock: Knock) -> None:
+        """Answer one knock and serve the link to its end."""
+        try:
+            async with self._room:
+                carrier = await answer(
+                    self._broker,
+                    child,
+                    knock,
+                    timeout=self._site.link.connect_timeout,
+                    max_packet=self._site.limits.max_frame,
+                )
+        except SapwoodError as error:
+            self._node.turned_away(self._settings.uri, str(error))
+            return
+        finally:
+            self._waiting.discard(child)
+        carrier.shown = Shown(place=child, vouched=self._settings.proves_names)
+        self.links += 1
+        try:
+            await self._node.serve_link(carrier)
+        finally:
+            self.links -= 1
+            await carrier.close()
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "uri": self._settings.uri,
+            "state": self.state,
+            "links": self.links,
+            "failures": self.failures,
+            "error": self.error,
+            "ignored": self._listener.ignored if self._listener else 0,
+            "refused": self.refused,
+        }

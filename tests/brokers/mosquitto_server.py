@@ -1,0 +1,86 @@
+"""A real Mosquitto of the tests' own: one process on a free port of 127.0.0.1, its files in one folder.
+
+server = MosquittoServer(folder)
+server.start()                       # returns when it takes connections
+server.kill()                        # SIGKILL; start() again brings back what was kept
+server.stop()
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from broker.cli.demo.plan import free_ports
+
+MISSING = (
+    "these tests need a real Mosquitto: as root, apt-get update && apt-get install -y --no-install-recommends"
+    " mosquitto mosquitto-clients"
+)
+_PATIENCE = 30.0
+
+
+class MosquittoServer:
+    """One Mosquitto. `lines`: of its configuration, beside the listener; without them all may do anything."""
+
+    def __init__(self, folder: Path, *lines: str, port: int = 0) -> None:
+        self.folder = folder
+        self.port = port or free_ports(1)[0]
+        self.lines = lines or ("allow_anonymous true",)
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def __repr__(self) -> str:
+        return f"<MosquittoServer port={self.port} running={self._process is not None}>"
+
+    @property
+    def uri(self) -> str:
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, if it does not run, and wait until it takes connections."""
+        if self._process is not None:
+            return
+        program = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+        assert program, MISSING
+        user = ["user root"] if os.getuid() == 0 else []
+        text = [f"listener {self.port} 127.0.0.1", "set_tcp_nodelay true", *user, *self.lines]
+        (self.folder / "mosquitto.conf").write_text("\n".join(text) + "\n")
+        with (self.folder / "output").open("ab") as output:
+            self._process = subprocess.Popen(
+                [program, "-c", str(self.folder / "mosquitto.conf")], stdout=output, stderr=output
+            )
+        deadline = time.monotonic() + _PATIENCE
+        while not _answers(self.port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError(f"Mosquitto does not start: {self.last_words()}")
+            time.sleep(0.02)
+
+    def last_words(self) -> str:
+        return (self.folder / "output").read_text(errors="replace")[-2000:]
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it has gone."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """SIGTERM, and wait until it has gone."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(number)
+            process.wait()
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
