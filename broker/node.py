@@ -39,6 +39,7 @@ from treeconnector.link import Link
 
 if TYPE_CHECKING:
     from broker.http.app import Port
+    from broker.mqtt import Door
 
 _log = logging.getLogger("sapwood.node")
 _LONGEST_SLEEP: Final = 1.0
@@ -92,6 +93,7 @@ class Node:
         self._wires: dict[Link, Wire] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._port: Port | None = None
+        self.door: Door | None = None
         self._scheduled = False
         self._committing = False
         self._again = False
@@ -122,6 +124,8 @@ class Node:
             self.link_brokers = [LinkBroker(self, site, one) for one in site.listener.link_brokers]
             await self._listen()
         except BaseException:
+            if self.door is not None:
+                self.door.close()
             self.store.close()
             raise
         self.wake()
@@ -183,6 +187,10 @@ class Node:
         from broker.http.app import listen
 
         listener, tls, settings = self.site.listener, server_tls(self.site), http_settings(self.site)
+        if self.site.mqtt.port is not None:
+            from broker.mqtt import Door
+
+            self.door = await Door(self).open(listener.host, self.site.mqtt.port, tls)
         try:
             self._port = await listen(self, listener.host, listener.port, tls, self.turned_away, settings)
         except OSError as error:
@@ -207,6 +215,8 @@ class Node:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self.door is not None:
+            self.door.close()
         if self._port is not None:
             await self._port.cleanup()
         if self._timer is not None:

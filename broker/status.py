@@ -40,6 +40,7 @@ def status(node: "Node") -> dict[str, Any]:
         "incarnation": identity.incarnation.hex(),
         "pid": os.getpid(),
         "port": node.port,
+        "mqtt": {"port": node.door.port, "clients": len(node.door)} if node.door is not None else None,
         "uptime_s": round(time.time() - node.started_at, 3),
         "running_s": round(now, 3),
         "ready": node.ready,

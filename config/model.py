@@ -53,6 +53,7 @@ __all__ = [
     "Listener",
     "Log",
     "Metrics",
+    "Mqtt",
     "Role",
     "ServerTls",
     "Site",
@@ -341,6 +342,23 @@ class Child:
 
 
 @section
+class Mqtt:
+    """A door for MQTT applications, at a site without a broker of its own."""
+
+    port: int | None = value(
+        Whole(0, 65535),
+        "port for MQTT 3.1.1, at the listener's host and with its TLS; 0 takes any free one (for tests)",
+        default=None,
+        aside=True,
+    )
+    queue_prefix: str = value(
+        PREFIX,
+        "queue NAME is read by $share/GROUP/ and this and NAME, and sent to by this and NAME",
+        default="queue/",
+    )
+
+
+@section
 class Site:
     """One node and its site: the element or key `broker` of a file."""
 
@@ -376,6 +394,7 @@ class Site:
         maximum=1,
     )
     listener: Listener = part("the node's port", default=Listener())
+    mqtt: Mqtt = part("a port for MQTT applications, where the site has no broker", default=Mqtt())
     children: tuple[Child, ...] = parts(
         Child,
         "permits of children (branch and root only); with any permit, others are refused",

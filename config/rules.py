@@ -211,6 +211,9 @@ def _site_broker(site: Site, spell: Spelling) -> Iterator[Contradiction]:
                 message = f"{spell(name)!r} has no use with the embedded broker: leave it out"
                 yield Contradiction((*path, name), message, uri)
         return
+    if site.mqtt.port is not None:
+        message = "this site has a broker: its MQTT applications connect to that; leave 'mqtt' out"
+        yield Contradiction(("mqtt", "port"), message, uri)
     for i, rule in enumerate(broker.rules):
         for name in ("local_prefix", "tree_prefix"):
             prefix = getattr(rule, name)

@@ -139,8 +139,14 @@ def check_store(site: Site) -> Iterator[Finding]:
 
 
 def check_port(site: Site) -> Iterator[Finding]:
-    """The node's port: free, or taken by this very node."""
-    host, port = site.listener.host, site.listener.port
+    """The node's port, and the one for MQTT: free, or taken by this very node."""
+    yield from _port(site, site.listener.port)
+    if site.mqtt.port is not None:
+        yield from _port(site, site.mqtt.port)
+
+
+def _port(site: Site, port: int) -> Iterator[Finding]:
+    host = site.listener.host
     try:
         family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:

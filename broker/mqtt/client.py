@@ -1,0 +1,298 @@
+"""One MQTT client as a session of the switch, from its first byte to its last.
+
+The session is `mqtt/` and the client's id. So MQTT is promised what every session is: what was acknowledged
+to it is on disk, and what was given to it stays until it acknowledges.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Final, cast
+
+from broker.core.errors import NotLoggedIn
+from broker.core.sessions import Connection
+from broker.mqtt import packets
+from broker.mqtt.packets import (
+    Answer,
+    Connect,
+    Disconnect,
+    Packet,
+    PacketError,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+)
+from broker.mqtt.publishing import Publishing
+from broker.mqtt.reading import Reading
+from treeconnector.errors import SapwoodError
+from treeconnector.session_frames import (
+    VERSION,
+    ClientFrame,
+    Confirm,
+    Deliver,
+    Done,
+    Failed,
+    Login,
+    NodeFrame,
+    Reject,
+    Welcome,
+)
+
+if TYPE_CHECKING:
+    from broker.mqtt.door import Door
+
+_log = logging.getLogger("sapwood.mqtt")
+_CONNECT_TIMEOUT: Final = 10.0
+_MAX_UNREAD: Final = 64 * 1024 * 1024
+_MAX_ID: Final = 250
+
+
+class Client(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, door: "Door") -> None:
+        self.door = door
+        self._switch = door.node.switch
+        self._loop = asyncio.get_running_loop()
+        self._reader = packets.PacketReader(door.max_packet)
+        self._publishing = Publishing(self)
+        self._reading = Reading(self)
+        self._held: deque[Packet] = deque()
+        self._connect: Connect | None = None
+        self._running = self._over = False
+        self._requests = self._failures = 0
+        self._heard = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Client {self.client_id!r} at {self._connection.address} {self._reading!r}>"
+
+    @property
+    def client_id(self) -> str:
+        return self._connect.client_id if self._connect else ""
+
+    # --- the line
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none of asyncio's classes
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        self._connection = Connection(self._said, f"{peer[0]}:{peer[1]}")
+        self._timer = self._loop.call_later(_CONNECT_TIMEOUT, self.end, "it sent no CONNECT in time")
+
+    def data_received(self, data: bytes) -> None:
+        if self._over:
+            return
+        self._heard = self._loop.time()
+        self._connection.bytes_in += len(data)
+        try:
+            for packet in self._reader.feed(data):
+                self._take(packet)
+            self._flush()
+        except packets.WrongLevel as error:
+            self._transport.write(error.answer)
+            self.end(str(error))
+        except SapwoodError as error:
+            self.end(str(error))
+        self.door.node.wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.end(f"the line broke: {error}" if error else "it went without a DISCONNECT")
+
+    def end(self, reason: str) -> None:
+        """End it for a reason that the client has not chosen: its will is published. Once."""
+        if self._over:
+            return
+        _log.info("- MQTT client %r at %s: %s", self.client_id, self._connection.address, reason)
+        will = self._connect.will if self._connect and self._running else None
+        if will is not None:
+            try:
+                self._publishing.take(
+                    Publish(will.topic, will.payload, min(will.qos, 1), will.retain, False, 0)
+                )
+                self._publishing.flush()
+            except SapwoodError as error:
+                _log.warning("! MQTT client %r: its will could not be sent: %s", self.client_id, error)
+        self.leave()
+
+    def leave(self) -> None:
+        """End it without a will. Once."""
+        if self._over:
+            return
+        self._over = True
+        self._timer.cancel()
+        self._switch.close(self._connection)
+        self.door.left(self)
+        self._transport.close()
+        self.door.node.wake()
+
+    def write(self, data: bytes) -> None:
+        """To the client; one that leaves too much unread is sent away."""
+        if self._over or not data:
+            return
+        self._transport.write(data)
+        self._connection.bytes_out += len(data)
+        if self._transport.get_write_buffer_size() > _MAX_UNREAD:
+            self._loop.call_soon(self.end, "it leaves its messages unread")
+
+    def _look(self) -> None:
+        """Has it been silent for half as long again as it said it would be?"""
+        assert self._connect is not None
+        patience = 1.5 * self._connect.keep_alive
+        left = self._heard + patience - self._loop.time()
+        if left <= 0:
+            self.end(f"it was silent for longer than {patience:g} s")
+        else:
+            self._timer = self._loop.call_later(left, self._look)
+
+    # --- packets
+
+    def _take(self, packet: Packet) -> None:
+        if self._over:
+            return
+        if self._connect is None:
+            if not isinstance(packet, Connect):
+                raise PacketError("the first packet is not CONNECT")
+            self._open(packet)
+        elif not self._running:
+            self._held.append(packet)
+            self._transport.pause_reading()
+        elif isinstance(packet, Publish):
+            self._publishing.take(packet)
+        else:
+            self._publishing.flush()
+            self._take_other(packet)
+
+    def _take_other(self, packet: Packet) -> None:
+        match packet:
+            case Answer(kind=packets.PUBACK, packet_id=number):
+                self._reading.acknowledged(number)
+            case Answer(kind=packets.PUBREL, packet_id=number):
+                self._publishing.received.discard(number)
+                self.write(packets.answer(packets.PUBCOMP, number))
+            case Answer():
+                raise PacketError("an answer to a QoS 2 message, of which this node sends none")
+            case Subscribe(packet_id=number, filters=filters):
+                clean = self._connect is None or self._connect.clean
+                codes = [self._reading.subscribe(each, qos, clean=clean) for each, qos in filters]
+                self._answer_after_commit(packets.suback(number, codes))
+            case Unsubscribe(packet_id=number, filters=filters):
+                for each in filters:
+                    self._reading.unsubscribe(each)
+                self._answer_after_commit(packets.unsuback(number))
+            case packets.Ping():
+                self.write(packets.PINGRESP)
+            case Disconnect():
+                self.leave()
+            case _:
+                raise PacketError("a second CONNECT")
+
+    def _answer_after_commit(self, answer: bytes) -> None:
+        self._switch.when_committed(lambda: self.write(answer))
+
+    def _flush(self) -> None:
+        if self._over:
+            return
+        self._publishing.flush()
+        self._reading.flush()
+        if self._publishing.crowded:
+            self._transport.pause_reading()
+
+    # --- connecting
+
+    def _open(self, connect: Connect) -> None:
+        self._timer.cancel()
+        client_id = connect.client_id or (self.door.new_id() if connect.clean else "")
+        self._connect = connect._replace(client_id=client_id)
+        if not client_id or len(client_id) > _MAX_ID or not client_id.isprintable():
+            self._refuse(packets.WRONG_ID, "it has no client id that can be kept")
+            return
+        password = (connect.password or b"").decode(errors="replace")
+        self.ask(Login(VERSION, self.door.PREFIX + client_id, password))
+
+    def _refuse(self, code: int, reason: str) -> None:
+        self._transport.write(packets.connack(present=False, code=code))
+        self.end(reason)
+
+    def _begin(self) -> None:
+        """It is logged in: what it read before goes on, or ends with a clean session."""
+        if self._over or self._running:
+            return
+        connect = self._connect
+        assert connect is not None
+        self.door.entered(self)
+        self._running = True
+        kept = self.door.kept(connect.client_id)
+        self._publishing.received = self.door.received(connect.client_id, new=connect.clean)
+        if connect.clean:
+            self._reading.forget(kept)
+        self.write(packets.connack(present=bool(kept) and not connect.clean, code=packets.ACCEPTED))
+        if connect.keep_alive:
+            self._look()
+        try:
+            if not connect.clean:
+                self._reading.go_on(kept)
+            while self._held and not self._over:
+                self._take(self._held.popleft())
+            self._flush()
+        except SapwoodError as error:
+            self.end(str(error))
+        self._read_on()
+        self.door.node.wake()
+
+    def _read_on(self) -> None:
+        if not self._over and not self._publishing.crowded:
+            self._transport.resume_reading()
+
+    # --- the switch
+
+    def ask(self, *frames: ClientFrame) -> bool:
+        """Whether the switch did all of it. What it answers comes while this runs, or later."""
+        failures = self._failures
+        self._switch.receive(self._connection, list(frames))
+        return self._failures == failures
+
+    def new_request(self) -> int:
+        self._requests += 1
+        return self._requests
+
+    def _said(self, frame: NodeFrame) -> None:
+        """The switch's answers and deliveries. It must not be asked anything from here."""
+        if self._over:
+            return
+        match frame:
+            case Deliver():
+                self._deliver(frame)
+            case Confirm(through=through):
+                self._publishing.confirmed(through)
+                self._read_on()
+            case Reject():
+                why = self._publishing.rejected(frame)
+                if why:
+                    self._loop.call_soon(self.end, why)
+            case Welcome():
+                self._loop.call_soon(self._begin)
+            case Failed(request=0) if self._running:
+                self._loop.call_soon(self.end, frame.text)
+            case Failed(request=0):
+                wrong = frame.code == NotLoggedIn.code
+                code = packets.WRONG_PASSWORD if wrong else packets.UNAVAILABLE
+                self._loop.call_soon(self._refuse, code, frame.text)
+            case Failed():
+                self._failures += 1
+                _log.info("! MQTT client %r: %s", self.client_id, frame.text)
+            case Done():
+                pass
+            case _:
+                _log.info("= MQTT client %r: %s", self.client_id, getattr(frame, "text", frame))
+
+    def _deliver(self, frame: Deliver) -> None:
+        try:
+            self.write(self._reading.deliver(frame))
+        except SapwoodError as error:
+            self._loop.call_soon(self.end, str(error))
+        self._loop.call_soon(self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        """What was written with QoS 0 is dealt with."""
+        if not self._over:
+            self._reading.flush()
+            self.door.node.wake()

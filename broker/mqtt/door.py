@@ -1,0 +1,108 @@
+"""The MQTT port of a node that is its site's broker: who is connected, and what is kept of whom.
+
+MQTT 3.1.1, on plain TCP or with the TLS of the node's port. What it promises and what it does not is in
+docs/mqtt.md.
+"""
+
+import asyncio
+import logging
+import secrets
+import ssl
+from typing import TYPE_CHECKING, Final, Self
+
+from broker.http.probes import probe
+from broker.mqtt.client import Client
+from treeconnector.errors import SapwoodError
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+_log = logging.getLogger("sapwood.mqtt")
+_HEADROOM: Final = 64 * 1024 + 16
+_MOST_REMEMBERED: Final = 10_000
+
+
+class Door:
+    """Listens from `open` to `close`. `max_packet`: bytes; `queue_prefix`: begins topics that are queues."""
+
+    PREFIX: Final = "mqtt/"
+
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        site = node.site
+        self.queue_prefix = site.mqtt.queue_prefix
+        self.max_packet = site.limits.max_message + _HEADROOM
+        self._clients: dict[str, Client] = {}
+        self._lines: set[Client] = set()
+        self._received: dict[str, set[int]] = {}
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    def __repr__(self) -> str:
+        return f"<Door port={self.port} clients={len(self._clients)}>"
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    async def open(self, host: str, port: int, context: ssl.SSLContext | None) -> Self:
+        """Listen. Raises `SapwoodError`."""
+        try:
+            self._server = await asyncio.get_running_loop().create_server(
+                self._line, host or None, port, ssl=context, backlog=1024
+            )
+        except OSError as error:
+            raise SapwoodError(
+                f"cannot listen for MQTT on {host}:{port}: {error.strerror or error};"
+                " is a broker running there? Name it as the site's broker, or change the port of mqtt"
+            ) from None
+        for listener in self._server.sockets:
+            probe(listener)
+        self.port = self._server.sockets[0].getsockname()[1]
+        _log.info("= MQTT clients are served on port %d", self.port)
+        return self
+
+    def _line(self) -> Client:
+        client = Client(self)
+        self._lines.add(client)
+        return client
+
+    def close(self) -> None:
+        """End all connections. A node that stops is no reason for a will: its clients come back."""
+        if self._server is not None:
+            self._server.close()
+        for client in list(self._lines):
+            client.leave()
+
+    # --- clients
+
+    def entered(self, client: Client) -> None:
+        """A client said who it is. Who was here under that name must go."""
+        before = self._clients.pop(client.client_id, None)
+        if before is not None:
+            before.end("another connection has its client id now")
+        self._clients[client.client_id] = client
+
+    def left(self, client: Client) -> None:
+        self._lines.discard(client)
+        if self._clients.get(client.client_id) is client:
+            del self._clients[client.client_id]
+
+    @staticmethod
+    def new_id() -> str:
+        """For a client that names none."""
+        return f"auto-{secrets.token_urlsafe(9)}"
+
+    def kept(self, client_id: str) -> dict[str, str]:
+        """The patterns of the client's durable subscriptions, by name."""
+        session = self.PREFIX + client_id
+        found = self.node.core.topics.subscriptions.values()
+        return {each.name: each.pattern for each in found if each.name and each.session == session}
+
+    def received(self, client_id: str, *, new: bool) -> set[int]:
+        """Identifiers of QoS 2 messages that are here and not released; kept in memory only."""
+        if new:
+            self._received.pop(client_id, None)
+            return set()
+        if len(self._received) >= _MOST_REMEMBERED and client_id not in self._received:
+            del self._received[next(iter(self._received))]
+        return self._received.setdefault(client_id, set())

@@ -1,0 +1,129 @@
+"""MQTT 3.1.1 on the wire, byte by byte as the standard has it, and with bytes that are no MQTT."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.mqtt import packets
+from broker.mqtt.packets import (
+    Answer,
+    Connect,
+    Disconnect,
+    PacketError,
+    PacketReader,
+    Ping,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+    Will,
+    WrongLevel,
+)
+
+CONNECT = b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04till"
+
+
+def read(data: bytes, most: int = 1 << 20) -> list[packets.Packet]:
+    return list(PacketReader(most).feed(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "packet"),
+    [
+        (CONNECT, Connect("till", True, 60, None, None, None)),
+        (
+            b"\x10\x29\x00\x04MQTT\x04\xec\x00\x0a\x00\x04till\x00\x04gone\x00\x03bye\x00\x04user\x00\x06secret",
+            Connect("till", False, 10, Will("gone", b"bye", 1, True), "user", b"secret"),
+        ),
+        (b"\x30\x07\x00\x03a/bhi", Publish("a/b", b"hi", 0, False, False, 0)),
+        (b"\x3b\x09\x00\x03a/b\x00\x07hi", Publish("a/b", b"hi", 1, True, True, 7)),
+        (b"\x34\x07\x00\x03a/b\x01\x00", Publish("a/b", b"", 2, False, False, 256)),
+        (b"\x40\x02\x00\x07", Answer(packets.PUBACK, 7)),
+        (b"\x62\x02\x00\x07", Answer(packets.PUBREL, 7)),
+        (b"\x82\x0c\x00\x01\x00\x01a\x01\x00\x03b/#\x02", Subscribe(1, (("a", 1), ("b/#", 2)))),
+        (b"\xa2\x05\x00\x02\x00\x01a", Unsubscribe(2, ("a",))),
+        (b"\xc0\x00", Ping()),
+        (b"\xe0\x00", Disconnect()),
+    ],
+    ids=repr,
+)
+def test_each_packet_is_read(data: bytes, packet: packets.Packet) -> None:
+    assert read(data[:-1]) == []
+    assert read(data) == [packet]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"\x00\x00", "type 0"),
+        (b"\x20\x02\x00\x00", "which no client sends"),
+        (b"\xf0\x00", "which no client sends"),
+        (b"\x11\x00", "with flags 0001"),
+        (b"\x80\x05\x00\x01\x00\x01a", "with flags 0000"),
+        (b"\x36\x07\x00\x03a/bhi", "a PUBLISH with flags 0110"),
+        (b"\x38\x07\x00\x03a/bhi", "a PUBLISH with flags 1000"),
+        (b"\x32\x07\x00\x03a/b\x00\x00", "identifier is 0"),
+        (b"\x30\x04\x00\x09a/", "ends in the middle"),
+        (b"\x30\x04\x00\x02\xff\xff", "not UTF-8"),
+        (b"\x30\x04\x00\x02a\x00", "U\\+0000"),
+        (b"\x82\x02\x00\x01", "ends in the middle"),
+        (b"\x82\x06\x00\x01\x00\x01a\x03", "QoS byte 3"),
+        (b"\xc0\x01\x00", "longer than its fields"),
+        (b"\x30\xff\xff\xff\xff\x01", "more than four bytes"),
+        (b"\x30\xff\xff\xff\x7f", "268435455 bytes: this node takes 1048576 at most"),
+        (b"\x10\x10\x00\x04HTTP\x04\x02\x00\x3c\x00\x04till", "the protocol is 'HTTP'"),
+        (b"\x10\x10\x00\x04MQTT\x04\x03\x00\x3c\x00\x04till", "a CONNECT with flags"),
+        (b"\x10\x10\x00\x04MQTT\x04\x0a\x00\x3c\x00\x04till", "a CONNECT with flags"),
+    ],
+)
+def test_what_is_no_mqtt_is_refused_with_a_reason(data: bytes, why: str) -> None:
+    with pytest.raises(PacketError, match=why):
+        read(data)
+
+
+@pytest.mark.parametrize(("level", "answer"), [(3, b"\x20\x02\x00\x01"), (5, b"\x20\x03\x00\x84\x00")])
+def test_another_version_is_answered_in_its_own_words(level: int, answer: bytes) -> None:
+    with pytest.raises(WrongLevel, match=f"level {level}: this node speaks 3.1.1") as raised:
+        read(b"\x10\x10\x00\x04MQTT" + bytes([level]) + b"\x02\x00\x3c\x00\x04till")
+    assert raised.value.answer == answer
+
+
+@given(st.lists(st.sampled_from([CONNECT, b"\xc0\x00", b"\x30\x07\x00\x03a/bhi"]), min_size=1), st.data())
+def test_it_does_not_matter_how_the_bytes_come(sent: list[bytes], data: st.DataObject) -> None:
+    stream, reader, found = b"".join(sent), PacketReader(100), []
+    while stream:
+        count = data.draw(st.integers(1, len(stream)))
+        found += reader.feed(stream[:count])
+        stream = stream[count:]
+    assert found == read(b"".join(sent))
+
+
+@given(st.binary(max_size=200))
+def test_garbage_is_read_or_refused_and_nothing_else(data: bytes) -> None:
+    with contextlib.suppress(PacketError, WrongLevel):
+        read(data, 100)
+
+
+@given(
+    st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=40),
+    st.binary(max_size=300),
+    st.integers(0, 1),
+    st.integers(1, 65535),
+    st.booleans(),
+    st.booleans(),
+)
+def test_what_is_published_reads_back(
+    name: str, payload: bytes, qos: int, number: int, retain: bool, again: bool
+) -> None:
+    number, again = (number, again) if qos else (0, False)
+    data = packets.publish(name.encode(), payload, qos, number, retain=retain, again=again)
+    assert read(data) == [Publish(name, payload, qos, retain, again, number)]
+
+
+def test_what_a_server_says() -> None:
+    assert packets.connack(present=True, code=0) == b"\x20\x02\x01\x00"
+    assert packets.suback(5, [1, 0x80]) == b"\x90\x04\x00\x05\x01\x80"
+    assert packets.unsuback(5) == b"\xb0\x02\x00\x05"
+    assert packets.answer(packets.PUBCOMP, 5) == b"\x70\x02\x00\x05"
+    assert packets.publish(b"a", b"x" * 200, 0, 0, retain=False, again=False)[:3] == b"\x30\xcb\x01"
