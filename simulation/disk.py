@@ -6,10 +6,12 @@ no copy refers to a bundle that has gone.
 
 import copy
 import uuid
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from typing import Any, NamedTuple, cast
 
-from broker.core.rows import KEYS, BundleRow, CopyRow, Transaction
+from broker.core.rows import KEYS, BundleRow, CopyRow, RouteRow, Transaction
+from treeconnector.destinations import Destination, Kind
+from treeconnector.routes import Route
 
 
 class StoredBundle(NamedTuple):
@@ -20,13 +22,91 @@ class StoredBundle(NamedTuple):
     size: int
 
 
+Find = Callable[[Destination, str], Route | None]
+Key = tuple[str, str, str]
+
+
+class Routes(MutableMapping[Key, RouteRow]):
+    """The table of routes, most of what a node at rest has on disk. Where `find` says that the core has the
+    same route in its memory, that object is kept, and not another one.
+    """
+
+    __slots__ = ("_by_gateway", "find")
+
+    def __init__(self) -> None:
+        self._by_gateway: dict[str, dict[Destination, Route | RouteRow]] = {}
+        self.find: Find | None = None
+
+    def __repr__(self) -> str:
+        return f"<Routes {len(self)}>"
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_gateway.values()))
+
+    def __iter__(self) -> Iterator[Key]:
+        for gateway, routes in self._by_gateway.items():
+            for key in routes:
+                yield key.kind, key.name, gateway
+
+    def __getitem__(self, key: Key) -> RouteRow:
+        kind, name, gateway = key
+        found = self._by_gateway[gateway][_destination(kind, name)]
+        return found if isinstance(found, RouteRow) else _row(found)
+
+    def __setitem__(self, key: Key, row: RouteRow) -> None:
+        kind, name, gateway = key
+        destination = _destination(kind, name)
+        routes = self._by_gateway.get(gateway)
+        if routes is None:
+            routes = self._by_gateway[gateway] = {}
+        route = self.find(destination, gateway) if self.find is not None else None
+        if route is not None and _row(route) == row:
+            routes.pop(destination, None)
+            routes[route.key] = route
+        else:
+            routes[destination] = row
+
+    def __delitem__(self, key: Key) -> None:
+        kind, name, gateway = key
+        routes = self._by_gateway[gateway]
+        del routes[_destination(kind, name)]
+        if not routes:
+            del self._by_gateway[gateway]
+
+    def share(self, find: Find) -> None:
+        """A core has started from this table: keep what it has made of it."""
+        self.find = find
+        for key, row in list(self.items()):
+            self[key] = row
+
+    def copy(self) -> "Routes":
+        made = Routes()
+        made._by_gateway = {gateway: dict(routes) for gateway, routes in self._by_gateway.items()}
+        return made
+
+
+def _destination(kind: str, name: str) -> Destination:
+    """Looked up only: the word of a kind is equal to the kind."""
+    return Destination(cast("Kind", kind), name)
+
+
+def _row(route: Route) -> RouteRow:
+    key = route.key
+    return RouteRow(
+        key.kind, key.name, route.gateway, int(route.live), route.origin, route.cause, route.reads, 0
+    )
+
+
 class Disk:
     """What survives a crash: tables of committed rows, and who they belong to."""
 
     def __init__(self, store_id: bytes = b"") -> None:
-        self.tables: dict[type[Any], dict[Any, Any]] = {table: {} for table in KEYS}
+        self.routes = Routes()
+        self.tables: dict[type[Any], MutableMapping[Any, Any]] = {table: {} for table in KEYS}
+        self.tables[RouteRow] = self.routes
         self.store_id = store_id or uuid.uuid4().bytes
         self.start = 0
+        self._copies: dict[int, int] = {}
 
     def __repr__(self) -> str:
         counts = (f"{table.__name__}={len(rows)}" for table, rows in self.tables.items() if rows)
@@ -35,13 +115,18 @@ class Disk:
     def backup(self) -> "Disk":
         """A copy, as a disk image or yesterday's backup is one."""
         made = copy.copy(self)
-        made.tables = {table: dict(rows) for table, rows in self.tables.items()}
+        made.routes = self.routes.copy()
+        made.tables = {table: dict(rows) for table, rows in self.tables.items() if table is not RouteRow}
+        made.tables[RouteRow] = made.routes
+        made._copies = dict(self._copies)
         return made
 
     def apply(self, transaction: Transaction) -> None:
         """Commit, and check what a real store would check."""
         for table, rows, gone in transaction.tables():
             found, keys = self.tables[table], KEYS[table]
+            if table is CopyRow:
+                self._count_copies(rows, gone)
             for key in gone:
                 found.pop(key, None)
             for row in rows:
@@ -51,15 +136,25 @@ class Disk:
                 found[row[0] if keys == 1 else row[:keys]] = row
         self._check(transaction)
 
+    def _count_copies(self, rows: list[CopyRow], gone: list[int]) -> None:
+        """How many copies each bundle has: before they are written."""
+        table, copies = self.tables[CopyRow], self._copies
+        for key in [*gone, *(row.row for row in rows)]:
+            before = table.get(key)
+            if before is not None:
+                copies[before.bundle] -= 1
+                if not copies[before.bundle]:
+                    del copies[before.bundle]
+        for row in rows:
+            copies[row.bundle] = copies.get(row.bundle, 0) + 1
+
     def _check(self, transaction: Transaction) -> None:
         """Only a bundle that goes, or a copy that comes, can leave a copy without its bundle."""
-        bundles, copies = self.tables[BundleRow], self.tables[CopyRow]
-        if None in transaction.changes[BundleRow].values():
-            written = list(copies.values())
-        else:
-            written = [row for row in transaction.changes[CopyRow].values() if row is not None]
-        for row in written:
-            assert row.bundle in bundles, f"a copy of a bundle that is not there: {row}"
+        bundles = self.tables[BundleRow]
+        for row in transaction.changes[CopyRow].values():
+            assert row is None or row.bundle in bundles, f"a copy of a bundle that is not there: {row}"
+        for number, bundle in transaction.changes[BundleRow].items():
+            assert bundle is not None or number not in self._copies, f"bundle {number} goes, its copies stay"
 
     @property
     def bundles(self) -> list[StoredBundle]:

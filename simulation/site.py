@@ -114,6 +114,7 @@ class Site:
             chronicle=self.chronicle,
         )
         core.start(self.disk)
+        self.disk.routes.share(core.table.route)
         return core
 
     # --- turns
@@ -160,6 +161,7 @@ class Site:
     def crash(self) -> None:
         """The process is gone; what was not written is lost."""
         self.turn, self.maybe_core = None, None
+        self.disk.routes.find = None
         self.world.crashed(self)
 
     # --- what a test asks
