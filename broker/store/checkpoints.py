@@ -10,7 +10,9 @@ log begins anew: that makes fsync cheap. Its descriptor is closed only after all
 
 Wrinkle: a commit that makes the log's file longer costs twice the fsync of one that does not (the file
 system's own journal is written too). So the file is made longer ahead of time, by zeros behind its end, which
-no reader of the log takes for frames: by as much as is in use, up to a MiB; not at all while that is little.
+no reader of the log takes for frames: by as much as is in use, up to a quarter of a MiB, for the next fsync
+writes them too; not at all while that is little. It ends when the log has its full length, which is small for
+that reason: from then on it begins anew in a file that is long enough.
 """
 
 import contextlib
@@ -23,13 +25,13 @@ from typing import Final
 
 from broker.store import files
 
-LIMIT: Final = 32 * 1024 * 1024
+LIMIT: Final = 8 * 1024 * 1024
 IDLE_LIMIT: Final = 1024 * 1024
 _FRAME_BYTES: Final = files.PAGE_BYTES + 24
 _MAX_FRAME_AT: Final = 16
-_BEGINNING: Final = 4 * 1024 * 1024
+_BEGINNING: Final = 1024 * 1024
 _ROUNDS: Final = 4
-_AHEAD: Final = memoryview(bytes(1024 * 1024))
+_AHEAD: Final = memoryview(bytes(256 * 1024))
 _NEAR: Final = 256 * 1024
 _LITTLE: Final = 128 * 1024
 
