@@ -286,13 +286,14 @@ class Node:
         """Commit what changed. What nobody waits for is committed with the next that somebody does."""
         self._scheduled = False
         if self._committing or self.failure is not None:
+            self._again = True
             return
         self._again = False
         self.core.advance(self.now())
         if not (at_once or self.core.is_urgent()):
             self._flush()
             if self._patient is None and (self.core.forwarder.touched or self.core.custody.transaction):
-                self._patient = self._loop.call_later(_PATIENCE, self._turn, True)
+                self._patient = self._loop.call_later(_PATIENCE, self._lose_patience)
             return
         if self._patient is not None:
             self._patient.cancel()
@@ -309,6 +310,10 @@ class Node:
         self._committing = True
         self.committer.submit(turn.transaction, lambda error: self._committed(turn, error))
         self._flush()
+
+    def _lose_patience(self) -> None:
+        self._patient = None
+        self._turn(True)
 
     @_vital
     def _committed(self, turn: Turn, error: StoreError | None) -> None:
