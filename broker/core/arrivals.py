@@ -96,14 +96,16 @@ class Arrivals:
         stored = self._custody.store(header, body, self._forwarder.moment.now)
         self._route(stored, "", sender)
 
-    def from_neighbour(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
-        """A bundle that a neighbour committed and handed over."""
+    def from_neighbour(
+        self, neighbour: Neighbour, header: Header, body: bytes, encoded: bytes | None = None
+    ) -> None:
+        """A bundle that a neighbour committed and handed over. `encoded`: its header as it came."""
         neighbour.counters["in"] += header.count
         self._forwarder.counters["in"] += header.count
         neighbour.counters["in_bundles"] += 1
         self._custody.trace.arrived(header, neighbour.name)
         destination = header.destination
-        stored = self._custody.store(header, body, self._forwarder.moment.now)
+        stored = self._custody.store(header, body, self._forwarder.moment.now, encoded)
         stored.safe = True
         fault = self._fault(neighbour, header)
         if fault:
@@ -165,6 +167,7 @@ class Arrivals:
         here = destination.node == self._forwarder.node
         if destination.kind == Kind.TOPIC and here:
             stored.header.destination = topic(destination.name)
+            self._custody.header_changed(stored)
             self._topics.publish(stored, came, down_only=True)
         elif destination.kind == Kind.TOPIC and not destination.node:
             self._topics.publish(stored, came, sender=sender)

@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 class Stored:
     """A bundle that is kept. `safe`: its messages may be given to readers (we, or upstream, committed it).
 
-    `uses`: how many of its copies count in which spool; only `Spools` reads it.
+    `encoded`: the header's bytes, while they are known. `uses`: how many of its copies count in which spool;
+    only `Spools` reads it.
     """
 
-    __slots__ = ("body", "copies", "header", "messages", "row", "safe", "since", "size", "uses")
+    __slots__ = ("body", "copies", "encoded", "header", "messages", "row", "safe", "since", "size", "uses")
 
     def __init__(self, row: int, header: Header, body: bytes | None, size: int, since: float) -> None:
         self.row = row
         self.header = header
+        self.encoded: bytes | None = None
         self.body = body
         self.size = size
         self.since = since
@@ -32,6 +34,13 @@ class Stored:
 
     def __repr__(self) -> str:
         return f"<Stored {self.row} {self.header} copies={self.copies}>"
+
+    @property
+    def head(self) -> bytes:
+        """The header as bytes: as they came, or were written last."""
+        if self.encoded is None:
+            self.encoded = bundles.encode_header(self.header)
+        return self.encoded
 
 
 class Copy:

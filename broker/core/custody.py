@@ -119,6 +119,7 @@ class Custody:
         self.places: dict[str, Place] = {}
         self.directed: dict[str, dict[str, Place]] = {}
         self.readers: dict[str, list[Reader]] = {}
+        self._senders: dict[str, dict[str, int]] = {}
         self.spools = Spools()
         self.is_home: Callable[[Destination], bool] = lambda destination: False
         self.stirred: list[Place] = []
@@ -149,7 +150,10 @@ class Custody:
         return found
 
     def queue(self, destination: Destination) -> Place:
-        """Where messages for a destination wait. `queue:x` and `queue:x@this-node` have the same readers."""
+        """Where messages for a destination wait.
+
+        `queue:x` and `queue:x@this-node` have the same readers, and the same senders.
+        """
         name = place_name(destination)
         place = self.places.get(name)
         if place is None:
@@ -158,6 +162,7 @@ class Custody:
                 self.directed.setdefault(destination.node, {})[name] = place
             if destination.kind == Kind.QUEUE and destination.node in ("", self._node):
                 place.readers = self.readers.setdefault(destination.name, [])
+                place.senders = self._senders.setdefault(destination.name, {})
                 place.home = self.is_home(destination)
         return place
 
@@ -177,11 +182,15 @@ class Custody:
         plain = f"queue:{destination.name}"
         if not (plain in self.places or f"{plain}@{self._node}" in self.places):
             self.readers.pop(destination.name, None)
+            self._senders.pop(destination.name, None)
 
     # --- bundles and copies
 
-    def store(self, header: Header, body: bytes, now: float) -> Stored:
-        """Keep a bundle. Without a copy at the end of the turn it is not written."""
+    def store(self, header: Header, body: bytes, now: float, encoded: bytes | None = None) -> Stored:
+        """Keep a bundle. Without a copy at the end of the turn it is not written.
+
+        `encoded`: the header as it came; it is written and sent so, as long as nothing in it changes.
+        """
         if header.flags & 1:
             stored = Stored(self._next_bundle, header, body, len(body), now)
             self._next_bundle += 1
@@ -190,6 +199,7 @@ class Custody:
         else:
             stored = Stored(0, header, body, len(body), now)
             stored.safe = True
+        stored.encoded = encoded
         return stored
 
     def add(self, stored: Stored, place: Place, came: str, now: float) -> Copy:
@@ -212,9 +222,9 @@ class Custody:
             self.transaction.changes[CopyRow][copy.row] = copy
 
     def header_changed(self, stored: Stored) -> None:
+        stored.encoded = None
         if stored.row and stored.row not in self.fresh:
-            row = BundleRow(stored.row, bundles.encode_header(stored.header), None)
-            self.transaction.changes[BundleRow].setdefault(stored.row, row)
+            self.transaction.changes[BundleRow][stored.row] = BundleRow(stored.row, stored.head, None)
 
     def move(self, copy: Copy, place: Place) -> None:
         """The copy's duty is another place's now; the caller takes it from the old one's `waiting`."""
@@ -284,21 +294,26 @@ class Custody:
 
     def _count(self, copy: Copy, sign: int) -> None:
         """A copy is in its place from now on (1), or no more (-1)."""
-        place, stored, messages = copy.place, copy.stored, copy.open
+        place, stored = copy.place, copy.stored
+        messages = stored.header.count - copy.done.bit_count() if copy.done else stored.header.count
         place.messages += sign * messages
         place.size += sign * stored.size
         if sign > 0:
             place.tally.entered += messages
-        if stored.row:
-            self.spools.count(copy, sign)
         if not place.tally.active:
             self._stir(place)
-        if place.keeps and stored.row:
-            left = self.kept.get(stored.header.id, 0) + sign
-            if left:
-                self.kept[stored.header.id] = left
-            else:
-                del self.kept[stored.header.id]
+        if stored.row:
+            self.spools.count(copy, sign)
+            if place.keeps:
+                self._keep(stored.header.id, sign)
+
+    def _keep(self, bundle: bytes, sign: int) -> None:
+        """One place more, or less, keeps the bundle."""
+        left = self.kept.get(bundle, 0) + sign
+        if left:
+            self.kept[bundle] = left
+        else:
+            del self.kept[bundle]
 
     def _stir(self, place: Place) -> None:
         """Something moves here: its rates are figured out until nothing does any more."""
@@ -334,7 +349,7 @@ class Custody:
     def _evict(self, stored: Stored) -> None:
         if stored.body is not None:
             self._cached -= stored.size
-            stored.body = None
+            stored.body = stored.encoded = None
             stored.messages = None
 
     # --- turns
@@ -346,7 +361,7 @@ class Custody:
         table = taken.changes[BundleRow]
         for stored in fresh.values():
             if stored.copies:
-                table[stored.row] = BundleRow(stored.row, bundles.encode_header(stored.header), stored.body)
+                table[stored.row] = BundleRow(stored.row, stored.head, stored.body)
         self._collect(table, fresh)
         copies = taken.changes[CopyRow]
         for row, copy in copies.items():

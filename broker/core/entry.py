@@ -11,7 +11,7 @@ from typing import NamedTuple
 from broker.core.trace import Note, notes_of
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header, Message
-from treeconnector.destinations import Destination
+from treeconnector.destinations import Destination, queue
 from treeconnector.identity import BundleIds
 
 _TRY_AGAIN = 32
@@ -48,19 +48,20 @@ def batch_of(messages: list[Message], body: bytes) -> Batch:
 
 
 class _Gathering:
-    """Batches that will be one bundle. `count` messages, `size` bytes."""
+    """Batches of one class that will be one bundle. `count` messages, `size` bytes."""
 
-    __slots__ = ("batches", "count", "size")
+    __slots__ = ("batches", "count", "kind", "size")
 
-    def __init__(self, first: Batch) -> None:
+    def __init__(self, kind: Class, first: Batch) -> None:
+        self.kind = kind
         self.batches = [first]
         self.count = first.messages
         self.size = len(first.body)
 
-    def takes(self, batch: Batch) -> bool:
-        """Add a batch, if the bundle has room for it."""
+    def takes(self, kind: Class, batch: Batch) -> bool:
+        """Add a batch, if it is of the same class and the bundle has room for it."""
         count, size = self.count + batch.messages, self.size + len(batch.body)
-        if count > bundles.MAX_MESSAGES or size > bundles.MAX_BYTES:
+        if count > bundles.MAX_MESSAGES or size > bundles.MAX_BYTES or kind != self.kind:
             return False
         self.batches.append(batch)
         self.count, self.size = count, size
@@ -84,8 +85,7 @@ class Entry:
         self._enter = enter
         self._entered = entered
         self._in_vain: dict[Destination, int] = {}
-        self._open: dict[Class, _Gathering] = {}
-        self._latest: dict[tuple[Destination, str], Class] = {}
+        self._open: dict[tuple[Destination, str], _Gathering] = {}
 
     def __repr__(self) -> str:
         return f"<Entry gathering for {len(self._open)} destinations>"
@@ -95,43 +95,41 @@ class Entry:
         return bool(self._open)
 
     def add(self, kind: Class, batch: Batch) -> None:
-        """A batch of at most 256 messages enters; a full one is a bundle at once."""
-        gathering = self._open.get(kind)
+        """A batch of at most 256 messages enters; a full one is a bundle at once.
+
+        What the sender has open for the same destination, in another class, must not be overtaken.
+        """
+        key = self._key(kind.destination), kind.sender
+        gathering = self._open.get(key)
         if gathering is not None:
-            if not gathering.takes(batch):
-                self._make(kind, gathering.batches)
-                self._open[kind] = _Gathering(batch)
-            return
-        self._keep_order(kind)
+            if gathering.takes(kind, batch):
+                return
+            del self._open[key]
+            self._make(gathering.kind, _joined(gathering.batches))
         if batch.messages == bundles.MAX_MESSAGES:
-            self._make(kind, [batch])
+            self._make(kind, batch)
         else:
-            self._open[kind] = _Gathering(batch)
+            self._open[key] = _Gathering(kind, batch)
 
     def gathered(self, destination: Destination, sender: str) -> int:
         """How many messages of one sender have entered for a destination and are in no bundle yet."""
-        kind = self._latest.get((destination, sender))
-        gathering = self._open.get(kind) if kind is not None else None
+        gathering = self._open.get((self._key(destination), sender))
         return gathering.count if gathering is not None else 0
 
-    def _keep_order(self, kind: Class) -> None:
-        """What a sender has open for the same destination, in another class, must not be overtaken."""
-        before = self._latest.get((kind.destination, kind.sender))
-        if before is not None and before != kind and before in self._open:
-            self._make(before, self._open.pop(before).batches)
-        self._latest[kind.destination, kind.sender] = kind
+    def _key(self, destination: Destination) -> Destination:
+        """`x` and `x@this-node` are one."""
+        return destination if destination.node != self._node else queue(destination.name)
 
     def seal(self) -> None:
         """End of gathering: all that is open becomes bundles."""
-        if self._open or self._latest:
+        if self._open:
             gathered, self._open = self._open, {}
-            self._latest.clear()
-            for kind, gathering in gathered.items():
-                self._make(kind, gathering.batches)
+            for gathering in gathered.values():
+                self._make(gathering.kind, _joined(gathering.batches))
 
     def make(self, kind: Class, messages: list[Message]) -> None:
         """A bundle of the node's own, at once: it is in the same transaction as what it answers."""
-        self._make(kind, [batch_of(messages, b"".join(map(bundles.encode_message, messages)))])
+        self._make(kind, batch_of(messages, b"".join(map(bundles.encode_message, messages))))
 
     def _compress(self, destination: Destination, plain: bytes) -> tuple[bytes, int]:
         """Where compressing did not pay, it is tried again only now and then."""
@@ -154,32 +152,43 @@ class Entry:
         reason: str,
     ) -> None:
         """A bundle of one message that cannot go into the tree; it goes to `refused`, with the reason."""
-        header, body = self._bundle(kind, [batch_of([message], bundles.encode_message(message))])
+        header, body = self._bundle(kind, batch_of([message], bundles.encode_message(message)))
         refused(header, body, reason)
 
-    def _make(self, kind: Class, batches: list[Batch]) -> None:
-        header, body = self._bundle(kind, batches)
-        self._entered(header, kind.sender, _notes(batches))
+    def _make(self, kind: Class, batch: Batch) -> None:
+        header, body = self._bundle(kind, batch)
+        self._entered(header, kind.sender, batch.notes)
         self._enter(header, body, kind.sender)
 
-    def _bundle(self, kind: Class, batches: list[Batch]) -> tuple[Header, bytes]:
-        plain = batches[0].body if len(batches) == 1 else b"".join(batch.body for batch in batches)
-        body, compressed = self._compress(kind.destination, plain)
-        firsts = [batch.expires_first for batch in batches if batch.expires_first]
-        lasts = [batch.expires_last for batch in batches]
+    def _bundle(self, kind: Class, batch: Batch) -> tuple[Header, bytes]:
+        body, compressed = self._compress(kind.destination, batch.body)
         header = Header(
             id=self._ids.next(),
             destination=kind.destination,
             scope=kind.scope,
             flags=kind.flags | compressed,
-            count=sum(batch.messages for batch in batches),
-            size=len(plain),
+            count=batch.messages,
+            size=len(batch.body),
             origin_store=self._store_id,
             origin=self._node,
-            expires_first=min(firsts, default=0),
-            expires_last=max(lasts) if all(lasts) else 0,
+            expires_first=batch.expires_first,
+            expires_last=batch.expires_last,
         )
         return header, body
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    """All of a bundle's messages as one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    lasts = [batch.expires_last for batch in batches]
+    return Batch(
+        sum(batch.messages for batch in batches),
+        b"".join([batch.body for batch in batches]),
+        min((batch.expires_first for batch in batches if batch.expires_first), default=0),
+        max(lasts) if all(lasts) else 0,
+        _notes(batches),
+    )
 
 
 def _notes(batches: list[Batch]) -> tuple[Note, ...]:

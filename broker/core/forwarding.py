@@ -18,7 +18,7 @@ from broker.core.custody import Copy, Custody, Place, Spool, Stored
 from broker.core.holds import Holds
 from broker.core.moment import Moment
 from broker.core.neighbours import Neighbour
-from broker.core.outgoing import is_too_large, outgoing
+from broker.core.outgoing import head_of, is_too_large, outgoing
 from broker.core.readers import Given, Reader, next_run
 from broker.core.settings import CoreSettings
 from broker.core.trace import EVERY, REROUTED
@@ -121,8 +121,8 @@ class Forwarder:
             return False
         if is_too_large(stored, neighbour):
             return False
-        neighbour.link.send_volatile(bundles.encode_header(stored.header), stored.body)
-        self._count_out(neighbour, stored.header.count)
+        neighbour.link.send_volatile(stored.head, stored.body)
+        self._count_out(neighbour, 1, stored.header.count)
         self.custody.trace.sent_volatile(stored.header, neighbour.name)
         return True
 
@@ -210,7 +210,7 @@ class Forwarder:
             neighbour.wanting.discard(place.name)
             if neighbour.name not in place.targets or (place.readers and place.destination):
                 continue
-            if place.destination and str(place.destination) in neighbour.peer_holds:
+            if place.destination and neighbour.holds(place.destination):
                 continue
             copy = self._next_for(neighbour, place)
             if copy is None:
@@ -230,7 +230,7 @@ class Forwarder:
                 self.custody.bury(copy, "TOO_LARGE")
             elif copy.came == neighbour.name and place.destination and not copy.backed_off:
                 self._rest(copy, neighbour)
-            elif not place.destination and str(copy.stored.header.destination) in neighbour.peer_holds:
+            elif not place.destination and neighbour.holds(copy.stored.header.destination):
                 place.resting[copy.row] = copy
             else:
                 return copy
@@ -321,15 +321,16 @@ class Forwarder:
         link = neighbour.link
         if link is None or not neighbour.up:
             return
-        ready = neighbour.sendable()
+        ready, messages = neighbour.sendable(), 0
         self.custody.trace.sent(ready, neighbour.name)
         for copy in ready:
-            link.send_bundle(copy.number, bundles.encode_header(self.outgoing(copy)), self.custody.body(copy))
-            self._count_out(neighbour, copy.open)
+            link.send_bundle(copy.number, head_of(copy, self.moment.now), self.custody.body(copy))
+            messages += copy.open
+        self._count_out(neighbour, len(ready), messages)
 
-    def _count_out(self, neighbour: Neighbour, messages: int) -> None:
+    def _count_out(self, neighbour: Neighbour, count: int, messages: int) -> None:
         neighbour.counters["out"] += messages
-        neighbour.counters["out_bundles"] += 1
+        neighbour.counters["out_bundles"] += count
         self.counters["out"] += messages
 
     def outgoing(self, copy: Copy) -> Header:

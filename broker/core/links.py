@@ -71,7 +71,7 @@ class Links:
             case events.BundleArrived():
                 neighbour.received = event.number
                 core.touch(neighbour)
-                core.arrivals.from_neighbour(neighbour, event.header, event.body)
+                core.arrivals.from_neighbour(neighbour, event.header, event.body, event.header_bytes)
             case events.VolatileArrived():
                 core.arrivals.from_neighbour(neighbour, event.header, event.body)
             case events.Acked(received):

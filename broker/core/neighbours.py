@@ -160,6 +160,10 @@ class Neighbour:
             and self.outbox_bytes < self.window_bytes
         )
 
+    def holds(self, destination: Destination) -> bool:
+        """Does it ask us to keep what is for this destination?"""
+        return bool(self.peer_holds) and str(destination) in self.peer_holds
+
     def number(self, copy: Copy) -> None:
         self.assigned += 1
         copy.number = self.assigned

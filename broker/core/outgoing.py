@@ -10,11 +10,17 @@ from treeconnector.bundles import Header
 _HEADER_GROWS: Final = 64
 
 
+def head_of(copy: Copy, now: float) -> bytes:
+    """The header as it goes to the next hop, as bytes."""
+    header = copy.stored.header
+    if copy.done or header.expires_last or header.done:
+        return bundles.encode_header(outgoing(copy, now))
+    return copy.stored.head
+
+
 def outgoing(copy: Copy, now: float) -> Header:
     """The header as it goes to the next hop: what remains of its time, and what is left to do."""
     header = copy.stored.header
-    if not (copy.done or header.expires_last or header.done):
-        return header
     gone = int((now - copy.stored.since) * 1000)
     return Header(
         id=header.id,
@@ -37,4 +43,4 @@ def is_too_large(stored: Stored, neighbour: Neighbour) -> bool:
     limit = neighbour.max_message
     if stored.size + bundles.MAX_HEADER <= limit:
         return False
-    return stored.size + len(bundles.encode_header(stored.header)) + _HEADER_GROWS > limit
+    return stored.size + len(stored.head) + _HEADER_GROWS > limit

@@ -7,12 +7,13 @@ messages enter, is anything refused for want of room.
 import math
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 
 from broker.core.custody import Place
 from broker.core.entry import Class, Entry, batch_of, flags_of
 from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
 from broker.core.forwarding import Forwarder
-from broker.core.places import SITE, place_name
+from broker.core.places import SITE
 from broker.core.rejections import Rejections
 from broker.core.rows import ProducerRow, RejectedRow
 from broker.core.sessions import Connection, Session, Stream
@@ -129,8 +130,7 @@ class Sending:
             return self._topic(destination.name)
         if destination.kind != Kind.QUEUE:
             raise BadRequest(f"{destination}: messages are sent to a queue or a topic")
-        node = node_name(destination.node) if destination.node else ""
-        return Destination(Kind.QUEUE, queue_name(destination.name), node)
+        return _checked_queue(destination)
 
     def _topic(self, name: str) -> Destination:
         settings = self._forwarder.settings
@@ -170,7 +170,7 @@ class Sending:
         gathered = self._entry.gathered(destination, sender)
         room = count
         if sender != SITE:
-            room = settings.queue_quota - self._of_sender(place, destination, sender)
+            room = settings.queue_quota - place.senders.get(sender, 0) - gathered
         if policy.overflow is Overflow.REFUSE:
             room = min(room, policy.max_messages - place.messages - gathered)
             room = 0 if place.size >= policy.max_bytes else room
@@ -187,16 +187,6 @@ class Sending:
         """
         self._check(self._checked(destination), SITE, 1, size, scope)
         self.disk_room -= _ON_DISK * size
-
-    def _of_sender(self, place: Place, destination: Destination, sender: str) -> int:
-        """How many messages of one sender the queue has; `x` and `x@this-node` are one."""
-        count = place.senders.get(sender, 0) + self._entry.gathered(destination, sender)
-        if destination.node not in ("", self._node):
-            return count
-        other = queue(destination.name, "" if destination.node else self._node)
-        twin = self._forwarder.custody.places.get(place_name(other))
-        count += self._entry.gathered(other, sender)
-        return count + (twin.senders.get(sender, 0) if twin is not None else 0)
 
     def pipelined(self, connection: Connection, session: Session, frame: Send) -> None:
         """Numbered sends. Numbers that were committed before are confirmed without storing.
@@ -263,6 +253,13 @@ class Sending:
             if connection.stream is not None:
                 connection.stream.committed = max(connection.stream.committed, through)
             connection.send(Confirm(through))
+
+
+@lru_cache(maxsize=4096)
+def _checked_queue(destination: Destination) -> Destination:
+    """The same object for the same queue: what is kept by destination is found faster."""
+    node = node_name(destination.node) if destination.node else ""
+    return Destination(Kind.QUEUE, queue_name(destination.name), node)
 
 
 def _check_numbers(frame: Send) -> None:
