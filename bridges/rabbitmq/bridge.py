@@ -15,7 +15,7 @@ from bridges.rabbitmq.census import REPLIES, Census
 from bridges.rabbitmq.claim import claim
 from bridges.rabbitmq.connection import Connection, Incoming
 from bridges.rabbitmq.discovery import EVENTS_VHOST, Discovery, Prober
-from bridges.rabbitmq.errors import AmqpError, AmqpLost, AmqpUnreachable
+from bridges.rabbitmq.errors import AmqpError, AmqpLost, AmqpRefused, AmqpUnreachable
 from bridges.rabbitmq.inspection import inspect
 from bridges.rabbitmq.management import Management
 from bridges.rabbitmq.messages import (
@@ -29,7 +29,16 @@ from bridges.rabbitmq.publisher import Outgoing, Publisher, Refused
 from bridges.rabbitmq.replies import ARGUMENTS, Replies, destination_of
 from bridges.rabbitmq.settings import management_of, server_of
 from bridges.rabbitmq.taker import Read, Taker
-from bridges.site_broker import Consumer, Delivery, Desk, Finding, Setup, SiteBrokerError, Taken
+from bridges.site_broker import (
+    Consumer,
+    Delivery,
+    Desk,
+    Finding,
+    Setup,
+    SiteBrokerError,
+    SiteBrokerRefused,
+    Taken,
+)
 from treeconnector.destinations import Destination, Kind
 from treeconnector.errors import PatternError
 
@@ -63,6 +72,8 @@ class RabbitBridge:
             await visit.run(hearing)
         except SiteBrokerError:
             raise
+        except AmqpRefused as error:
+            raise SiteBrokerRefused(str(error)) from None
         except AmqpError as error:
             raise SiteBrokerError(str(error)) from None
         finally:
@@ -96,6 +107,8 @@ class RabbitBridge:
     async def inspect(self) -> list[Finding]:
         try:
             return await inspect(self._setup, self._server, self._management)
+        except AmqpRefused as error:
+            raise SiteBrokerRefused(str(error)) from None
         except AmqpError as error:
             raise SiteBrokerError(str(error)) from None
 

@@ -44,11 +44,16 @@ async def claim(connection: Connection, tree: str, node: str, store: str) -> Non
 
 
 async def holder(connection: Connection) -> dict[str, Any] | None:
-    """Who holds the virtual host, as he says; None if nobody answers."""
+    """Who holds the virtual host, as he says; None if nobody answers, or if we may not ask."""
     channel = await connection.channel()
-    found = await _ask(channel)
-    await channel.close()
-    return found
+    try:
+        return await _ask(channel)
+    except ChannelLost as error:
+        if error.code == 0:
+            raise
+        return None
+    finally:
+        await channel.close()
 
 
 async def _who_holds(connection: Connection, store: str) -> SiteBrokerError:

@@ -21,19 +21,21 @@ from urllib.parse import quote, unquote
 
 import pika
 from pika.adapters.asyncio_connection import AsyncioConnection
-from pika.adapters.utils.connection_workflow import AMQPConnectorStackTimeout
 from pika.exceptions import (
-    AMQPConnectionError,
     AMQPError,
     ChannelClosedByBroker,
     ConnectionClosed,
-    ProbableAccessDeniedError,
-    ProbableAuthenticationError,
     ShortStringTooLong,
     UnsupportedAMQPFieldException,
 )
 
-from bridges.rabbitmq.errors import AmqpError, AmqpLost, AmqpUnreachable, ChannelLost, Unspeakable
+from bridges.rabbitmq.entrance import said, why_not
+from bridges.rabbitmq.errors import (
+    AmqpError,
+    AmqpLost,
+    ChannelLost,
+    Unspeakable,
+)
 from config.uris import address
 
 HEARTBEAT: Final = 10
@@ -168,7 +170,7 @@ class Connection:
         AsyncioConnection.create_connection([server.parameters], finished, loop)
         result = await done
         if isinstance(result, BaseException):
-            raise AmqpUnreachable(_why_not(server, result))
+            raise why_not(server, result)
         return cls(server, result)
 
     @property
@@ -194,7 +196,7 @@ class Connection:
         try:
             raw = self._raw.channel(on_open_callback=on_open)
         except AMQPError as error:
-            raise AmqpLost(f"no channel at {self.server.host}: {_text(error)}") from None
+            raise AmqpLost(f"no channel at {self.server.host}: {said(error)}") from None
         channel = Channel(self, raw)
         self._channels.add(channel)
         await channel.reply(opened)
@@ -210,7 +212,7 @@ class Connection:
             lost = AmqpLost(f"{error.reply_text} [{error.reply_code}]")
         else:
             where = f"{self.server.host}:{self.server.port}"
-            lost = AmqpLost(f"the connection to {where} is lost: {_text(error)}")
+            lost = AmqpLost(f"the connection to {where} is lost: {said(error)}")
         if not self.ended.done():
             self.ended.set_result(lost)
         for channel in list(self._channels):
@@ -263,7 +265,7 @@ class Channel:
         if isinstance(error, ChannelClosedByBroker):
             self.end(ChannelLost(error.reply_code, error.reply_text))
         else:
-            self.end(ChannelLost(0, _text(error)))
+            self.end(ChannelLost(0, said(error)))
 
     def _on_return(self, _channel: Any, method: Any, properties: pika.BasicProperties, _body: bytes) -> None:
         self.on_return(Returned(method.reply_code, method.reply_text, properties))
@@ -293,7 +295,7 @@ class Channel:
         try:
             return call(**arguments)
         except AMQPError as error:
-            raise ChannelLost(0, _text(error)) from None
+            raise ChannelLost(0, said(error)) from None
 
     # --- queues
 
@@ -425,9 +427,9 @@ class Channel:
                 _check_headers(properties)
             self._raw.basic_publish(exchange, key, body, properties, mandatory)
         except _UNSPEAKABLE as error:
-            raise Unspeakable(f"AMQP cannot say this: {_text(error)}") from None
+            raise Unspeakable(f"AMQP cannot say this: {said(error)}") from None
         except AMQPError as error:
-            raise ChannelLost(0, _text(error)) from None
+            raise ChannelLost(0, said(error)) from None
 
     async def close(self) -> None:
         """End it; what it has and did not acknowledge goes back. Never raises; idempotent."""
@@ -443,40 +445,3 @@ def _check_headers(properties: pika.BasicProperties) -> None:
     size = sum(map(len, properties.encode()))
     if size > _MAX_HEADERS:
         raise Unspeakable(f"headers of {size} bytes: RabbitMQ takes about {_MAX_HEADERS} at most")
-
-
-def _why_not(server: Server, error: BaseException) -> str:
-    """For people: why there is no connection, and what to look at."""
-    where = f"{server.host}:{server.port}"
-    for each in _causes(error):
-        if isinstance(each, ProbableAuthenticationError):
-            return f"{where} refuses user {server.user!r}: check the user and the password"
-        if isinstance(each, ProbableAccessDeniedError):
-            return (
-                f"{where} does not let user {server.user!r} into the virtual host {server.vhost!r}:"
-                f" rabbitmqctl set_permissions -p {server.vhost} {server.user} '.*' '.*' '.*'"
-            )
-        if isinstance(each, ConnectionClosed):
-            return f"{where} refuses: {each.reply_text} [{each.reply_code}]"
-        if isinstance(each, AMQPConnectorStackTimeout):
-            return f"{where} does not answer within {server.timeout:g} s: is that a RabbitMQ?"
-        if isinstance(each, ssl.SSLError):
-            return f"no TLS with {where}: {each.reason or each}"
-        if isinstance(each, OSError):
-            return f"{where} cannot be reached: {each.strerror or each}; is RabbitMQ running there?"
-    return f"{where} cannot be reached: {_text(error)}"
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """An error and those that pika wrapped in it."""
-    found: list[BaseException] = [error]
-    for each in found:
-        inner = [*getattr(each, "exceptions", ()), getattr(each, "exception", None), *each.args]
-        found += [one for one in inner if isinstance(one, BaseException) and one not in found]
-    return found
-
-
-def _text(error: BaseException) -> str:
-    if isinstance(error, AMQPConnectionError) and error.args:
-        error = error.args[0] if isinstance(error.args[0], BaseException) else error
-    return str(error) or type(error).__name__

@@ -1,7 +1,8 @@
 """What goes wrong at a RabbitMQ. No exception of pika leaves this package.
 
 AmqpError
-├── AmqpUnreachable    no connection could be made: refused, wrong password, no such vhost, not trusted
+├── AmqpUnreachable    no connection could be made
+│   └── AmqpRefused    because the broker does not let us in: wrong password, no such virtual host
 ├── AmqpLost           the connection ended; `code` 0 where the broker did not say why
 ├── ChannelLost        the broker closed a channel: `code` says why
 ├── Unspeakable        a message that AMQP has no room for; nothing was sent
@@ -24,6 +25,10 @@ class AmqpError(SapwoodError):
 
 class AmqpUnreachable(AmqpError):
     """No connection could be made; the text says where, why, and what to look at."""
+
+
+class AmqpRefused(AmqpUnreachable):
+    """The broker does not let us in: trying again is no use."""
 
 
 class AmqpLost(AmqpError):

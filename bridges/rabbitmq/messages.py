@@ -44,7 +44,8 @@ def is_ours(properties: pika.BasicProperties, exchange: str, key: str) -> bool:
 
 def number_of(properties: pika.BasicProperties) -> int:
     """The number in a message's mark, 0 if it has none."""
-    parts = str((properties.headers or {}).get(MARK, "")).split("/")
+    text = (properties.headers or {}).get(MARK)
+    parts = text.split("/") if isinstance(text, str) else []
     return int(parts[1]) if len(parts) == 3 and parts[1].isdecimal() else 0
 
 

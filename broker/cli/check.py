@@ -16,10 +16,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from bridges.site_broker import SiteBrokerError, SiteBrokerRefused
 from broker.cli.errors import FAILED, WELL, WRONG_USE
-from broker.cli.output import patience, print_json, print_table, table
+from broker.cli.output import patience, print_json, print_lines, print_table, table
 from broker.cli.status import size
 from broker.cli.unsupported import what_is_missing
+from broker.site.bridges import make_bridge
 from config.credentials import (
     children_secrets,
     connector_password,
@@ -32,7 +34,7 @@ from config.credentials import (
 from config.errors import ConfigurationError
 from config.load import load
 from config.model import LinkBroker, Site
-from config.uris import address
+from config.uris import EMBEDDED, address
 from treeconnector.errors import SapwoodError
 
 State = Literal["ok", "warning", "failed"]
@@ -42,11 +44,12 @@ _COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """One thing that was looked at. `lines`: what to add or to run, ready to be copied."""
 
     subject: str
     state: State
     text: str
+    lines: tuple[str, ...] = ()
 
 
 Check = Callable[[Site], Iterator[Finding]]
@@ -295,6 +298,26 @@ async def _listen(site: Site, settings: LinkBroker) -> None:
         raise heard
 
 
+def check_site_broker(site: Site) -> Iterator[Finding]:
+    """The site's broker: there, with all that the bridge needs. One that is away may be back tomorrow."""
+    if site.site_broker.uri == EMBEDDED:
+        return
+    subject = "site broker"
+    try:
+        found = asyncio.run(make_bridge(site, "").inspect())
+    except SiteBrokerRefused as error:
+        yield Finding(subject, "failed", str(error))
+    except SiteBrokerError as error:
+        yield Finding(subject, "warning", str(error))
+    except SapwoodError as error:
+        yield Finding(subject, "failed", str(error))
+    else:
+        for one in found:
+            yield Finding(subject, "failed" if one.fatal else "warning", one.text, one.lines)
+        if not found:
+            yield Finding(subject, "ok", f"{site.site_broker.uri} has all that the bridge needs")
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     check_data,
     check_advisory_log,
@@ -302,6 +325,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_port,
     check_tls,
     check_secrets,
+    check_site_broker,
     check_parent,
     check_link_brokers,
 )
@@ -324,3 +348,6 @@ def _print(findings: list[Finding]) -> None:
     for found in findings:
         made.add_row(Text(found.state, style=_COLOURS[found.state]), found.subject, found.text)
     print_table(made)
+    for found in findings:
+        if found.lines:
+            print_lines(f"{found.subject}: to be added or run", found.lines)

@@ -6,7 +6,7 @@ a table, moves the cursor or stops the command, whatever brackets and control ch
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
@@ -57,6 +57,12 @@ def print_table(made: "Table") -> None:
     from rich.console import Console
 
     Console(highlight=False, width=None if sys.stdout.isatty() else 200).print(made)
+
+
+def print_lines(heading: str, lines: Iterable[str]) -> None:
+    """Lines to be copied: each as long as it is."""
+    sys.stdout.write(f"{printable(heading)}\n" + "".join(f"  {printable(line)}\n" for line in lines))
+    sys.stdout.flush()
 
 
 def print_json(value: Any) -> None:
