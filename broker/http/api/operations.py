@@ -39,7 +39,8 @@ class Parameter:
             return self.default
         value = self._value(given)
         if self.choices and value not in self.choices:
-            raise BadRequest(f"{self.name}={given[:40]!r}: expected one of {', '.join(filter(None, self.choices))}")
+            choices = ", ".join(filter(None, self.choices))
+            raise BadRequest(f"{self.name}={given[:40]!r}: expected one of {choices}")
         below = self.least is not None and not value >= self.least
         if below or (self.most is not None and value > self.most):
             raise BadRequest(f"{self.name}={given[:40]}: expected {self.least:g} to {self.most:g}")
