@@ -42,6 +42,7 @@ class Telling:
         self._began = core.moment.now
         self._gone: dict[Destination, float] = {}
         self._gone_here: dict[Destination, float] = {}
+        self._here: set[Destination] = set()
         self.watched: dict[str, None] = {}
         core.counters.setdefault("nobody_serves", 0)
         core.arrivals.nobody_serves = self.answered
@@ -132,14 +133,16 @@ class Telling:
         if key.kind != Kind.QUEUE:
             return
         table, now = self._core.table, self._core.moment.now
-        for gone, there in (
-            (self._gone, key in table),
-            (self._gone_here, table.route(key, LOCAL) is not None),
-        ):
-            if there:
-                gone.pop(key, None)
-            else:
-                gone.setdefault(key, now)
+        if key not in table:
+            self._gone.setdefault(key, now)
+        elif self._gone:
+            self._gone.pop(key, None)
+        if table.route(key, LOCAL) is not None:
+            self._here.add(key)
+            self._gone_here.pop(key, None)
+        elif key in self._here:
+            self._here.remove(key)
+            self._gone_here[key] = now
 
     def _forget_long_gone(self) -> None:
         old = self._core.moment.now - self._core.settings.linger
