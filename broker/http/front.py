@@ -88,6 +88,11 @@ class _Request:
         self.transport = transport
 
 
+_NO_SLOTS: Final[deque[_Slot]] = deque(maxlen=0)
+"""Of all connections that are aiohttp's for good: a thousand links need no empty deque of 600 bytes each."""
+_NOTHING_KNOWN: Final[tuple[bytes | None, Facts]] = None, Facts("", "", False)
+
+
 class Front(asyncio.Protocol):
     """See the module. `inner` makes aiohttp's protocol for a connection that is none of ours.
 
@@ -112,7 +117,7 @@ class Front(asyncio.Protocol):
         self._dropping = 0
         self._aside = self._full = self._paused = self._closing = False
         self._slots: deque[_Slot] = deque()
-        self._known: tuple[bytes | None, Facts] = None, Facts("", "", False)
+        self._known = _NOTHING_KNOWN
         self._heard = 0.0
 
     def __repr__(self) -> str:
@@ -357,7 +362,7 @@ class Front(asyncio.Protocol):
             inner.data_received(request)
             return True
         rest, self._data = bytes(self._data), bytearray()
-        self._aside = True
+        self._aside, self._slots = True, _NO_SLOTS
         inner.data_received(request + rest)
         return False
 
