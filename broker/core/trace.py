@@ -225,6 +225,8 @@ class Trace:
         same = self._same.setdefault
         if len(self._same) > _MOST_SAME:
             self._same.clear()
+        if len(items) == 1:
+            return self._packed_alone(kind, who, at, items[0])
         bits: list[int] | None = None
         extras: list[Any] | None = None
         if isinstance(items[0], tuple):
@@ -236,9 +238,20 @@ class Trace:
             messages = [header.count for header in headers]
             if kind == ARRIVED:
                 extras = [same(header.origin, header.origin) for header in headers]
-        ids = b"".join([header.id for header in headers]) if len(headers) > 1 else headers[0].id
+        ids = b"".join([header.id for header in headers])
         destinations = [same(header.destination, header.destination) for header in headers]
         return Group(self._next_id, at, kind, who, ids, destinations, messages, bits, extras)
+
+    def _packed_alone(self, kind: int, who: str, at: float, item: Item) -> Group:
+        """The same for a group of one, as all are where little happens."""
+        same = self._same.setdefault
+        if isinstance(item, tuple):
+            header, bits, messages, extra = item
+            where = same(header.destination, header.destination)
+            return Group(self._next_id, at, kind, who, header.id, [where], [messages], [bits], [extra])
+        where = same(item.destination, item.destination)
+        extras = [same(item.origin, item.origin)] if kind == ARRIVED else None
+        return Group(self._next_id, at, kind, who, item.id, [where], [item.count], None, extras)
 
     def entered(self, header: Header, session: str, notes: tuple[Note, ...]) -> None:
         """A bundle was made of what a session sent, or the node itself ('')."""

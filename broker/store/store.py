@@ -18,7 +18,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 from broker.core.rows import BundleRow, Transaction
 from broker.store import files, migrations, schema
@@ -30,6 +30,7 @@ from treeconnector.errors import StoreError
 BEFORE_COMMIT: Final = "before commit"
 AFTER_COMMIT: Final = "after commit"
 Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 _SAMPLE: Final = 16
 _VACUUM_PAGES: Final = 256
 _VACUUM_FROM: Final = 1024
@@ -177,13 +178,14 @@ class Store:
 
     def write(self, transaction: Transaction) -> None:
         """Hand a transaction to the database, to be committed by the next `commit`; not durable yet."""
-        self._guarded(lambda: self._write(self._writing(), transaction))
+        self._guarded(self._write, transaction)
 
     def commit(self) -> None:
         """Make durable what was written; may run in another thread. Blocks for one fsync."""
-        self._guarded(lambda: self._commit(self._writing()))
+        self._guarded(self._commit)
 
-    def _write(self, writer: sqlite3.Connection, transaction: Transaction) -> None:
+    def _write(self, transaction: Transaction) -> None:
+        writer = self._writing()
         if not writer.in_transaction:
             writer.execute("BEGIN IMMEDIATE")
         for table, rows, gone in transaction.tables():
@@ -208,7 +210,8 @@ class Store:
             )
         return [row for row in rows if row.body is not None]
 
-    def _commit(self, writer: sqlite3.Connection) -> None:
+    def _commit(self) -> None:
+        writer = self._writing()
         if not writer.in_transaction:
             return
         self.hook(BEFORE_COMMIT)
@@ -300,12 +303,12 @@ class Store:
             self._reader = files.connect(self.path, reader=True)
         return self._reader
 
-    def _guarded(self, work: Callable[[], Result]) -> Result:
+    def _guarded(self, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
         """Do it, unless the store has failed; whatever it raises makes the store fail for good."""
         if self._failed is not None:
             raise self._failed
         try:
-            return work()
+            return work(*arguments)
         except Exception as error:
             self._failed = mapped(error, self.path)
             raise self._failed from error
