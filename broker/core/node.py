@@ -322,7 +322,7 @@ class NodeCore:
             return
         self.chain = chain
         self.custody.transaction.put(MetaRow("chain", msgspec.msgpack.encode(chain)))
-        self.chronicle.chain(chain)
+        self.chronicle.chain(self.root.known_way(chain))
         for neighbour in self.children():
             if neighbour.link is not None and neighbour.up:
                 neighbour.link.send_chain(chain)

@@ -60,7 +60,7 @@ def _meta(core: "NodeCore", loaded: "Rows") -> None:
     core.root.restore(meta.get("root"))
     if core.role.has_parent and chain[:1] == [core.identity.name]:
         core.chain = chain
-        core.chronicle.chain(chain)
+        core.chronicle.chain(core.root.known_way(chain))
 
 
 def _neighbours(core: "NodeCore", loaded: "Rows") -> None:

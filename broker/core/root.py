@@ -54,6 +54,10 @@ class Root:
             self.name, self.parent = chain[-1], parent.name
             self._keep(msgspec.msgpack.encode((self.name, self.parent)))
 
+    def known_way(self, chain: list[str]) -> list[str]:
+        """Our chain if it ends at the root; ourselves alone while our parent has not met the root yet."""
+        return chain if chain[-1] == self.name else chain[:1]
+
     def forget(self) -> None:
         """Whatever root is met next is the right one."""
         self.name = self.parent = ""

@@ -149,7 +149,11 @@ def test_the_same_seed_gives_the_same_rows_and_another_one_others() -> None:
 
 
 def test_nodes_log_their_place_in_the_tree() -> None:
+    """All start at once: a store whose region has not met the root yet does not know its place."""
     made, rows = world()
+    assert {(row.node, row.region) for row in rows if row.role == "leaf"} == {
+        (name, None) for name in made.machines if made[name].role == "leaf"
+    }
     want(made, "store-6")
     want(made, "region-2", "topic:news")
     made.run(made.now + 5)
