@@ -4,14 +4,14 @@ import asyncio
 import shlex
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import paho.mqtt.client as paho
 import pika
 import pytest
+from brokered_harness import parent_at
 from mosquitto_server import MosquittoServer
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
@@ -21,40 +21,13 @@ from rabbitmq_server import RabbitServer
 from bridges.amqp import AmqpBroker
 from bridges.brokered import permissions
 from bridges.brokered.carrier import BrokeredCarrier, connect
-from bridges.brokered.envelopes import Knock
 from bridges.brokered.line import Access, Broker
-from bridges.brokered.listener import Listener, answer
 from bridges.carrier import CarrierBroken
 from bridges.mqtt import MqttBroker
 
 TREE, NODE = "acme", "hq"
 CHILDREN = ("york", "leeds.north")
 PASSWORD = "pass-word"
-
-
-@asynccontextmanager
-async def parent(broker: Broker) -> AsyncIterator[list[BrokeredCarrier]]:
-    """Answers whoever knocks; yields the carriers that came of it."""
-    carriers: list[BrokeredCarrier] = []
-    answers: set[asyncio.Task[None]] = set()
-
-    async def welcome(child: str, knock: Knock) -> None:
-        carriers.append(await answer(broker, child, knock))
-
-    def on_knock(child: str, knock: Knock) -> None:
-        answers.add(asyncio.create_task(welcome(child, knock)))
-
-    listening = asyncio.Event()
-    task = asyncio.create_task(Listener(broker, NODE, on_knock).run(listening.set))
-    async with asyncio.timeout(20):
-        await listening.wait()
-    try:
-        yield carriers
-    finally:
-        task.cancel()
-        await asyncio.gather(task, *answers, return_exceptions=True)
-        for carrier in carriers:
-            await carrier.close()
 
 
 async def talks(carrier: BrokeredCarrier, other: BrokeredCarrier) -> None:
@@ -67,10 +40,10 @@ async def talks(carrier: BrokeredCarrier, other: BrokeredCarrier) -> None:
 
 
 async def everybody_has_a_link(of_node: Broker, of_children: dict[str, Broker]) -> None:
-    async with parent(of_node) as carriers:
+    async with parent_at(of_node) as hq:
         for number, (name, broker) in enumerate(of_children.items()):
             carrier = await connect(broker, name, timeout=20)
-            await talks(carrier, carriers[number])
+            await talks(carrier, hq.carriers[number])
             await carrier.close()
 
 
@@ -164,14 +137,14 @@ async def test_on_mosquitto_each_child_has_its_link_and_nothing_else(
 ) -> None:
     server: MosquittoServer = request.getfixturevalue(kind)
     await everybody_has_a_link(on_mqtt(server, NODE), {name: on_mqtt(server, name) for name in CHILDREN})
-    async with parent(on_mqtt(server, NODE)) as carriers:
+    async with parent_at(on_mqtt(server, NODE)) as hq:
         with pytest.raises(CarrierBroken, match=r"does not let 'york' (publish|read)"):
             await connect(on_mqtt(server, "york"), "leeds.north", timeout=20)
         link = await connect(on_mqtt(server, "leeds.north"), "leeds.north", timeout=20)
-        await talks(link, carriers[0])
+        await talks(link, hq.carriers[0])
         await asyncio.to_thread(eavesdrop, server, kind)
-        await talks(link, carriers[0])
-        assert link.strangers == carriers[0].strangers == 0
+        await talks(link, hq.carriers[0])
+        assert link.strangers == hq.carriers[0].strangers == 0
         await link.close()
 
 
@@ -225,16 +198,16 @@ async def test_on_rabbitmq_each_child_has_its_link_and_nothing_else(
     server = at_rabbitmq
     of_node = on_amqp(server, vhost, NODE)
     await everybody_has_a_link(of_node, {name: on_amqp(server, vhost, name) for name in CHILDREN})
-    async with parent(of_node) as carriers:
+    async with parent_at(of_node) as hq:
         with pytest.raises(CarrierBroken, match=r"ACCESS_REFUSED.*sapwood config acl"):
             await connect(on_amqp(server, vhost, "york"), "leeds.north", timeout=20)
         link = await connect(on_amqp(server, vhost, "leeds.north"), "leeds.north", timeout=20)
-        await talks(link, carriers[0])
+        await talks(link, hq.carriers[0])
         queues = [one["name"] for one in server.api("GET", f"/queues/{vhost}")]
         assert len(queues) == 3
         await asyncio.to_thread(trespass, server, vhost, queues)
-        await talks(link, carriers[0])
-        assert link.strangers == carriers[0].strangers == 0
+        await talks(link, hq.carriers[0])
+        assert link.strangers == hq.carriers[0].strangers == 0
         await link.close()
 
 
