@@ -1,9 +1,10 @@
-"""paho-mqtt on an asyncio loop, through its socket callbacks: no thread once the connection is open.
+"""paho-mqtt on an asyncio loop, through its socket callbacks and without a thread of its own.
 
 Law: an error of paho or of the broker becomes a `CarrierError` here. The connection is made once: who wants
 another one makes another client.
 
-Wrinkle: only connecting (name look-up, TCP, TLS) blocks in paho, so that runs in a thread.
+Wrinkle: connecting (name look-up, TCP, TLS) would block, and leave a socket behind when TLS fails. So the
+socket is made here, in a thread, and paho is given it.
 Wrinkle: paho does not look at how many messages the broker takes unconfirmed: what is more waits here.
 """
 
@@ -28,10 +29,13 @@ from bridges.tls import client_context
 KEEP_ALIVE: Final = 20
 MAX_PACKET: Final = 268_435_455
 _READS: Final = 256
+_DIAL_TIMEOUT: Final = 30.0
 DEFAULT_IN_FLIGHT: Final = 65_535
 _MISC_EVERY: Final = 1.0
 _BUSY: Final = frozenset({0x89, 0x97})
 _NOBODY: Final = 0x10
+_FAILURE: Final = 0x80
+_AFTER_NUMBER: Final = 2
 
 
 class PahoLoop:
@@ -70,24 +74,22 @@ class PahoLoop:
         self._settled.set()
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._subscribed: dict[int, asyncio.Future[None]] = {}
+        self._context = client_context(access.tls) if access.tls is not None else None
         self._client = self._make(client_id, will)
 
     def __repr__(self) -> str:
         state = "over" if self._over else "open" if self._socket else "new"
         return f"<PahoLoop to {self._uri} {state}, {len(self._waiting) + len(self._unconfirmed)} unconfirmed>"
 
-    def _make(self, client_id: str, will: tuple[str, bytes] | None) -> paho.Client:
-        client = paho.Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv5)
+    def _make(self, client_id: str, will: tuple[str, bytes] | None) -> "_Client":
+        client = _Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv5)
         access = self._access
         if access.user:
             client.username_pw_set(access.user, access.password)
-        if access.tls is not None:
-            context = client_context(access.tls)
-            client.tls_set_context(context)
-            client.tls_insecure_set(not context.check_hostname)
         if will is not None:
             client.will_set(will[0], will[1], qos=1)
         client.max_inflight_messages = 0
+        client.on_refused = self._was_refused
         client.on_socket_open = self._socket_opened
         client.on_socket_close = self._socket_closed
         client.on_socket_register_write = self._write_wanted
@@ -103,19 +105,20 @@ class PahoLoop:
 
     async def open(self) -> None:
         """Connect and log in, with a clean start. Raises `CarrierError`. No time limit of its own."""
-        work = self._loop.run_in_executor(None, self._dial)
+        work = self._loop.run_in_executor(None, _dial, self._access, self._context)
         try:
-            await asyncio.shield(work)
+            self._client.made = await asyncio.shield(work)
+            self._log_in()
             await self._connected
         except asyncio.CancelledError:
-            work.add_done_callback(self._abandon)
+            work.add_done_callback(_abandon)
+            self._drop()
             raise
         except (OSError, ValueError, CarrierError) as error:
             self._drop()
             raise explain(error, self._uri, tls=self._access.tls is not None) from None
 
-    def _dial(self) -> None:
-        """In a thread."""
+    def _log_in(self) -> None:
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         properties.SessionExpiryInterval = 0
         properties.MaximumPacketSize = self._receive_at_most
@@ -126,12 +129,6 @@ class PahoLoop:
             clean_start=True,
             properties=properties,
         )
-
-    def _abandon(self, work: asyncio.Future[None]) -> None:
-        """Nobody waits any more for a connection that has been made, or not."""
-        if not work.cancelled():
-            work.exception()
-        self._loop.call_soon(self._drop)
 
     def _was_connected(
         self,
@@ -155,9 +152,6 @@ class PahoLoop:
     # --- the loop
 
     def _socket_opened(self, _client: object, _data: object, opened: Any) -> None:
-        self._loop.call_soon_threadsafe(self._watch, opened)
-
-    def _watch(self, opened: socket.socket) -> None:
         self._socket = opened
         with contextlib.suppress(OSError):
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -165,18 +159,15 @@ class PahoLoop:
         self._misc = self._loop.call_later(_MISC_EVERY, self._look)
 
     def _socket_closed(self, _client: object, _data: object, closed: Any) -> None:
-        """Before paho closes it. In the thread of the dialling only if nothing was watched yet."""
+        """Before paho closes it."""
         if self._socket is not None and closed is not None:
             self._loop.remove_reader(closed)
             self._loop.remove_writer(closed)
             self._socket = None
 
     def _write_wanted(self, _client: object, _data: object, sock: Any) -> None:
-        self._loop.call_soon_threadsafe(self._watch_writing, sock)
-
-    def _watch_writing(self, sock: socket.socket) -> None:
-        if self._socket is sock:
-            self._loop.add_writer(sock, self._client.loop_write)
+        if self._socket is not None and self._socket is sock:
+            self._loop.add_writer(self._socket, self._client.loop_write)
 
     def _write_done(self, _client: object, _data: object, sock: Any) -> None:
         if self._socket is not None and self._socket is sock:
@@ -244,11 +235,21 @@ class PahoLoop:
         self._publish_waiting()
         if not self._unconfirmed:
             self._settled.set()
-        if reason.is_failure:
-            text = f"{self._uri} does not let {self._who} publish to its topic ({reason}): {_SEE_PERMISSIONS}"
-            self._end(CarrierBroken(text))
-        elif reason.value == _NOBODY:
+        if reason.value == _NOBODY:
             self._end(CarrierBroken(f"the broker at {self._uri} is there, but no node listens behind it"))
+
+    def _was_refused(self, code: int) -> None:
+        match code:
+            case 0x87:
+                text = f"does not let {self._who} publish to its topic (Not authorized): {_SEE_PERMISSIONS}"
+            case 0x95:
+                text = (
+                    "refuses a message as too large: raise its message_size_limit, or lower max_frame in the"
+                    " limits of the node"
+                )
+            case _:
+                text = f"refuses what we publish, with reason 0x{code:02X} of MQTT 5: look at its log"
+        self._end(CarrierBroken(f"the broker at {self._uri} {text}"))
 
     def _was_told(self, _client: object, _data: object, message: paho.MQTTMessage) -> None:
         self._heard += 1
@@ -310,6 +311,45 @@ class PahoLoop:
             self._client.disconnect()
             self._client.loop_write()
             self._drop()
+
+
+class _Client(paho.Client):
+    """Uses the socket that was `made` for it. `on_refused(code)`: a publication was, for this reason."""
+
+    made: socket.socket | None = None
+    on_refused: Callable[[int], None]
+
+    def _create_socket(self) -> Any:
+        if self.made is None:
+            raise ConnectionError("a connection is made once")
+        made, self.made = self.made, None
+        return made
+
+    def _handle_pubackcomp(self, cmd: Any) -> MQTTErrorCode:
+        """Mosquitto gives reasons in a PUBACK that paho takes for a broken packet."""
+        packet = self._in_packet["packet"]
+        if len(packet) > _AFTER_NUMBER and packet[_AFTER_NUMBER] >= _FAILURE:
+            self.on_refused(packet[_AFTER_NUMBER])
+            return MQTTErrorCode.MQTT_ERR_SUCCESS
+        return super()._handle_pubackcomp(cmd)
+
+
+def _dial(access: Access, context: ssl.SSLContext | None) -> socket.socket:
+    """In a thread: a connection, encrypted if there is a context."""
+    made = socket.create_connection((access.host, access.port), timeout=_DIAL_TIMEOUT)
+    if context is None:
+        return made
+    try:
+        return context.wrap_socket(made, server_hostname=access.host)
+    except BaseException:
+        made.close()
+        raise
+
+
+def _abandon(work: asyncio.Future[socket.socket]) -> None:
+    """Nobody waits any more for a connection that has been made, or not."""
+    if not work.cancelled() and work.exception() is None:
+        work.result().close()
 
 
 _SEE_PERMISSIONS: Final = "sapwood config acl prints the permissions that a link needs"

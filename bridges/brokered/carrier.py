@@ -64,16 +64,17 @@ async def connect(
             carrier.ride(await broker.knock(child, half.hex(), knock, encode(Gone(half)), carrier))
             await carrier.answered()
     except TimeoutError:
+        text = _no_answer(broker, child, timeout, knocked=carrier.rides)
         await carrier.close()
-        raise CarrierBroken(_no_answer(broker, child, timeout, heard_of=carrier.rides)) from None
+        raise CarrierBroken(text) from None
     except BaseException:
         await carrier.close()
         raise
     return carrier
 
 
-def _no_answer(broker: Broker, child: str, timeout: float, *, heard_of: bool) -> str:
-    if not heard_of:
+def _no_answer(broker: Broker, child: str, timeout: float, *, knocked: bool) -> str:
+    if not knocked:
         return f"{broker.uri} did not answer within {timeout:g} s"
     return (
         f"the broker at {broker.uri} took our knock, but no node answered within {timeout:g} s: does the"

@@ -77,7 +77,7 @@ async def test_a_node_of_another_tree_is_none(server: Server) -> None:
 
 async def test_a_node_does_not_answer_itself(server: Server) -> None:
     async with parent_at(broker_at(server), "york") as parent:
-        with pytest.raises(CarrierBroken, match=r"took our knock, but no node answered within 5 s"):
+        with pytest.raises(CarrierBroken, match="took our knock, but no node answered within 5 s"):
             await connect(broker_at(server), "york", timeout=5)
         assert parent.listener.ignored == 1
 
