@@ -3,12 +3,14 @@
 One `LinkBroker` for each broker of the listener; it listens again, for ever, when the connection was lost.
 The links of children have connections of their own and outlive that of the knocks.
 
-Law: answers under way are bounded, however many children knock at once: after a broker's restart all do. A
-knock that waits too long is answered to nobody; its child has knocked again.
+Law: answers under way are bounded, however many children knock at once: after a broker's restart all do. So
+are the connections for one child, however often it knocks. A knock that waits too long is answered to nobody;
+its child has knocked again.
 """
 
 import asyncio
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("sapwood.link")
 _AT_ONCE: Final = 16
 _WAITING: Final = 4096
+_PER_CHILD: Final = 8
 
 
 def link_broker_access(broker: model.LinkBroker) -> Access:
@@ -58,7 +61,7 @@ class LinkBroker:
     """Listens at one broker. Making it raises `SapwoodError` for what only the site's file can cure.
 
     `state`: 'connecting', 'listening' or 'waiting'. `links`: that it serves now. `refused`: knocks that came
-    while too many waited.
+    while too many waited, or while their child had links enough.
     """
 
     def __init__(self, node: "Node", site: Site, settings: model.LinkBroker) -> None:
@@ -67,16 +70,20 @@ class LinkBroker:
         self._settings = settings
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._waiting: set[str] = set()
+        self._serving: Counter[str] = Counter()
         self._broker = broker_of(site, settings)
         self._listener: Listener | None = None
         self.state = "connecting"
         self.error = ""
         self.failures = 0
-        self.links = 0
         self.refused = 0
 
     def __repr__(self) -> str:
         return f"<LinkBroker {self._settings.uri} {self.state} links={self.links} failures={self.failures}>"
+
+    @property
+    def links(self) -> int:
+        return self._serving.total()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -126,7 +133,7 @@ class LinkBroker:
     def _knocked(self, child: str, knock: Knock) -> None:
         if child in self._waiting:
             return
-        if len(self._waiting) >= _WAITING:
+        if len(self._waiting) >= _WAITING or self._serving[child] >= _PER_CHILD:
             self.refused += 1
             return
         self._waiting.add(child)
@@ -149,11 +156,11 @@ class LinkBroker:
         finally:
             self._waiting.discard(child)
         carrier.shown = Shown(place=child, vouched=self._settings.proves_names)
-        self.links += 1
+        self._serving[child] += 1
         try:
             await self._node.serve_link(carrier)
         finally:
-            self.links -= 1
+            self._serving -= Counter((child,))
             await carrier.close()
 
     def status(self) -> dict[str, Any]:

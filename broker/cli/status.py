@@ -40,7 +40,13 @@ def summary(found: Fields) -> list[str]:
     )
     reasons = ", ".join(f"{count} {reason}" for reason, count in dead.get("reasons", {}).items())
     warnings = [f"! {warning}" for warning in found.get("warnings", [])]
+    lines += [_link_broker(broker) for broker in found.get("link_brokers", [])]
     return [*lines, *([f"dead letters: {reasons}"] if reasons else []), *warnings]
+
+
+def _link_broker(broker: Fields) -> str:
+    error = f" · {broker['error']}" if broker.get("error") else ""
+    return f"children at {broker.get('uri')}: {broker.get('state')}, {broker.get('links')} links{error}"
 
 
 def _print_links(found: Fields) -> None:

@@ -33,6 +33,17 @@ def test_what_a_node_warns_of_is_shown() -> None:
     assert summary(FOUND | {"warnings": ["DEBUG MODE"]})[-1] == "! DEBUG MODE"
 
 
+def test_where_children_may_dial_beside_the_port_is_shown() -> None:
+    brokers = [
+        {"uri": "mqtt://b", "state": "listening", "links": 3, "error": ""},
+        {"uri": "amqp://b", "state": "waiting", "links": 0, "error": "it cannot be reached"},
+    ]
+    assert summary(FOUND | {"link_brokers": brokers})[3:5] == [
+        "children at mqtt://b: listening, 3 links",
+        "children at amqp://b: waiting, 0 links · it cannot be reached",
+    ]
+
+
 def test_an_older_node_that_says_little_is_shown_all_the_same() -> None:
     assert summary({"name": "hq"})
 

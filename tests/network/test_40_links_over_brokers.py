@@ -4,11 +4,12 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 import pytest
 from harness import Network
 from mosquitto_server import MosquittoServer
-from quick import QUICK_SITE, Producer, Record, expect, recording
+from quick import QUICK_SITE, Producer, Record, expect, numbers, recording
 from rabbitmq_server import RabbitServer
 
 from broker.cli.demo.line import Line
@@ -123,6 +124,24 @@ async def test_a_stalled_line_is_noticed_and_a_store_comes_back_on_another(
         await network.launch("york")
         await network.nodes.until_linked("york", LONG)
         assert await network.collect("york", "queue:prices", 1) == [b"1"]
+
+
+async def test_a_rabbitmq_in_want_of_memory_holds_a_link_up_and_loses_nothing(
+    network: Network, rabbitmq: RabbitServer
+) -> None:
+    rabbitmq.start()
+    network.add("hq", **parent(rabbitmq))
+    network.add("york", "hq", **child(rabbitmq, rabbitmq.port))
+    await network.start()
+    control = partial(rabbitmq.control, "rabbitmqctl", "set_vm_memory_high_watermark")
+    await asyncio.to_thread(control, "0.00001")
+    try:
+        await network.send("hq", "queue:prices", numbers(200))
+        await network.until_child("hq", "york", "down")
+    finally:
+        await asyncio.to_thread(control, "0.4")
+    await network.nodes.until_linked("york", LONG)
+    assert await network.collect("york", "queue:prices", 200, LONG) == numbers(200)
 
 
 async def test_a_child_finds_its_parent_by_the_next_way_when_the_broker_is_gone(

@@ -1,0 +1,181 @@
+"""The parent at a broker: how many answers are under way, and what shows of it."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bridges.brokered.carrier import BrokeredCarrier
+from bridges.brokered.envelopes import Knock, encode
+from bridges.brokered.line import Broker, Ear, Line
+from bridges.carrier import CarrierBroken
+from broker import link_brokers
+from broker.link_brokers import LinkBroker
+from config import model
+from config.errors import ConfigurationError
+from config.model import Link, Listener, Site
+
+URI = "mqtt://127.0.0.1:1"
+
+
+class Quiet(Line):
+    max_message = 2**20
+
+    def say(self, message: bytes) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+class Stuck(Broker):
+    """A broker whose connections open when it is let go."""
+
+    def __init__(self) -> None:
+        self.uri = URI
+        self.ear: Ear | None = None
+        self.opening = 0
+        self.most = 0
+        self.opened: list[str] = []
+        self.free = asyncio.Event()
+
+    async def knock(self, child: str, half: str, knock: bytes, last_words: bytes, ear: Ear) -> Line:
+        raise AssertionError
+
+    async def answer(self, child: str, half: str, last_words: bytes, ear: Ear) -> Line:
+        self.opening += 1
+        self.most = max(self.most, self.opening)
+        await self.free.wait()
+        self.opening -= 1
+        self.opened.append(child)
+        return Quiet()
+
+    async def listen(self, ear: Ear) -> Line:
+        self.ear = ear
+        return Quiet()
+
+
+class FakeNode:
+    def __init__(self) -> None:
+        self.served: list[BrokeredCarrier] = []
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.complaints: list[str] = []
+
+    def spawn(self, work: Any) -> Any:
+        self.tasks.append(asyncio.ensure_future(work))
+        return self.tasks[-1]
+
+    async def serve_link(self, carrier: BrokeredCarrier) -> None:
+        self.served.append(carrier)
+
+    def turned_away(self, address: str, text: str) -> None:
+        self.complaints.append(text)
+
+
+def listening(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[LinkBroker, Stuck, FakeNode]:
+    broker, node = Stuck(), FakeNode()
+    monkeypatch.setattr(link_brokers, "broker_of", lambda site, one: broker)
+    one = model.LinkBroker(uri=URI, **settings)
+    site = Site(name="hq", listener=Listener(link_brokers=(one,)), link=Link(backoff_initial=0.001))
+    made: Any = LinkBroker(node, site, one)  # type: ignore[arg-type]
+    return made, broker, node
+
+
+def knock(number: int) -> bytes:
+    return encode(Knock(number.to_bytes(8, "big"), 65536))
+
+
+async def test_answers_under_way_are_bounded_and_all_children_get_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, broker, node = listening(monkeypatch, proves_names=True)
+    running = asyncio.create_task(made.run())
+    while broker.ear is None:
+        await asyncio.sleep(0)
+    for number in range(5000):
+        broker.ear.heard(f"store-{number}", knock(number))
+    broker.ear.heard("store-0", knock(0))
+    await asyncio.sleep(0.01)
+    assert broker.most == 16
+    assert made.status() | {"error": ""} == {
+        "uri": URI,
+        "state": "listening",
+        "links": 0,
+        "failures": 0,
+        "error": "",
+        "ignored": 0,
+        "refused": 5000 - 4096,
+    }
+    broker.free.set()
+    await asyncio.gather(*node.tasks)
+    assert broker.opened == [f"store-{number}" for number in range(4096)]
+    assert broker.most == 16
+    assert [carrier.shown.place for carrier in node.served] == broker.opened
+    assert all(carrier.shown.vouched for carrier in node.served)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_child_that_knocks_all_the_time_gets_so_many_connections_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, broker, node = listening(monkeypatch)
+    broker.free.set()
+    end = asyncio.Event()
+
+    async def serve(carrier: BrokeredCarrier) -> None:
+        node.served.append(carrier)
+        await end.wait()
+
+    monkeypatch.setattr(node, "serve_link", serve)
+    running = asyncio.create_task(made.run())
+    while broker.ear is None:
+        await asyncio.sleep(0)
+    for number in range(50):
+        broker.ear.heard("york", knock(number))
+        await asyncio.sleep(0.001)
+    broker.ear.heard("leeds", knock(99))
+    await asyncio.sleep(0.001)
+    assert (len(node.served), made.links, made.refused) == (9, 9, 42)
+    end.set()
+    await asyncio.gather(*node.tasks)
+    assert made.links == 0
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_it_listens_again_when_the_connection_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, broker, _ = listening(monkeypatch)
+    running = asyncio.create_task(made.run())
+    for _ in range(3):
+        while broker.ear is None:
+            await asyncio.sleep(0.001)
+        ear, broker.ear = broker.ear, None
+        ear.lost(CarrierBroken("the broker went away"))
+    while broker.ear is None:
+        await asyncio.sleep(0.001)
+    assert made.state == "listening"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_child_of_another_version_is_complained_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, broker, node = listening(monkeypatch)
+    running = asyncio.create_task(made.run())
+    while broker.ear is None:
+        await asyncio.sleep(0)
+    broker.ear.heard("york", encode(Knock(b"h" * 8, 65536, 2)))
+    await asyncio.gather(*node.tasks)
+    assert ["'york' speaks version 2" in text for text in node.complaints] == [True]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+def test_a_password_that_is_not_there_is_said_before_the_node_starts() -> None:
+    one = model.LinkBroker(uri=URI, user="hq", secret_env="NOT_SET")
+    site = Site(name="hq", listener=Listener(link_brokers=(one,)))
+    with pytest.raises(
+        ConfigurationError, match=f"password at {URI}: the environment variable NOT_SET is not"
+    ):
+        LinkBroker(SimpleNamespace(), site, one)  # type: ignore[arg-type]

@@ -1,0 +1,44 @@
+"""At a broker nobody is another: by a secret, or by the broker's permissions, or not at all."""
+
+from pathlib import Path
+
+from harness import Network
+from mosquitto_server import MosquittoServer
+from quick import QUICK_SITE
+
+
+def secret(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.write_text(text)
+    path.chmod(0o600)
+    return str(path)
+
+
+async def until_refused(network: Network, name: str, text: str) -> None:
+    await network.until(
+        name, lambda status: text in status["parent"]["dialling"]["error"], f"refused with {text!r}"
+    )
+
+
+async def test_without_proof_nobody_is_let_in_and_a_secret_is_one(
+    network: Network, mosquitto: MosquittoServer
+) -> None:
+    mosquitto.start()
+    uri = mosquitto.uri
+    network.add("hq", listener={"link_brokers": [{"uri": uri}]}, **QUICK_SITE)
+    network.add("york", "hq", tree_connectors=[{"nodetype": "leaf", "uri": uri}], **QUICK_SITE)
+    for name in ("hq", "york"):
+        await network.launch(name)
+    await until_refused(network, "york", "accepts children without a secret at no broker")
+    right = secret(network.folder, "right", "hush")
+    await network.stop("hq")
+    network.configure("hq", children=[{"name": "york", "secret_file": right}])
+    await network.launch("hq")
+    await until_refused(network, "york", "secret")
+    await network.stop("york")
+    connector = {"nodetype": "leaf", "uri": uri, "secret_file": right}
+    network.configure("york", "hq", tree_connectors=[connector])
+    await network.launch("york")
+    await network.nodes.until_linked("york")
+    (seen,) = (await network.status("hq"))["link_brokers"]
+    assert (seen["state"], seen["links"]) == ("listening", 1)
