@@ -181,7 +181,8 @@ class _AmqpLine(Line):
             hint = "; sapwood config acl prints the permissions that a link needs"
         elif "NOT_FOUND" in text and "exchange" in text:
             hint = "; no node listens behind this broker"
-        return f"{self._uri}: {text}{hint}"
+        place = self._uri.partition("://")[2].partition("/")[0]
+        return f"{self._uri}: {text.removeprefix(place).lstrip()}{hint}"
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
