@@ -35,7 +35,6 @@ retain flag only: a client of 3.1.1 gets nothing else, and what one sends has no
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -171,7 +170,7 @@ def from_amqp(given: Any, reply: Spell) -> tuple[Properties, bool]:
 
     `given` has the attributes of `pika.BasicProperties`. `reply` reads a reply queue.
     """
-    headers = {name: _plain(value) for name, value in (given.headers or {}).items()}
+    headers = {_text(name): _plain(value) for name, value in (given.headers or {}).items()}
     retained = bool(headers.pop(RETAINED, False))
     number, other = _correlation(_bytes(given.correlation_id))
     fields: dict[str, Any] = {}
@@ -230,16 +229,21 @@ def to_amqp(properties: Properties, retained: bool, reply: Spell) -> dict[str, A
 
 
 def _plain(value: Any) -> Any:
-    """A header's value as it can travel: the types of AMQP but decimals, which become text."""
+    """A header's value as it can travel: the types of AMQP but decimals, which become text.
+
+    Wrinkle: pika's integers are of a type of its own.
+    """
+    if isinstance(value, bool | str | float | bytes) or value is None:
+        return value
+    if isinstance(value, int):
+        return int(value)
     if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
+        return {_text(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=UTC)
-    return bytes(value) if isinstance(value, bytearray) else value
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    return bytes(value) if isinstance(value, bytearray) else str(value)
 
 
 def _bytes(value: Any) -> bytes:

@@ -29,6 +29,7 @@ from pika.exceptions import (
     UnsupportedAMQPFieldException,
 )
 
+import bridges.rabbitmq.doubles  # noqa: F401 - pika learns to write them
 from bridges.rabbitmq.entrance import said, why_not
 from bridges.rabbitmq.errors import (
     AmqpError,

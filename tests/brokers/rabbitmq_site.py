@@ -17,7 +17,7 @@ from bridges.site_broker import Consumer, Delivery, Setup, Taken
 from treeconnector.bundles import Message, Properties
 from treeconnector.destinations import parse
 
-PATIENCE = 60.0
+PATIENCE = 40.0
 _ids = itertools.count(1)
 
 
@@ -26,12 +26,12 @@ class Applications:
 
     def __init__(self, server: RabbitServer, vhost: str) -> None:
         self._server = server
-        self._vhost = vhost
+        self.vhost = vhost
         self.connections: list[pika.BlockingConnection] = []
 
     def channel(self) -> Any:
         """A channel on a connection of its own."""
-        self.connections.append(self._server.connect(self._vhost))
+        self.connections.append(self._server.connect(self.vhost))
         return self.connections[-1].channel()
 
     def consumer(self, queue: str, *topics: str, **declared: Any) -> Any:
@@ -177,11 +177,11 @@ class Reader:
 
     def __init__(self, channel: Any, queue: str, *topics: str, **declared: Any) -> None:
         self.got: list[tuple[bytes, pika.BasicProperties]] = []
-        self._channel = channel
-        self._queue = channel.queue_declare(queue, **declared).method.queue
+        self.channel = channel
+        self.queue = channel.queue_declare(queue, **declared).method.queue
         for key in topics:
-            channel.queue_bind(self._queue, "amq.topic", key)
-        channel.basic_consume(self._queue, self._take)
+            channel.queue_bind(self.queue, "amq.topic", key)
+        channel.basic_consume(self.queue, self._take)
 
     def _take(self, channel: Any, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
         self.got.append((body, properties))
@@ -196,7 +196,7 @@ class Reader:
         try:
             async with asyncio.timeout(PATIENCE):
                 while len(set(self.bodies)) < count:
-                    self._channel.connection.process_data_events(0.01)
+                    self.channel.connection.process_data_events(0.01)
                     await asyncio.sleep(0.01)
         except TimeoutError:
             raise AssertionError(f"{len(set(self.bodies))} of {count} messages came") from None

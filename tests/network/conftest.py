@@ -1,7 +1,7 @@
 """Makes `harness` importable for the numbered tests, marks them, and gives each a network of its own."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,8 @@ import pytest_asyncio
 sys.path.insert(0, str(Path(__file__).parent))
 
 from harness import Network
+from rabbitmq_chain import SITES, Chain
+from rabbitmq_server import RabbitServer
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,3 +25,18 @@ async def network(tmp_path: Path) -> AsyncIterator[Network]:
     """An empty network; all its processes are gone afterwards."""
     async with Network(tmp_path) as made:
         yield made
+
+
+@pytest.fixture
+def chain(network: Network, rabbitmq: RabbitServer) -> Iterator[Chain]:
+    rabbitmq.start()
+    vhosts = {site: f"{site}-{network.folder.name}" for site in SITES}
+    for vhost in vhosts.values():
+        rabbitmq.add_vhost(vhost)
+    made = Chain(network, rabbitmq, vhosts)
+    yield made
+    rabbitmq.start()
+    for applications in made.at.values():
+        applications.close()
+    for vhost in vhosts.values():
+        rabbitmq.delete_vhost(vhost)

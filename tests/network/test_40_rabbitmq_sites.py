@@ -1,74 +1,16 @@
 """A tree whose sites use RabbitMQ: plain pika programs, unmodified brokers, real nodes.
 
-hq and the two stores are virtual hosts of one broker; the region between them has none. That is as far apart
-as three brokers: no message passes between virtual hosts but through the nodes.
+See `rabbitmq_chain` for who is where.
 """
 
 import asyncio
-from collections.abc import Iterator
 
 import pika
 import pytest
-from harness import Network
-from rabbitmq_server import RabbitServer
-from rabbitmq_site import Applications, Reader
+from rabbitmq_chain import Chain
+from rabbitmq_site import Reader
 
-SITES = ("hq", "york", "leeds")
 KEPT = pika.BasicProperties(delivery_mode=2)
-
-
-class Chain:
-    """The network, and the applications of each site."""
-
-    def __init__(self, network: Network, server: RabbitServer, vhosts: dict[str, str]) -> None:
-        self.network = network
-        self.server = server
-        self.at = {site: Applications(server, vhost) for site, vhost in vhosts.items()}
-        for site, parent in (("hq", ""), ("north", "hq"), ("york", "north"), ("leeds", "north")):
-            settings = {}
-            if site in vhosts:
-                uri = server.uri(vhosts[site])
-                settings["site_broker"] = {"uri": uri, "management": server.management_uri}
-            network.add(site, parent, role="branch" if site == "north" else "leaf", **settings)
-
-    async def start(self, *sites: str) -> None:
-        await self.network.start(*sites)
-        for site in self.at:
-            await self.until_running(site)
-
-    async def until_running(self, site: str) -> None:
-        await self.network.until(
-            site, lambda status: status["site_broker"]["state"] == "running", "with its broker"
-        )
-
-    async def until_wanted(self, site: str, destination: str) -> None:
-        """Wait until the node takes this from its broker."""
-        await self.network.until(
-            site, lambda status: destination in status["site_broker"]["wanted"], f"asked for {destination}"
-        )
-        name = destination.partition(":")[2]
-        if destination.startswith("queue:"):
-            await self.network.until(
-                site, lambda status: name in status["site_broker"]["taking_queues"], f"taking {name}"
-            )
-
-    def reader(self, site: str, queue: str, *topics: str, **declared: bool) -> Reader:
-        return Reader(self.at[site].channel(), queue, *topics, **declared)
-
-
-@pytest.fixture
-def chain(network: Network, rabbitmq: RabbitServer) -> Iterator[Chain]:
-    rabbitmq.start()
-    vhosts = {site: f"{site}-{network.folder.name}" for site in SITES}
-    for vhost in vhosts.values():
-        rabbitmq.add_vhost(vhost)
-    made = Chain(network, rabbitmq, vhosts)
-    yield made
-    rabbitmq.start()
-    for applications in made.at.values():
-        applications.close()
-    for vhost in vhosts.values():
-        rabbitmq.delete_vhost(vhost)
 
 
 async def test_hq_to_store_store_to_hq_and_a_topic_of_the_region(chain: Chain) -> None:
@@ -94,7 +36,7 @@ async def until_published(chain: Chain, site: str, key: str, body: bytes, reader
     async with asyncio.timeout(60):
         while body not in reader.bodies:
             chain.at[site].publish(key, body, "amq.topic")
-            reader._channel.connection.process_data_events(0.2)
+            reader.channel.connection.process_data_events(0.2)
             await asyncio.sleep(0)
 
 
@@ -121,14 +63,14 @@ async def test_a_queue_with_readers_in_two_stores_and_local_ones_first(chain: Ch
     async with asyncio.timeout(60):
         while len(york.bodies) + len(leeds.bodies) < 40:
             for reader in (york, leeds):
-                reader._channel.connection.process_data_events(0.02)
+                reader.channel.connection.process_data_events(0.02)
             await asyncio.sleep(0)
     assert sorted(york.bodies + leeds.bodies) == sorted(b"%d" % number for number in range(40))
     before = len(leeds.bodies)
     for number in range(40):
         chain.at["york"].publish("work", b"local %d" % number)
     assert len(await york.until(len(set(york.bodies)) + 40)) >= 40
-    leeds._channel.connection.process_data_events(0.1)
+    leeds.channel.connection.process_data_events(0.1)
     assert len(leeds.bodies) == before
     status = await chain.network.status("york")
     assert status["site_broker"]["taken"] == 0
@@ -141,7 +83,7 @@ async def test_a_request_is_answered_across_the_tree(chain: Chain) -> None:
     asking.queue_declare("stock", durable=True)
     answers = Reader(asking, "", exclusive=True)
     await chain.until_wanted("york", "queue:stock")
-    asked = pika.BasicProperties(delivery_mode=2, reply_to=answers._queue, correlation_id="question 7")
+    asked = pika.BasicProperties(delivery_mode=2, reply_to=answers.queue, correlation_id="question 7")
     chain.at["york"].publish("stock", b"how many?", properties=asked)
     await stock.until(1)
     (_, properties) = stock.got[0]
@@ -169,7 +111,7 @@ async def test_what_nobody_else_wants_is_not_taken(chain: Chain) -> None:
 async def test_a_second_node_at_one_broker_does_not_start(chain: Chain) -> None:
     network = chain.network
     await chain.start()
-    uri = chain.server.uri(chain.at["york"]._vhost)
+    uri = chain.server.uri(chain.at["york"].vhost)
     network.add("other", site_broker={"uri": uri, "management": chain.server.management_uri})
     process = await network.launch("other")
     assert await process.exited() != 0
