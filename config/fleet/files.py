@@ -19,7 +19,7 @@ from config.credentials import resolve_secret
 from config.errors import ConfigurationError
 from config.fleet.model import sites
 from config.fleet.table import SiteRow
-from config.model import Site
+from config.model import Listener, Site
 from config.write import WRITERS
 
 FORMATS: Final = tuple(WRITERS)
@@ -89,8 +89,12 @@ def _left_alone(rows: Sequence[SiteRow], made: Iterable[Site]) -> list[str]:
         f"{site.name!r} will refuse children from other machines, because these have no secret: "
         "let secrets be generated, or fill the columns secret_file (children) and children_secrets (parent)"
         for site in made
-        if site.name in bare and not site.listener.loopback and not site.listener.tls.client_ca
+        if site.name in bare and _asks_for_secrets(site.listener)
     ]
+
+
+def _asks_for_secrets(listener: Listener) -> bool:
+    return bool(listener.link_brokers or not (listener.loopback or listener.tls.client_ca))
 
 
 def _with_secrets(made: Iterable[Site], rows: Iterable[SiteRow]) -> list[Site]:

@@ -1,6 +1,7 @@
 """From the rows of a table to the models of its sites.
 
-Wrinkle: a node whose address is on another machine's line listens on all interfaces unless `listen_host` says
+Wrinkle: an address at a broker (mqtt, amqp) is where the node hears its children, and where these dial.
+Wrinkle: a node whose own port's address is on another machine's line listens on all interfaces unless `listen_host` says
 otherwise, because the default, 127.0.0.1, would keep its children out.
 """
 
@@ -12,7 +13,7 @@ from config.errors import ConfigurationError, Problem
 from config.fleet.table import SiteRow, cell_problems
 from config.fleet.tree import tree_problems
 from config.kinds import Fault
-from config.model import ClientTls, Listener, ServerTls, Site, SiteBroker, TreeConnector
+from config.model import ClientTls, LinkBroker, Listener, ServerTls, Site, SiteBroker, TreeConnector
 from config.rules import check
 from config.uris import address, is_loopback
 
@@ -72,7 +73,9 @@ def _site_broker(row: SiteRow) -> SiteBroker:
 
 def _connector(row: SiteRow, parent: SiteRow) -> TreeConnector:
     uri, *more = parent.addresses
-    encrypted = any(address(way).tls for way in (uri, *more))
+    ways = [address(way) for way in (uri, *more)]
+    encrypted = any(way.tls for way in ways)
+    login = any(way.brokered for way in ways)
     return TreeConnector(
         nodetype="leaf" if row.role == "leaf" else "branch",
         uri=uri,
@@ -80,6 +83,23 @@ def _connector(row: SiteRow, parent: SiteRow) -> TreeConnector:
         tls=ClientTls(**_paths({"ca": row.ca})) if encrypted else ClientTls(),
         **_set({"secret_env": row.secret_env}),
         **_paths({"secret_file": row.secret_file}),
+        **(_set({"user": row.link_user, "password_env": row.link_password_env}) if login else {}),
+        **(_paths({"password_file": row.link_password_file}) if login else {}),
+    )
+
+
+def _link_brokers(row: SiteRow) -> tuple[LinkBroker, ...]:
+    """A node that others reach at a broker listens there."""
+    places = [address(uri) for uri in row.addresses]
+    brokers = [place for place in places if place.brokered and row.role != "leaf"]
+    return tuple(
+        LinkBroker(
+            uri=broker.uri,
+            tls=ClientTls(**_paths({"ca": row.ca})) if broker.tls else ClientTls(),
+            **_set({"user": row.link_user, "secret_env": row.link_password_env}),
+            **_paths({"secret_file": row.link_password_file}),
+        )
+        for broker in brokers
     )
 
 
@@ -87,9 +107,11 @@ def _listener(row: SiteRow) -> Listener:
     tls = ServerTls(**_paths({"certificate": row.certificate, "key": row.key, "client_ca": row.client_ca}))
     given: dict[str, Any] = {}
     if row.addresses:
-        first = address(row.addresses[0])
         given = {"public_uri": row.addresses[0], "addresses": row.addresses[1:]}
-        given["host"] = "" if is_loopback(first.host) else "0.0.0.0"  # noqa: S104 - see the wrinkle above
-        given["port"] = first.port if first.scheme in ("ws", "wss") else None
+        places = [address(uri) for uri in row.addresses]
+        own = next((place for place in places if not place.brokered), None)
+        if own is not None:
+            given["host"] = "" if is_loopback(own.host) else "0.0.0.0"  # noqa: S104 - see the wrinkle above
+            given["port"] = own.port
     given |= _set({"host": row.listen_host, "port": int(row.listen_port) if row.listen_port else None})
-    return Listener(tls=tls, **_set(given))
+    return Listener(tls=tls, link_brokers=_link_brokers(row), **_set(given))

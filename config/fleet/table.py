@@ -27,6 +27,7 @@ class SiteRow:
     """One site of the table; an empty text is an empty cell. `file` and `line` say where it stands.
 
     `address`: where others reach the node: host, host:port or URI; several are separated by spaces.
+    `link_…`: the node's login at brokers that links ride on, its parent's and its own.
     `region`: a label for people; a node's region follows from the tree.
     """
 
@@ -47,6 +48,9 @@ class SiteRow:
     secret_env: str = ""
     secret_file: str = ""
     children_secrets: str = ""
+    link_user: str = ""
+    link_password_env: str = ""
+    link_password_file: str = ""
     ca: str = ""
     certificate: str = ""
     key: str = ""
@@ -85,6 +89,9 @@ _KINDS: Final[dict[str, Kind[Any]]] = {
     "secret_env": _kind(TreeConnector, "secret_env"),
     "secret_file": _kind(TreeConnector, "secret_file"),
     "children_secrets": _kind(Site, "children_secrets"),
+    "link_user": _kind(TreeConnector, "user"),
+    "link_password_env": _kind(TreeConnector, "password_env"),
+    "link_password_file": _kind(TreeConnector, "password_file"),
     "ca": _kind(ClientTls, "ca"),
     "certificate": _kind(ServerTls, "certificate"),
     "key": _kind(ServerTls, "key"),

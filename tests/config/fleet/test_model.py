@@ -1,10 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from config.errors import ConfigurationError
 from config.fleet import SiteRow, sites
-from config.model import ClientTls, Listener, ServerTls, Site, SiteBroker, TreeConnector
+from config.model import ClientTls, LinkBroker, Listener, ServerTls, Site, SiteBroker, TreeConnector
 
 HQ = SiteRow(
     name="hq", role="root", address="hq.example.com", tree="acme", certificate="c", key="k", client_ca="a"
@@ -56,6 +57,56 @@ def test_a_row_becomes_the_model_of_its_site() -> None:
     )
 
 
+def test_where_a_node_is_reached_at_a_broker_it_listens_and_its_children_dial() -> None:
+    hq = SiteRow(
+        name="hq",
+        role="root",
+        address="mqtts://hq.example.com ws://hq.example.com:7700 amqp://hq.example.com/stores",
+        ca="ca.pem",
+        link_user="hq",
+        link_password_env="P",
+    )
+    store = SiteRow(
+        name="store", role="leaf", parent="hq", ca="ca.pem", link_user="store", link_password_file="p"
+    )
+    plain = SiteRow(name="plain", role="leaf", parent="hq")
+    root, leaf, bare = sites([hq, store, plain])
+    assert root.listener.link_brokers == (
+        LinkBroker(
+            uri="mqtts://hq.example.com:8883", user="hq", secret_env="P", tls=ClientTls(ca=Path("ca.pem"))
+        ),
+        LinkBroker(uri="amqp://hq.example.com:5672/stores", user="hq", secret_env="P"),
+    )
+    assert (root.listener.host, root.listener.port) == ("0.0.0.0", 7700)
+    ways = (
+        "mqtts://hq.example.com:8883",
+        "ws://hq.example.com:7700/link",
+        "amqp://hq.example.com:5672/stores",
+    )
+    assert leaf.connector == TreeConnector(
+        nodetype="leaf",
+        uri=ways[0],
+        uris=ways[1:],
+        user="store",
+        password_file=Path("p"),
+        tls=ClientTls(ca=Path("ca.pem")),
+    )
+    assert bare.connector == TreeConnector(nodetype="leaf", uri=ways[0], uris=ways[1:])
+
+
+def test_a_login_at_a_broker_is_for_links_over_brokers_only() -> None:
+    store = replace(STORE, link_user="store", link_password_env="P")
+    assert sites([HQ, UK, store]) == sites([HQ, UK, STORE])
+    hq = replace(HQ, address="mqtt://hq.example.com")
+    assert (sites([hq, UK, STORE])[0].listener.host, sites([hq, UK, STORE])[0].listener.port) == (
+        Listener().host,
+        Listener().port,
+    ), "nobody dials its port from elsewhere"
+    hq = replace(hq, link_user="hq")
+    with pytest.raises(ConfigurationError, match="'user' needs 'secret_env' or 'secret_file' beside it"):
+        sites([hq, UK, STORE])
+
+
 def test_a_node_on_this_machine_listens_on_this_machine() -> None:
     listeners = [
         sites([SiteRow(name="hq", role="root", address=address, listen_host=host)])[0].listener
@@ -65,7 +116,7 @@ def test_a_node_on_this_machine_listens_on_this_machine() -> None:
         ("127.0.0.1", 7700),
         ("10.0.0.1", 7600),
         ("127.0.0.1", 7600),
-        ("0.0.0.0", 7600),
+        ("127.0.0.1", 7600),
     ]
 
 
