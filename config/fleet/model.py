@@ -1,8 +1,8 @@
 """From the rows of a table to the models of its sites.
 
 Wrinkle: an address at a broker (mqtt, amqp) is where the node hears its children, and where these dial.
-Wrinkle: a node whose own port's address is on another machine's line listens on all interfaces unless `listen_host` says
-otherwise, because the default, 127.0.0.1, would keep its children out.
+Wrinkle: a node whose port has an address on another machine's line listens on all interfaces unless
+`listen_host` says otherwise, because the default, 127.0.0.1, would keep its children out.
 """
 
 from collections.abc import Mapping, Sequence
