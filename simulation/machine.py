@@ -1,7 +1,7 @@
 """A site on a virtual clock: when its core wants to be woken, its way to the parent, and who works there."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.core.node import Chronicle, NodeCore
 from broker.core.settings import CoreSettings
@@ -11,6 +11,10 @@ from treeconnector.link import LinkSettings
 
 if TYPE_CHECKING:
     from simulation.applications import Application
+
+
+_EVERY: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
 
 
 class Machine(Site):
@@ -50,6 +54,8 @@ class Machine(Site):
         self.looks_at = 0.0
         self.was_told = False
         self.peak_bytes = 0
+        self._kept = 0
+        self._pause = _EVERY
         self.failures = 0
         self.cut_until = 0.0
         self.ends: dict[object, End] = {}
@@ -58,16 +64,18 @@ class Machine(Site):
 
     def boot(self) -> NodeCore:
         core = super().boot()
-        self.wakes_at = self.looks_at = 0.0
+        self.wakes_at, self.looks_at, self._kept = 0.0, self.now + _EVERY, 0
         return core
 
     def look_after(self, rest: float) -> None:
-        """Its timer is due. What a node does each second is left out, for `rest` seconds, while it keeps
-        nothing: then all that could come of it is a note of the time.
+        """Its timer is due. What a node does each second is left out for up to `rest` seconds while it keeps
+        nothing, for all that could come of it is a note of the time; and for up to a minute while what it
+        keeps is the same.
         """
         core, now = self.core, self.now
-        if now >= self.looks_at or self._look():
-            self.looks_at = now + rest
+        if now >= self.looks_at:
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            self.looks_at = now + (self._pause if self._look() else rest)
         else:
             core.sweeps.next = self.looks_at
         core.advance(now)
@@ -86,16 +94,21 @@ class Machine(Site):
         return sum(core.custody.spools.values()) if core is not None else 0
 
     def _look(self) -> int:
+        """What it keeps; if that has changed, it is to look after things within a second."""
         kept = self.kept_bytes
-        if kept > self.peak_bytes:
-            self.peak_bytes = kept
+        if kept != self._kept:
+            self._kept, self._pause = kept, _EVERY
+            self.peak_bytes = max(self.peak_bytes, kept)
+            if kept:
+                self.looks_at = min(self.looks_at, self.now + _EVERY)
         return kept
 
     def deadline(self) -> float:
         """When the core is to be woken, in the world's time."""
         core = self.core
         now = self.now
-        due = now + 1.0 if self._look() else max(self.looks_at, now + 1.0)
+        self._look()
+        due = max(self.looks_at, now)
         soon, interests = core.soonest(), core.interests.next_deadline()
         if soon is not None and soon < due:
             due = soon

@@ -6,7 +6,8 @@ is the production core; what is modelled here is the disk, the line, and the dri
 
 Surprises: a link's keep-alive would be most of what happens in a quiet day, so it is switched off, and a line
 that is cut longer than keep-alive and patience allow ends at both ends when it would have. A core at rest is
-woken every `rest` seconds only, where a real node looks after things each second.
+woken every `rest` seconds only, and one that keeps the same once a minute, where a real node looks after
+things each second.
 
 Law: everything random comes from one seed.
 """

@@ -395,9 +395,12 @@ class Forwarder:
         return bool(last) and (self.moment.now - copy.stored.since) * 1000 >= last
 
     def _drop_expired(self, copy: Copy) -> bool:
-        """Bury the expired messages of a copy that is about to be given. True if none is left to give."""
+        """Bury the expired messages of a copy that is about to be given. True if none is left to give.
+
+        A header cannot say that no time is left, so the last millisecond counts as over.
+        """
         header = copy.stored.header
-        elapsed = (self.moment.now - copy.stored.since) * 1000
+        elapsed = (self.moment.now - copy.stored.since) * 1000 + 1
         if elapsed < header.expires_first:
             return False
         try:

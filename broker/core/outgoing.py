@@ -13,7 +13,7 @@ _HEADER_GROWS: Final = 64
 def head_of(copy: Copy, now: float) -> bytes:
     """The header as it goes to the next hop, as bytes."""
     header = copy.stored.header
-    if copy.done or header.expires_last or header.done:
+    if copy.done or header.expires_first or header.done:
         return bundles.encode_header(outgoing(copy, now))
     return copy.stored.head
 

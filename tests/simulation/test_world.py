@@ -6,6 +6,7 @@ import pytest
 
 from broker.core.settings import CoreSettings
 from simulation.advisory_log import Row
+from simulation.applications import Application
 from simulation.deployment import generated
 from simulation.invariants import check_routes
 from simulation.lines import LineSettings
@@ -161,3 +162,28 @@ def test_nodes_log_their_place_in_the_tree() -> None:
     assert last["hq"] == ("root", 0, None)
     assert last["region-2"] == ("branch", 1, "region-2")
     assert last["store-6"] == ("leaf", 2, "region-2")
+
+
+def test_what_waits_for_a_store_costs_little_time_and_comes_when_it_is_back() -> None:
+    made, _ = world()
+    delivered: list[float] = []
+    for name in ("hq", "store-1"):
+        made[name].application = Application(made[name], lambda _, count, seconds: delivered.append(seconds))
+        made[name].application.connect()  # type: ignore[union-attr]
+    made["store-1"].application.read(parse("queue:prices"))  # type: ignore[union-attr]
+    made.stir(made["store-1"])
+    made.run(made.now + 5)
+    made.cut(made["store-1"], 36_000)
+    made.run(made.now + 60)
+    made["hq"].application.send(parse("queue:prices"), 3, 100, expires=0)  # type: ignore[union-attr]
+    made["hq"].application.send(parse("queue:prices"), 5, 100, expires=3600)  # type: ignore[union-attr]
+    made.stir(made["hq"])
+    before = made.happened
+    made.run(made.now + 30_000)
+    assert made.happened - before < 36_000 / 10
+    assert made["region-1"].kept_bytes > 0
+    made.run(made.now + 7_000)
+    assert len(delivered) == 3
+    assert all(35_900 <= seconds < 36_100 for seconds in delivered)
+    assert sum(machine.core.custody.dead.messages for machine in made.machines.values()) == 5
+    assert made["region-1"].peak_bytes > 500

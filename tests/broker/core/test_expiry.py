@@ -75,3 +75,45 @@ def test_what_waited_over_a_start_expires(forest: Forest) -> None:
     hq.boot()
     forest.settle(3.0)
     assert [note for note, _ in hq.dead()] == ["EXPIRED"]
+
+
+def test_time_runs_on_over_hops_for_messages_among_others_that_never_expire(forest: Forest) -> None:
+    """Both are in one bundle, whose last message never expires."""
+    forest.add("hq")
+    forest.add("north", "hq", "branch")
+    forest.add("york", "north")
+    forest.heal(1.0)
+    consumer = forest.consumer("york", "queue:prices")
+    forest.settle(1.0)
+    wire = forest.wire_of("york")
+    assert wire is not None
+    forest.cut(wire)
+    producer = forest.producer("hq")
+    producer.send("queue:prices", b"for ever")
+    producer.send("queue:prices", b"for a while", expires_in=3000)
+    forest.settle(10.0)
+    forest.dial_all()
+    forest.settle(2.0)
+    assert consumer.payloads == [b"for ever"]
+    dead = [letter for site in forest.sites.values() for letter in site.dead()]
+    assert [(reason, message.payload) for reason, message in dead] == [("EXPIRED", b"for a while")]
+
+
+def test_what_expired_in_an_outbox_is_not_delivered(forest: Forest) -> None:
+    forest.add("hq")
+    forest.add("york", "hq")
+    forest.heal(1.0)
+    consumer = forest.consumer("york", "queue:prices")
+    forest.settle(1.0)
+    producer = forest.producer("hq")
+    producer.send("queue:prices", b"for a while", expires_in=3000)
+    forest["hq"].run()
+    wire = forest.wire_of("york")
+    assert wire is not None
+    forest.cut(wire)
+    forest.settle(10.0)
+    forest.dial_all()
+    forest.settle(2.0)
+    assert consumer.payloads == []
+    dead = [letter for site in forest.sites.values() for letter in site.dead()]
+    assert [(reason, message.payload) for reason, message in dead] == [("EXPIRED", b"for a while")]
