@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from config.model import Site
-from config.uris import BROKERED, EMBEDDED, address
+from config.uris import BROKERED, address
 
-BRIDGES: Final = frozenset({"amqp", "amqps"})
 CARRIERS: Final = frozenset({"ws", "wss"}) | BROKERED
 
 
@@ -18,11 +17,6 @@ def what_is_missing(site: Site) -> Iterator[str]:
     """Say for each such setting what it is, and what to do."""
     if site.scheme:
         yield f"scheme {site.scheme!r}: this version knows trees only; say nodetype at the tree connector"
-    if site.site_broker.uri != EMBEDDED and address(site.site_broker.uri).scheme not in BRIDGES:
-        yield (
-            f"site_broker {site.site_broker.uri!r}: this version has bridges to RabbitMQ only;"
-            " write amqp://HOST, or leave the site broker out"
-        )
     for uri in site.connector.ways if site.connector else ():
         scheme = address(uri).scheme
         if scheme not in CARRIERS:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 TAKEN: Final = "taken:"
 _KEPT: Final = 64
 _LONGEST_NAME: Final = 1024
+_MOST_RETAINED: Final = 100_000
 _RECOVERED: Final = "recovered"
 
 
@@ -57,7 +58,7 @@ class SiteReader(Reader):
         session: Session,
         connection: Connection,
         places: list[Place],
-        come: Callable[[list[Delivery]], None],
+        come: Callable[[Given, list[Delivery]], None],
         now: Callable[[], float],
     ) -> None:
         super().__init__(session, connection, 0, 0, places)
@@ -77,10 +78,11 @@ class SiteReader(Reader):
         self.connection.messages_out += given.messages
         persistent, retained = header.persistent, bool(header.flags & bundles.Flag.RETAINED)
         self.come(
+            given,
             [
                 Delivery(given.first + offset, header.destination, message, persistent, retained, again)
                 for offset, message in enumerate(messages)
-            ]
+            ],
         )
 
     def _elapsed(self, copy: Copy) -> float:
@@ -119,6 +121,7 @@ class Site:
         self._session.connections.add(self._connection)
         self._queues: dict[str, SiteReader] = {}
         self._all: SiteReader | None = None
+        self._retained: dict[str, bytes] = {}
         self._wanted: set[Destination] = set()
         self._keys: dict[str, int] = {}
         self._batches: deque[tuple[int, list[str]]] = deque()
@@ -243,15 +246,32 @@ class Site:
 
     def _attach(self, places: list[Place]) -> SiteReader:
         moment = self._core.moment
-        reader = SiteReader(
-            self._session, self._connection, places, lambda given: self.on_delivery(given), lambda: moment.now
-        )
+        reader = SiteReader(self._session, self._connection, places, self._given, lambda: moment.now)
         reader.credit = CREDIT if self._up else 0
         self._session.readers.append(reader)
         places[0].readers.append(reader)
         for place in places:
             self._core.forwarder.dispatch(place)
         return reader
+
+    def _given(self, given: Given, deliveries: list[Delivery]) -> None:
+        """The broker keeps what is retained itself: that very message is not given again for a new filter."""
+        if not given.copy.stored.header.flags & bundles.Flag.RETAINED:
+            self.on_delivery(deliveries)
+            return
+        header = given.copy.stored.header
+        identity = header.id + bytes((given.position + given.messages - 1,))
+        if self._retained.get(header.destination.name) != identity:
+            self._retained.pop(header.destination.name, None)
+            self._retained[header.destination.name] = identity
+            if len(self._retained) > _MOST_RETAINED:
+                del self._retained[next(iter(self._retained))]
+            self.on_delivery(deliveries)
+        elif deliveries[-1].again:
+            self.on_delivery(deliveries)
+        else:
+            known = [delivery.id for delivery in deliveries]
+            self._core.forwarder.turn.after.append(lambda: self.confirm(known))
 
     def _read_no_more(self, key: Destination) -> None:
         if key.kind == Kind.TOPIC:

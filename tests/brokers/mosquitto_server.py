@@ -84,3 +84,19 @@ def _answers(port: int) -> bool:
             return True
     except OSError:
         return False
+
+
+DISCOVERY = (
+    "allow_anonymous true",
+    "persistence true",
+    "max_queued_messages 100000",
+    "sys_interval 1",
+    "log_dest topic",
+    "log_dest stdout",
+    "log_type subscribe",
+    "log_type unsubscribe",
+    "log_type notice",
+    "log_type error",
+    "connection_messages true",
+)
+"""Lines of a Mosquitto that tells who its consumers are."""

@@ -1,7 +1,7 @@
 """Makes `harness` importable for the numbered tests, marks them, and gives each a network of its own."""
 
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,8 @@ import pytest_asyncio
 sys.path.insert(0, str(Path(__file__).parent))
 
 from harness import Network
+from mosquitto_clients import joined
+from mosquitto_server import DISCOVERY, MosquittoServer
 from rabbitmq_chain import SITES, Chain
 from rabbitmq_server import RabbitServer
 
@@ -40,3 +42,32 @@ def chain(network: Network, rabbitmq: RabbitServer) -> Iterator[Chain]:
         applications.close()
     for vhost in vhosts.values():
         rabbitmq.delete_vhost(vhost)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Callable[..., MosquittoServer]]:
+    """Starts a Mosquitto by name; all are gone afterwards."""
+    made: list[MosquittoServer] = []
+
+    def start(name: str, *lines: str) -> MosquittoServer:
+        made.append(MosquittoServer(tmp_path / f"broker-{name}", *(lines or DISCOVERY)))
+        made[-1].start()
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.kill()
+
+
+@pytest_asyncio.fixture
+async def pair(
+    network: Network, broker: Callable[..., MosquittoServer]
+) -> tuple[MosquittoServer, MosquittoServer]:
+    """The brokers of HQ and of a store; HQ, a region without a broker, and the store run."""
+    hq, york = broker("hq"), broker("york")
+    network.add("hq", site_broker={"uri": hq.uri})
+    network.add("north", "hq", role="branch")
+    network.add("york", "north", site_broker={"uri": york.uri})
+    await network.start()
+    await joined(network, "hq", "york")
+    return hq, york

@@ -1,0 +1,212 @@
+"""The bridge to a Mosquitto, or to another MQTT broker with fewer talents.
+
+It has three connections. The *door* has a name of its own, and meets whoever else claims this broker. The
+*ear* hears the broker's log and counts: a flood of events fills no queue that messages wait in. The *hand*
+takes and delivers. The broker keeps the sessions of ear and hand while they are away.
+
+Law: what the broker gives is answered after our commit, what it is given counts when it has answered. Where a
+message comes twice because two of our filters match (Mosquitto sends one each), only the one of the lowest
+filter id is taken.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from paho.mqtt.enums import MQTTProtocolVersion
+
+from bridges.mosquitto.check import inspect
+from bridges.mosquitto.claim import HOLDER, WHO, Claim
+from bridges.mosquitto.client import FAILURE, Access, Client, Filter, Post, Received, Unsupported
+from bridges.mosquitto.discovery import VERSION, Discovery
+from bridges.mosquitto.hand import Hand
+from bridges.mosquitto.memory import Memory
+from bridges.mosquitto.names import Names
+from bridges.mosquitto.suspects import Suspects
+from bridges.properties import MqttProperties
+from bridges.site_broker import Delivery, Desk, Finding, Setup, SiteBrokerError, SiteBrokerRefused
+from config.uris import address
+from treeconnector.destinations import Destination
+
+_log = logging.getLogger("sapwood.site")
+AT_MOST: Final = 1000
+_EAR: Final = 3600
+_SAVE_AFTER: Final = 0.5
+_LAST_WORDS: Final = 0.1
+VERSIONS: Final = (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311)
+
+
+class Mosquitto:
+    """The bridge. `versions`: of MQTT, in the order in which to try them."""
+
+    def __init__(self, setup: Setup, versions: Sequence[MQTTProtocolVersion] = VERSIONS) -> None:
+        self.setup = setup
+        self.names = Names(setup.settings, setup.node)
+        self.memory: Memory | None = None
+        self.wanted: frozenset[Destination] = frozenset()
+        self.suspects = Suspects()
+        self._versions = versions
+        self._claim = Claim(setup.store, setup.node, setup.tree)
+        self._discovery: Discovery | None = None
+        self._hand: Hand | None = None
+        self._saving: asyncio.TimerHandle | None = None
+        self._version = ""
+
+    def __repr__(self) -> str:
+        return f"<Mosquitto bridge to {self.setup.settings.uri}>"
+
+    @property
+    def access(self) -> Access:
+        setup = self.setup
+        where = address(setup.settings.uri)
+        return Access(where, setup.settings.user, setup.password, setup.tls, setup.timeout)
+
+    # --- a connection
+
+    async def run(self, desk: Desk) -> None:
+        """Connect and work until the connection is lost; raises `SiteBrokerError` then, always."""
+        memory = self.memory
+        if memory is None:
+            memory = self.memory = Memory(self.setup.directory)
+        lost: asyncio.Future[SiteBrokerError] = asyncio.get_running_loop().create_future()
+
+        def end(error: SiteBrokerError) -> None:
+            if not lost.done():
+                lost.set_result(error)
+
+        clients: list[Client] = []
+        discovery = Discovery(self.setup, self.names, memory, desk, self.save_soon)
+        try:
+            version = await self._knock(clients, discovery, end)
+            await self._claim_it(clients[0], lost, end)
+            self._discovery = discovery
+            hand = self._hand = Hand(self, version, memory, desk, end)
+            ear = self._client(f"sapwood-ear-{self.setup.store[:16]}", version, _EAR, discovery.heard, end)
+            clients.append(ear)
+            discovery.table.own = {ear.id, hand.client.id, clients[0].id}
+            await ear.open()
+            await hand.open()
+            desk.connected(discovery.broker or f"an MQTT broker ({self._version})")
+            await discovery.begin(ear, hand.client.id)
+            hand.begin(discovery)
+            error = await lost
+            await asyncio.sleep(_LAST_WORDS)
+            self.suspects.reason = discovery.last_words
+            raise error
+        finally:
+            await self._close(clients)
+
+    def _client(
+        self,
+        name: str,
+        version: MQTTProtocolVersion,
+        session: int,
+        on_message: Callable[[Received], None],
+        end: Callable[[SiteBrokerError], None],
+    ) -> Client:
+        return Client(
+            self.access,
+            name,
+            version,
+            session=session,
+            at_most=AT_MOST,
+            on_message=on_message,
+            on_lost=end,
+        )
+
+    async def _knock(
+        self, clients: list[Client], discovery: Discovery, end: Callable[[SiteBrokerError], None]
+    ) -> MQTTProtocolVersion:
+        """Open the door, in the highest version that the broker speaks."""
+        name = f"sapwood-door-{self.setup.store[:8]}-{self._claim.run}"
+        for version in self._versions:
+            door = self._client(name, version, 0, lambda said: self._met(discovery, said), end)
+            try:
+                await door.open()
+            except Unsupported as error:
+                _log.info("= %s; trying an older version of MQTT", error)
+                continue
+            clients.append(door)
+            self._version = "MQTT 5" if door.v5 else "MQTT 3.1.1"
+            return version
+        raise SiteBrokerRefused(
+            f"the broker at {self.setup.settings.uri} speaks neither MQTT 5 nor MQTT 3.1.1: what is it?"
+        )
+
+    def _met(self, discovery: Discovery, received: Received) -> None:
+        if received.topic in (HOLDER, WHO):
+            self._claim.heard(received.topic, received.payload, received.retained)
+        else:
+            discovery.heard(received)
+
+    async def _claim_it(self, door: Client, lost: "asyncio.Future[SiteBrokerError]", end: Any) -> None:
+        """Ask whether another node has this broker; raise `SiteBrokerRefused` if one has."""
+
+        def say(topic: str, payload: bytes, retained: bool) -> None:
+            door.post(Post(topic, payload, 1, retained, MqttProperties(), lambda code: None))
+
+        codes = await door.subscribe(
+            [Filter(HOLDER, 1, own=True), Filter(WHO, 1, own=True), Filter(VERSION, 0)]
+        )
+        codes = codes[:2]
+        if max(codes) >= FAILURE:
+            raise SiteBrokerRefused(
+                f"the broker at {self.setup.settings.uri} does not let us read {HOLDER} and {WHO}: give"
+                " site_broker's user the permissions that `sapwood node check` prints"
+            )
+        self._claim.ask(say, lambda text: end(SiteBrokerRefused(text)))
+        await asyncio.sleep(0.05)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._claim.patience):
+                raise await asyncio.shield(lost)
+        self._claim.hold()
+
+    async def _close(self, clients: list[Client]) -> None:
+        hand, self._hand = self._hand, None
+        if self._discovery is not None:
+            self._discovery.end()
+        self._claim.leave()
+        if hand is not None:
+            await hand.close()
+        for client in clients:
+            await client.close()
+        self._save()
+
+    # --- what the desk says
+
+    def want(self, wanted: frozenset[Destination]) -> None:
+        self.wanted = wanted
+        if self._hand is not None:
+            self._hand.want()
+
+    def deliver(self, batch: Sequence[Delivery]) -> None:
+        if self._hand is not None:
+            self._hand.deliver(batch)
+
+    # --- memory
+
+    def save_soon(self) -> None:
+        if self._saving is None:
+            self._saving = asyncio.get_running_loop().call_later(_SAVE_AFTER, self._save)
+
+    def _save(self) -> None:
+        if self._saving is not None:
+            self._saving.cancel()
+            self._saving = None
+        if self.memory is not None:
+            if self._discovery is not None and self._discovery.tells:
+                self.memory.clients = self._discovery.table.keep()
+            self.memory.save_consumers()
+
+    # --- for people
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"protocol": self._version}
+        found |= self._discovery.status() if self._discovery is not None else {"discovery": ""}
+        return found | (self._hand.status() if self._hand is not None else {})
+
+    async def inspect(self) -> list[Finding]:
+        """What the broker lacks, with the lines for mosquitto.conf."""
+        return await inspect(self.setup, self.access, self.names, self._versions)

@@ -1,0 +1,154 @@
+"""What a Mosquitto lacks for a node beside it, tried out: each kind of log line is provoked and listened for.
+
+Changes nothing at the broker, and disturbs no node that works there.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from paho.mqtt.enums import MQTTProtocolVersion
+
+from bridges.mosquitto.claim import HOLDER, WHO
+from bridges.mosquitto.client import FAILURE, Access, Client, Filter, Received, Unsupported
+from bridges.mosquitto.discovery import COUNT, LOGS, SHARED
+from bridges.mosquitto.log_lines import SUBSCRIBE, UNSUBSCRIBE, Came, Gone, read
+from bridges.mosquitto.names import OURS, Names
+from bridges.site_broker import Finding, Setup, SiteBrokerError
+
+_PATIENCE: Final = 3.0
+_PROBE: Final = OURS + "probe"
+LOG_LINES: Final = {
+    "subscribe": ("log_type subscribe",),
+    "unsubscribe": ("log_type unsubscribe",),
+    "connections": ("log_type notice", "connection_messages true"),
+    "taken-over ids": ("log_type error",),
+}
+
+
+class _Ears:
+    """What was heard of the log. `missing`: kinds of lines that were not."""
+
+    def __init__(self, client_id: str) -> None:
+        self._id = client_id
+        self.missing = set(LOG_LINES)
+        self.counts: set[str] = set()
+        self.complete = asyncio.Event()
+
+    def heard(self, received: Received) -> None:
+        topic, payload = received.topic, received.payload
+        if topic in (COUNT, SHARED):
+            self.counts.add(topic)
+        elif self._id.encode() in payload:
+            event = read(topic, payload, (self._id,))
+            found = {
+                "subscribe": topic == SUBSCRIBE,
+                "unsubscribe": topic == UNSUBSCRIBE,
+                "connections": isinstance(event, Came),
+                "taken-over ids": isinstance(event, Gone) and b"already connected" in payload,
+            }
+            self.missing -= {name for name, true in found.items() if true}
+        if not self.missing:
+            self.complete.set()
+
+
+async def inspect(
+    setup: Setup, access: Access, names: Names, versions: Sequence[MQTTProtocolVersion]
+) -> list[Finding]:
+    """Raises `SiteBrokerError` if the broker is not there."""
+    probe = f"sapwood-check-{secrets.token_hex(4)}"
+    ears = _Ears(probe)
+    ear = await _open(access, f"{probe}-ear", versions, ears)
+    try:
+        found = [*_protocol(setup, ear), *await _permissions(ear, names)]
+        codes = await ear.subscribe([Filter(text, 0) for text in (*LOGS, COUNT, SHARED)])
+        if setup.settings.discovery == "automatic":
+            await _provoke(access, probe, versions)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    await ears.complete.wait()
+            found += _log(ears, max(codes) >= FAILURE)
+        return found
+    finally:
+        await ear.close()
+
+
+async def _open(
+    access: Access, client_id: str, versions: Sequence[MQTTProtocolVersion], ears: _Ears
+) -> Client:
+    for version in versions:
+        client = Client(
+            access,
+            client_id,
+            version,
+            session=0,
+            at_most=1000,
+            on_message=ears.heard,
+            on_lost=lambda error: None,
+        )
+        with contextlib.suppress(Unsupported):
+            await client.open()
+            return client
+    raise SiteBrokerError(f"the broker at {access.address.uri} speaks neither MQTT 5 nor MQTT 3.1.1")
+
+
+def _protocol(setup: Setup, ear: Client) -> list[Finding]:
+    found = []
+    if not ear.v5:
+        text = (
+            "the broker speaks MQTT 3.1.1 only: properties (content type, response topic, user properties,"
+            " expiry) have no place there, and what it refuses cannot be told from what it takes"
+        )
+        found.append(Finding(False, text))
+    if ear.max_packet < setup.max_message:
+        text = (
+            f"the broker takes packets of at most {ear.max_packet} bytes, the tree messages of up to"
+            f" {setup.max_message}: larger ones become dead letters here"
+        )
+        found.append(Finding(False, text, (f"max_packet_size {setup.max_message + 65_536}",)))
+    return found
+
+
+async def _permissions(ear: Client, names: Names) -> list[Finding]:
+    codes = await ear.subscribe(
+        [Filter(HOLDER, 1), Filter(WHO, 1), Filter(names.to_nodes, 1), Filter(_PROBE, 0)]
+    )
+    if max(codes) < FAILURE:
+        return []
+    lines = (
+        "user THE_USER_OF_SITE_BROKER",
+        f"topic readwrite {OURS}#",
+        "topic read $SYS/#",
+        f"topic read {names.to_nodes}",
+        "topic readwrite # (or the topics and queues that may pass)",
+    )
+    return [
+        Finding(True, "the broker does not let us read what a node needs; lines for its acl_file:", lines)
+    ]
+
+
+async def _provoke(access: Access, probe: str, versions: Sequence[MQTTProtocolVersion]) -> None:
+    """A client that comes, subscribes, unsubscribes, and is pushed out by another one of its id."""
+    first = await _open(access, probe, versions, _Ears(""))
+    await first.subscribe([Filter(_PROBE, 0)])
+    await first.unsubscribe([_PROBE])
+    second = await _open(access, probe, versions, _Ears(""))
+    await first.close()
+    await second.close()
+
+
+def _log(ears: _Ears, denied: bool) -> list[Finding]:
+    found = []
+    if ears.missing:
+        missing = [name for name in LOG_LINES if name in ears.missing]
+        lines = ["log_dest topic"] if len(missing) == len(LOG_LINES) else []
+        lines += [line for name in missing for line in LOG_LINES[name]]
+        why = "we may not read it" if denied else "mosquitto.conf lacks lines; add them and restart Mosquitto"
+        text = f"consumers are not found: the broker's log does not show {', '.join(missing)}: {why}"
+        found.append(Finding(False, text, tuple(lines)))
+    if COUNT not in ears.counts:
+        text = "the broker does not count its subscriptions: what was missed is not noticed"
+        found.append(Finding(False, text, ("sys_interval 10",)))
+    return found

@@ -1,0 +1,208 @@
+"""Learning who reads what at a Mosquitto, from its log and its counts.
+
+On each connection: hear the log, what was said while we were away included (the broker keeps it for some
+seconds), find out whether it tells (our own second subscription must show in it), say
+who is known, and from then on what changes. The broker counts its subscriptions now and then; when nothing
+has happened for a while the count is compared with the table.
+
+Where the log does not tell, only the consumers that the site's file names are known.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from bridges.mosquitto.client import FAILURE, Client, Filter, Received
+from bridges.mosquitto.log_lines import LOG, SUBSCRIBE, Gone, read
+from bridges.mosquitto.memory import Memory
+from bridges.mosquitto.names import Names
+from bridges.mosquitto.table import Change, Table
+from bridges.site_broker import Consumer, Delivery, Desk, Setup
+from treeconnector.destinations import Kind
+from treeconnector.patterns import matches
+
+_log = logging.getLogger("sapwood.site")
+COUNT: Final = "$SYS/broker/subscriptions/count"
+SHARED: Final = "$SYS/broker/shared_subscriptions/count"
+VERSION: Final = "$SYS/broker/version"
+LOGS: Final = (LOG + "N", LOG + "E", LOG + "M/subscribe", LOG + "M/unsubscribe")
+_QUIET: Final = 11.0
+_LOOK_EVERY: Final = 2.0
+_PATIENCE: Final = 2.0
+_OTHERS: Final = 5
+
+
+class Discovery:
+    """Of one connection. `broker`: what it calls itself. `tells`: whether its log says who subscribes.
+
+    `last_words`: what the log said when our other connection ended.
+    """
+
+    def __init__(
+        self, setup: Setup, names: Names, memory: Memory, desk: Desk, changed: Callable[[], None]
+    ) -> None:
+        self._setup = setup
+        self._names = names
+        self._memory = memory
+        self._desk = desk
+        self._changed = changed
+        self._loop = asyncio.get_running_loop()
+        self.table = Table(setup.max_consumers)
+        self.table.restore(memory.clients)
+        self.broker = ""
+        self.tells = False
+        self._ear: Client | None = None
+        self._hand = ""
+        self.last_words = ""
+        self._own = 0
+        self._began = False
+        self._told = asyncio.Event()
+        self._counts: dict[bool, int] = {}
+        self._quiet_since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<Discovery {self.table!r} tells={self.tells}>"
+
+    @property
+    def automatic(self) -> bool:
+        return self._setup.settings.discovery == "automatic"
+
+    # --- a connection
+
+    async def begin(self, ear: Client, hand: str) -> None:
+        """Hear the log; say who is known. `hand`: the id of our other connection."""
+        self._ear = ear
+        self._hand = hand
+        if self.automatic:
+            await ear.subscribe([Filter(text, 1) for text in LOGS])
+            codes = await ear.subscribe([Filter(text, 0) for text in (COUNT, SHARED)])
+            if max(codes) < FAILURE:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_PATIENCE):
+                        await self._told.wait()
+        if not self.tells:
+            self.table = Table(self._setup.max_consumers, self.table.own)
+            if self.automatic:
+                _log.warning(
+                    "! the site's broker does not tell who subscribes: only the consumers that the site's"
+                    " file names are known; `sapwood node check` prints the lines that mosquitto.conf needs"
+                )
+        self._began = True
+        self._desk.complete(self._consumers())
+        self._touch()
+        self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _consumers(self) -> list[Consumer]:
+        found = []
+        for client, text in self.table.consumers():
+            key = self._names.consumed(text)
+            if key is not None:
+                found.append(Consumer(key, f"{client} {text}"))
+        return found
+
+    # --- what is heard
+
+    def heard(self, received: Received) -> None:
+        """A message at one of the broker's own topics."""
+        topic, payload = received.topic, received.payload
+        if topic.startswith(LOG):
+            self._line(topic, payload)
+        elif topic in (COUNT, SHARED):
+            with contextlib.suppress(ValueError):
+                self._counts[topic == SHARED] = int(payload)
+        elif topic == VERSION:
+            self.broker = payload.decode(errors="replace").replace("mosquitto version", "Mosquitto")[:80]
+
+    def _line(self, topic: str, payload: bytes) -> None:
+        ear = f"{self._ear.id} " if self._ear is not None else ""
+        if not self.tells and topic == SUBSCRIBE and ear and ear.encode() in payload:
+            self.tells = True
+            self._told.set()
+        event = read(topic, payload, self.table)
+        if isinstance(event, Gone) and event.client == self._hand:
+            self.last_words = payload.decode(errors="replace").partition(": ")[2][:200]
+        if event is not None:
+            self._touch()
+            self._tell(self.table.heard(event))
+
+    def _tell(self, changes: list[Change]) -> None:
+        for came, client, text in changes:
+            key = self._names.consumed(text)
+            if key is not None and self._began:
+                consumer = Consumer(key, f"{client} {text}")
+                if came:
+                    self._desk.came(consumer)
+                else:
+                    self._desk.went(consumer)
+        if changes:
+            self._changed()
+
+    def _touch(self) -> None:
+        self._quiet_since = self._loop.time()
+
+    def own_changed(self, filters: int) -> None:
+        """Our other connection has so many subscriptions now."""
+        self._own = filters
+        self._touch()
+
+    # --- counts
+
+    def _look(self) -> None:
+        self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
+        if not self.tells or self._loop.time() - self._quiet_since < _QUIET:
+            return
+        for shared, count in self._counts.items():
+            before = self.table.unknown[shared]
+            ours = 0 if shared else self._own + len(LOGS) + _OTHERS
+            self._tell(self.table.counted(shared, count - ours))
+            if self.table.unknown[shared] != before and self.table.unknown[shared]:
+                _log.warning(
+                    "! the site's broker counts %d subscriptions that nobody told of: they are from before"
+                    " this node heard its log; they are known once their clients subscribe again or the"
+                    " broker is restarted, or list them as `consumers` of site_broker",
+                    self.table.unknown[shared],
+                )
+
+    def nobody(self, delivery: Delivery, topic: str) -> bool:
+        """The broker says that nobody is subscribed to this topic. True: the message goes elsewhere.
+
+        Not so for a topic, whose message has done its duty; and not where the site's file says otherwise.
+        """
+        if not self.tells:
+            return False
+        key = delivery.destination
+        stale = []
+        for client, text in list(self.table.consumers()):
+            read_here = self._names.consumed(text)
+            if read_here is not None and read_here.kind == key.kind and matches(read_here.name, key.name):
+                stale.append((client, text))
+        self._tell(self.table.nobody(stale))
+        return key.kind == Kind.QUEUE and bool(stale) and str(key) not in self._setup.settings.consumers
+
+    # --- for people
+
+    def status(self) -> dict[str, Any]:
+        if not self.automatic:
+            state = "static"
+        elif not self._began:
+            state = "begins"
+        elif not self.tells:
+            state = "the broker does not tell who subscribes"
+        elif self.table.missing:
+            state = f"{self.table.missing} subscriptions unknown"
+        else:
+            state = "complete"
+        return {
+            "discovery": state,
+            "subscriptions": len(self.table),
+            "unknown": self.table.missing,
+            "left_out_filters": self.table.over,
+            "cut_lines": self.table.cut,
+        }

@@ -1,0 +1,296 @@
+"""The connection of the bridge that takes and delivers, with a session that the broker keeps.
+
+Law: we are subscribed to what is wanted and to nothing else. Changes go to the broker one after the other;
+what comes meanwhile for a filter that is no longer ours is answered and left aside.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from paho.mqtt.enums import MQTTProtocolVersion
+
+from bridges.mosquitto.client import FAILURE, Client, Filter, Post, Received
+from bridges.mosquitto.echoes import Echoes, digest
+from bridges.mosquitto.memory import Memory
+from bridges.mosquitto.names import Unspeakable
+from bridges.properties import from_mqtt, to_mqtt
+from bridges.site_broker import Delivery, Desk, SiteBrokerError, Taken
+from treeconnector.bundles import Message
+from treeconnector.destinations import Destination, Kind
+from treeconnector.patterns import matches
+
+if TYPE_CHECKING:
+    from bridges.mosquitto.bridge import Mosquitto
+    from bridges.mosquitto.discovery import Discovery
+
+_log = logging.getLogger("sapwood.site")
+_SESSION: Final = 7 * 86_400
+_AT_MOST: Final = 1000
+_QOS: Final = 2
+_NOBODY: Final = 0x10
+_MOST_FILTERS_ID: Final = 268_435_455
+_ENVELOPE: Final = 64
+_GREETED: Final = 30.0
+
+
+class Hand:
+    """One connection. `client` is open after `open`."""
+
+    def __init__(
+        self,
+        bridge: "Mosquitto",
+        version: MQTTProtocolVersion,
+        memory: Memory,
+        desk: Desk,
+        lost: Callable[[SiteBrokerError], None],
+    ) -> None:
+        self._bridge = bridge
+        self._names = bridge.names
+        self._memory = memory
+        self._desk = desk
+        self._lost = lost
+        self._discovery: Discovery | None = None
+        self._filters: dict[str, int] = {}
+        self._fresh: dict[str, float] = {}
+        self._patterns: list[tuple[int, str]] = []
+        self._queues: set[str] = set()
+        self._granted_filters: set[str] = set()
+        self._denied: dict[str, int] = {}
+        self._gathered: list[tuple[Received, Taken]] = []
+        self._aside = 0
+        self._changed = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+        self._echoes = Echoes(memory.retained)
+        self._suspects = bridge.suspects
+        self._posts: deque[tuple[Delivery, Post]] = deque()
+        self._unanswered: dict[int, None] = {}
+        self.client = Client(
+            bridge.access,
+            f"sapwood-{bridge.setup.store[:16]}",
+            version,
+            session=_SESSION,
+            at_most=_AT_MOST,
+            on_message=self._came,
+            on_lost=lost,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Hand {self.client!r} filters={len(self._filters)}>"
+
+    async def open(self) -> None:
+        """Connect; what waits in a session that the broker kept comes at once."""
+        self._filters = self._memory.filters
+        self._look_up()
+        if not await self.client.open() or not self._memory.session:
+            self._memory.new_session()
+            self._look_up()
+        self._granted_filters = set(self._filters)
+
+    def begin(self, discovery: "Discovery") -> None:
+        """From now on be subscribed to what is wanted."""
+        self._discovery = discovery
+        self._work = asyncio.get_running_loop().create_task(self._follow())
+        self.want()
+
+    async def close(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
+        self._suspects.lost(list(self._unanswered))
+        await self.client.close()
+
+    # --- subscriptions
+
+    def want(self) -> None:
+        """What is wanted has changed. A queue that has a reader here is left to it at once."""
+        self._queues = {key.name for key in self._bridge.wanted if key.kind == Kind.QUEUE}
+        self._changed.set()
+
+    async def _follow(self) -> None:
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                await self._agree()
+        except SiteBrokerError as error:
+            self._lost(error)
+
+    async def _agree(self) -> None:
+        """Subscribe to what is new, and unsubscribe from what is not wanted any more."""
+        wanted = dict.fromkeys(self._names.filter(key) for key in self._bridge.wanted)
+        wanted[self._names.to_nodes] = None
+        gone = [text for text in self._filters if text not in wanted]
+        fresh = [text for text in wanted if text not in self._filters]
+        now = asyncio.get_running_loop().time()
+        self._fresh = {text: at for text, at in self._fresh.items() if at > now - _GREETED}
+        for text in fresh:
+            self._filters[text] = self._free_id()
+            self._fresh[text] = now
+        self._look_up()
+        if fresh:
+            self._memory.save_session()
+        codes = await self.client.subscribe([Filter(text, _QOS, self._filters[text]) for text in fresh])
+        for text, code in zip(fresh, codes, strict=True):
+            self._granted(text, code)
+        await self.client.unsubscribe(gone)
+        for text in gone:
+            self._filters.pop(text, None)
+            self._granted_filters.discard(text)
+        self._look_up()
+        if gone:
+            self._memory.save_session()
+        if self._discovery is not None:
+            self._discovery.own_changed(len(self._filters))
+
+    def _granted(self, text: str, code: int) -> None:
+        if code >= FAILURE:
+            self._filters.pop(text, None)
+            self._granted_filters.discard(text)
+            if self._denied.get(text) != code:
+                _log.warning("! the site's broker does not let us read %s: reason code %d", text, code)
+            self._denied[text] = code
+        else:
+            self._denied.pop(text, None)
+            self._granted_filters.add(text)
+
+    def _free_id(self) -> int:
+        """Above all others, so that a new filter changes nothing for topics that an older one matches."""
+        return max(self._filters.values(), default=0) % _MOST_FILTERS_ID + 1
+
+    def _look_up(self) -> None:
+        self._patterns = sorted((number, text) for text, number in self._filters.items())
+
+    # --- taking
+
+    def _came(self, received: Received) -> None:
+        key = self._names.destination(received.topic)
+        if key is None or not self._is_for_us(received, key):
+            self._aside += 1
+            self.client.answer(received)
+            return
+        message = Message(
+            received.payload, from_mqtt(received.properties, received.qos, self._names.reply_from)
+        )
+        retained = received.retained and key.kind == Kind.TOPIC
+        taken = Taken(key, message, received.qos > 0, retained, self._key(received), received.again)
+        if not self._gathered:
+            asyncio.get_running_loop().call_soon(self._hand_in)
+        self._gathered.append((received, taken))
+
+    def _is_for_us(self, received: Received, key: Destination) -> bool:
+        """Not so another filter's copy, what is for a queue that is read here, and what we said ourselves."""
+        if key.kind == Kind.QUEUE and not key.node and key.name not in self._queues:
+            return False
+        first = next((number for number, text in self._patterns if matches(text, received.topic)), 0)
+        if not first and not any(matches(each.name, key.name) for each in self._bridge.wanted):
+            return False
+        if first and received.filters and min(received.filters) != first:
+            return False
+        greeting = received.retained and self._is_fresh(received.topic)
+        return not self._echoes.is_one(received.topic, received.payload, greeting)
+
+    def _is_fresh(self, topic: str) -> bool:
+        """Have we subscribed to this lately, so that what is retained comes without being published?"""
+        since = asyncio.get_running_loop().time() - _GREETED
+        return any(at > since and matches(text, topic) for text, at in self._fresh.items())
+
+    def _key(self, received: Received) -> str:
+        """The same for a repetition, and for nothing else in one session of ours at the broker."""
+        if not received.qos:
+            return ""
+        text = f"{received.topic}\0".encode() + received.payload
+        said = hashlib.blake2b(text, digest_size=8).hexdigest()
+        return f"{self._memory.session}:{received.number}:{said}"
+
+    def _hand_in(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        answers = [received for received, _ in gathered if received.qos]
+
+        def done() -> None:
+            for received in answers:
+                self.client.answer(received)
+
+        self._desk.take([taken for _, taken in gathered], done)
+
+    # --- delivering
+
+    def deliver(self, batch: Sequence[Delivery]) -> None:
+        for delivery in batch:
+            if self._suspects.guilty(delivery.id):
+                text = "REFUSED: the site's broker ended the connection whenever it was given this message"
+                self._desk.refuse(delivery.id, f"{text} {self._suspects.reason}".strip())
+                continue
+            try:
+                post = self._post(delivery)
+            except Unspeakable as error:
+                self._desk.refuse(delivery.id, str(error))
+                continue
+            if post is not None:
+                self._posts.append((delivery, post))
+        self._post_waiting()
+
+    def _post_waiting(self) -> None:
+        """One by one while one of them may be what the broker ended the connection for."""
+        while self._posts and not (self._suspects.any and self._unanswered):
+            delivery, post = self._posts.popleft()
+            self._unanswered[delivery.id] = None
+            self.client.post(post)
+
+    def _post(self, delivery: Delivery) -> Post | None:
+        properties, key = delivery.message.properties, delivery.destination
+        topic, payload = self._names.topic(key), delivery.message.payload
+        said = to_mqtt(properties, self._names.reply_to)
+        size = len(payload) + len(topic.encode()) + _ENVELOPE
+        if size > self.client.max_packet:
+            text = f"TOO_LARGE: about {size} bytes, of {self.client.max_packet} that the site's broker takes"
+            self._desk.refuse(delivery.id, text)
+            return None
+        qos = 0 if not delivery.persistent else 2 if properties.foreign and properties.foreign.qos == 2 else 1
+        if delivery.retained:
+            self._echoes.retained(topic, digest(topic, payload) if payload else "")
+            self._bridge.save_soon()
+        elif not self.client.v5 and any(matches(text, topic) for _, text in self._patterns):
+            self._echoes.said(topic, payload)
+        return Post(
+            topic, payload, qos, delivery.retained, said, lambda code: self._answered(delivery, topic, code)
+        )
+
+    def _answered(self, delivery: Delivery, topic: str, code: int) -> None:
+        self._unanswered.pop(delivery.id, None)
+        self._suspects.cleared(delivery.id)
+        self._settle(delivery, topic, code)
+        self._post_waiting()
+
+    def _settle(self, delivery: Delivery, topic: str, code: int) -> None:
+        if code == _NOBODY and self._discovery is not None and self._discovery.nobody(delivery, topic):
+            return
+        if code < FAILURE:
+            self._desk.confirm([delivery.id])
+        else:
+            name = _REASONS.get(code, "REFUSED")
+            self._desk.refuse(
+                delivery.id, f"{name}: reason code {code} of the site's broker for {topic[:200]}"
+            )
+
+    # --- for people
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "filters": len(self._filters),
+            "taking": sorted(self._granted_filters)[:100],
+            "denied": dict(list(self._denied.items())[:100]),
+            "left_aside": self._aside,
+            "echoes": self._echoes.count,
+        }
+
+
+_REASONS: Final = {
+    0x87: "NOT_AUTHORIZED",
+    0x90: "UNROUTABLE",
+    0x95: "TOO_LARGE",
+    0x97: "QUOTA_EXCEEDED",
+    0x99: "PAYLOAD_FORMAT",
+}

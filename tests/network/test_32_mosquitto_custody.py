@@ -1,0 +1,106 @@
+"""Nothing acknowledged is lost: brokers and nodes are killed in turn under load; and one node at a broker."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+from harness import Network
+from mosquitto_clients import Listener, joined, publish, publish_lines, takes
+from mosquitto_server import MosquittoServer
+
+Start = Callable[..., MosquittoServer]
+COUNT = 300
+
+
+async def test_brokers_and_nodes_are_killed_under_load_and_nothing_is_lost(
+    network: Network, broker: Start
+) -> None:
+    hq, york = broker("hq"), broker("york")
+    network.add("hq", site_broker={"uri": hq.uri})
+    network.add("york", "hq", site_broker={"uri": york.uri})
+    await network.start()
+    await joined(network, "hq", "york")
+    with Listener(hq.port, "-t", "sales", "-q", "1", "-c", "-i", "office", "-x", "3600") as office:
+        await network.until_known("york", "topic:sales")
+        await takes(network, "york", "sales")
+        sent: list[str] = []
+
+        async def load() -> None:
+            for first in range(0, COUNT, 10):
+                lines = [f"{number}".encode() for number in range(first, first + 10)]
+                while True:
+                    try:
+                        await asyncio.to_thread(publish_lines, york.port, "sales", lines)
+                        break
+                    except Exception:
+                        await asyncio.sleep(0.2)
+                sent.extend(line.decode() for line in lines)
+
+        loading = asyncio.create_task(load())
+        await office.until(20)
+        network.kill("york")
+        await network.start("york")
+        await joined(network, "york")
+        network.kill("hq")
+        await network.start("hq")
+        await joined(network, "hq")
+        await loading
+        for server in (hq, york):
+            server.stop()
+            server.start()
+        office.kill()
+        office.start()
+        await joined(network, "hq", "york")
+        await asyncio.to_thread(publish, york.port, "sales", b"end")
+        await network.until_drained("york")
+        await network.until_drained("hq")
+        for _ in range(600):
+            if "end" in office.payloads():
+                break
+            await asyncio.sleep(0.05)
+        got = Counter(office.payloads())
+    missing = [number for number in sent if not got[number]]
+    assert missing == []
+    assert got["end"] >= 1
+    assert set(got) == {*sent, "end"}
+
+
+async def test_what_the_node_had_committed_is_not_stored_again_when_the_broker_repeats_it(
+    network: Network, broker: Start
+) -> None:
+    york = broker("york")
+    network.add("york", site_broker={"uri": york.uri})
+    await network.start()
+    await joined(network, "york")
+    async with network.client("york") as reader:
+        await reader.create("orders")
+        subscription = reader.subscribe("queue:orders")
+        getting = asyncio.ensure_future(anext(subscription))
+        await takes(network, "york", "queue/orders")
+        publish_lines(york.port, "queue/orders", [b"1", b"2", b"3"])
+        first = await asyncio.wait_for(getting, 10)
+        assert first.payload == b"1"
+    network.kill("york")
+    await network.start("york")
+    await joined(network, "york")
+    got = await network.collect("york", "queue:orders", 3)
+    assert sorted(got) == [b"1", b"2", b"3"]
+
+
+async def test_a_second_node_at_the_same_broker_refuses_to_start(network: Network, broker: Start) -> None:
+    server = broker("york")
+    network.add("york", site_broker={"uri": server.uri})
+    network.add("bath", site_broker={"uri": server.uri})
+    await network.start("york")
+    await joined(network, "york")
+    second = await network.launch("bath")
+    for _ in range(600):
+        if not second.running:
+            break
+        await asyncio.sleep(0.05)
+    assert not second.running
+    assert "node 'york' of tree 'test' has this broker already" in second.last_words()
+    assert (await network.status("york"))["site_broker"]["state"] == "running"
+    network.kill("york")
+    await network.start("bath")
+    await joined(network, "bath")
