@@ -169,6 +169,14 @@ class SiteBroker:
         default=(),
         example=("queue:orders", "topic:prices/#"),
     )
+    sources: tuple[str, ...] = values(
+        PATTERN,
+        "queues and topics that are taken from the broker though nobody is known to want them, such as a "
+        "queue that is read in a sister store",
+        item="source",
+        default=(),
+        example=("queue:returns",),
+    )
     queue_prefix: str = value(
         PREFIX,
         "MQTT: queue NAME is read by $share/GROUP/ and this and NAME, and sent to by this and NAME",

@@ -206,7 +206,7 @@ def _site_broker(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             if getattr(broker, name):
                 message = f"{spell(name)!r} has no use with the embedded broker: leave it out"
                 yield Contradiction((*path, name), message, uri)
-        for name, usual in (("tls", ClientTls()), ("rules", ()), ("consumers", ())):
+        for name, usual in (("tls", ClientTls()), ("rules", ()), ("consumers", ()), ("sources", ())):
             if getattr(broker, name) != usual:
                 message = f"{spell(name)!r} has no use with the embedded broker: leave it out"
                 yield Contradiction((*path, name), message, uri)

@@ -43,6 +43,7 @@ class SiteDesk:
         self._rules = Rules(self._settings.rules)
         self._limit = node.site.limits.max_routes_per_link
         self._static = [Consumer(parse(text), _STATIC) for text in self._settings.consumers]
+        self._sources = [parse(text) for text in self._settings.sources]
         self._line: Line | None = None
         self._was_up = False
         self._wanting = False
@@ -100,6 +101,11 @@ class SiteDesk:
             if not line.up or isinstance(error, SiteBrokerRefused):
                 raise
             self._note(f"lost the site's broker {self._settings.uri}: {error}")
+        except Exception as mistake:
+            _log.exception("! the bridge to the site's broker failed")
+            raise SiteBrokerError(
+                f"a mistake in the bridge to {self._settings.uri} ({mistake!r}): please report it"
+            ) from None
         finally:
             line.open = False
             self._line = None
@@ -142,18 +148,23 @@ class SiteDesk:
         self.left_out.clear()
         every = (*self._static, *consumers)
         self.core.complete([found for consumer in every for found in self._in_tree(consumer)])
-        self._node.wake()
+        self._consumers_changed()
 
     def came(self, consumer: Consumer) -> None:
         self.advance()
         for found in self._in_tree(consumer):
             self.core.came(found)
-        self._node.wake()
+        self._consumers_changed()
 
     def went(self, consumer: Consumer) -> None:
         self.advance()
         for found in self._named(consumer):
             self.core.went(found)
+        self._consumers_changed()
+
+    def _consumers_changed(self) -> None:
+        if self._sources:
+            self._wanted_changed()
         self._node.wake()
 
     def _in_tree(self, consumer: Consumer) -> list[Consumer]:
@@ -193,7 +204,13 @@ class SiteDesk:
 
     def _tell_wanted(self) -> None:
         self._wanting = False
-        self._bridge.want(frozenset(here for key in self.core.wanted for here in self._rules.wanted(key)))
+        wanted = {here for key in self.core.wanted for here in self._rules.wanted(key)}
+        self._bridge.want(frozenset((*wanted, *filter(self._is_source, self._sources))))
+
+    def _is_source(self, local: Destination) -> bool:
+        """Is this taken whoever wants it? A queue is not while it has a consumer at the broker."""
+        key = self._rules.to_tree(local) if local.kind == Kind.QUEUE else local
+        return key is not None and (key.kind == Kind.TOPIC or key not in self.core.consumers)
 
     # --- messages
 

@@ -93,6 +93,22 @@ async def test_a_request_is_answered_across_the_tree(chain: Chain) -> None:
     assert (body, answered.correlation_id) == (b"seven", "question 7")
 
 
+async def test_a_queue_that_only_a_sister_store_reads_is_taken_if_it_is_a_source(chain: Chain) -> None:
+    chain.network.configure("york", "north", site_broker={"sources": ["queue:returns"]})
+    await chain.start()
+    chain.at["york"].channel().queue_declare("returns", durable=True)
+    reader = chain.reader("leeds", "returns", durable=True)
+    chain.at["york"].publish("returns", b"1")
+    assert await reader.until(1) == [b"1"]
+    local = chain.reader("york", "returns", durable=True)
+    await chain.network.until_known("north", "queue:returns")
+    await chain.network.until(
+        "york", lambda status: status["site_broker"]["taking_queues"] == [], "leaving its readers alone"
+    )
+    chain.at["york"].publish("returns", b"2")
+    assert await local.until(1) == [b"2"]
+
+
 async def test_what_nobody_else_wants_is_not_taken(chain: Chain) -> None:
     await chain.start()
     local = chain.reader("york", "local", "news.#", durable=True)
