@@ -15,7 +15,6 @@ CONNECTOR = "  tree_connectors: [{{nodetype: leaf, uri: {uri!r}}}]\n"
     ("extra", "said"),
     [
         ("  scheme: satellite\n", "scheme 'satellite'"),
-        ("  site_broker: {uri: 'mqtt://localhost'}\n", "site_broker 'mqtt://localhost'"),
         (CONNECTOR.format(uri="srv://uk.example.com"), "tree connector 'srv://uk.example.com'"),
     ],
 )
