@@ -1,10 +1,11 @@
 """An application at a simulated site: it sends, it reads what it subscribed to, and acknowledges at once.
 
-A message's payload says when it was sent, so that the reader knows how long it took.
+A message's payload says which it is and when it was sent, so that the reader knows how long it took.
 """
 
 import struct
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ from treeconnector.errors import SapwoodError
 from treeconnector.session_frames import (
     VERSION,
     Acknowledge,
+    Confirm,
     Create,
     Deliver,
     Failed,
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     from simulation.machine import Machine
 
 _CREDIT: Final = 1000
-_TIME: Final = struct.Struct(">d")
-LEAST_SIZE: Final = _TIME.size
+_HEAD: Final = struct.Struct(">dQ")
+LEAST_SIZE: Final = _HEAD.size
 LARGEST_SIZE: Final = 1 << 18
 _TEXT_BYTES: Final = 1 << 16
 _STRIDE: Final = 4099
@@ -39,14 +41,29 @@ _TEXT: Final = Random(0).randbytes((LARGEST_SIZE + _TEXT_BYTES) // 2).hex().enco
 """What messages say: digits without a pattern, which compress to half, about as much as a till's lines do."""
 
 Delivered = Callable[[Destination, int, float], None]
+"""Hears of a message: where to, its number, seconds since it was sent."""
+
+Confirmed = Callable[[Destination, range], object]
+"""Hears that messages are safe, by their numbers."""
 
 
 class Application:
-    """One session at a machine. `delivered(destination, count, seconds)` hears of what it was given."""
+    """One session at a machine. `delivered` hears of what it was given, `confirmed` of what it sent and is
+    safe; `serials` numbers what is sent, in the whole tree.
+    """
 
-    def __init__(self, machine: "Machine", delivered: Delivered) -> None:
+    def __init__(
+        self,
+        machine: "Machine",
+        serials: Iterator[int],
+        delivered: Delivered,
+        confirmed: Confirmed = lambda destination, numbers: None,
+    ) -> None:
         self._machine = machine
+        self._serials = serials
         self._delivered = delivered
+        self._confirmed = confirmed
+        self._under_way: deque[tuple[int, Destination, range]] = deque()
         self._connection: Connection | None = None
         self._reads: dict[Destination, int] = {}
         self._numbers = 0
@@ -72,6 +89,7 @@ class Application:
         """The node has crashed."""
         self._connection = None
         self._open = []
+        self._under_way.clear()
 
     def read(self, destination: Destination) -> None:
         if destination not in self._reads:
@@ -99,15 +117,17 @@ class Application:
         if self._connection is None:
             self.rejected += count
             return
-        made, properties = _TIME.pack(self._machine.world.now), Properties(expires_in=int(expires * 1000))
+        now, properties = self._machine.world.now, Properties(expires_in=int(expires * 1000))
+        numbers = [next(self._serials) for _ in range(count)]
         body = bytearray()
-        for number in range(self.sent, self.sent + count):
+        for number in numbers:
             start = number * _STRIDE % _TEXT_BYTES
-            payload = made + _TEXT[start : start + size - LEAST_SIZE]
+            payload = _HEAD.pack(now, number) + _TEXT[start : start + size - LEAST_SIZE]
             body += bundles.encode_message(Message(payload, properties))
-        self._say(Send(self._numbers + 1, destination, count, bytes(body)))
-        self._numbers += count
+        first, self._numbers = self._numbers + 1, self._numbers + count
+        self._under_way.append((self._numbers, destination, range(numbers[0], numbers[0] + count)))
         self.sent += count
+        self._say(Send(first, destination, count, bytes(body)))
 
     def act(self) -> None:
         """Acknowledge what has come."""
@@ -127,8 +147,11 @@ class Application:
         if isinstance(frame, Deliver):
             self._open.append((frame.first, frame.first + frame.count - 1))
             for payload in _payloads(frame):
-                age = self._machine.world.now - _TIME.unpack_from(payload)[0]
-                self._delivered(frame.destination, 1, age)
+                made, number = _HEAD.unpack_from(payload)
+                self._delivered(frame.destination, number, self._machine.world.now - made)
+        elif isinstance(frame, Confirm):
+            while self._under_way and self._under_way[0][0] <= frame.through:
+                self._confirmed(*self._under_way.popleft()[1:])
         elif isinstance(frame, Reject):
             self.rejected += frame.last - frame.first + 1
         elif isinstance(frame, Failed):

@@ -18,9 +18,9 @@ _LONGEST_PAUSE: Final = 60.0
 
 
 class Machine(Site):
-    """`wakes_at`: the timer that counts, in the world's time. `looks_at`: running time when it looks after
-    things at last. `was_told`: something came while a commit was under way. `failures`: of dialling, since
-    the last link. `cut_until`: its line to the parent is cut until then. `application`: who works here.
+    """`wakes_at`: the timer that counts, in the world's time. `looks_at`: running time by which it looks
+    after things. `was_told`: something came while a commit was under way. `failures`: of dialling, since the
+    last link. `cut_until`: its line to the parent is cut until then. `application`: who works here.
     `peak_bytes`: the most that it ever kept.
     """
 

@@ -4,6 +4,7 @@ Nothing is planned far ahead: each thing that happened says when the next one of
 """
 
 from collections.abc import Callable, Iterable
+from itertools import count
 from random import Random
 from typing import Final
 
@@ -56,6 +57,7 @@ class Population:
         self._consumers: dict[str, list[Consumers]] = {}
         for each in workload.consumers:
             self._consumers.setdefault(each.role, []).append(each)
+        self._serials = count()
         self._open: set[str] = set()
         self._away: dict[str, set[str]] = {}
         self.warnings: list[str] = []
@@ -90,7 +92,7 @@ class Population:
         groups = self._consumers.get(machine.role, ())
         sends = any(each.role == machine.role for each in self._workload.messages)
         if sends or any(each.reads for each in groups):
-            machine.application = Application(machine, self._delivered)
+            machine.application = Application(machine, self._serials, self._delivered)
         if any(not each.always for each in groups):
             self._next_day(machine, 0)
 
@@ -165,9 +167,9 @@ class Population:
 
     def _next_churn(self, machine: Machine) -> None:
         groups = self._consumers.get(machine.role, ())
-        count = sum(group.count for group in groups if not group.always and not group.reads)
-        if count:
-            pause = self._random.expovariate(count / self._workload.churn.every)
+        there = sum(group.count for group in groups if not group.always and not group.reads)
+        if there:
+            pause = self._random.expovariate(there / self._workload.churn.every)
             self._world.at(self._world.now + pause, self._churn, machine)
 
     def _churn(self, machine: Machine) -> None:

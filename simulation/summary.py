@@ -21,9 +21,9 @@ class Deliveries:
     def __repr__(self) -> str:
         return f"<Deliveries {self.count}>"
 
-    def __call__(self, destination: Destination, count: int, seconds: float) -> None:
-        self.count += count
-        self._seconds[float(f"{max(seconds, 0.0):.1e}")] += count
+    def __call__(self, destination: Destination, number: int, seconds: float) -> None:
+        self.count += 1
+        self._seconds[float(f"{max(seconds, 0.0):.1e}")] += 1
 
     def quantiles(self) -> dict[str, float]:
         found: dict[str, float] = {}

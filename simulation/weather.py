@@ -1,29 +1,36 @@
 """Random weather over a small tree on a virtual clock, and what must hold once it is over.
 
-`Weather(seed)` makes a tree of random shape with slow and lossy lines, lets consumers come and go while lines
-are cut and nodes killed, waits until all is quiet, and checks: every node's routes are those that follow from
-who reads what (`simulation.invariants`), and no advisory ever reached a node that is neither above nor below
-the consumer.
+`Weather(seed)` makes a tree of random shape with slow and lossy lines, lets consumers come and go and
+messages be sent while lines are cut and nodes killed, waits until all is quiet, and checks: every node's
+routes are those that follow from who reads what (`simulation.invariants`); no advisory ever reached a node
+that is neither above nor below the consumer; every confirmed message was delivered, but for those that
+expired, none of which was delivered long after; and nothing waits anywhere.
 """
 
 from collections.abc import Callable
+from itertools import count
 from random import Random
 from typing import Any, Final
 
 from broker.core.settings import CoreSettings
 from simulation.actions import Action
 from simulation.advisory_log import Row
+from simulation.applications import Application
 from simulation.deployment import Deployment, generated
 from simulation.invariants import check_routes
 from simulation.lines import LineSettings
 from simulation.machine import Machine
 from simulation.world import World, WorldSettings
-from treeconnector.destinations import Kind
+from treeconnector.destinations import Destination, Kind, parse
 from treeconnector.link import LinkSettings
 from treeconnector.names import LOCAL
 
 _SHAPES: Final = ((6, 2, 0, 2), (12, 4, 0, 2), (8, 2, 2, 3), (3, 0, 0, 1))
 _DESTINATIONS: Final = ("queue:shared", "topic:prices/#", "topic:news")
+_EXPIRING: Final = "queue:soon"
+_QUEUES: Final = ("queue:till", "queue:office", _EXPIRING)
+_SOON: Final = 30.0
+_UNDER_WAY: Final = 30.0
 _STORM: Final = 600.0
 _CALM: Final = 900.0
 
@@ -46,6 +53,10 @@ class Weather:
         settings = WorldSettings(core=core, links=LinkSettings(keep_alive=10.0, dead_after=2.0), rest=5.0)
         self.world = World(settings, seed, self.rows.append)
         self._wanted: dict[str, set[str]] = {}
+        self._serials = count()
+        self._read: dict[str, set[str]] = {}
+        self._confirmed: dict[int, str] = {}
+        self._ages: dict[int, float] = {}
         self._build()
 
     def __repr__(self) -> str:
@@ -61,6 +72,13 @@ class Weather:
             self.world.add(place.name, place.parent, place.role, line)
         self.world.booted = self._booted
         for machine in self.world.machines.values():
+            machine.application = Application(machine, self._serials, self._given, self._confirm)
+        readers = self.random.choices(list(self.world.machines.values()), k=len(_QUEUES))
+        for machine, queue in zip(readers, _QUEUES, strict=True):
+            assert machine.application is not None
+            machine.application.read(parse(queue))
+            self._read.setdefault(machine.name, set()).add(queue)
+        for machine in self.world.machines.values():
             self.world.boot(machine)
         self.world.run(_CALM)
 
@@ -68,6 +86,9 @@ class Weather:
         """What is wanted at its site's broker is said again."""
         for destination in sorted(self._wanted.get(machine.name, ())):
             self.world.interest(machine, "add", destination)
+        assert machine.application is not None
+        machine.application.connect()
+        self.world.stir(machine)
 
     # --- the history
 
@@ -79,7 +100,9 @@ class Weather:
         at = round(start + self.random.uniform(0, _STORM), 3)
         name = self.random.choice(list(self.world.machines))
         seconds = round(self.random.choice([0.1, 1.0, 10.0, 60.0]) * self.random.random(), 3)
-        what = self.random.choices(["add", "remove", "cut", "crash"], [5, 3, 2, 1])[0]
+        what = self.random.choices(["add", "remove", "send", "cut", "crash"], [5, 3, 4, 2, 1])[0]
+        if what == "send":
+            return Action(what, (at, name, self.random.choice(_QUEUES), self.random.choice([1, 5, 100])))
         if what in ("add", "remove"):
             own = f"queue:{name}-{self.random.randint(1, 3)}"
             return Action(what, (at, name, self.random.choice([own, *_DESTINATIONS])))
@@ -109,6 +132,18 @@ class Weather:
         self.world.interest(machine, op, destination)
         self.world.stir(machine)
 
+    def _send(self, name: str, queue: str, count: int) -> None:
+        machine = self.world[name]
+        assert machine.application is not None
+        machine.application.send(parse(queue), count, 100, _SOON if queue == _EXPIRING else 0.0)
+        self.world.stir(machine)
+
+    def _confirm(self, destination: Destination, numbers: range) -> None:
+        self._confirmed.update(dict.fromkeys(numbers, str(destination)))
+
+    def _given(self, destination: Destination, number: int, seconds: float) -> None:
+        self._ages[number] = seconds if str(destination) == _EXPIRING else 0.0
+
     def _cut(self, name: str, seconds: float) -> None:
         self.world.cut(self.world[name], seconds)
 
@@ -123,9 +158,20 @@ class Weather:
         assert not down, f"{', '.join(down)}: no link in calm weather"
         for machine in machines:
             wanted = {str(key) for key in machine.core.table.routes_of(LOCAL) if key.kind != Kind.DOMAIN}
-            assert wanted == self._wanted.get(machine.name, set()), f"{machine.name} has forgotten who reads"
+            expected = self._wanted.get(machine.name, set()) | self._read.get(machine.name, set())
+            assert wanted == expected, f"{machine.name} has forgotten who reads"
+            assert not machine.kept_bytes, f"{machine.name} keeps {machine.kept_bytes} bytes in calm weather"
+        self._check_messages()
         check_routes(machines)
         check_spillage(self.rows, self._deployment)
+
+    def _check_messages(self) -> None:
+        for number, queue in self._confirmed.items():
+            assert queue == _EXPIRING or number in self._ages, f"message {number} to {queue} never came"
+        oldest = max(self._ages.values(), default=0.0)
+        assert oldest < _SOON + _UNDER_WAY, f"what expires after {_SOON:g} s came after {oldest:g} s"
+        reasons = {reason for machine in self.world.machines.values() for reason, _ in machine.dead()}
+        assert reasons <= {"EXPIRED"}, f"dead letters in calm weather: {sorted(reasons)}"
 
 
 def check_spillage(rows: list[Row], deployment: Deployment) -> None:
@@ -146,6 +192,7 @@ def check_spillage(rows: list[Row], deployment: Deployment) -> None:
 _ACTIONS: Final[dict[str, Callable[..., Any]]] = {
     "add": Weather._add,
     "remove": Weather._remove,
+    "send": Weather._send,
     "cut": Weather._cut,
     "crash": Weather._crash,
 }

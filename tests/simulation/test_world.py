@@ -1,6 +1,7 @@
 """The virtual network: lines that take time, are cut, and come back; nodes that are killed."""
 
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 
@@ -167,8 +168,10 @@ def test_nodes_log_their_place_in_the_tree() -> None:
 def test_what_waits_for_a_store_costs_little_time_and_comes_when_it_is_back() -> None:
     made, _ = world()
     delivered: list[float] = []
+    serials = count()
     for name in ("hq", "store-1"):
-        made[name].application = Application(made[name], lambda _, count, seconds: delivered.append(seconds))
+        application = Application(made[name], serials, lambda _, number, seconds: delivered.append(seconds))
+        made[name].application = application
         made[name].application.connect()  # type: ignore[union-attr]
     made["store-1"].application.read(parse("queue:prices"))  # type: ignore[union-attr]
     made.stir(made["store-1"])
