@@ -23,7 +23,7 @@ from bridges.mosquitto.client import FAILURE, Access, Client, Filter, Post, Rece
 from bridges.mosquitto.discovery import VERSION, Discovery
 from bridges.mosquitto.hand import Hand
 from bridges.mosquitto.memory import Memory
-from bridges.mosquitto.names import Names
+from bridges.mosquitto.names import OURS, Names
 from bridges.mosquitto.suspects import Suspects
 from bridges.properties import MqttProperties
 from bridges.site_broker import Delivery, Desk, Finding, Setup, SiteBrokerError, SiteBrokerRefused
@@ -151,16 +151,16 @@ class Mosquitto:
             [Filter(HOLDER, 1, own=True), Filter(WHO, 1, own=True), Filter(VERSION, 0)]
         )
         codes = codes[:2]
-        if max(codes) >= FAILURE:
-            raise SiteBrokerRefused(
-                f"the broker at {self.setup.settings.uri} does not let us read {HOLDER} and {WHO}: give"
-                " site_broker's user the permissions that `sapwood node check` prints"
-            )
         self._claim.ask(say, lambda text: end(SiteBrokerRefused(text)))
         await asyncio.sleep(0.05)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._claim.patience):
                 raise await asyncio.shield(lost)
+        if max(codes) >= FAILURE or (door.v5 and not self._claim.echoed):
+            raise SiteBrokerRefused(
+                f"the broker at {self.setup.settings.uri} does not let us write and read {OURS}#: give"
+                " site_broker's user the permissions that `sapwood node check` prints"
+            )
         self._claim.hold()
 
     async def _close(self, clients: list[Client]) -> None:

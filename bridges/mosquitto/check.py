@@ -12,10 +12,11 @@ from typing import Final
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridges.mosquitto.claim import HOLDER, WHO
-from bridges.mosquitto.client import FAILURE, Access, Client, Filter, Received, Unsupported
+from bridges.mosquitto.client import FAILURE, Access, Client, Filter, Post, Received, Unsupported
 from bridges.mosquitto.discovery import COUNT, LOGS, SHARED
 from bridges.mosquitto.log_lines import SUBSCRIBE, UNSUBSCRIBE, Came, Gone, read
 from bridges.mosquitto.names import OURS, Names
+from bridges.properties import MqttProperties
 from bridges.site_broker import Finding, Setup, SiteBrokerError
 
 _PATIENCE: Final = 3.0
@@ -36,10 +37,13 @@ class _Ears:
         self.missing = set(LOG_LINES)
         self.counts: set[str] = set()
         self.complete = asyncio.Event()
+        self.echoed = asyncio.Event()
 
     def heard(self, received: Received) -> None:
         topic, payload = received.topic, received.payload
-        if topic in (COUNT, SHARED):
+        if topic == _PROBE:
+            self.echoed.set()
+        elif topic in (COUNT, SHARED):
             self.counts.add(topic)
         elif self._id.encode() in payload:
             event = read(topic, payload, (self._id,))
@@ -62,7 +66,7 @@ async def inspect(
     ears = _Ears(probe)
     ear = await _open(access, f"{probe}-ear", versions, ears)
     try:
-        found = [*_protocol(setup, ear), *await _permissions(ear, names)]
+        found = [*_protocol(setup, ear), *await _permissions(ear, names, ears)]
         codes = await ear.subscribe([Filter(text, 0) for text in (*LOGS, COUNT, SHARED)])
         if setup.settings.discovery == "automatic":
             await _provoke(access, probe, versions)
@@ -111,11 +115,16 @@ def _protocol(setup: Setup, ear: Client) -> list[Finding]:
     return found
 
 
-async def _permissions(ear: Client, names: Names) -> list[Finding]:
-    codes = await ear.subscribe(
-        [Filter(HOLDER, 1), Filter(WHO, 1), Filter(names.to_nodes, 1), Filter(_PROBE, 0)]
-    )
-    if max(codes) < FAILURE:
+async def _permissions(ear: Client, names: Names, ears: _Ears) -> list[Finding]:
+    """Tried by saying something that we hear: a Mosquitto with an acl_file grants every subscription."""
+    filters = [Filter(HOLDER, 1), Filter(WHO, 1), Filter(names.to_nodes, 1), Filter(_PROBE, 1, own=True)]
+    codes = await ear.subscribe(filters)
+    ear.post(Post(_PROBE, b"?", 1, False, MqttProperties(), lambda code: None))
+    if ear.v5:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await ears.echoed.wait()
+    if max(codes) < FAILURE and (ears.echoed.is_set() or not ear.v5):
         return []
     lines = (
         "user THE_USER_OF_SITE_BROKER",

@@ -32,13 +32,17 @@ class Holder(msgspec.Struct):
 
 
 class Claim:
-    """Ours. `say(topic, payload, retained)` publishes; `lost(text)` is called when another has the broker."""
+    """Ours. `say(topic, payload, retained)` publishes; `lost(text)` is called when another has the broker.
+
+    `echoed`: what we said has come back, so we may speak and hear.
+    """
 
     def __init__(self, store: str, node: str, tree: str) -> None:
         self._me = Holder(secrets.token_hex(8), store, node, tree)
         self._say: Callable[[str, bytes, bool], None] = lambda topic, payload, retained: None
         self._lost: Callable[[str], None] = lambda text: None
         self.held = False
+        self.echoed = False
         self.before: Holder | None = None
 
     def __repr__(self) -> str:
@@ -75,6 +79,8 @@ class Claim:
             other = msgspec.json.decode(payload, type=Holder) if payload else None
         except (msgspec.DecodeError, ValueError):
             return
+        if other is not None and other.run == self._me.run:
+            self.echoed = True
         if other is None or other.run == self._me.run:
             return
         if topic == HOLDER and retained:

@@ -267,13 +267,22 @@ class Hand:
     def _settle(self, delivery: Delivery, topic: str, code: int) -> None:
         if code == _NOBODY and self._discovery is not None and self._discovery.nobody(delivery, topic):
             return
-        if code < FAILURE:
+        if code == _NOBODY and delivery.destination.kind == Kind.QUEUE and self._is_deaf:
+            self._desk.refuse(
+                delivery.id, f"NO_CONSUMER: nobody reads {topic[:200]} at the site's broker now"
+            )
+        elif code < FAILURE:
             self._desk.confirm([delivery.id])
         else:
             name = _REASONS.get(code, "REFUSED")
             self._desk.refuse(
                 delivery.id, f"{name}: reason code {code} of the site's broker for {topic[:200]}"
             )
+
+    @property
+    def _is_deaf(self) -> bool:
+        """Does the broker not tell who reads?"""
+        return self._discovery is not None and not self._discovery.tells
 
     # --- for people
 

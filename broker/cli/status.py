@@ -40,8 +40,22 @@ def summary(found: Fields) -> list[str]:
     )
     reasons = ", ".join(f"{count} {reason}" for reason, count in dead.get("reasons", {}).items())
     warnings = [f"! {warning}" for warning in found.get("warnings", [])]
+    lines += _site_broker(found.get("site_broker", {}))
     lines += [_link_broker(broker) for broker in found.get("link_brokers", [])]
     return [*lines, *([f"dead letters: {reasons}"] if reasons else []), *warnings]
+
+
+def _site_broker(broker: Fields) -> list[str]:
+    """Of a broker beside the node: how it stands, and what of its consumers is not known."""
+    if "taken" not in broker:
+        return []
+    error = f" · {broker['error']}" if broker.get("error") and broker.get("state") != "running" else ""
+    line = (
+        f"site broker {broker.get('uri')}: {broker.get('state')} · {broker.get('broker')} ·"
+        f" {len(broker.get('consumers', [])) + broker.get('consumers_more', 0)} destinations read ·"
+        f" {broker.get('waiting', 0)} messages wait for it{error}"
+    )
+    return [line, f"consumers there: {broker['discovery']}"] if broker.get("discovery") else [line]
 
 
 def _link_broker(broker: Fields) -> str:

@@ -247,6 +247,11 @@ class SiteDesk:
     # --- for people
 
     @property
+    def held(self) -> int:
+        """Messages taken from the broker that the node has no room for now."""
+        return self._line.held if self._line is not None else 0
+
+    @property
     def busy(self) -> bool:
         """Does it wait for answers of the broker?"""
         return self._line is not None and self.core.unanswered > 0
@@ -270,7 +275,7 @@ class SiteDesk:
             "wanted_more": max(0, len(wanted) - _LISTED),
             "waiting": core.waiting,
             "unanswered": core.unanswered,
-            "held": self._line.held if self._line is not None else 0,
+            "held": self.held,
             "taken": taken,
             "given": given,
             "repeated": core.repeated,

@@ -55,6 +55,10 @@ export function attention(status, dormant = []) {
   }
   if (dormant.length > LISTED / 2) add(4, "dormant", `${plural(dormant.length, "node")} below ${plural(new Set(dormant.map(({ via }) => via)).size, "child", "children")} are dormant`, "", "", "tree");
   else for (const { name, via } of dormant) add(4, "dormant", `${name} is dormant`, `as ${via} says`, "", "tree");
+  const broker = status.site_broker;
+  if (broker && broker.state !== "running") add(1, "down", `The site's broker is ${broker.state}`, visible(broker.error || broker.uri), duration(broker.since_s ?? 0), "consumers");
+  else if (broker?.unknown) add(5, "warning", "Not all consumers of the site's broker are known", plural(broker.unknown, "subscription"), "", "consumers");
+  else if (/does not tell/.test(broker?.discovery ?? "")) add(5, "warning", "The site's broker does not tell who its consumers are", "sapwood node check prints what it lacks", "", "consumers");
   for (const queue of status.queues ?? []) {
     if (queue.messages && !queue.readers && !(queue.targets ?? []).length && (queue.oldest_s ?? 0) > OLD) {
       add(6, "warning", `Nobody reads ${visible(queue.name)}`, plural(queue.messages, "message"), age(queue.oldest_s), `queues/${encodeURIComponent(queue.name)}`);
