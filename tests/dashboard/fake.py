@@ -110,6 +110,12 @@ class FakeNode:
             "ready": True,
             "refusing": "",
             "parent": None,
+            "site_broker": {
+                "uri": "mqtt://hq-broker:1883",
+                "state": "waiting",
+                "error": "the broker at mqtt://hq-broker:1883 cannot be reached",
+                "since_s": 75.0,
+            },
             "children": [link(region(n), n, "branch", self.turn) for n in range(self.regions)],
             "children_more": 0,
             "queues": [self._queue(n) for n in range(12)],
