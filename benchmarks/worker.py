@@ -18,6 +18,7 @@ import msgspec
 from benchmarks import payloads
 
 STALL: Final = 30.0
+FIRST: Final = 120.0
 
 
 class Task(msgspec.Struct):
@@ -99,12 +100,12 @@ class Tally:
             self.complete.set()
 
     async def wait(self) -> None:
-        """Until everything has come, or nothing came for `STALL` seconds."""
+        """Until everything has come, or nothing came for `STALL` seconds; the first may take longer."""
         seen = -1
         while not self.complete.is_set() and len(self._seen) > seen:
             seen = len(self._seen)
             try:
-                async with asyncio.timeout(STALL):
+                async with asyncio.timeout(STALL if seen else FIRST):
                     await self.complete.wait()
             except TimeoutError:
                 continue
