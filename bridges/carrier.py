@@ -57,11 +57,12 @@ class Carrier(ABC):
     """One connection to a neighbour. Used on one event loop; one task receives, any task sends.
 
     `peer`: the other side's address, for people. It is no identity. `max_packet`: bytes. `shown`: what the
-    other side has proved itself with.
+    other side has proved itself with. `strangers`: what came and was not of this link, and was ignored.
     """
 
     peer: str
     shown: Shown = Shown()
+    strangers: int = 0
     max_packet: int
 
     @abstractmethod

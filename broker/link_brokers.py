@@ -61,7 +61,8 @@ class LinkBroker:
     """Listens at one broker. Making it raises `SapwoodError` for what only the site's file can cure.
 
     `state`: 'connecting', 'listening' or 'waiting'. `links`: that it serves now. `refused`: knocks that came
-    while too many waited, or while their child had links enough.
+    while too many waited, or while their child had links enough. `strangers`: of links that have
+    ended, what came and was not of the link.
     """
 
     def __init__(self, node: "Node", site: Site, settings: model.LinkBroker) -> None:
@@ -77,9 +78,14 @@ class LinkBroker:
         self.error = ""
         self.failures = 0
         self.refused = 0
+        self.strangers = 0
 
     def __repr__(self) -> str:
         return f"<LinkBroker {self._settings.uri} {self.state} links={self.links} failures={self.failures}>"
+
+    @property
+    def uri(self) -> str:
+        return self._settings.uri
 
     @property
     def links(self) -> int:
@@ -161,6 +167,7 @@ class LinkBroker:
             await self._node.serve_link(carrier)
         finally:
             self._serving -= Counter((child,))
+            self.strangers += carrier.strangers
             await carrier.close()
 
     def status(self) -> dict[str, Any]:
@@ -172,4 +179,5 @@ class LinkBroker:
             "error": self.error,
             "ignored": self._listener.ignored if self._listener else 0,
             "refused": self.refused,
+            "strangers": self.strangers,
         }

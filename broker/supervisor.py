@@ -34,7 +34,10 @@ class LinkLost(SapwoodError):
 
 
 class Supervisor:
-    """Dials the ways to one parent in turn. `state`: 'connecting', 'running' or 'waiting'."""
+    """Dials the ways to one parent in turn. `state`: 'connecting', 'running' or 'waiting'.
+
+    `strangers`: of links that have ended, what came through a broker and was not of the link.
+    """
 
     def __init__(self, node: "Node", site: Site, connector: TreeConnector) -> None:
         self._node = node
@@ -45,6 +48,7 @@ class Supervisor:
         self.state = "connecting"
         self.error = ""
         self.failures = 0
+        self.strangers = 0
 
     def __repr__(self) -> str:
         return f"<Supervisor {self._connector.uri} {self.state} failures={self.failures}>"
@@ -71,6 +75,7 @@ class Supervisor:
         self.state = "connecting"
         carrier = await self._connect(uri)
         was_up, error = await self._node.drive(self._node.core.dial(carrier.max_packet), carrier)
+        self.strangers += carrier.strangers
         if not was_up:
             raise LinkLost(error or f"{uri}: the link ended in its handshake")
         self._tried = 0
@@ -115,6 +120,7 @@ class Supervisor:
             "state": self.state,
             "failures": self.failures,
             "error": self.error,
+            "strangers": self.strangers,
         }
 
 

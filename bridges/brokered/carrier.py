@@ -89,7 +89,6 @@ class BrokeredCarrier(Carrier):
     def __init__(self, peer: str, half: bytes, max_packet: int) -> None:
         self.peer = peer
         self.max_packet = max_packet
-        self.strangers = 0
         self._half = half
         self._nonce = b""
         self._line: Line | None = None

@@ -117,6 +117,21 @@ def _identity(node: "Node") -> list[Family]:
                 node.supervisor.failures
             ),
         ]
+    return found + (_link_brokers(node) if node.link_brokers else [])
+
+
+def _link_brokers(node: "Node") -> list[Family]:
+    """Where children dial beside the port."""
+    found = [
+        gauge("sapwood_link_broker_up", "1 if the node hears children at this broker."),
+        gauge("sapwood_link_broker_links", "Links of children over this broker."),
+        counter("sapwood_link_broker_refused", "Knocks of children that were not answered: too many."),
+        counter("sapwood_link_broker_strangers", "Envelopes that were ignored, being of an earlier link."),
+    ]
+    for broker in node.link_brokers:
+        figures = (broker.state == "listening", broker.links, broker.refused, broker.strangers)
+        for family, figure in zip(found, figures, strict=True):
+            family.add(int(figure), broker=broker.uri)
     return found
 
 

@@ -106,6 +106,7 @@ async def test_answers_under_way_are_bounded_and_all_children_get_theirs(
         "error": "",
         "ignored": 0,
         "refused": 5000 - 4096,
+        "strangers": 0,
     }
     broker.free.set()
     await asyncio.gather(*node.tasks)
@@ -126,6 +127,7 @@ async def test_a_child_that_knocks_all_the_time_gets_so_many_connections_and_no_
 
     async def serve(carrier: BrokeredCarrier) -> None:
         node.served.append(carrier)
+        carrier.strangers = 2
         await end.wait()
 
     monkeypatch.setattr(node, "serve_link", serve)
@@ -140,7 +142,7 @@ async def test_a_child_that_knocks_all_the_time_gets_so_many_connections_and_no_
     assert (len(node.served), made.links, made.refused) == (9, 9, 42)
     end.set()
     await asyncio.gather(*node.tasks)
-    assert made.links == 0
+    assert (made.links, made.strangers) == (0, 18)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -13,10 +13,11 @@ import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.cli.demo.plan import free_ports
 from broker.metrics.collector import Collector, Labels
 from broker.metrics.exposition import exposition
 from broker.node import Node
-from config.model import AdvisoryLog, Listener, Site, TreeConnector
+from config.model import AdvisoryLog, LinkBroker, Listener, Site, TreeConnector
 from sapwood import connect
 
 ROOT = Path(__file__).parent.parent.parent
@@ -57,13 +58,14 @@ def families_of(node: Node) -> list[Metric]:
 
 @pytest.fixture(scope="module")
 def families(tmp_path_factory: pytest.TempPathFactory) -> list[Metric]:
-    """What two real nodes tell, of which one has a parent, after some messages."""
+    """What two real nodes tell, one with a parent and one with a link broker, after some messages."""
     return asyncio.run(_observed(tmp_path_factory.mktemp("nodes")))
 
 
 async def _observed(folder: Path) -> list[Metric]:
     log = AdvisoryLog(enabled=False)
-    hq = Node(Site(name="hq", data=folder / "hq", listener=Listener(port=0), advisory_log=log))
+    listener = Listener(port=0, link_brokers=(LinkBroker(uri=f"mqtt://127.0.0.1:{free_ports(1)[0]}"),))
+    hq = Node(Site(name="hq", data=folder / "hq", listener=listener, advisory_log=log))
     await hq.start()
     way = TreeConnector(uri=f"ws://127.0.0.1:{hq.port}/link", nodetype="leaf")
     store = Node(

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from aiohttp import ClientSession
 from harness import Network
 from mosquitto_server import MosquittoServer
 from quick import QUICK_SITE
@@ -42,3 +43,7 @@ async def test_without_proof_nobody_is_let_in_and_a_secret_is_one(
     await network.nodes.until_linked("york")
     (seen,) = (await network.status("hq"))["link_brokers"]
     assert (seen["state"], seen["links"]) == ("listening", 1)
+    async with ClientSession() as http, http.get(f"{network.url('hq')}/metrics") as answer:
+        text = await answer.text()
+    assert f'sapwood_link_broker_up{{broker="{uri}"}} 1\n' in text
+    assert f'sapwood_link_broker_links{{broker="{uri}"}} 1\n' in text
