@@ -70,6 +70,23 @@ class StatusSubscription(msgspec.Struct, kw_only=True):
     attached: bool
 
 
+class LinkBroker(msgspec.Struct, kw_only=True):
+    """A broker at which children may dial. `failures`: attempts to listen since the last success.
+
+    `ignored`: messages that were no child's knock; `refused`: knocks that came while there were too many;
+    `strangers`: what links that have ended ignored, being of an earlier one.
+    """
+
+    uri: str
+    state: Literal["connecting", "listening", "waiting"]
+    links: int
+    failures: int
+    error: str
+    ignored: int
+    refused: int
+    strangers: int
+
+
 class DeadSummary(msgspec.Struct, kw_only=True):
     messages: int
     bytes: int
@@ -107,6 +124,7 @@ class Status(msgspec.Struct, kw_only=True):
     refusing: str
     parent: Link | None
     children: list[Link]
+    link_brokers: list[LinkBroker]
     children_more: int
     queues: list[Queue]
     queues_more: int
