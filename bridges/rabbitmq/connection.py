@@ -20,7 +20,6 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 import pika
-from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.exceptions import (
     AMQPError,
     ChannelClosedByBroker,
@@ -37,6 +36,7 @@ from bridges.rabbitmq.errors import (
     ChannelLost,
     Unspeakable,
 )
+from bridges.rabbitmq.gathering import GatheringConnection
 from config.uris import address
 
 HEARTBEAT: Final = 10
@@ -142,7 +142,7 @@ OnMessage = Callable[[Incoming], None]
 class Connection:
     """One connection to a RabbitMQ. `ended`: done when it is no more, with what ended it."""
 
-    def __init__(self, server: Server, raw: AsyncioConnection) -> None:
+    def __init__(self, server: Server, raw: GatheringConnection) -> None:
         self.server = server
         self.ended: asyncio.Future[AmqpLost] = asyncio.get_running_loop().create_future()
         self.blocked = ""
@@ -168,7 +168,7 @@ class Connection:
             elif not isinstance(result, BaseException):
                 result.close()
 
-        AsyncioConnection.create_connection([server.parameters], finished, loop)
+        GatheringConnection.create_connection([server.parameters], finished, loop)
         result = await done
         if isinstance(result, BaseException):
             raise why_not(server, result)
