@@ -48,6 +48,8 @@ class MosquittoServer:
         assert program, MISSING
         user = ["user root"] if os.getuid() == 0 else []
         text = [f"listener {self.port} 127.0.0.1", "set_tcp_nodelay true", *user, *self.lines]
+        if not any(line.startswith("persistence_location") for line in self.lines):
+            text.append(f"persistence_location {self.folder}/")
         (self.folder / "mosquitto.conf").write_text("\n".join(text) + "\n")
         with (self.folder / "output").open("ab") as output:
             self._process = subprocess.Popen(
