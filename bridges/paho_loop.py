@@ -5,6 +5,8 @@ another one makes another client.
 
 Wrinkle: connecting (name look-up, TCP, TLS) would block, and leave a socket behind when TLS fails. So the
 socket is made here, in a thread, and paho is given it.
+Wrinkle: when a connection breaks, uvloop closes its watch of the socket before anybody has read the error; to
+watch for writing then raises `RuntimeError`, and the connection is lost.
 Wrinkle: paho does not look at how many messages the broker takes unconfirmed: what is more waits here.
 """
 
@@ -29,6 +31,7 @@ from bridges.tls import client_context
 KEEP_ALIVE: Final = 20
 MAX_PACKET: Final = 268_435_455
 _READS: Final = 256
+_UNWATCHABLE: Final = (RuntimeError, OSError, ValueError)
 _DIAL_TIMEOUT: Final = 30.0
 DEFAULT_IN_FLIGHT: Final = 65_535
 _MISC_EVERY: Final = 1.0
@@ -161,17 +164,27 @@ class PahoLoop:
     def _socket_closed(self, _client: object, _data: object, closed: Any) -> None:
         """Before paho closes it."""
         if self._socket is not None and closed is not None:
-            self._loop.remove_reader(closed)
-            self._loop.remove_writer(closed)
+            self._unwatch(closed)
             self._socket = None
 
     def _write_wanted(self, _client: object, _data: object, sock: Any) -> None:
-        if self._socket is not None and self._socket is sock:
+        if self._socket is None or self._socket is not sock:
+            return
+        try:
             self._loop.add_writer(self._socket, self._client.loop_write)
+        except _UNWATCHABLE:
+            error = CarrierBroken(f"the connection to the broker at {self._uri} was lost")
+            self._loop.call_soon(self._end, error)
 
     def _write_done(self, _client: object, _data: object, sock: Any) -> None:
         if self._socket is not None and self._socket is sock:
-            self._loop.remove_writer(self._socket)
+            with contextlib.suppress(*_UNWATCHABLE):
+                self._loop.remove_writer(self._socket)
+
+    def _unwatch(self, sock: socket.socket) -> None:
+        for stop in (self._loop.remove_reader, self._loop.remove_writer):
+            with contextlib.suppress(*_UNWATCHABLE):
+                stop(sock)
 
     def _read(self) -> None:
         """All that has arrived, and not one message a turn."""
@@ -293,8 +306,7 @@ class PahoLoop:
             self._misc.cancel()
         dropped, self._socket = self._socket, None
         if dropped is not None:
-            self._loop.remove_reader(dropped)
-            self._loop.remove_writer(dropped)
+            self._unwatch(dropped)
             dropped.close()
         if self._connected.done() and not self._connected.cancelled():
             self._connected.exception()

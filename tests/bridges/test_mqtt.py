@@ -145,6 +145,24 @@ async def test_nobody_there_is_explained() -> None:
         await connect(MqttBroker(Access("nobody.invalid", port), "acme", 65536), "york", timeout=PATIENCE)
 
 
+async def test_a_socket_that_the_loop_watches_no_more_is_a_lost_connection(
+    mosquitto: MosquittoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with uvloop, which closes its watch when a connection breaks; it must not reach who sends."""
+    mosquitto.start()
+
+    def closed(*_given: object) -> None:
+        raise RuntimeError("unable to perform operation on <UVPoll closed=True>; the handler is closed")
+
+    async with linked(broker_at(mosquitto)) as (near, _far):
+        with monkeypatch.context() as patch:
+            for name in ("add_writer", "remove_writer", "remove_reader"):
+                patch.setattr(asyncio.get_running_loop(), name, closed)
+            near.send([b"x"])
+            with pytest.raises(CarrierBroken, match=r"was lost|has gone"):
+                await asyncio.wait_for(near.receive(), PATIENCE)
+
+
 @asynccontextmanager
 async def speaking(answer: bytes) -> AsyncIterator[int]:
     """Something that is no broker: says `answer` to whoever says something."""
