@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from treeconnector.errors import InvalidName
-from treeconnector.names import node_name, queue_name
+from treeconnector.names import LOCAL, node_name, queue_name
 
 
 class Kind(StrEnum):
@@ -48,12 +48,20 @@ def domain(node: str) -> Destination:
     return Destination(Kind.DOMAIN, node)
 
 
+def cell(text: str) -> Destination:
+    """Read `NAME`, `NAME@NODE` or `NAME@local`; else raise `InvalidName`.
+
+    `NAME` and `NAME@local` are one: this node first, and whoever reads that queue where nobody does here.
+    """
+    name, at, node = text.partition("@")
+    return queue(queue_name(name), node_name(node) if at and node != LOCAL else "")
+
+
 def parse(text: str) -> Destination:
     """Read `queue:NAME`, `queue:NAME@NODE` or `topic:PATTERN` (canonical); else raise `InvalidName`."""
     kind, colon, name = text.partition(":")
     if colon and kind == Kind.QUEUE:
-        name, at, node = name.partition("@")
-        return queue(queue_name(name), node_name(node) if at else "")
+        return cell(name)
     if colon and kind == Kind.TOPIC and name:
         return topic(name)
     raise InvalidName(

@@ -7,8 +7,8 @@ watches it and tells the neighbours.
 Law: there is one route for each key and gateway. Links and interests use `put`, `set_live` and `drop`,
 which may be repeated; operators use `add` and `remove`, which raise where that would be a mistake.
 
-Kinds now: queue, topic, domain, and one `default` gateway (the parent). `exact` and `alias` (rewrites an
-address) would be keys of new kinds beside these, `dumpster` a second single gateway beside `default`.
+Kinds: queue, topic, domain, and one `default` gateway (the parent). What an operator sets (exact, alias,
+further defaults, dumpster) is in `static`, and costs nothing where there is none of it.
 
 Wrinkle: most keys have one gateway, so a key's value is that one `Route`; only where there are several is
 it a dictionary. Patterns with wildcards are put into a trie at the first topic that is looked up, not
@@ -22,6 +22,7 @@ from treeconnector.destinations import Destination, Kind
 from treeconnector.errors import RouteError
 from treeconnector.names import LOCAL
 from treeconnector.patterns import has_wildcard
+from treeconnector.static_routes import StaticRoute, StaticRoutes
 from treeconnector.trie import PatternTrie
 
 __all__ = ["LOCAL", "Matched", "Route", "RoutingTable", "Watcher"]
@@ -75,6 +76,7 @@ class RoutingTable:
         self._keys: dict[Destination, Route | _Several] = {}
         self._gateways: dict[str, dict[Destination, Route]] = {}
         self._default = ""
+        self.static = StaticRoutes()
         self._watchers: list[Watcher] = []
         self._wildcards: PatternTrie[Destination] | None = None
         self._cached_topics = max(1, cached_topics)
@@ -274,12 +276,12 @@ class RoutingTable:
         self._tell(key, cause or route.cause, origin or route.origin)
         return route
 
-    def remove_gateway(self, gateway: str, cause: str = "") -> list[Route]:
+    def remove_gateway(self, gateway: str, cause: str = "") -> list[Route | StaticRoute]:
         """Take out all routes through a gateway, and return them."""
         gone = list(self.routes_of(gateway).values())
         for route in gone:
             self.drop(route.key, gateway, cause)
-        return gone
+        return [*gone, *self.static.remove_gateway(gateway)]
 
     def _tell(self, key: Destination, cause: str, origin: str) -> None:
         for watcher in self._watchers:

@@ -76,6 +76,7 @@ class Arrivals:
         self._forwarder = forwarder
         self._topics = topics
         self._custody = forwarder.custody
+        self._aliases = forwarder.static.aliases
         self.seen = Seen(forwarder)
         self.taps: list[Callable[[Stored], None]] = []
         self.nobody_serves: Callable[[Stored], bool] = lambda stored: False
@@ -171,8 +172,18 @@ class Arrivals:
             self._topics.publish(stored, came, down_only=True)
         elif destination.kind == Kind.TOPIC and not destination.node:
             self._topics.publish(stored, came, sender=sender)
-        elif not (stored.header.flags & Flag.TELL and self.nobody_serves(stored)):
-            self._forwarder.wait(stored, came, sender)
+        else:
+            if self._aliases:
+                self._readdress(stored)
+            if not (stored.header.flags & Flag.TELL and self.nobody_serves(stored)):
+                self._forwarder.wait(stored, came, sender)
+
+    def _readdress(self, stored: Stored) -> None:
+        """It goes on under the address that its alias stands for."""
+        address = self._forwarder.address(stored.header.destination)
+        if address != stored.header.destination:
+            stored.header.destination = address
+            self._custody.header_changed(stored)
 
 
 def _may_come_twice(header: Header) -> bool:

@@ -16,6 +16,7 @@ from typing import Final
 
 from broker.core.custody import Copy, Custody, Place, Spool, Stored
 from broker.core.holds import Holds
+from broker.core.lookup import Lookup
 from broker.core.moment import Moment
 from broker.core.neighbours import Neighbour
 from broker.core.outgoing import head_of, is_too_large, outgoing
@@ -25,16 +26,16 @@ from broker.core.trace import EVERY, REROUTED
 from broker.core.turn import Turn
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header
-from treeconnector.destinations import Destination, Kind
+from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.errors import FrameError
-from treeconnector.routes import LOCAL, RoutingTable
+from treeconnector.routes import RoutingTable
 
 _FIRST_REST: Final = 0.05
 _LONGEST_REST: Final = 30.0
 _LOOK_THROUGH: Final = 1000
 
 
-class Forwarder:
+class Forwarder(Lookup):
     """Moves copies on. One for each node; the only one that takes copies out of `waiting`."""
 
     def __init__(
@@ -47,16 +48,12 @@ class Forwarder:
         neighbours: dict[str, Neighbour],
         counters: dict[str, int],
     ) -> None:
-        self.node = node
+        super().__init__(node, custody, table, neighbours)
         self.settings = settings
         self.moment = moment
-        self.custody = custody
-        self.table = table
-        self.neighbours = neighbours
         self.counters = counters
         self.turn = Turn()
         self._rests: dict[tuple[str, str, int], list[Copy]] = {}
-        self.parent: Neighbour | None = None
         self.has_parent = False
         self.touched: dict[str, Neighbour] = {}
         self.next_transfer = 1
@@ -138,7 +135,12 @@ class Forwarder:
                 place.end_rest()
             self.deliver(place)
             return
+        if self.static.aliases and self._readdressed(place):
+            return
         targets = self.targets(place)
+        if not targets and self.static.dumpster and self.is_unroutable(place) and not self.lacks_parent:
+            self._move_all(place, self.custody.queue(queue(self.static.dumpster)))
+            return
         if place.resting and targets != place.targets:
             place.end_rest()
         place.targets = targets
@@ -149,7 +151,30 @@ class Forwarder:
             if neighbour.up:
                 self.pump(neighbour)
 
-    def way(self, place: Place) -> Spool:
+    def _readdressed(self, place: Place) -> bool:
+        """What waits under an alias goes on under the address that it stands for, unless that is no other."""
+        address = self.address(place.destination) if place.destination else None
+        if address is None or address == place.destination:
+            return False
+        for copy in (*place.waiting, *place.resting.values()):
+            copy.stored.header.destination = address
+            self.custody.header_changed(copy.stored)
+        self._move_all(place, self.custody.queue(address))
+        return True
+
+    def _move_all(self, place: Place, to: Place) -> None:
+        """What waits in one place waits in another one from now on."""
+        place.end_rest()
+        copies, place.waiting = place.waiting, deque()
+        for copy in copies:
+            if copy.note:
+                self.custody.sent(place, copy.note, -copy.open)
+                copy.note = ""
+            self.custody.move(copy, to)
+        to.put_back(copies)
+        self.dispatch(to)
+
+    def spool_of(self, place: Place) -> Spool:
         """Where messages go that enter here and wait in a queue."""
         return Spool.UP if place.readers else self._way(self.targets(place))
 
@@ -169,30 +194,6 @@ class Forwarder:
         place.turn += 1
         first = place.turn % len(names)
         return sorted(names[first:] + names[:first], key=lambda name: len(self.neighbours[name].outbox))
-
-    def targets(self, place: Place) -> frozenset[str]:
-        """The neighbours that may take these copies: by live child routes, else dormant, else the parent."""
-        destination = place.destination
-        if destination is None or place.home or destination.node == self.node:
-            return place.targets if destination is None else frozenset()
-        child = self.neighbours.get(destination.node)
-        if child is not None and child is not self.parent and child.up:
-            return frozenset((child.name,))
-        routes = self.table.gateways(destination.route_key)
-        parent = self.parent.name if self.parent else ""
-        below = [
-            route for name, route in routes.items() if name not in (LOCAL, parent) and name in self.neighbours
-        ]
-        live = [route.gateway for route in below if route.live]
-        if live:
-            return frozenset((self._incumbent(live),) if destination.node else live)
-        if below:
-            return frozenset(route.gateway for route in below)
-        return frozenset((parent,)) if parent else frozenset()
-
-    def _incumbent(self, ways: list[str]) -> str:
-        """A node is in one place: whoever claims its name later gets nothing while the older way is up."""
-        return next((way for way in ways if self.neighbours[way].up), ways[0])
 
     def pump(self, neighbour: Neighbour) -> None:
         """Fill the outbox as far as its window allows, one bundle of each place in turn.

@@ -254,6 +254,7 @@ class Moves:
         if neighbour.link is not None:
             core.links.drop(neighbour, "forgotten")
         core.advising.withdraw(neighbour, MOVED if moved else "left")
+        core.static_routing.gateway_gone(neighbour.name)
         del core.neighbours[neighbour.name]
         if core.parent is neighbour:
             core.forwarder.parent = None

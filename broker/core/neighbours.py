@@ -24,6 +24,7 @@ class Detail(msgspec.Struct, omit_defaults=True):
 
     incarnation: bytes = b""
     role: str = ""
+    zone: str = ""
     down_since: float = 0.0
     gaps: int = 0
     gap_messages: int = 0
@@ -209,6 +210,7 @@ class Neighbour:
         self.spool_holds.clear()
         self.place.end_rest()
         self.detail.incarnation, self.detail.role = hello.incarnation, hello.role
+        self.detail.zone = hello.zone
         self.detail.addresses, self.detail.down_since = hello.addresses, 0.0
 
     def disconnected(self, now: float, error: str) -> None:

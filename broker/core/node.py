@@ -33,6 +33,7 @@ from broker.core.root import Root
 from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, SeenRow
 from broker.core.settings import CoreSettings
 from broker.core.site import Site
+from broker.core.static_routing import StaticRouting
 from broker.core.statistics import Statistics
 from broker.core.sweeps import Sweeps
 from broker.core.telling import Telling
@@ -142,6 +143,7 @@ class NodeCore:
         self.forwarder = Forwarder(
             name, settings, self.moment, self.custody, self.table, self.neighbours, self.counters
         )
+        self.forwarder.zone = zone
         self.topics = Topics(self.forwarder)
         self.arrivals = Arrivals(self.forwarder, self.topics)
         self.entry = Entry(name, identity.store_id, BundleIds(), self.arrivals.enter, self.trace.entered)
@@ -156,6 +158,7 @@ class NodeCore:
         self.pressure = Pressure(self)
         self.sweeps = Sweeps(self)
         self.removal = Removal(self)
+        self.static_routing = StaticRouting(self)
         self.letters = Letters(self)
         self.telling = Telling(self)
         self._changed_routes: dict[Destination, None] = {}
@@ -282,6 +285,7 @@ class NodeCore:
         if neighbour.link is not None and (held_count, held_digest) != (offers.count, offers.digest):
             self.advising.tell_all(neighbour, neighbour.link, offers)
         neighbour.want(neighbour.place)
+        self.static_routing.link_changed(neighbour)
         if neighbour is self.parent:
             for place in list(self.custody.places.values()):
                 self.forwarder.dispatch(place)
@@ -292,6 +296,7 @@ class NodeCore:
 
     def link_down(self, neighbour: Neighbour) -> None:
         self.log_link("down", neighbour)
+        self.static_routing.link_changed(neighbour)
         self.rest_while_down(neighbour)
 
     def log_link(self, op: str, neighbour: Neighbour) -> None:

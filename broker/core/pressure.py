@@ -63,7 +63,7 @@ class Pressure:
         core = self._core
         if destination.kind == Kind.TOPIC:
             return core.topics.ways(destination, scope)
-        return {core.forwarder.way(core.custody.queue(destination))}
+        return {core.forwarder.spool_of(core.custody.queue(destination))}
 
     # --- neighbours
 

@@ -37,6 +37,7 @@ def restore(core: "NodeCore", loaded: "Rows") -> None:
     """Fill a new core. Links are down, local routes are recovering until their consumers come back."""
     _meta(core, loaded)
     _neighbours(core, loaded)
+    core.static_routing.restore(loaded.rows(MetaRow))
     for queue in loaded.rows(QueueRow):
         core.switch.queues.restore(queue)
     for producer in loaded.rows(ProducerRow):

@@ -21,9 +21,9 @@ from broker.core.settings import Overflow
 from broker.core.trace import is_internal
 from treeconnector import bundles
 from treeconnector.bundles import Message
-from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.destinations import Destination, Kind, cell, queue
 from treeconnector.errors import FrameError, PatternError, SapwoodError
-from treeconnector.names import node_name, queue_name
+from treeconnector.names import LOCAL, node_name, queue_name
 from treeconnector.patterns import check_topic
 from treeconnector.positions import MAX_NUMBER
 from treeconnector.session_frames import MAX_PACKET, Confirm, Reject, Send, Welcome
@@ -121,8 +121,7 @@ class Sending:
     def _named(self, name: str) -> Destination:
         if name.startswith("topic:"):
             return self._topic(name.removeprefix("topic:"))
-        plain, at, node = name.removeprefix("queue:").partition("@")
-        return queue(queue_name(plain), node_name(node) if at else "")
+        return cell(name.removeprefix("queue:"))
 
     def _checked(self, destination: Destination) -> Destination:
         """A destination from a client, validated."""
@@ -258,8 +257,8 @@ class Sending:
 @lru_cache(maxsize=4096)
 def _checked_queue(destination: Destination) -> Destination:
     """The same object for the same queue: what is kept by destination is found faster."""
-    node = node_name(destination.node) if destination.node else ""
-    return Destination(Kind.QUEUE, queue_name(destination.name), node)
+    node = node_name(destination.node) if destination.node not in ("", LOCAL) else ""
+    return queue(queue_name(destination.name), node)
 
 
 def _check_numbers(frame: Send) -> None:

@@ -398,8 +398,14 @@ def _rest(copy: "Copy") -> Part:
 SYSTEM: Final = "System"
 """The queue of a node's own cell; `System.…` are where its answers go. Applications have neither."""
 
+ROUTING_MANAGER: Final = "RoutingMgr"
+LOCATION_MANAGER: Final = "lm"
+"""Two more cells that every node has."""
+
+_CELLS: Final = frozenset((SYSTEM, ROUTING_MANAGER, LOCATION_MANAGER))
+
 
 def is_internal(destination: Destination) -> bool:
     """Is it nodes that talk with each other?"""
     name = destination[1]
-    return name[:6] == SYSTEM and name[6:7] in ("", ".") and destination[0] == Kind.QUEUE
+    return (name in _CELLS or name[:7] == "System.") and destination[0] == Kind.QUEUE

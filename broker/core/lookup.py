@@ -1,0 +1,140 @@
+"""The look-up: where a queue's message goes from here.
+
+Law: a local cell always wins; then exact routes and aliases; a well-known name through queue routes,
+`cell@node` through domain routes; then the defaults, of which the parent is one; then the dumpster.
+
+The hot path asks `targets` only, which costs one test more where an operator has set nothing.
+"""
+
+from typing import Final, NamedTuple
+
+from broker.core.custody import Custody, Place
+from broker.core.neighbours import Neighbour
+from broker.core.places import place_name
+from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.routes import LOCAL, RoutingTable
+from treeconnector.static_routes import chosen_default
+
+_MOST_ALIASES: Final = 10_000
+
+
+class Way(NamedTuple):
+    """What a look-up finds. `address`: after aliases. `gateways`: neighbours; any of them may take it.
+
+    `how`: 'local', 'exact', 'queue', 'domain', 'default', 'dumpster', or 'none': it waits here.
+    """
+
+    address: Destination
+    how: str
+    gateways: tuple[str, ...]
+
+
+class Lookup:
+    """Of one node. `zone`: where this node stands, '' = nowhere in particular."""
+
+    def __init__(
+        self, node: str, custody: Custody, table: RoutingTable, neighbours: dict[str, Neighbour]
+    ) -> None:
+        self.node = node
+        self.custody = custody
+        self.table = table
+        self.static = table.static
+        self.neighbours = neighbours
+        self.parent: Neighbour | None = None
+        self.zone = ""
+
+    def is_here(self, destination: Destination) -> bool:
+        """Is it a cell of this node: read here, before a restart at least, or at home here?"""
+        if destination.node not in ("", self.node):
+            return False
+        place = self.custody.places.get(place_name(destination))
+        if self.custody.readers.get(destination.name) or (place is not None and place.home):
+            return True
+        return self.table.route(queue(destination.name), LOCAL) is not None
+
+    def address(self, destination: Destination) -> Destination:
+        """The address that is meant: aliases are followed as long as nothing comes before them."""
+        static = self.static
+        for _ in range(_MOST_ALIASES):
+            further = static.aliases.get(destination)
+            if further is None or destination in static.exact or self.is_here(destination):
+                break
+            destination = further
+        return destination
+
+    def targets(self, place: Place) -> frozenset[str]:
+        """The neighbours that may take these copies: by live child routes, else dormant, else the parent."""
+        destination = place.destination
+        if destination is None or place.home or destination.node == self.node:
+            return place.targets if destination is None else frozenset()
+        if self.static.exact and (exact := self.static.exact.get(destination)):
+            return frozenset(self._up_first(exact))
+        child = self.neighbours.get(destination.node)
+        if child is not None and child is not self.parent and child.up:
+            return frozenset((child.name,))
+        routes = self.table.gateways(destination.route_key)
+        parent = self.parent.name if self.parent else ""
+        below = [
+            route for name, route in routes.items() if name not in (LOCAL, parent) and name in self.neighbours
+        ]
+        live = [route.gateway for route in below if route.live]
+        if live:
+            if destination.node:
+                return frozenset((self._incumbent(live),))
+            return frozenset(self._nearest(live) if self.zone and len(live) > 1 else live)
+        if below:
+            return frozenset(route.gateway for route in below)
+        if self.static.defaults:
+            return self._default(destination)
+        return frozenset((parent,)) if parent else frozenset()
+
+    def way(self, destination: Destination) -> Way:
+        """The same for people, with the reason; nothing is kept of the question."""
+        address = self.address(destination)
+        if self.is_here(address) or address.node == self.node:
+            return Way(address, "local", ())
+        place = self.custody.places.get(place_name(address)) or Place(place_name(address), address)
+        found = tuple(sorted(self.targets(place)))
+        return Way(address, self._how(address, found), found)
+
+    def _how(self, address: Destination, found: tuple[str, ...]) -> str:
+        if not found:
+            return "dumpster" if self.static.dumpster else "none"
+        if address in self.static.exact:
+            return "exact"
+        parent = self.parent.name if self.parent else ""
+        child = self.neighbours.get(address.node)
+        below = set(self.table.gateways(address.route_key)) - {LOCAL, parent}
+        if below & set(found) or (child is not None and child is not self.parent and child.up):
+            return str(address.route_key.kind)
+        return "default"
+
+    def _incumbent(self, ways: list[str]) -> str:
+        """A node is in one place: whoever claims its name later gets nothing while the older way is up."""
+        return next((way for way in ways if self.neighbours[way].up), ways[0])
+
+    def _up_first(self, names: tuple[str, ...]) -> list[str]:
+        """Those that are up; all of them if none is."""
+        known = [name for name in names if name in self.neighbours]
+        return [name for name in known if self.neighbours[name].up] or known
+
+    def _nearest(self, live: list[str]) -> list[str]:
+        """Those that are up and stand in this node's zone; all of them if there is none."""
+        neighbours = (self.neighbours[name] for name in live)
+        return [each.name for each in neighbours if each.up and each.detail.zone == self.zone] or live
+
+    def _default(self, destination: Destination) -> frozenset[str]:
+        """One of the defaults that are up, chosen by the destination; the parent is one of them."""
+        parent = (self.parent.name,) if self.parent else ()
+        known = self._up_first(tuple({*parent, *self.static.defaults}))
+        return frozenset((chosen_default(destination, known),)) if known else frozenset()
+
+    def is_unroutable(self, place: Place) -> bool:
+        """Is it for the dumpster: a queue's address that is no cell here, and that nothing else takes?
+
+        A queue that was made here is this node's own, whether it is read now or not.
+        """
+        destination = place.destination
+        if destination is None or destination.kind != Kind.QUEUE or destination.node == self.node:
+            return False
+        return not (place.created or place.home or place.readers) and not self.is_here(destination)

@@ -1,0 +1,179 @@
+"""Routes that an operator sets: exact, alias, default and dumpster. They stay until somebody removes them.
+
+exact     messages for this very address go through these neighbours
+alias     messages for this address are for another address
+default   neighbours for what no route names, beside the parent
+dumpster  the queue of this node for what nothing else takes
+
+Law: adding a route twice and removing one that is not there are errors. Each address has one alias, a node
+one dumpster; aliases lead somewhere, never in a circle.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from treeconnector.destinations import Destination, parse
+from treeconnector.errors import RouteError
+from treeconnector.names import node_name, queue_name
+
+MOST: Final = 10_000
+
+
+class StaticKind(StrEnum):
+    EXACT = "exact"
+    ALIAS = "alias"
+    DEFAULT = "default"
+    DUMPSTER = "dumpster"
+
+
+class StaticRoute(NamedTuple):
+    """`destination`: of exact and alias, else None. `to`: a neighbour, an alias's address, a queue's name."""
+
+    kind: StaticKind
+    destination: Destination | None
+    to: str
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.kind, str(self.destination or ""), "->", self.to)))
+
+
+def address_of(text: str) -> Destination:
+    """`NAME`, `NAME@NODE`, `NAME@local` or either after `queue:`. Raises `InvalidName` or `RouteError`."""
+    if text.startswith("topic:"):
+        raise RouteError(f"{text[:80]!r} is a topic: expected a queue, 'NAME' or 'NAME@NODE'")
+    return parse(f"queue:{text.removeprefix('queue:')}")
+
+
+def static_route(kind: str, destination: str, to: str) -> StaticRoute:
+    """A route from its words; default and dumpster have no `destination`.
+
+    Raises `InvalidName` or `RouteError`.
+    """
+    if kind not in list(StaticKind):
+        raise RouteError(f"{kind[:40]!r} routes are not set by hand: expected {', '.join(StaticKind)}")
+    known = StaticKind(kind)
+    if known in (StaticKind.DEFAULT, StaticKind.DUMPSTER):
+        if destination:
+            raise RouteError(f"a {known} route has no destination, but {destination[:80]!r} was given")
+        if known == StaticKind.DEFAULT:
+            return StaticRoute(known, None, node_name(to))
+        return StaticRoute(known, None, queue_name(to.removeprefix("queue:").removesuffix("@local")))
+    where = address_of(destination)
+    return StaticRoute(known, where, str(address_of(to)) if known == StaticKind.ALIAS else node_name(to))
+
+
+class StaticRoutes:
+    """The routes of one node. `exact`: neighbours by address. `dumpster`: a queue's name, '' = none."""
+
+    def __init__(self) -> None:
+        self.exact: dict[Destination, tuple[str, ...]] = {}
+        self.aliases: dict[Destination, Destination] = {}
+        self.defaults: tuple[str, ...] = ()
+        self.dumpster = ""
+
+    def __repr__(self) -> str:
+        return (
+            f"<StaticRoutes exact={len(self.exact)} aliases={len(self.aliases)}"
+            f" defaults={len(self.defaults)} dumpster={self.dumpster or 'none'}>"
+        )
+
+    def __len__(self) -> int:
+        exact = sum(map(len, self.exact.values()))
+        return exact + len(self.aliases) + len(self.defaults) + bool(self.dumpster)
+
+    def __iter__(self) -> Iterator[StaticRoute]:
+        for key, neighbours in self.exact.items():
+            for name in neighbours:
+                yield StaticRoute(StaticKind.EXACT, key, name)
+        for key, target in self.aliases.items():
+            yield StaticRoute(StaticKind.ALIAS, key, str(target))
+        for name in self.defaults:
+            yield StaticRoute(StaticKind.DEFAULT, None, name)
+        if self.dumpster:
+            yield StaticRoute(StaticKind.DUMPSTER, None, self.dumpster)
+
+    def __contains__(self, route: object) -> bool:
+        match route:
+            case StaticRoute(kind=StaticKind.DEFAULT, to=to):
+                return to in self.defaults
+            case StaticRoute(kind=StaticKind.DUMPSTER, to=to):
+                return bool(to) and to == self.dumpster
+            case StaticRoute(kind=StaticKind.EXACT, destination=Destination() as key, to=to):
+                return to in self.exact.get(key, ())
+            case StaticRoute(kind=StaticKind.ALIAS, destination=Destination() as key, to=to):
+                return key in self.aliases and str(self.aliases[key]) == to
+        return False
+
+    def uses(self, gateway: str) -> bool:
+        """Does an exact or default route go through this neighbour?"""
+        return gateway in self.defaults or any(gateway in names for names in self.exact.values())
+
+    # Changing
+
+    def add(self, route: StaticRoute) -> None:
+        """Raises `RouteError` for a route that is there already, or that cannot be."""
+        if route in self:
+            raise RouteError(f"the route {route} is there already: expected a new one")
+        if len(self) >= MOST:
+            raise RouteError(f"there are {MOST} static routes: remove some first")
+        match route.kind, route.destination:
+            case StaticKind.EXACT, Destination() as key:
+                self.exact[key] = tuple(sorted((*self.exact.get(key, ()), route.to)))
+            case StaticKind.ALIAS, Destination() as key:
+                self._add_alias(key, parse(route.to))
+            case StaticKind.DEFAULT, None:
+                self.defaults = tuple(sorted((*self.defaults, route.to)))
+            case StaticKind.DUMPSTER, None if not self.dumpster:
+                self.dumpster = route.to
+            case StaticKind.DUMPSTER, None:
+                raise RouteError(f"the dumpster is {self.dumpster!r} already: remove that first")
+            case _:
+                raise RouteError(f"{route} is no route: exact and alias have a destination, others have none")
+
+    def _add_alias(self, key: Destination, target: Destination) -> None:
+        if key in self.aliases:
+            raise RouteError(f"{key} is an alias of {self.aliases[key]} already: remove that first")
+        way = [key]
+        further: Destination | None = target
+        while further is not None:
+            if further in way:
+                raise RouteError(f"the alias leads in a circle: {' -> '.join(map(str, (*way, further)))}")
+            way.append(further)
+            further = self.aliases.get(further)
+        self.aliases[key] = target
+
+    def remove(self, route: StaticRoute) -> None:
+        """Raises `RouteError` for a route that is not there."""
+        if route not in self:
+            known = ", ".join(str(each) for each in self if each.kind == route.kind) or "none"
+            raise RouteError(f"there is no route {route}: of that kind there is {known[:400]}")
+        match route.kind, route.destination:
+            case StaticKind.EXACT, Destination() as key:
+                left = tuple(name for name in self.exact.pop(key) if name != route.to)
+                if left:
+                    self.exact[key] = left
+            case StaticKind.ALIAS, Destination() as key:
+                del self.aliases[key]
+            case StaticKind.DEFAULT, _:
+                self.defaults = tuple(name for name in self.defaults if name != route.to)
+            case _:
+                self.dumpster = ""
+
+    def remove_gateway(self, gateway: str) -> list[StaticRoute]:
+        """Take out all routes through a neighbour, and return them."""
+        through = (StaticKind.EXACT, StaticKind.DEFAULT)
+        gone = [route for route in self if route.kind in through and route.to == gateway]
+        for route in gone:
+            self.remove(route)
+        return gone
+
+
+def chosen_default(destination: Destination, gateways: Iterable[str]) -> str:
+    """Which of several defaults a destination takes: always the same while it is among them.
+
+    Rendezvous hashing: when one goes, only what it carried moves. `gateways`: at least one.
+    """
+    text = str(destination)
+    return max(gateways, key=lambda name: (blake2b(f"{name}\n{text}".encode(), digest_size=8).digest(), name))
