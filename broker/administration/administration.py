@@ -9,6 +9,7 @@ from broker.administration.dead import Dead
 from broker.administration.follow import Following
 from broker.administration.queues import Queues
 from broker.administration.routes import Routes
+from broker.administration.routing import Routing
 from broker.administration.sessions import Sessions
 from broker.administration.tree import TreeView
 from broker.cells.cells import Command
@@ -30,6 +31,7 @@ class Administration:
         self.sessions = Sessions(node)
         self.dead = Dead(node)
         self.routes = Routes(node)
+        self.routing = Routing(node)
         self.tree = TreeView(node)
         self.following = Following(node)
         node.cells.commands["tree"] = Command(lambda asker, arguments: self.tree.here())

@@ -218,12 +218,16 @@ class Returned(Answer):
 
 
 class Route(Answer):
-    """`gateway`: 'local' or a neighbour's name; `via`: what that is. `origin`: node of the consumer."""
+    """`gateway`: 'local' or a neighbour's name; `via`: what that is. `origin`: node of the consumer.
 
-    kind: Literal["queue", "topic", "domain"]
+    Of an alias `gateway` is the address that it stands for, of a dumpster the queue. `up`: the link is up.
+    """
+
+    kind: Literal["queue", "topic", "domain", "exact", "alias", "default", "dumpster"]
     destination: str
     gateway: str
     live: bool
+    up: bool
     via: Literal["local", "parent", "child"]
     origin: str
 

@@ -53,20 +53,40 @@ async def page_of(
     Keys are unique. Raises `BadRequest` for a cursor that is none.
     """
     above = key_of(cut.after)
-    best: list[tuple[Key, int, Item]] = []
+    best: list[tuple[Key, Item]] = []
     found = 0
     async for part in chunks(items if isinstance(items, Sequence) else list(items)):
-        fresh = []
-        for number, item in enumerate(part):
-            if wanted is not None and not wanted(item):
-                continue
-            own = key(item)
-            if _is_above(own, above):
-                fresh.append((own, number, item))
+        fresh = _fresh(part, key, above, wanted)
         found += len(fresh)
-        best = heapq.nsmallest(cut.limit, [*best, *fresh], key=lambda entry: entry[0])
+        best = heapq.nsmallest(cut.limit, [*best, *fresh], key=_own)
+    return _page(best, found)
+
+
+def page_at_once(
+    items: Iterable[Item], key: Callable[[Item], Key], cut: Cut, wanted: Callable[[Item], bool] | None = None
+) -> Page[Item]:
+    """The same without giving others their turn: milliseconds for tens of thousands."""
+    fresh = _fresh(items, key, key_of(cut.after), wanted)
+    return _page(heapq.nsmallest(cut.limit, fresh, key=_own), len(fresh))
+
+
+def _fresh(
+    items: Iterable[Item],
+    key: Callable[[Item], Key],
+    above: Key | None,
+    wanted: Callable[[Item], bool] | None,
+) -> list[tuple[Key, Item]]:
+    keyed = ((key(item), item) for item in items if wanted is None or wanted(item))
+    return [entry for entry in keyed if _is_above(entry[0], above)]
+
+
+def _own(entry: tuple[Key, Any]) -> Key:
+    return entry[0]
+
+
+def _page(best: list[tuple[Key, Item]], found: int) -> Page[Item]:
     more = found - len(best)
-    return Page([item for _, _, item in best], more, cursor(best[-1][0]) if more and best else None)
+    return Page([item for _, item in best], more, cursor(best[-1][0]) if more and best else None)
 
 
 def _is_above(key: Key, above: Key | None) -> bool:

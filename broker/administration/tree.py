@@ -2,47 +2,17 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-import msgspec.inspect
-
 from broker.administration import answers
-from broker.cells.errors import Refused
-from broker.core.errors import NotFound, SwitchError
+from broker.administration.asking import asked
 from broker.core.neighbours import Neighbour
 from treeconnector.destinations import Kind
-from treeconnector.errors import InvalidName, SapwoodError
 
 if TYPE_CHECKING:
     from broker.node import Node
 
 _MOST_CHILDREN: Final = 5_000
 _MOST_NAMES: Final = 10_000
-_TIMEOUT: Final = 10.0
-_TREE: Final = msgspec.inspect.type_info(answers.Tree)
 _FIELDS: Final = {"in": "messages_in", "out": "messages_out"}
-
-
-class Unreachable(SwitchError):
-    """The node that was asked about did not answer."""
-
-    code = "UNREACHABLE"
-
-
-def _known(told: Any, kind: Any) -> Any:
-    """What another node told, without what only a later version tells."""
-    match kind:
-        case msgspec.inspect.StructType() if isinstance(told, dict):
-            names = {field.encode_name: field.type for field in kind.fields}
-            return {name: _known(told[name], names[name]) for name in names.keys() & told.keys()}
-        case msgspec.inspect.ListType() if isinstance(told, list):
-            return [_known(each, kind.item_type) for each in told]
-        case msgspec.inspect.UnionType() if told is not None:
-            return next((_known(told, each) for each in kind.types if _is_struct(each)), told)
-    return told
-
-
-def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, msgspec.inspect.StructType)
 
 
 class TreeView:
@@ -112,14 +82,4 @@ class TreeView:
         """Another node's place. Raises `NotFound`, `Unreachable`, or what that node refuses with."""
         if name == self._node.core.identity.name:
             return self.here()
-        try:
-            found = await self._node.cells.ask(name, "tree", {}, timeout=_TIMEOUT)
-            return msgspec.convert(_known(found, _TREE), answers.Tree)
-        except InvalidName as error:
-            raise NotFound(str(error)) from None
-        except Refused as error:
-            raise SwitchError(str(error)) from None
-        except msgspec.ValidationError as error:
-            raise Unreachable(f"{name} answered what is not understood: {error}") from None
-        except SapwoodError as error:
-            raise Unreachable(str(error)) from None
+        return await asked(self._node, name, "tree", {}, answers.Tree)

@@ -1,8 +1,9 @@
-"""The cell `System` of a node: it answers other nodes' questions, and asks them.
+"""A node's own cells, `System` and others: they answer other nodes' questions, and ask them.
 
-A question is a JSON message to `queue:System@NODE`, the answer goes to its `reply_to` with its correlation
-id. Neither is persistent; a question is asked again until the answer comes or the time is over, so
-commands must bear to be carried out twice.
+A question is a JSON message to `queue:System@NODE` or another cell, the answer goes to its `reply_to` with
+its correlation id. Neither is persistent; a question is asked again until the answer comes or the time is
+over. A command that says `changes` is carried out once all the same, and answered when that is on disk;
+all others must bear to be carried out twice.
 
 Law: a question is answered only if it entered the tree at this node or an ancestor, which the hops on its
 way have checked; a command that says `open` answers every node of the tree. Answers go to nodes only: to a
@@ -22,7 +23,7 @@ from broker.core.errors import SwitchError
 from broker.core.inside import Inside, Letter
 from broker.core.trace import SYSTEM
 from treeconnector.bundles import Flag, Message, Properties
-from treeconnector.destinations import parse, queue
+from treeconnector.destinations import Destination, parse, queue
 from treeconnector.errors import SapwoodError
 from treeconnector.names import node_name
 
@@ -41,6 +42,7 @@ _ANSWERS_PER_SECOND: Final = 200.0
 _ANSWERS_AT_ONCE: Final = 400.0
 _AGAIN_FIRST: Final = 0.25
 _AGAIN_LATER: Final = 1.0
+_REMEMBERED: Final = 1000
 _UNTRUSTED: Final = Flag.REROUTED | Flag.MAYBE_DUPLICATE
 
 
@@ -48,11 +50,12 @@ _UNTRUSTED: Final = Flag.REROUTED | Flag.MAYBE_DUPLICATE
 class Command:
     """`handler(asker, arguments)` returns what JSON can say, or raises `SwitchError`; `asker` is a node.
 
-    `open`: every node of the tree may ask, not only this one and its ancestors.
+    `open`: every node of the tree may ask, not only this one and its ancestors. `changes`: it does something.
     """
 
     handler: Handler
     open: bool = False
+    changes: bool = False
 
 
 class _Question(msgspec.Struct, forbid_unknown_fields=False):
@@ -78,7 +81,10 @@ _read_answer: Final = msgspec.json.Decoder(_Answer).decode
 
 
 class Cells:
-    """The node's cell. `commands` may be added to, by name, before the node listens."""
+    """The node's cells. `commands`: of `System`; may be added to, by name, before the node listens.
+
+    `cells`: the commands of each cell.
+    """
 
     def __init__(self, node: "Node") -> None:
         self._node = node
@@ -88,25 +94,37 @@ class Cells:
         self._replies = f"{SYSTEM}.{secrets.token_urlsafe(12)}"
         self._asked: dict[int, tuple[str, asyncio.Future[_Answer]]] = {}
         self._allowance, self._allowed_at = _ANSWERS_AT_ONCE, self._loop.time()
-        self.commands: dict[str, Command] = {"status": Command(lambda asker, arguments: node.status())}
-        self._inside.read(SYSTEM)
+        self.cells: dict[str, dict[str, Command]] = {}
+        self._done: dict[tuple[str, int | None], bytes] = {}
+        self.commands = self.open(SYSTEM)
+        self.commands["status"] = Command(lambda asker, arguments: node.status())
         self._inside.read(self._replies)
 
     def __repr__(self) -> str:
         return f"<Cells of {self._me} commands={sorted(self.commands)} asking={len(self._asked)}>"
 
+    def open(self, cell: str) -> dict[str, Command]:
+        """A further cell of this node: its commands, none yet."""
+        self._inside.read(cell)
+        return self.cells.setdefault(cell, {})
+
     # --- asking
 
     async def ask(
-        self, node: str, command: str, arguments: Arguments | None = None, timeout: float = 5.0
+        self,
+        node: str,
+        command: str,
+        arguments: Arguments | None = None,
+        timeout: float = 5.0,
+        cell: str = SYSTEM,
     ) -> Any:
-        """What node `node` answers to `command`. `timeout`: seconds.
+        """What the cell of node `node` answers to `command`. `timeout`: seconds.
 
         Raises `NoAnswer`, `Refused`, `Busy`, all `CellError`s, or `InvalidName`.
         """
         arguments = arguments or {}
         if node == self._me:
-            return self._carry_out_here(command, arguments)
+            return self._carry_out_here(cell, command, arguments)
         if len(self._asked) >= MOST_QUESTIONS:
             raise Busy(node, f"{self._me} asks {MOST_QUESTIONS} questions already: try again")
         self._check_way(node_name(node))
@@ -116,7 +134,7 @@ class Cells:
         self._asked[number] = node, future
         try:
             async with asyncio.timeout(min(timeout, LONGEST_WAIT)):
-                answer = await self._until_answered(node, number, body, future)
+                answer = await self._until_answered(queue(cell, node), number, body, future)
         except TimeoutError:
             raise NoAnswer(node, f"node {node!r} did not answer within {timeout:g} s") from None
         finally:
@@ -126,12 +144,12 @@ class Cells:
         return answer.result
 
     async def _until_answered(
-        self, node: str, number: int, body: bytes, future: "asyncio.Future[_Answer]"
+        self, where: Destination, number: int, body: bytes, future: "asyncio.Future[_Answer]"
     ) -> _Answer:
         pause = _AGAIN_FIRST
         properties = Properties(correlation_id=number, reply_to=f"{self._replies}@{self._me}")
         while True:
-            self._inside.send(queue(SYSTEM, node), Message(body, properties))
+            self._inside.send(where, Message(body, properties))
             self._node.wake()
             done, _ = await asyncio.wait((future,), timeout=pause)
             if done:
@@ -149,9 +167,9 @@ class Cells:
             since = core.moment.now - down[0].since
             raise NoAnswer(node, f"the link to {down[0].name!r} has been down for {since:.0f} s")
 
-    def _carry_out_here(self, command: str, arguments: Arguments) -> Any:
+    def _carry_out_here(self, cell: str, name: str, arguments: Arguments) -> Any:
         try:
-            return self._carry_out(self._me, command, arguments)
+            return self._command(cell, name).handler(self._me, arguments)
         except SwitchError as error:
             raise Refused(self._me, error.code, error.text) from None
 
@@ -162,7 +180,7 @@ class Cells:
 
     def _letters_came(self) -> None:
         for letter in self._inside.letters():
-            if letter.queue == SYSTEM:
+            if letter.queue in self.cells:
                 self._answer(letter)
             else:
                 self._answered(letter)
@@ -182,36 +200,66 @@ class Cells:
 
     def _answer(self, letter: Letter) -> None:
         """Answer a question, if it is one and there is somebody to answer."""
-        properties = letter.message.properties
-        reply_to = _node_queue(properties.reply_to, letter.origin)
+        number = letter.message.properties.correlation_id
+        reply_to = _node_queue(letter.message.properties.reply_to, letter.origin)
         if reply_to is None or not self._may_answer():
             return
+        asked = letter.origin, number
+        if asked in self._done:
+            self._say(reply_to, number, self._done[asked])
+            return
+        changes, payload = self._payload(letter)
+        if changes:
+            self._say_when_committed(reply_to, asked, payload)
+        else:
+            self._say(reply_to, number, payload)
+
+    def _say(self, reply_to: Destination, number: int | None, payload: bytes) -> None:
+        if payload:
+            self._inside.send(reply_to, Message(payload, Properties(correlation_id=number)))
+
+    def _say_when_committed(
+        self, reply_to: Destination, asked: tuple[str, int | None], payload: bytes
+    ) -> None:
+        """The answer goes out when what it tells of is on disk, and again to who asks again."""
+        self._done[asked] = b""
+        if len(self._done) > _REMEMBERED:
+            del self._done[next(iter(self._done))]
+
+        def say() -> None:
+            self._done[asked] = payload
+            self._say(reply_to, asked[1], payload)
+
+        self._node.core.switch.when_committed(say)
+
+    def _payload(self, letter: Letter) -> tuple[bool, bytes]:
+        """(whether that changed anything, the answer)."""
         try:
-            payload = _encode(_Answer(self._result(letter)))
+            command, arguments = self._asked_for(letter)
+            payload = _encode(_Answer(command.handler(letter.origin, arguments)))
             if len(payload) > _LARGEST_ANSWER:
                 payload = _fault("TOO_LARGE", f"the answer has {len(payload)} bytes: ask for less")
+            return command.changes, payload
         except SwitchError as error:
-            payload = _fault(error.code, error.text)
+            return False, _fault(error.code, error.text)
         except (SapwoodError, ValueError, TypeError, LookupError, RecursionError) as error:
-            payload = _fault("BAD_REQUEST", f"not understood: {error}")
-        said = Properties(correlation_id=properties.correlation_id)
-        self._inside.send(reply_to, Message(payload, said))
+            return False, _fault("BAD_REQUEST", f"not understood: {error}")
 
-    def _result(self, letter: Letter) -> Any:
+    def _asked_for(self, letter: Letter) -> tuple[Command, Arguments]:
         if len(letter.message.payload) > _LARGEST_QUESTION:
             raise SwitchError(f"a question has at most {_LARGEST_QUESTION} bytes")
         question = _read_question(letter.message.payload)
-        command = self.commands.get(question.method)
+        command = self._command(letter.queue, question.method)
         trusted = letter.origin in self._node.core.chain and not letter.flags & _UNTRUSTED
-        if command is not None and not (command.open or trusted):
+        if not (command.open or trusted):
             raise SwitchError(f"{question.method} is answered to this node's ancestors only")
-        return self._carry_out(letter.origin, question.method, question.parameters)
+        return command, question.parameters
 
-    def _carry_out(self, asker: str, name: str, arguments: Arguments) -> Any:
-        command = self.commands.get(name)
-        if command is None:
-            raise SwitchError(f"no command {name[:40]!r}: expected {', '.join(sorted(self.commands))}")
-        return command.handler(asker, arguments)
+    def _command(self, cell: str, name: str) -> Command:
+        commands = self.cells.get(cell, {})
+        if name not in commands:
+            raise SwitchError(f"no command {name[:40]!r}: expected {', '.join(sorted(commands))}")
+        return commands[name]
 
     def _may_answer(self) -> bool:
         """So many a second; who is not answered asks again."""
@@ -228,7 +276,7 @@ def _fault(code: str, text: str) -> bytes:
     return _encode(_Answer(error=_Fault(code, text)))
 
 
-def _node_queue(reply_to: str, origin: str) -> Any:
+def _node_queue(reply_to: str, origin: str) -> Destination | None:
     """The destination of an answer: a queue that only nodes have, on the node that asked; else None."""
     try:
         destination = parse(f"queue:{reply_to}")

@@ -158,7 +158,9 @@ def consumers(
 
 def routes(
     search: Search = "",
-    kind: Annotated[str, typer.Option("--kind", help="Only queue, topic or domain.")] = "",
+    kind: Annotated[
+        str, typer.Option("--kind", help="Only queue, topic, domain, exact, alias, default or dumpster.")
+    ] = "",
     gateway: Annotated[str, typer.Option("--gateway", help="Only through 'local' or this neighbour.")] = "",
     limit: Limit = 100,
     url: Url = DEFAULT_URL,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli import administer
+from broker.cli import administer, route_commands
 from broker.cli.errors import explain, wants_traceback
 from broker.cli.options import (
     DEFAULT_URL,
@@ -42,6 +42,7 @@ config_app = typer.Typer(
 app.add_typer(node_app, name="node")
 app.add_typer(config_app, name="config")
 administer.add_to(app)
+route_commands.add_to(app)
 
 
 def _version(wanted: bool) -> None:

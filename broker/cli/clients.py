@@ -61,15 +61,17 @@ def show_consumers(api: NodeApi, search: str, limit: int, *, as_json: bool) -> N
     say_more(found)
 
 
-def show_routes(api: NodeApi, search: str, kind: str, gateway: str, limit: int, *, as_json: bool) -> None:
-    """Print the routing table. Raises `CommandError`."""
-    found = api.pages("/api/routes", "routes", limit, search=search, kind=kind, gateway=gateway)
+def show_routes(
+    api: NodeApi, search: str, kind: str, gateway: str, limit: int, *, node: str = "", as_json: bool
+) -> None:
+    """Print the routing table of a node. Raises `CommandError`."""
+    found = api.pages("/api/routes", "routes", limit, search=search, kind=kind, gateway=gateway, node=node)
     if as_json:
         print_json(found)
         return
     made = table("Kind", "Destination", "Through", "Which is", "State", "For")
     for route in found["routes"]:
-        state = "live" if route["live"] else "dormant"
+        state = "dormant" if not route["live"] else "live" if route["up"] else "down"
         made.add_row(
             route["kind"], route["destination"], route["gateway"], route["via"], state, route["origin"]
         )

@@ -4,34 +4,32 @@ from typing import Any, Final
 
 from broker.administration import answers
 from broker.administration.dead import Selection
-from broker.administration.pages import DEFAULT_LIMIT, MOST, Cut
 from broker.administration.queues import ORDERS
 from broker.http.api.following import follow
 from broker.http.api.operations import NDJSON, Call, Operation, Parameter
+from broker.http.api.parameters import GONE, NODE, PAGE, SEARCH, cut_of
 from broker.http.api.status import Status
+from broker.http.api.tree import of_the_tree
 from broker.http.ports import NodePort
 
-_LIMIT: Final = Parameter("limit", "How many at most.", "integer", default=DEFAULT_LIMIT, least=1, most=MOST)
-_AFTER: Final = Parameter("after", "`next` of the page before.")
-_SEARCH: Final = Parameter("search", "Only those whose name holds this text.")
-_PAGE: Final = (_LIMIT, _AFTER)
 _QUEUE: Final = Parameter(
     "name", "`NAME`, `NAME@NODE`, or as a list of queues calls it: `queue:NAME`.", in_path=True
 )
 _MESSAGE: Final = Parameter("id", "`BUNDLEHEX-INDEX`, as the queue's messages have it.", in_path=True)
-_NODE: Final = Parameter("node", "A node's name.", in_path=True)
 _REASON: Final = Parameter("reason", "Only those with this reason, or with this head of it.")
 _DESTINATION: Final = Parameter("destination", "`queue:NAME`, `topic:PATTERN`; wildcards as in MQTT.")
-_GONE: Final = {404: "There is no such thing here."}
-
-
-def _cut(call: Call) -> Cut:
-    return Cut(call["limit"], call["after"])
 
 
 def operations(node: NodePort) -> list[Operation]:
     """Of one node."""
-    return [*_state(node), *_queues(node), *_sessions(node), *_dead(node), *_tree(node), *_messages(node)]
+    return [
+        *_state(node),
+        *_queues(node),
+        *_sessions(node),
+        *_dead(node),
+        *of_the_tree(node),
+        *_messages(node),
+    ]
 
 
 def _state(node: NodePort) -> list[Operation]:
@@ -61,8 +59,8 @@ def _state(node: NodePort) -> list[Operation]:
             "node",
             answers.Forgotten,
             forget,
-            (_NODE,),
-            errors={**_GONE, **refused},
+            (NODE,),
+            errors={**GONE, **refused},
         ),
         Operation(
             "GET",
@@ -82,13 +80,13 @@ def _state(node: NodePort) -> list[Operation]:
 
 def _queues(node: NodePort) -> list[Operation]:
     async def queues(call: Call) -> Any:
-        return await node.administration.queues.page(call["search"], call["sort"], _cut(call))
+        return await node.administration.queues.page(call["search"], call["sort"], cut_of(call))
 
     async def queue(call: Call) -> Any:
         return node.administration.queues.detail(call["name"])
 
     async def contents(call: Call) -> Any:
-        return await node.administration.queues.contents(call["name"], _cut(call))
+        return await node.administration.queues.contents(call["name"], cut_of(call))
 
     async def delete(call: Call) -> Any:
         return await node.administration.queues.delete(call["name"])
@@ -100,8 +98,8 @@ def _queues(node: NodePort) -> list[Operation]:
     given = {409: "GIVEN: a reader has it now; or the queue is the node's own."}
     path = "/api/queues/{name}"
     return [
-        Operation("GET", "/api/queues", "Queues.", "queues", answers.Queues, queues, (_SEARCH, sort, *_PAGE)),
-        Operation("GET", path, "One queue.", "queues", answers.QueueDetail, queue, (_QUEUE,), errors=_GONE),
+        Operation("GET", "/api/queues", "Queues.", "queues", answers.Queues, queues, (SEARCH, sort, *PAGE)),
+        Operation("GET", path, "One queue.", "queues", answers.QueueDetail, queue, (_QUEUE,), errors=GONE),
         Operation(
             "DELETE",
             path,
@@ -110,7 +108,7 @@ def _queues(node: NodePort) -> list[Operation]:
             answers.QueueDeleted,
             delete,
             (_QUEUE,),
-            errors={**_GONE, **given},
+            errors={**GONE, **given},
         ),
         Operation(
             "GET",
@@ -119,8 +117,8 @@ def _queues(node: NodePort) -> list[Operation]:
             "queues",
             answers.Messages,
             contents,
-            (_QUEUE, *_PAGE),
-            errors=_GONE,
+            (_QUEUE, *PAGE),
+            errors=GONE,
         ),
         Operation(
             "DELETE",
@@ -130,24 +128,24 @@ def _queues(node: NodePort) -> list[Operation]:
             answers.MessageDeleted,
             delete_message,
             (_QUEUE, _MESSAGE),
-            errors={**_GONE, **given},
+            errors={**GONE, **given},
         ),
     ]
 
 
 def _sessions(node: NodePort) -> list[Operation]:
     async def sessions(call: Call) -> Any:
-        return await node.administration.sessions.page(_cut(call))
+        return await node.administration.sessions.page(cut_of(call))
 
     async def consumers(call: Call) -> Any:
-        return await node.administration.sessions.consumers(call["search"], _cut(call))
+        return await node.administration.sessions.consumers(call["search"], cut_of(call))
 
     async def end(call: Call) -> Any:
         return await node.administration.sessions.end_subscription(call["id"])
 
     handle = Parameter("id", "As the consumers have it.", in_path=True)
     return [
-        Operation("GET", "/api/sessions", "Client sessions.", "clients", answers.Sessions, sessions, _PAGE),
+        Operation("GET", "/api/sessions", "Client sessions.", "clients", answers.Sessions, sessions, PAGE),
         Operation(
             "GET",
             "/api/consumers",
@@ -155,7 +153,7 @@ def _sessions(node: NodePort) -> list[Operation]:
             "clients",
             answers.Consumers,
             consumers,
-            (_SEARCH, *_PAGE),
+            (SEARCH, *PAGE),
         ),
         Operation(
             "DELETE",
@@ -165,7 +163,7 @@ def _sessions(node: NodePort) -> list[Operation]:
             answers.SubscriptionEnded,
             end,
             (handle,),
-            errors=_GONE,
+            errors=GONE,
         ),
     ]
 
@@ -173,7 +171,7 @@ def _sessions(node: NodePort) -> list[Operation]:
 def _dead(node: NodePort) -> list[Operation]:
     async def dead(call: Call) -> Any:
         selection = Selection(reason=call["reason"], destination=call["destination"])
-        return await node.administration.dead.page(selection, _cut(call))
+        return await node.administration.dead.page(selection, cut_of(call))
 
     async def give_back(call: Call) -> Any:
         return await node.administration.dead.give_back(call.body)
@@ -197,7 +195,7 @@ def _dead(node: NodePort) -> list[Operation]:
             "dead letters",
             answers.DeadLetters,
             dead,
-            (*which, *_PAGE),
+            (*which, *PAGE),
         ),
         Operation(
             "POST",
@@ -217,59 +215,6 @@ def _dead(node: NodePort) -> list[Operation]:
             delete,
             (*which, ids, all_of_them),
             body=Selection,
-        ),
-    ]
-
-
-def _tree(node: NodePort) -> list[Operation]:
-    async def routes(call: Call) -> Any:
-        routes = node.administration.routes
-        return await routes.page(call["search"], call["kind"], call["gateway"], _cut(call))
-
-    async def advisories(call: Call) -> Any:
-        return node.administration.advisories(call["limit"])
-
-    async def tree(_call: Call) -> Any:
-        return node.administration.tree.here()
-
-    async def tree_of(call: Call) -> Any:
-        return await node.administration.tree.of(call["node"])
-
-    kind = Parameter("kind", "Only of this kind.", choices=("", "queue", "topic", "domain"))
-    gateway = Parameter("gateway", "Only those through 'local' or this neighbour.")
-    away = {
-        409: "REFUSED: that node answers its ancestors only.",
-        504: "UNREACHABLE: that node does not answer.",
-    }
-    return [
-        Operation(
-            "GET",
-            "/api/routes",
-            "The routing table.",
-            "tree",
-            answers.Routes,
-            routes,
-            (_SEARCH, kind, gateway, *_PAGE),
-        ),
-        Operation(
-            "GET",
-            "/api/advisories",
-            "What was heard of consumers and links lately, newest first.",
-            "tree",
-            answers.Advisories,
-            advisories,
-            (_LIMIT,),
-        ),
-        Operation("GET", "/api/tree", "This node's place in the tree.", "tree", answers.Tree, tree),
-        Operation(
-            "GET",
-            "/api/tree/{node}",
-            "Another node's place, as it sees it itself.",
-            "tree",
-            answers.Tree,
-            tree_of,
-            (_NODE,),
-            errors={**_GONE, **away},
         ),
     ]
 

@@ -1,0 +1,203 @@
+"""Cells, links and routes of this node and of any other, as that one tells through its cells.
+
+`RoutingMgr` shows and changes a node's routes, `lm` its links, `System` its cells. What changes a node is
+asked by itself or a node above it; ping and traceroute by everybody.
+"""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.administration import answers
+from broker.administration import routing_answers as told
+from broker.administration.asking import asked
+from broker.administration.asking import told as in_words
+from broker.administration.pages import DEFAULT_LIMIT, MOST, Cut
+from broker.administration.routing_answers import RouteChange
+from broker.cells.cells import Arguments, Command
+from broker.cells.errors import CellError
+from broker.cells.paths import Hop, Paths
+from broker.core.custody import Place
+from broker.core.errors import BadRequest
+from broker.core.neighbours import Neighbour
+from broker.core.trace import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
+from treeconnector.static_routes import StaticRoute
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+_MOST_CELLS: Final = 2_000
+_MOST_LINKS: Final = 5_000
+
+
+class Routing:
+    """Asks and answers for one node. Calls raise `SwitchError`s."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._me = node.site.name
+        self._paths = Paths(node, node.cells)
+        cells = node.cells.cells
+        cells[SYSTEM]["cells"] = Command(lambda asker, arguments: self._cells())
+        cells[LOCATION_MANAGER]["links"] = Command(lambda asker, arguments: self._links())
+        cells[ROUTING_MANAGER]["show"] = Command(lambda asker, arguments: self._show(arguments))
+        cells[ROUTING_MANAGER]["add"] = Command(lambda asker, arguments: self._add(arguments), changes=True)
+        cells[ROUTING_MANAGER]["remove"] = Command(
+            lambda asker, arguments: self._remove(arguments), changes=True
+        )
+
+    def __repr__(self) -> str:
+        return f"<Routing of {self._me}>"
+
+    # --- what this node answers
+
+    def _show(self, arguments: Arguments) -> answers.Routes:
+        limit = arguments.get("limit", DEFAULT_LIMIT)
+        if not isinstance(limit, int) or not 1 <= limit <= MOST:
+            raise BadRequest(f"limit={str(limit)[:40]}: expected 1 to {MOST}")
+        search, kind, gateway, after = (
+            _text(arguments, name) for name in ("search", "kind", "gateway", "after")
+        )
+        return self._node.administration.routes.page_now(search, kind, gateway, Cut(limit, after))
+
+    def _add(self, arguments: Arguments) -> told.StaticRoute:
+        return self._set(self._node.core.static_routing.add(*_words(arguments)))
+
+    def _remove(self, arguments: Arguments) -> told.StaticRoute:
+        return self._set(self._node.core.static_routing.remove(*_words(arguments)))
+
+    def _set(self, route: StaticRoute) -> told.StaticRoute:
+        self._node.wake()
+        destination = "" if route.destination is None else str(route.destination)
+        return told.StaticRoute(
+            node=self._me, kind=str(route.kind), destination=destination, gateway=route.to
+        )
+
+    def _cells(self) -> told.Cells:
+        """The node's own cells, and the queues that applications have here."""
+        own = [told.Cell(name=name, own=True, readers=1, messages=0) for name in self._node.cells.cells]
+        places = [place for place in self._node.core.custody.places.values() if _is_cell(place)]
+        places.sort(key=lambda place: place.name)
+        listed = [_cell(place) for place in places[:_MOST_CELLS]]
+        return told.Cells(node=self._me, cells=own + listed, more=len(places) - len(listed))
+
+    def _links(self) -> told.Links:
+        core = self._node.core
+        links = sorted(core.neighbours.values(), key=lambda each: (each is not core.parent, each.name))
+        return told.Links(
+            node=self._me,
+            chain=core.chain,
+            links=[self._link(each) for each in links[:_MOST_LINKS]],
+            more=max(len(links) - _MOST_LINKS, 0),
+        )
+
+    def _link(self, neighbour: Neighbour) -> told.Link:
+        core = self._node.core
+        return told.Link(
+            name=neighbour.name,
+            relation=neighbour.relation,
+            state=neighbour.state,
+            since_s=round(core.moment.now - neighbour.since, 3),
+            error=neighbour.why,
+            zone=neighbour.detail.zone,
+            addresses=neighbour.detail.addresses,
+            routes=neighbour.held.count,
+            set=sum(route.to == neighbour.name for route in core.table.static),
+        )
+
+    # --- what an operator asks
+
+    async def show(self, node: str, search: str, kind: str, gateway: str, cut: Cut) -> answers.Routes:
+        """The routing table of a node, '' = this one."""
+        if node in ("", self._me):
+            return await self._node.administration.routes.page(search, kind, gateway, cut)
+        arguments = {"search": search, "kind": kind, "gateway": gateway, **cut._asdict()}
+        return await asked(self._node, node, "show", arguments, answers.Routes, ROUTING_MANAGER)
+
+    async def add(self, change: RouteChange) -> told.StaticRoute:
+        """Set a route at a node; it is on disk there when this returns."""
+        return await self._change("add", change)
+
+    async def remove(self, change: RouteChange) -> told.StaticRoute:
+        """End a route at a node."""
+        return await self._change("remove", change)
+
+    async def _change(self, command: str, change: RouteChange) -> told.StaticRoute:
+        node = change.node or self._me
+        arguments = {"kind": change.kind, "destination": change.destination, "gateway": change.gateway}
+        done = await asked(self._node, node, command, arguments, told.StaticRoute, ROUTING_MANAGER)
+        if node == self._me:
+            await self._node.administration.committed()
+        return done
+
+    async def cells(self, node: str) -> told.Cells:
+        """The cells of a node, '' = this one."""
+        return await asked(self._node, node or self._me, "cells", {}, told.Cells)
+
+    async def links(self, node: str) -> told.Links:
+        """The links of a node, '' = this one."""
+        return await asked(self._node, node or self._me, "links", {}, told.Links, LOCATION_MANAGER)
+
+    async def ping(self, address: str) -> told.Ping:
+        """Ask the node where a cell is whether it is there."""
+        try:
+            pong, took = await self._paths.ping(address)
+        except CellError as error:
+            raise in_words(error.node, error) from None
+        return told.Ping(
+            address=address, node=pong.node, cell=pong.cell, here=pong.here, at=_utc(pong.at), ms=took
+        )
+
+    async def traceroute(self, address: str) -> told.Traceroute:
+        """The way that a message for this address would take now."""
+        route = await self._paths.traceroute(address)
+        return told.Traceroute(
+            address=route.address,
+            hops=[_hop(hop) for hop in route.hops],
+            complete=route.complete,
+            why=route.why,
+        )
+
+
+def _is_cell(place: Place) -> bool:
+    """A queue that was made here or is read here, once for `x` and `x@this-node`."""
+    named = place.destination is not None and not place.destination.node
+    return named and not place.owner and bool(place.created or place.readers)
+
+
+def _cell(place: Place) -> told.Cell:
+    assert place.destination is not None
+    name = place.destination.name
+    return told.Cell(name=name, own=False, readers=len(place.readers), messages=place.messages)
+
+
+def _hop(hop: Hop) -> told.Hop:
+    said = hop.said
+    return told.Hop(
+        node=hop.node,
+        at=None if said is None else _utc(said.at),
+        ms=hop.ms,
+        address="" if said is None else said.address,
+        how="" if said is None else said.how,
+        gateways=[] if said is None else said.gateways,
+        down=[] if said is None else said.down,
+        error=hop.error,
+    )
+
+
+def _utc(at: float) -> str:
+    """ISO 8601; '' for what no clock can show."""
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _text(arguments: dict[str, Any], name: str) -> str:
+    value = arguments.get(name, "")
+    if not isinstance(value, str):
+        raise BadRequest(f"{name} is no text")
+    return value
+
+
+def _words(arguments: Arguments) -> tuple[str, str, str]:
+    return _text(arguments, "kind"), _text(arguments, "destination"), _text(arguments, "gateway")

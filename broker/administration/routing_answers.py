@@ -1,0 +1,99 @@
+"""What the API answers about cells, links and ways, beside `answers`."""
+
+from typing import Literal
+
+import msgspec
+
+from broker.administration.answers import Answer
+
+
+class StaticRoute(Answer):
+    """A route that was set or ended. `gateway`: a neighbour; an alias's address; the dumpster's queue."""
+
+    node: str
+    kind: str
+    destination: str
+    gateway: str
+
+
+class RouteChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A static route. `node`: where, '' = the node that is asked. `destination`: of exact and alias only."""
+
+    kind: Literal["", "exact", "alias", "default", "dumpster"] = ""
+    destination: str = ""
+    gateway: str = ""
+    node: str = ""
+
+
+class Cell(Answer):
+    """Something with a name at a node. `own`: one of the node's own cells. `readers`: who reads it now."""
+
+    name: str
+    own: bool
+    readers: int
+    messages: int
+
+
+class Cells(Answer):
+    """`more`: how many are not listed."""
+
+    node: str
+    cells: list[Cell]
+    more: int
+
+
+class Link(Answer):
+    """`since_s`: for how long it has been so. `routes`: that its neighbour told, `set`: by operators."""
+
+    name: str
+    relation: str
+    state: str
+    since_s: float
+    error: str
+    zone: str
+    addresses: list[str]
+    routes: int
+    set: int
+
+
+class Links(Answer):
+    node: str
+    chain: list[str]
+    links: list[Link]
+    more: int
+
+
+class Ping(Answer):
+    """`here`: somebody reads the cell at that node. `at`: by its clock. `ms`: from question to answer."""
+
+    address: str
+    node: str
+    cell: str
+    here: bool
+    at: str
+    ms: float
+
+
+class Hop(Answer):
+    """A node on the way. `how` the look-up went there: local, exact, queue, domain, default, dumpster, none.
+
+    `at`: by its clock; `ms`: from question to answer; both null, with `error`, where no answer came.
+    """
+
+    node: str
+    at: str | None
+    ms: float | None
+    address: str
+    how: str
+    gateways: list[str]
+    down: list[str]
+    error: str
+
+
+class Traceroute(Answer):
+    """`complete`: the last hop is where the cell is; else `why` says why it ends there."""
+
+    address: str
+    hops: list[Hop]
+    complete: bool
+    why: str

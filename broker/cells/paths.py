@@ -1,0 +1,171 @@
+"""Ping and traceroute: does a node answer, who reads there, and which way does a message take?
+
+Every node answers `ping` in all its cells, and `hop` in `System`: what its routing table says of an address
+now. A traceroute asks this node, then the neighbour that it named, and so on; each with the address that the
+one before said, since it may be an alias. Nothing is sent to the address itself.
+
+Law: what is answered here tells names along one way and whether somebody reads a cell; no more, since every
+node of the tree may ask.
+"""
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from broker.cells.cells import Cells, Command
+from broker.cells.errors import NoAnswer
+from broker.core.errors import BadRequest
+from broker.core.trace import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
+from treeconnector.destinations import Destination, queue
+from treeconnector.errors import InvalidName, RouteError, SapwoodError
+from treeconnector.static_routes import address_of
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+ANSWER_WITHIN: Final = 5.0
+MOST_HOPS: Final = 64
+_LONGEST_ADDRESS: Final = 400
+
+
+class Said(msgspec.Struct):
+    """What a node says of an address. `at`: seconds of its wall clock. `down`: those whose link is down."""
+
+    node: str
+    at: float
+    address: str
+    how: str
+    gateways: list[str] = []
+    down: list[str] = []
+
+
+class Hop(msgspec.Struct):
+    """One node of the way. `ms`: from question to answer; None, with `error`, where none came."""
+
+    node: str
+    ms: float | None = None
+    said: Said | None = None
+    error: str = ""
+
+
+class Route(msgspec.Struct):
+    """`complete`: the last hop is where the cell is. `why`: why it ends there if not."""
+
+    address: str
+    hops: list[Hop] = []
+    complete: bool = False
+    why: str = ""
+
+
+class Pong(msgspec.Struct):
+    """`here`: somebody reads the cell at that node. `at`: seconds of its wall clock."""
+
+    node: str
+    at: float
+    cell: str
+    here: bool
+
+
+class Paths:
+    """Asks and answers for one node. Calls raise `BadRequest`, `CellError`s."""
+
+    def __init__(self, node: "Node", cells: Cells) -> None:
+        self._node = node
+        self._cells = cells
+        self._me = node.site.name
+        cells.open(ROUTING_MANAGER)
+        cells.open(LOCATION_MANAGER)
+        for commands in cells.cells.values():
+            commands["ping"] = Command(self._pinged, open=True)
+        cells.commands["hop"] = Command(self._hop, open=True)
+
+    def __repr__(self) -> str:
+        return f"<Paths of {self._me}>"
+
+    # --- answers
+
+    def _pinged(self, _asker: str, arguments: dict[str, Any]) -> Pong:
+        cell = _address(str(arguments.get("cell", ""))).name
+        return Pong(self._me, time.time(), cell, self._node.core.forwarder.is_here(queue(cell)))
+
+    def _hop(self, _asker: str, arguments: dict[str, Any]) -> Said:
+        core = self._node.core
+        way = core.forwarder.way(_address(str(arguments.get("address", ""))))
+        down = [name for name in way.gateways if not core.neighbours[name].up]
+        return Said(self._me, time.time(), str(way.address), way.how, list(way.gateways), down)
+
+    # --- questions
+
+    async def ping(self, text: str) -> tuple[Pong, float]:
+        """The answer of the node where the cell is, and how long that took in milliseconds.
+
+        `CELL@NODE`, or a well-known `CELL`: wherever a message for it would go now.
+        """
+        address = _address(text)
+        node = address.node or await self._home_of(text)
+        began = time.perf_counter()
+        cell = address.name if address.name in self._cells.cells else SYSTEM
+        told = await self._cells.ask(node, "ping", {"cell": address.name}, ANSWER_WITHIN, cell)
+        return _read(node, told, Pong), _since(began)
+
+    async def _home_of(self, text: str) -> str:
+        route = await self.traceroute(text)
+        if not route.complete:
+            raise NoAnswer(route.hops[-1].node, route.why)
+        return route.hops[-1].node
+
+    async def traceroute(self, text: str) -> Route:
+        """The way of a message from this node, hop by hop."""
+        route = Route(str(_address(text)))
+        address, node, seen = route.address, self._me, set[str]()
+        while node not in seen and len(seen) < MOST_HOPS:
+            seen.add(node)
+            hop = await self._ask(node, address)
+            route.hops.append(hop)
+            if hop.said is None:
+                route.why = hop.error
+                return route
+            address = hop.said.address
+            ways = [*(name for name in hop.said.gateways if name not in hop.said.down), *hop.said.down]
+            if not ways:
+                route.complete = hop.said.how == "local"
+                route.why = "" if route.complete else _why(hop.said)
+                return route
+            node = ways[0]
+        route.why = f"it comes back to {node}: it goes in a circle until a route changes"
+        return route
+
+    async def _ask(self, node: str, address: str) -> Hop:
+        began = time.perf_counter()
+        try:
+            told = await self._cells.ask(node, "hop", {"address": address}, ANSWER_WITHIN)
+            return Hop(node, _since(began), _read(node, told, Said))
+        except SapwoodError as error:
+            return Hop(node, error=str(error))
+
+
+def _why(said: Said) -> str:
+    if said.how == "dumpster":
+        return f"{said.node} knows no way: it goes into the dumpster there"
+    return f"{said.node} knows no way: it waits there"
+
+
+def _since(began: float) -> float:
+    return round((time.perf_counter() - began) * 1000, 3)
+
+
+def _address(text: str) -> Destination:
+    """Raises `BadRequest`."""
+    try:
+        return address_of(text[:_LONGEST_ADDRESS])
+    except (InvalidName, RouteError) as error:
+        raise BadRequest(str(error)) from None
+
+
+def _read(node: str, told: Any, kind: Any) -> Any:
+    """A node's words, or our own. Raises `NoAnswer` for what is none."""
+    try:
+        return told if isinstance(told, kind) else msgspec.convert(told, kind)
+    except msgspec.ValidationError as error:
+        raise NoAnswer(node, f"{node}: its answer is not understood: {error}") from None
