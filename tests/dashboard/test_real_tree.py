@@ -207,6 +207,23 @@ async def test_the_path_of_a_message_across_three_nodes(opened: Opened, tree: Tr
         await expect(page.locator(".timeline .arrow")).to_have_count(2)
 
 
+async def test_a_cell_is_pinged_and_the_way_to_it_is_shown(opened: Opened, tree: Tree) -> None:
+    page = await opened(tree.url("york"), "routes")
+    await page.get_by_label("Cell to ping").fill("System@hq")
+    await page.get_by_role("button", name="Ping").click()
+    await expect(page.locator("#content").get_by_role("status")).to_contain_text("System@hq is there")
+    await page.get_by_role("button", name="Traceroute").click()
+    hops = page.locator(".hops li")
+    await expect(hops).to_have_count(3)
+    await expect(hops.last).to_contain_text("hq, ")
+    await page.get_by_label("Cell to ping").fill(f"{HOSTILE}@nowhere")
+    await page.get_by_role("button", name="Traceroute").click()
+    await expect(page.locator("#content").get_by_role("status")).to_contain_text(
+        "hq knows no way: it waits there"
+    )
+    assert await page.title() != "1"
+
+
 async def test_a_call_across_the_tree_is_one_timeline(opened: Opened, tree: Tree) -> None:
     async with connect(tree.url("york")) as till, connect(tree.url("hq")) as desk:
         caller, service = Rpc(till), Rpc(desk)

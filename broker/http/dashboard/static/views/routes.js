@@ -1,5 +1,6 @@
 // The routing table: through which gateway each destination is reached, by kind and gateway.
 
+import { asking } from "../asking.js";
 import { h } from "../dom.js";
 import { short, visible } from "../format.js";
 import { stateMark } from "../icons.js";
@@ -24,6 +25,8 @@ export function tally(counts) {
   }
   return { kinds, gateways };
 }
+
+const stateOf = (row) => (row.live === false ? "dormant" : row.up === false ? "down" : "live");
 
 function show(root, { live }) {
   let kind = "";
@@ -56,14 +59,14 @@ function show(root, { live }) {
     one: "route",
     every: 3,
     placeholder: "Search a destination",
-    above: [h("div", { class: "head" }, kinds.element), h("div", { class: "head" }, gateways.element)],
+    above: [asking(), h("div", { class: "head" }, kinds.element), h("div", { class: "head" }, gateways.element)],
     query: () => ({ kind, gateway }),
     list: (answer) => answer?.routes,
     told: (answer) => {
       counts = answer.counts && Object.keys(answer.counts).length ? answer.counts : null;
       drawChoices();
     },
-    found: (row, lower) => includes(lower, row.destination, row.name),
+    found: (row, lower) => includes(lower, row.destination, row.name, row.gateway),
     keyOf: (row) => [row.kind, row.destination, row.gateway].join(" "),
     empty: "No routes of that kind.",
     sortBy: "destination",
@@ -71,7 +74,7 @@ function show(root, { live }) {
       { key: "kind", title: "Kind", width: "80px", sort: (row) => row.kind, text: (row) => row.kind },
       { key: "destination", title: "Destination", width: "minmax(240px, 2fr)", sort: (row) => row.destination, text: (row) => visible(row.destination) },
       { key: "gateway", title: "Gateway", width: "minmax(120px, 1fr)", sort: (row) => row.gateway, text: (row) => `${ARROWS[row.via] ?? "→"} ${visible(row.gateway)}` },
-      { key: "live", title: "State", width: "110px", sort: (row) => (row.live === false ? 0 : 1), text: (row) => (row.live === false ? "dormant" : "live"), draw: (row) => stateMark(row.live === false ? "dormant" : "live") },
+      { key: "live", title: "State", width: "110px", sort: (row) => stateOf(row), text: (row) => stateOf(row), draw: (row) => stateMark(stateOf(row)) },
       { key: "origin", title: "Consumer at", width: "minmax(120px, 1fr)", sort: (row) => row.origin, text: (row) => visible(row.origin ?? "") },
     ],
     drawn: () => drawChoices(),

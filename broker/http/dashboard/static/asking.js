@@ -1,0 +1,52 @@
+// Ping and traceroute: whether a cell is there, and which way a message for it would take now.
+
+import { ApiError, ask } from "./api.js";
+import { h, replace } from "./dom.js";
+import { milliseconds, visible } from "./format.js";
+import { banner } from "./parts.js";
+
+const HINT = "CELL@NODE, or a well-known CELL";
+
+export function asking() {
+  const input = h("input", { type: "text", placeholder: HINT, "aria-label": "Cell to ping", autocomplete: "off", spellcheck: "false" });
+  const said = h("div", { class: "stack", role: "status" });
+  const run = async (path, draw) => {
+    const address = input.value.trim();
+    if (!address) return replace(said);
+    replace(said, h("p", { class: "muted" }, "Asking…"));
+    try {
+      replace(said, draw(await ask(path, { query: { address } })));
+    } catch (error) {
+      replace(said, banner("warning", error instanceof ApiError ? error.message : "The node does not answer."));
+    }
+  };
+  const ping = () => run("ping", pong);
+  return h("div", { class: "stack" },
+    h("form", { class: "head", on: { submit: (event) => {
+      event.preventDefault();
+      void ping();
+    } } },
+    h("span", { class: "field wide" }, input),
+    h("button", { type: "submit" }, "Ping"),
+    h("button", { type: "button", on: { click: () => run("traceroute", hops) } }, "Traceroute")),
+    said);
+}
+
+function pong(found) {
+  const where = `${visible(found.cell)}@${visible(found.node)}`;
+  if (found.here) return h("p", {}, `${where} is there: ${milliseconds(found.ms)}.`);
+  return banner("warning", `${visible(found.node)} answers in ${milliseconds(found.ms)}, but nobody reads ${visible(found.cell)} there.`);
+}
+
+function hops(found) {
+  const lines = found.hops.map((hop) => h("li", {}, hopOf(hop)));
+  const end = found.complete ? null : banner("warning", `It ends here: ${visible(found.why)}.`);
+  return h("div", {}, h("ol", { class: "hops" }, lines), end);
+}
+
+function hopOf(hop) {
+  if (hop.ms === null) return `${visible(hop.node)}: no answer`;
+  const ways = hop.gateways.map((name) => (hop.down.includes(name) ? `${visible(name)} (down)` : visible(name)));
+  const on = ways.length ? ` → ${ways.join(", ")}` : "";
+  return `${visible(hop.node)}, ${milliseconds(hop.ms)}, by ${hop.how}${on} as ${visible(hop.address)}`;
+}
