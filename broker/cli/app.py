@@ -354,6 +354,20 @@ def simulate(
     raise typer.Exit(run_simulation(deployment, workload, hours, out, seed, as_json=json))
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def audit(context: typer.Context) -> None:
+    """Audit advisory logs with Spark: what consumers cost, what was spilled, what others would cost.
+
+    `sapwood audit --help` shows its options.
+    """
+    from audit.cli import main as run_audit
+
+    raise typer.Exit(run_audit(context.args))
+
+
 def main() -> None:
     """Run the command line; the only place where an error becomes a text and an exit code."""
     try:

@@ -30,6 +30,7 @@ COMMANDS = [
         "receive",
         "simulate",
         "trace",
+        "audit",
         "queues",
         "queue",
         "queue delete",

@@ -1,0 +1,73 @@
+"""When a node reaches a limit, from the trend of its routes and links, and of whatever figures are given.
+
+Law: the trend is the straight line of least squares through what stood at the end of each day (of each hour,
+if the log is shorter than three days). Below three points nothing is foretold; nor where the line does not
+rise.
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from audit.volume import CONSUMER_KINDS
+
+LIMITS: Final = {"routes": 50_000.0, "links": 2_000.0, "spool_bytes": 8.0 * 2**30}
+"""What is taken as full unless the caller says otherwise: a link's routes, a branch's links, a spool."""
+LEAST_POINTS: Final = 3
+DAYS_FOR_DAYS: Final = 3
+
+
+def figures(events: DataFrame) -> DataFrame:
+    """(node, figure, at, value): routes and links of each node at the end of each hour in which they
+    changed."""
+    told = events.where(F.col("clock").isNull())
+    routes = told.where((F.col("event") == "advisory") & F.col("kind").isin(*CONSUMER_KINDS))
+    step = F.when(F.col("op") == "add", 1).when(F.col("op") == "remove", -1).otherwise(0)
+    routes = routes.where(F.coalesce("cause", F.lit("")) != "resync")
+    links = told.where((F.col("event") == "link") & F.col("op").isin("up", "down"))
+    way = F.when(F.col("op") == "up", 1).otherwise(-1)
+    changes = routes.select("node", F.lit("routes").alias("figure"), "at", step.alias("step")).unionByName(
+        links.select("node", F.lit("links").alias("figure"), "at", way.alias("step"))
+    )
+    hourly = changes.groupBy("node", "figure", F.date_trunc("hour", "at").alias("at")).agg(
+        F.sum("step").alias("step")
+    )
+    so_far = Window.partitionBy("node", "figure").orderBy("at").rowsBetween(Window.unboundedPreceding, 0)
+    return hourly.select("node", "figure", "at", F.sum("step").over(so_far).cast("double").alias("value"))
+
+
+def forecast(figures: DataFrame, limits: dict[str, float] | None = None) -> DataFrame:
+    """(node, figure, points, now, a_day, limit, days_left, full_at): soonest first; null where it never
+    fills.
+
+    `figures`: (node, figure, at, value) from `figures`, or of the same form from elsewhere, such as spools.
+    """
+    span = figures.agg(((F.unix_micros(F.max("at")) - F.unix_micros(F.min("at"))) / 8.64e10).alias("days"))
+    daily = F.col("days") >= DAYS_FOR_DAYS
+    point = F.when(daily, F.date_trunc("day", "at")).otherwise(F.date_trunc("hour", "at"))
+    points = (
+        figures.join(F.broadcast(span))
+        .groupBy("node", "figure", point.alias("point"))
+        .agg(F.max_by("value", "at").alias("value"), F.max("at").alias("at"))
+    )
+    day = F.unix_micros("at") / 8.64e10
+    lines = points.groupBy("node", "figure").agg(
+        F.count(F.lit(1)).alias("points"),
+        F.max_by("value", "at").alias("now"),
+        F.max("at").alias("last"),
+        F.regr_slope("value", day).alias("a_day"),
+    )
+    limit = F.lit(None).cast("double")
+    for figure, value in (LIMITS | (limits or {})).items():
+        limit = F.when(F.col("figure") == figure, F.lit(float(value))).otherwise(limit)
+    rising = (F.col("points") >= LEAST_POINTS) & (F.col("a_day") > 0)
+    left = F.when(rising, F.greatest(F.lit(0.0), (F.col("limit") - F.col("now")) / F.col("a_day")))
+    micros = F.unix_micros("last") + F.least("days_left", F.lit(36500.0)) * F.lit(8.64e10)
+    return (
+        lines.withColumn("limit", limit)
+        .withColumn("days_left", left)
+        .withColumn("full_at", F.timestamp_micros(micros.cast("long")))
+        .select("node", "figure", "points", "now", "a_day", "limit", "days_left", "full_at")
+        .orderBy(F.asc_nulls_last("days_left"), F.desc("now"), "node")
+    )

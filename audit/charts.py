@@ -1,0 +1,181 @@
+"""The charts of the report, as SVG texts that stand by themselves. Same tables, same bytes.
+
+Wrinkle: without matplotlib, as on a bare cluster, every chart is '' and the report says so.
+"""
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Row = Mapping[str, Any]
+
+INK: Final = "#22302a"
+FAINT: Final = "#d8ded9"
+TREE_GREEN: Final = "#1b7f4d"
+OTHER: Final = "#8d99a6"
+LEVELS: Final = ("#0f5132", "#2f9e68", "#9bd3b4", "#cfe8d9", "#b7c4bc")
+LINES: Final = ("#1b7f4d", "#c0504d", "#d9902f", "#4f6bb0", "#7d5ba6", "#5b6b73")
+LEVEL_NAMES: Final = {0: "root", 1: "first level below", 2: "second level", 3: "third level"}
+MOST_REGIONS: Final = 24
+LABEL_GAP: Final = 4.0
+"""Labels of the growth curve stand at least so many times apart, so that none hides another."""
+
+
+def available() -> bool:
+    return find_spec("matplotlib") is not None
+
+
+def _draw(width: float, height: float, paint: "Callable[[Axes], None]") -> str:
+    """An SVG with one set of axes, which `paint` fills."""
+    if not available():
+        return ""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    style = {
+        "svg.hashsalt": "sapwood",
+        "svg.fonttype": "none",
+        "font.family": "sans-serif",
+        "font.size": 10,
+        "axes.edgecolor": FAINT,
+        "axes.labelcolor": INK,
+        "text.color": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+    }
+    with mpl.rc_context(style):  # type: ignore[arg-type]
+        figure = Figure(figsize=(width, height), layout="constrained")
+        paint(figure.subplots())
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
+    svg = text.getvalue()
+    return svg[svg.index("<svg") :].replace("sans-serif", "inherit")
+
+
+def volume_over_time(rows: Sequence[Row]) -> str:
+    """Advisories an hour, stacked by level. `rows`: of volume_by_hour_level."""
+    timed = [row for row in rows if row["hour"] is not None]
+    if not timed:
+        return ""
+    hours: list[datetime] = sorted({row["hour"] for row in timed})
+    levels = sorted({row["depth"] if row["depth"] is not None else 99 for row in timed})
+    counts = {(row["hour"], 99 if row["depth"] is None else row["depth"]): row["advisories"] for row in timed}
+
+    def paint(axes: "Axes") -> None:
+        bottom = [0] * len(hours)
+        places = range(len(hours))
+        for index, level in enumerate(levels):
+            heights = [counts.get((hour, level), 0) for hour in hours]
+            name = LEVEL_NAMES.get(level, "not in the deployment" if level == 99 else f"level {level}")
+            axes.bar(places, heights, 0.86, bottom, color=LEVELS[min(index, 4)], label=name)
+            bottom = [low + high for low, high in zip(bottom, heights, strict=True)]
+        step = max(1, len(hours) // 12)
+        pattern = "%H:%M" if len({hour.date() for hour in hours}) == 1 else "%d %b %H:%M"
+        axes.set_xticks(list(places)[::step], [hour.strftime(pattern) for hour in hours[::step]])
+        axes.set_xlim(-0.6, max(len(hours) - 0.4, 3))
+        axes.set_ylabel("advisories an hour")
+        axes.yaxis.grid(True, color=FAINT)
+        axes.set_axisbelow(True)
+        axes.legend(frameon=False, ncols=len(levels), loc="upper left", bbox_to_anchor=(0, 1.14))
+
+    return _draw(9.6, 3.2, paint)
+
+
+def spillage_map(rows: Sequence[Row], regions: Sequence[str]) -> str:
+    """Spilled advisories from region (rows) to region (columns). `rows`: of spillage_regions."""
+    if not rows:
+        return ""
+    spilled: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = (row["origin_region"] or "root", row["region"] or "root")
+        spilled[key] = spilled.get(key, 0) + row["advisories"]
+    hit = sorted({name for key in spilled for name in key})
+    names = (hit + [name for name in regions if name not in hit])[:MOST_REGIONS]
+    worst = max(spilled.values())
+
+    def paint(axes: "Axes") -> None:
+        grid = [[spilled.get((source, target), 0) for target in names] for source in names]
+        axes.imshow(grid, cmap="Reds", vmin=0, vmax=worst, aspect="auto")
+        axes.set_xticks(range(len(names)), names, rotation=40, ha="right")
+        axes.set_yticks(range(len(names)), names)
+        axes.set_xlabel("received in")
+        axes.set_ylabel("consumer in")
+        for y, line in enumerate(grid):
+            for x, value in enumerate(line):
+                colour = "white" if value > worst * 0.6 else (INK if value else OTHER)
+                axes.text(x, y, f"{value:,}" if value else "·", ha="center", va="center", color=colour)
+
+    side = 1.6 + 0.42 * len(names)
+    return _draw(min(9.6, side + 2), min(8.0, side), paint)
+
+
+def alternatives(rows: Sequence[Row]) -> str:
+    """Advisories when all consumers come, by scheme, on a log scale. `rows`: of what_if."""
+    shown = sorted((row for row in rows if row["added"]), key=lambda row: row["added"])
+    if not shown:
+        return ""
+
+    def paint(axes: "Axes") -> None:
+        places = range(len(shown))
+        colours = [
+            TREE_GREEN if row["scheme"] == "tree" else OTHER if row["root_knows"] else FAINT for row in shown
+        ]
+        axes.barh(places, [row["added"] for row in shown], color=colours, height=0.62)
+        axes.set_xscale("log")
+        axes.set_yticks(places, [_scheme(row) for row in shown])
+        tree = next((row["added"] for row in shown if row["scheme"] == "tree"), 0)
+        for place, row in zip(places, shown, strict=True):
+            times = f"   {row['added'] / tree:,.1f} x" if tree and row["scheme"] != "tree" else ""
+            axes.text(row["added"] * 1.12, place, f"{row['added']:,}{times}", va="center")
+        axes.set_xlim(max(0.5, shown[0]["added"] / 3), shown[-1]["added"] * 60)
+        axes.set_xlabel("advisories delivered when all consumers come")
+        axes.xaxis.grid(True, color=FAINT)
+        axes.set_axisbelow(True)
+        axes.invert_yaxis()
+
+    return _draw(9.6, 0.7 + 0.36 * len(shown), paint)
+
+
+def _scheme(row: Row) -> str:
+    if row["scheme"] == "tree":
+        return "this tree"
+    return str(row["scheme"]) + ("" if row["root_knows"] else "  (does not reach)")
+
+
+def growth(curves: Mapping[str, Sequence[tuple[int, int]]], here: int) -> str:
+    """Advisories against stores, both on log scales. `curves`: by scheme; `here`: the stores there are
+    now."""
+
+    def paint(axes: "Axes") -> None:
+        lowest = 0.0
+        for index, (name, points) in enumerate(curves.items()):
+            xs, ys = [point[0] for point in points], [point[1] for point in points]
+            label = max(float(ys[-1]), lowest * LABEL_GAP)
+            lowest = label
+            axes.plot(xs, ys, color=LINES[index % len(LINES)], linewidth=2.4 if not index else 1.6)
+            axes.annotate(
+                name,
+                (xs[-1], label),
+                xytext=(6, 0),
+                textcoords="offset points",
+                va="center",
+                color=LINES[index % len(LINES)],
+                annotation_clip=False,
+            )
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        if here:
+            axes.axvline(here, color=INK, linewidth=0.8, linestyle=(0, (4, 4)))
+            axes.annotate("now", (here, axes.get_ylim()[1]), xytext=(4, -10), textcoords="offset points")
+        axes.set_xlabel("stores")
+        axes.set_ylabel("advisories for one consumer a store")
+        axes.grid(True, color=FAINT)
+
+    return _draw(9.6, 3.8, paint)

@@ -1,0 +1,186 @@
+"""The tree, from a table of sites: who is above whom, how deep, how many are below.
+
+A table is CSV with a header (comma, semicolon or tab; rows that begin with `#` do not count) or Parquet,
+with the columns `name`, `parent` and `role`; others are ignored. That is the table that `sapwood config
+fleet` reads.
+
+Law: the cores of a mesh, which are rows of role `core` without a parent, are one *place*, named like the
+first of them; every other node is a place of its own. Trees are made of places.
+"""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from audit.errors import UsageError
+from audit.schema import NODES, SITES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOST_LEVELS: Final = 64
+NAMED: Final = 10
+
+
+class Tree(NamedTuple):
+    """`nodes` has `schema.NODES`; `ancestors` is (node, ancestor, hops), places both, with every place 0 hops
+    from itself; `root` is the name of the root's place, `places` how many there are."""
+
+    nodes: DataFrame
+    ancestors: DataFrame
+    root: str
+    places: int
+
+
+def read_sites(spark: "SparkSession", path: str) -> DataFrame:
+    """Read a table of sites. Raises `UsageError` if it is none."""
+    try:
+        packed = path.rstrip("/").endswith(".parquet")
+        table = spark.read.parquet(path) if packed else _read_csv(spark, path)
+    except UsageError:
+        raise
+    except Exception as error:  # Spark has many, and no common class for a missing file
+        raise UsageError(
+            f"{path}: cannot be read as a table of sites: {str(error).splitlines()[0]}"
+        ) from None
+    named = {column.strip().lower().replace(" ", "_").replace("-", "_"): column for column in table.columns}
+    missing = [name for name in ("name", "parent", "role") if name not in named]
+    if missing:
+        raise UsageError(
+            f"{path}: no column {', '.join(missing)}: expected a table of sites with name, parent and role"
+        )
+    chosen = [F.trim(F.col(f"`{named[name]}`")) if name in named else F.lit("") for name in SITES.names]
+    cells = [
+        F.nullif(cell.cast("string"), F.lit("")).alias(name)
+        for name, cell in zip(SITES.names, chosen, strict=True)
+    ]
+    return table.select(*cells).where(F.col("name").isNotNull())
+
+
+def _read_csv(spark: "SparkSession", path: str) -> DataFrame:
+    text = spark.read.text(path).where(~F.col("value").rlike(r"^\s*(#|$)"))
+    first = text.head()
+    if first is None:
+        raise UsageError(f"{path}: is empty: expected a table of sites with name, parent and role")
+    header = first[0].lstrip("\ufeff")
+    separator = max((",", ";", "\t"), key=header.count)
+    columns = [cell.strip().strip('"') for cell in header.split(separator)]
+    schema = ", ".join(f"`{column or index}` string" for index, column in enumerate(columns))
+    rows = text.where(F.col("value") != first[0]).select(
+        F.from_csv("value", F.lit(schema), {"sep": separator, "mode": "PERMISSIVE"}).alias("row")
+    )
+    return rows.select("row.*")
+
+
+def make_tree(sites: DataFrame) -> Tree:
+    """Make the tree. Raises `UsageError` that names what keeps `sites` from being one.
+
+    Its frames are worked out here and kept: they are small beside a log, and used by every analysis.
+
+    Wrinkle: by checkpoints, not by `cache`. A plan over a cached frame carries the plan of what is cached,
+    as often as it is used; with one a level that grows until no memory holds the plan.
+    """
+    root = _root(sites)
+    named = sites.where(F.col("parent").isNull()).select(F.col("name").alias("core"))
+    as_core = F.broadcast(named)
+    places = (
+        sites.join(as_core, F.col("parent") == F.col("core"), "left")
+        .select(
+            F.col("name").alias("node"),
+            F.when(F.col("core").isNotNull(), F.lit(root)).otherwise(F.col("parent")).alias("parent"),
+            F.lower(F.coalesce("role", F.lit(""))).alias("role"),
+            F.when(F.col("parent").isNull(), F.lit(root)).otherwise(F.col("name")).alias("place"),
+        )
+        .localCheckpoint()
+    )
+    ancestors = _ancestors(places, root)
+    return _tree(places, ancestors, root)
+
+
+def _root(sites: DataFrame) -> str:
+    twice = sites.groupBy("name").count().where(F.col("count") > 1).limit(NAMED).collect()
+    if twice:
+        raise UsageError(f"{_list(row.name for row in twice)}: named twice: every node needs its own name")
+    tops = sites.where(F.col("parent").isNull()).select("name", "role").orderBy("name").limit(NAMED).collect()
+    if not tops:
+        raise UsageError("the table of sites has no root: exactly one row has no parent (or several cores)")
+    if len(tops) > 1 and any((row.role or "").lower() != "core" for row in tops):
+        names = _list(row.name for row in tops)
+        raise UsageError(f"{names}: several rows without a parent: a tree has one root (or several cores)")
+    return str(tops[0]["name"])
+
+
+def _list(names: object) -> str:
+    return ", ".join(repr(str(name)) for name in names)  # type: ignore[attr-defined]
+
+
+def _ancestors(places: DataFrame, root: str) -> DataFrame:
+    """(node, ancestor, hops): one join a level, until all have arrived at the root."""
+    links = places.where(F.col("place") != root).select(F.col("place").alias("child"), "parent")
+    level = places.select(F.col("place").alias("node"), F.col("place").alias("ancestor")).distinct()
+    found = level.select("*", F.lit(0).alias("hops"))
+    for hops in range(1, MOST_LEVELS + 2):
+        level = (
+            level.join(links, level["ancestor"] == links["child"])
+            .select("node", F.col("parent").alias("ancestor"))
+            .localCheckpoint()
+        )
+        round_trip = F.count_if(F.col("node") == F.col("ancestor"))
+        left, circles = level.agg(F.count(F.lit(1)), round_trip).collect()[0]
+        if not left:
+            break
+        if circles or hops > MOST_LEVELS:
+            names = _list(row.node for row in level.select("node").orderBy("node").limit(NAMED).collect())
+            raise UsageError(f"{names}: a circle, or more than {MOST_LEVELS} levels from the root")
+        found = found.unionByName(level.select("*", F.lit(hops).alias("hops")))
+    _refuse_orphans(found, root)
+    return found.localCheckpoint()
+
+
+def _refuse_orphans(ancestors: DataFrame, root: str) -> None:
+    arrived = ancestors.where(F.col("ancestor") == root).select("node")
+    orphans = (
+        ancestors.where(F.col("hops") == 0)
+        .join(arrived, "node", "left_anti")
+        .select("node")
+        .orderBy("node")
+        .limit(NAMED)
+        .collect()
+    )
+    if orphans:
+        names = _list(row.node for row in orphans)
+        raise UsageError(
+            f"{names}: no way up to the root {root!r}: a parent is missing from the table of sites"
+        )
+
+
+def _tree(places: DataFrame, ancestors: DataFrame, root: str) -> Tree:
+    depths = ancestors.groupBy(F.col("node").alias("place")).agg(F.max("hops").alias("depth"))
+    below = ancestors.groupBy(F.col("ancestor").alias("place")).agg((F.count(F.lit(1)) - 1).alias("below"))
+    regions = (
+        ancestors.join(depths, ancestors["node"] == depths["place"])
+        .where(F.col("hops") == F.col("depth") - 1)
+        .select("place", F.col("ancestor").alias("region"))
+    )
+    nodes = (
+        places.join(depths, "place")
+        .join(below, "place", "left")
+        .join(regions, "place", "left")
+        .withColumn("below", F.coalesce("below", F.lit(0)))
+        .withColumn("depth", F.col("depth").cast("int"))
+        .select(*NODES.names)
+        .localCheckpoint()
+    )
+    count = nodes.select("place").distinct().count()
+    return Tree(nodes, ancestors, root, count)
+
+
+def relations(tree: Tree) -> DataFrame:
+    """(node, other): places of which one is an ancestor of the other, or both are one place. Both ways
+    round."""
+    up = tree.ancestors.select("node", F.col("ancestor").alias("other"))
+    down = tree.ancestors.where(F.col("hops") > 0).select(
+        F.col("ancestor").alias("node"), F.col("node").alias("other")
+    )
+    return up.unionByName(down)

@@ -1,0 +1,206 @@
+"""What a person should look at first: the most telling facts of an audit, each with what to do about it.
+
+Works on the small tables, as lists of rows; no Spark here. The order: what breaks the law of the tree, what
+makes the audit itself doubtful, what costs most.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+Row = Mapping[str, Any]
+Tables = Mapping[str, Sequence[Row]]
+
+BAD: Final = "bad"
+DOUBTFUL: Final = "doubtful"
+COSTLY: Final = "costly"
+GOOD: Final = "good"
+_ORDER: Final = (BAD, DOUBTFUL, COSTLY, GOOD)
+TOP: Final = 10
+SOON_DAYS: Final = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`weight` orders findings of one kind: the larger, the higher."""
+
+    kind: str
+    what: str
+    do: str
+    weight: float = 0.0
+
+
+def find(tables: Tables, top: int = TOP) -> list[Finding]:
+    """The `top` most telling findings."""
+    found = [finding for look in _LOOKS for finding in look(tables)]
+    found.sort(key=lambda finding: (_ORDER.index(finding.kind), -finding.weight))
+    return found[:top]
+
+
+def total(rows: Sequence[Row], column: str, **wanted: Any) -> int:
+    """The sum of a column over the rows that are as `wanted`."""
+    return sum(
+        int(row[column] or 0) for row in rows if all(row[key] == value for key, value in wanted.items())
+    )
+
+
+def _spilled(tables: Tables) -> Iterator[Finding]:
+    spilled = total(tables["spillage"], "advisories", verdict="spilled")
+    judged = spilled + total(tables["spillage"], "advisories", verdict="needed")
+    if not spilled:
+        if judged:
+            yield Finding(
+                GOOD, f"No advisory was spilled: all {judged:,} reached nodes that can use them.", "Nothing."
+            )
+        return
+    for row in list(tables["spillage_reasons"])[:3]:
+        what = (
+            f"{row['node']} received {row['advisories']:,} advisories that it can never use: {row['reason']}."
+        )
+        yield Finding(BAD, what, _ADVICE.get(row["reason"], _ADVICE[""]), row["advisories"])
+
+
+_ADVICE: Final = {
+    "second root": "Two trees meet here: give this node a tree connector, or take the link away.",
+    "re-sent although known": "A neighbour tells again what it has told: look at its links.",
+    "stale cause": "A neighbour holds routes of consumers that have gone: let it resync, or restart it.",
+    "": "Find the neighbour that told it (spilled.csv, column peer), and what else links the two sites:"
+    " a bridge of the brokers themselves tells everybody.",
+}
+
+
+def _doubts(tables: Tables) -> Iterator[Finding]:
+    faults = [row for row in tables["files"] if row["fault"] and "holds the same" not in row["fault"]]
+    lost = sum(total(tables["intake"], name) for name in ("half", "malformed", "unknown", "untimed"))
+    if faults:
+        yield Finding(
+            DOUBTFUL,
+            f"{len(faults)} files could not be read to their end, the first {faults[0]['file']}.",
+            "Fetch them again; what was in them is missing from every figure.",
+            len(faults),
+        )
+    if lost:
+        yield Finding(
+            DOUBTFUL,
+            f"{lost:,} lines were not used: cut, malformed, of unknown kind, or without a time.",
+            "See files.csv; a cut last line of a file that is being written is normal.",
+            lost,
+        )
+    strangers, silent = tables["strangers"], tables["silent"]
+    if strangers:
+        yield Finding(
+            DOUBTFUL,
+            f"{len(strangers)} nodes wrote logs and are not in the deployment, such as"
+            f" {strangers[0]['node']}.",
+            "Add them to the table of sites: nothing about them can be judged.",
+            len(strangers),
+        )
+    if silent:
+        yield Finding(
+            DOUBTFUL,
+            f"No log of {len(silent):,} nodes was read, such as {silent[0]['node']}.",
+            "Fetch their logs: what they received is not in any figure.",
+            len(silent),
+        )
+    unknown = total(tables["spillage"], "advisories", verdict="unknown")
+    if unknown:
+        yield Finding(
+            DOUBTFUL,
+            f"{unknown:,} advisories could not be judged: origin or node is not in the deployment.",
+            "Complete the table of sites.",
+            unknown,
+        )
+    for row in list(tables["strange_links"])[:2]:
+        yield Finding(
+            DOUBTFUL,
+            f"{row['child']} had {row['parent']} as parent, which the deployment does not say.",
+            "If it moved, date the table of sites; if not, look who changed its connector.",
+            row["times"],
+        )
+    clocks = tables["clocks"]
+    if clocks:
+        yield Finding(
+            DOUBTFUL,
+            f"The clocks of {len(clocks)} nodes jump or are not set, such as {clocks[0]['node']}.",
+            "Give them a time server; their rows count in all sums, but in no series over time.",
+            len(clocks),
+        )
+
+
+def _waste(tables: Tables) -> Iterator[Finding]:
+    for row in list(tables["storms"])[:2]:
+        yield Finding(
+            COSTLY,
+            f"Storm at {row['node']}: {row['advisories']:,} advisories in the hour of"
+            f" {row['hour']:%Y-%m-%d %H:%M}, {row['times']:g} times its usual.",
+            "Compare with link and consumer events of that hour.",
+            row["advisories"],
+        )
+    flapping = tables["flapping_consumers"]
+    if flapping:
+        worst = flapping[0]
+        yield Finding(
+            COSTLY,
+            f"{len(flapping):,} consumers flap; {worst['kind']}:{worst['destination']} at {worst['node']}"
+            f" {worst['most_in_an_hour']} times in an hour.",
+            "Let the application keep its subscription open, or make it durable; or raise linger.",
+            worst["came"],
+        )
+    for row in [row for row in tables["links"] if row["flaps"]][:2]:
+        yield Finding(
+            COSTLY,
+            f"The link {row['node']} - {row['peer']} went down {row['downs']} times.",
+            "Look at the line; nothing is lost, but each time costs a handshake.",
+            row["downs"],
+        )
+    if tables["resyncs"]:
+        worst = tables["resyncs"][0]
+        yield Finding(
+            COSTLY,
+            f"Restoring what was known cost {total(tables['resyncs'], 'advisories'):,} advisories; most at"
+            f" {worst['node']} from {worst['peer']} ({worst['advisories']:,}).",
+            "Normal at first start. Later it says that one end lost its state, or missed changes while cut"
+            " off.",
+            worst["advisories"] / 10,
+        )
+    for row in [row for row in tables["cut_off"] if row["since"]][:2]:
+        yield Finding(
+            COSTLY,
+            f"{row['node']} and {row['below'] or 0:,} nodes below it are cut off since"
+            f" {row['since']:%Y-%m-%d %H:%M}.",
+            "Messages wait at its parent; see that its spool does not fill.",
+            (row["below"] or 0) + 1,
+        )
+    unused = [row for row in tables.get("unused_routes", ()) if row["unused"]]
+    if unused:
+        yield Finding(
+            COSTLY,
+            f"{total(unused, 'unused'):,} routes were used by no message; most at {unused[0]['node']}"
+            f" ({unused[0]['share']:.0%}).",
+            f"Ask whether these are still read: {unused[0]['examples']}.",
+            total(unused, "unused"),
+        )
+
+
+def _ahead(tables: Tables) -> Iterator[Finding]:
+    for row in [
+        row for row in tables["capacity"] if row["days_left"] is not None and row["days_left"] < SOON_DAYS
+    ][:2]:
+        yield Finding(
+            COSTLY,
+            f"{row['figure']} of {row['node']} reach {row['limit']:,.0f} in {row['days_left']:.0f} days, if"
+            " they go on as now.",
+            "Split its region, or raise the limit, before that.",
+            1e6 / (row["days_left"] + 1),
+        )
+    saved = total(tables["advise_down"], "advisories", advise_down="topics")
+    if saved:
+        yield Finding(
+            GOOD,
+            f"advise_down: topics would have spared {saved:,} advisories.",
+            "Worth it where sites need not be told that nobody serves a queue.",
+            saved,
+        )
+
+
+_LOOKS: Final = (_spilled, _doubts, _waste, _ahead)

@@ -1,0 +1,208 @@
+"""The audit while logs arrive: Structured Streaming over the pieces that a `Feeder` cuts.
+
+Two queries run beside each other, each with a checkpoint of its own, so that a restart counts nothing twice:
+
+- `alerts` looks at each row by itself: spilled advisories, links that went down, lines that are no rows.
+- `counts` counts by node and window, leaves out rows that came twice, and tells storms. A window is closed,
+and
+  written once, when the watermark has passed it.
+
+Law: what comes later than the watermark allows is not counted in its window, but in `late`, and told.
+
+Wrinkle: a store's clock that runs years ahead must not make everybody else late: for windows and watermark a
+row is never later than its own arrival. Rows from before 2000 have no window; they are told as an alert.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from audit.alerts import Alert, Alerts, Receiver
+from audit.deployment import Tree, relations
+from audit.feeder import Feeder
+from audit.reading import parse_lines
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+MOST_ALERTS: Final = 1000
+"""Alerts of one batch; what is beyond is one alert that says how many."""
+_UNSET: Final = "2000-01-01"
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """How to follow. `window`, `late`: as Spark writes intervals. `storm`: advisories in a window at one node
+    that are one. `receivers`: where alerts go beside their files. `files_a_batch`: pieces read at once."""
+
+    source: Path
+    out: Path
+    window: str = "5 minutes"
+    late: str = "10 minutes"
+    storm: int = 1000
+    receivers: tuple[Receiver, ...] = ()
+    files_a_batch: int = 200
+
+
+class Follower:
+    """Runs both queries. Caller's duty: `stop`, or end the process; either way the next start goes on."""
+
+    def __init__(self, spark: "SparkSession", tree: Tree, how: Following) -> None:
+        self._state = how.out / "follow"
+        self.feeder = Feeder(how.source, self._state)
+        self.alerts = Alerts(how.out / "alerts", how.receivers)
+        rows = _pieces(spark, self.feeder.pieces, how.files_a_batch)
+        alerts, counts = row_alerts(rows, tree), windows(rows, how.window, how.late)
+        self._queries: list[StreamingQuery] = [
+            self._start(alerts, "alerts", self._alert),
+            self._start(counts, "counts", lambda frame, batch: self._count(frame, batch, how)),
+        ]
+        self._counts = how.out / "counts"
+        self._seen: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<Follower {self.feeder!r} {self.alerts!r}>"
+
+    def step(self) -> int:
+        """Feed what is new, and wait until both queries have taken it. Returns how many bytes that was."""
+        fed = self.feeder.feed()
+        for query in self._queries:
+            query.processAllAvailable()
+        return fed
+
+    def run(self, pause: float = 2.0) -> None:
+        """Go on until a query fails, whose error is raised, or an interrupt."""
+        while all(query.isActive for query in self._queries):
+            self.feeder.feed()
+            time.sleep(pause)
+        for query in self._queries:
+            query.awaitTermination(1)
+
+    @property
+    def late(self) -> int:
+        """Rows since the start that came too late for their window."""
+        return sum(
+            int(operator.get("numRowsDroppedByWatermark", 0))
+            for progress in self._queries[1].recentProgress
+            for operator in _dictionary(progress).get("stateOperators", [])
+        )
+
+    def stop(self) -> None:
+        for query in self._queries:
+            query.stop()
+
+    def _start(self, frame: DataFrame, name: str, take: Any) -> "StreamingQuery":
+        writer = frame.writeStream.queryName(name).outputMode("append").foreachBatch(take)
+        return writer.option("checkpointLocation", str(self._state / name)).start()
+
+    def _alert(self, frame: DataFrame, batch: int) -> None:
+        rows = [row.asDict() for row in frame.limit(MOST_ALERTS + 1).collect()]
+        self.alerts.take("rows", batch, _bounded(rows))
+
+    def _count(self, frame: DataFrame, batch: int, how: Following) -> None:
+        """A batch that is repeated writes the same folder again."""
+        frame.persist()
+        target = (how.out / "counts" / f"batch={batch}").absolute().as_uri()
+        frame.coalesce(1).write.mode("overwrite").parquet(target)
+        storms = storm_alerts(frame, how.storm)
+        self.alerts.take(
+            "storms", batch, _bounded([row.asDict() for row in storms.limit(MOST_ALERTS + 1).collect()])
+        )
+        frame.unpersist()
+
+
+def _dictionary(progress: Any) -> dict[str, Any]:
+    return progress if isinstance(progress, dict) else dict(progress.jsonValue)
+
+
+def _bounded(rows: list[Alert]) -> list[Alert]:
+    if len(rows) <= MOST_ALERTS:
+        return rows
+    more = {"id": 0, "alert": "more", "text": f"more than {MOST_ALERTS} alerts at once; run the whole audit"}
+    return [*rows[:MOST_ALERTS], more]
+
+
+def _pieces(spark: "SparkSession", folder: Path, files: int) -> DataFrame:
+    reader = spark.readStream.format("text").option("lineSep", "\n").option("maxFilesPerTrigger", files)
+    return parse_lines(reader.load(str(folder)).select("value"))
+
+
+def row_alerts(rows: DataFrame, tree: Tree) -> DataFrame:
+    """What each row by itself gives reason to say: (id, alert, at, node, peer, origin, destination, text)."""
+    broken = rows.where(~F.col("fate").isin("rows", "blank"))
+    told = rows.where(F.col("fate") == "rows")
+    spilled = _spilled(told.where(F.col("event") == "advisory"), tree)
+    down = told.where((F.col("event") == "link") & (F.col("op") == "down") & (F.col("direction") == "up"))
+    unset = told.where((F.col("at") < F.lit(_UNSET).cast("timestamp")) & (F.col("event") == "node"))
+    parts = (
+        (spilled, "spilled", F.concat(F.lit("can never use this advisory, told by "), "peer")),
+        (down, "link down", F.concat(F.lit("lost the link to "), "peer", F.lit(" and all below it"))),
+        (unset, "clock", F.lit("has a clock that is not set")),
+        (broken, "unreadable", F.concat(F.lit("a line was not used: "), "fate")),
+    )
+    frames = [_alerts(frame, name, text) for frame, name, text in parts]
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.unionByName(frame)
+    return whole
+
+
+def _alerts(frame: DataFrame, name: str, text: Column) -> DataFrame:
+    what = F.concat_ws(":", "kind", "destination").alias("destination")
+    return frame.select(
+        F.xxhash64(F.lit(name), "mark").alias("id"),
+        F.lit(name).alias("alert"),
+        F.col("at").cast("string").alias("at"),
+        "node",
+        "peer",
+        "origin",
+        what,
+        text.alias("text"),
+    )
+
+
+def _spilled(advisories: DataFrame, tree: Tree) -> DataFrame:
+    """By the law of `spillage`, against the deployment alone."""
+    consumers = advisories.where(F.col("kind").isin("queue", "topic"))
+    nodes = tree.nodes
+    here = F.broadcast(nodes.select("node", "place"))
+    there = F.broadcast(nodes.select(F.col("node").alias("origin"), F.col("place").alias("origin_place")))
+    related = relations(tree).select(
+        F.col("node").alias("place"), F.col("other").alias("origin_place"), F.lit(True).alias("near")
+    )
+    placed = consumers.join(here, "node").join(there, "origin")
+    judged = placed.join(F.broadcast(related), ["place", "origin_place"], "left")
+    return judged.where(F.col("near").isNull() | (F.col("node") == F.col("origin")))
+
+
+def windows(rows: DataFrame, window: str, late: str) -> DataFrame:
+    """Counts of closed windows: (since, node, event, kind, op, rows, bytes)."""
+    told = rows.where((F.col("fate") == "rows") & (F.col("at") >= F.lit(_UNSET).cast("timestamp")))
+    timed = told.withColumn("when", F.least("at", F.current_timestamp()))
+    once = timed.withWatermark("when", late).dropDuplicatesWithinWatermark(["node", "mark"])
+    return (
+        once.groupBy(F.window("when", window), "node", "event", "kind", "op")
+        .agg(F.count(F.lit(1)).alias("rows"), F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"))
+        .select(F.col("window.start").alias("since"), "node", "event", "kind", "op", "rows", "bytes")
+    )
+
+
+def storm_alerts(counts: DataFrame, storm: int) -> DataFrame:
+    """Nodes that received more advisories in a window than is usual anywhere."""
+    hourly = counts.where(F.col("event") == "advisory").groupBy("since", "node").agg(F.sum("rows").alias("n"))
+    nothing = F.lit(None).cast("string")
+    return hourly.where(F.col("n") >= storm).select(
+        F.xxhash64(F.lit("storm"), "since", "node").alias("id"),
+        F.lit("storm").alias("alert"),
+        F.col("since").cast("string").alias("at"),
+        "node",
+        nothing.alias("peer"),
+        nothing.alias("origin"),
+        nothing.alias("destination"),
+        F.concat("n", F.lit(" advisories in one window")).alias("text"),
+    )

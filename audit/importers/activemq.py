@@ -1,0 +1,97 @@
+"""ActiveMQ Classic: the advisories of `ActiveMQ.Advisory.Consumer.>` at each broker, as JSON lines.
+
+One line an advisory, written by whoever listens at that broker:
+
+    {"broker": "york", "at": 1763715305250, "destination": "ActiveMQ.Advisory.Consumer.Queue.prices",
+     "originBrokerId": "ID:york-1", "originBrokerName": "york",
+     "ConsumerInfo": {"consumerId": "ID:till-1:1:1:1", "networkSubscription": false, "brokerPath": []}}
+
+and, when the consumer has gone, `RemoveInfo` with its `objectId` in place of `ConsumerInfo`. `broker` and
+`at` (milliseconds since 1970, or ISO 8601) are added by the listener; the rest is what the message's
+properties and its data structure say.
+
+Law: a consumer that is no network subscription is a consumer of that broker. A network subscription is what a
+network connector made there because of a consumer elsewhere: that broker has received an advisory. Its way is
+its `brokerPath`: the first broker is the origin, the last one told it.
+
+Wrinkle: paths have ids. The names come from all lines, each of which has one broker's id beside its name.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from audit.schema import as_log
+
+SCHEMA: Final = (
+    "broker string, at string, destination string, originBrokerId string, originBrokerName string,"
+    " ConsumerInfo struct<consumerId: string, networkSubscription: boolean, brokerPath: array<string>>,"
+    " RemoveInfo struct<objectId: string>"
+)
+BYTES: Final = 564
+"""What one advisory takes on the wire, as measured; the messages do not say."""
+_TOPICS: Final = r"^ActiveMQ\.Advisory\.Consumer\.(Queue|Topic)\.(.+)$"
+
+
+def convert(messages: DataFrame) -> DataFrame:
+    """Advisories to rows of `schema.LOG`."""
+    kind = F.lower(F.regexp_extract("destination", _TOPICS, 1))
+    came = messages.select(
+        F.coalesce("broker", "originBrokerName").alias("node"),
+        _time().alias("at"),
+        kind.alias("kind"),
+        F.regexp_extract("destination", _TOPICS, 2).alias("destination"),
+        F.coalesce("ConsumerInfo.consumerId", "RemoveInfo.objectId").alias("consumer"),
+        F.when(F.col("ConsumerInfo").isNotNull(), "add").otherwise("remove").alias("op"),
+        F.col("ConsumerInfo.networkSubscription").alias("network"),
+        F.col("ConsumerInfo.brokerPath").alias("path"),
+    ).where((F.col("kind") != "") & F.col("consumer").isNotNull() & F.col("at").isNotNull())
+    return _rows(_with_ways(came, _names(messages)))
+
+
+def _time() -> Column:
+    milliseconds = F.expr("try_cast(at AS bigint)")
+    return F.coalesce(F.timestamp_millis(milliseconds), F.try_to_timestamp("at"))
+
+
+def _names(messages: DataFrame) -> DataFrame:
+    """(id, name) of every broker that a line names."""
+    both = messages.where(F.col("originBrokerId").isNotNull() & F.col("originBrokerName").isNotNull())
+    return both.select(
+        F.col("originBrokerId").alias("id"), F.col("originBrokerName").alias("name")
+    ).distinct()
+
+
+def _with_ways(came: DataFrame, names: DataFrame) -> DataFrame:
+    """Add `origin` and `peer`; a removal has the way of the coming that it ends."""
+    adds = came.where(F.col("op") == "add")
+    ways = adds.groupBy("node", "consumer").agg(
+        F.max(F.coalesce("network", F.lit(False))).alias("was_network"), F.max_by("path", "at").alias("way")
+    )
+    placed = came.join(ways, ["node", "consumer"], "left")
+    first = F.broadcast(names.select(F.col("id").alias("first"), F.col("name").alias("first_name")))
+    last = F.broadcast(names.select(F.col("id").alias("last"), F.col("name").alias("last_name")))
+    ends = placed.withColumn("first", F.try_element_at("way", F.lit(1))).withColumn(
+        "last", F.try_element_at("way", F.lit(-1))
+    )
+    named = ends.join(first, "first", "left").join(last, "last", "left")
+    network = F.coalesce("was_network", F.lit(False))
+    return named.select(
+        "node",
+        "at",
+        "kind",
+        "destination",
+        "op",
+        F.when(network, "advisory").otherwise("consumer").alias("event"),
+        F.when(network, F.col("last_name")).alias("peer"),
+        F.when(network, F.col("first_name")).otherwise(F.col("node")).alias("origin"),
+    )
+
+
+def _rows(rows: DataFrame) -> DataFrame:
+    cause = F.concat_ws(":", "origin", "kind", "destination", "op")
+    size = F.when(F.col("event") == "advisory", F.lit(BYTES))
+    given = rows.withColumn("cause", cause).withColumn("bytes", size).withColumn("schema", F.lit(1))
+    given = given.withColumn("tree", F.lit("activemq"))
+    return as_log(given)

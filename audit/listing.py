@@ -1,0 +1,153 @@
+"""Which files there are to read: on this machine, or wherever Spark's file systems reach.
+
+A folder is read with all below it. Logs are known by their names: `.jsonl`, `.ndjson`, `.json`, each also
+with `.gz`, and `.parquet`; a file that is named itself is read whatever it is called. Names that begin with
+a dot or an underscore are nobody's log. What is left aside is told, never forgotten.
+"""
+
+import os
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit
+
+from audit.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LINES: Final = (".jsonl", ".ndjson", ".json")
+_UNQUOTED: Final = "/:@,;$&+=-_!.~'()*"
+PARQUET: Final = "parquet"
+JSON_LINES: Final = "lines"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file. `path`: a URL, not quoted. `told_bytes`: of a gzip file, what its end says that it holds,
+    modulo 2**32; None where it is none, or too short to say."""
+
+    path: str
+    bytes: int
+    format: str
+    told_bytes: int | None = None
+
+    @property
+    def uri(self) -> str:
+        """The path as Spark's metadata spell it, with one slash after `file:`."""
+        quoted = "".join(quote(one, safe=_UNQUOTED) if one.isascii() else one for one in self.path)
+        return re.sub("^file:/+", "file:/", quoted)
+
+    @property
+    def pattern(self) -> str:
+        """The path as Spark takes it: no character in it stands for others."""
+        return re.sub(r"([\[\]{}*?\\])", r"\\\1", self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files to read, and the names of those left aside."""
+
+    files: tuple[LogFile, ...]
+    ignored: tuple[str, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+
+def is_local(path: str) -> bool:
+    return urlsplit(path).scheme in ("", "file") or os.path.exists(path)
+
+
+def list_local(paths: list[str]) -> Listing:
+    """List files and folders of this machine. Raises `UsageError` for one that is not there."""
+    files: dict[str, LogFile] = {}
+    ignored: list[str] = []
+    for given in paths:
+        top = Path(urlsplit(given).path if given.startswith("file:") else given).absolute()
+        if not top.exists():
+            raise UsageError(f"{given}: there is no such file or folder: expected advisory logs")
+        for path in [top] if top.is_file() else _walk(top):
+            kind = format_of(path.name)
+            if kind or path == top:
+                files[str(path)] = _local_file(path, kind or JSON_LINES)
+            elif not path.name.endswith(".crc") and path.name != "_SUCCESS":
+                ignored.append(str(path))
+    return Listing(tuple(files[name] for name in sorted(files)), tuple(sorted(ignored)))
+
+
+def list_remote(spark: "SparkSession", paths: list[str]) -> Listing:
+    """List files of other file systems (hdfs://, s3a://, …) through Spark."""
+    files: list[LogFile] = []
+    ignored: list[str] = []
+    for given in paths:
+        for path, size in _remote(spark, given):
+            name = path.rsplit("/", 1)[-1]
+            kind = format_of(name) or (JSON_LINES if path.rstrip("/") == given.rstrip("/") else "")
+            if kind:
+                files.append(LogFile(path, size, kind))
+            elif not name.startswith((".", "_")):
+                ignored.append(path)
+    return Listing(tuple(sorted(files, key=lambda file: file.path)), tuple(sorted(ignored)))
+
+
+def list_all(spark: "SparkSession | None", paths: list[str]) -> Listing:
+    """List `paths`, wherever they are. Without a session only those of this machine, for their size."""
+    near = list_local([path for path in paths if is_local(path)])
+    far = [path for path in paths if not is_local(path)]
+    if not far or spark is None:
+        return near
+    there = list_remote(spark, far)
+    return Listing(near.files + there.files, near.ignored + there.ignored)
+
+
+def format_of(name: str) -> str:
+    """How a file of that name is read; '' if it is nobody's log."""
+    if name.startswith((".", "_")):
+        return ""
+    if name.endswith(".parquet"):
+        return PARQUET
+    return JSON_LINES if name.removesuffix(".gz").endswith(LINES) else ""
+
+
+def partition_base(path: str) -> str:
+    """The folder above all `name=value` folders of a path: where Spark is to begin to read partitions."""
+    folder = path.rsplit("/", 1)[0]
+    while "=" in folder.rsplit("/", 1)[-1]:
+        folder = folder.rsplit("/", 1)[0]
+    return folder
+
+
+def _walk(top: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(top):
+        folders[:] = sorted(one for one in folders if not one.startswith((".", "_")))
+        yield from (Path(folder, name) for name in sorted(names))
+
+
+def _local_file(path: Path, kind: str) -> LogFile:
+    told = None
+    try:
+        size = path.stat().st_size
+        if path.suffix == ".gz" and size >= 18:  # the least that header and end of a gzip file take
+            with path.open("rb") as file:
+                file.seek(-4, os.SEEK_END)
+                (told,) = struct.unpack("<I", file.read(4))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    return LogFile(f"file://{path}", size, kind, told)
+
+
+def _remote(spark: "SparkSession", given: str) -> Iterator[tuple[str, int]]:
+    jvm: Any = spark.sparkContext._jvm  # Spark's Python has no listing of its own
+    place = jvm.org.apache.hadoop.fs.Path(given)
+    system = place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    if not system.exists(place):
+        raise UsageError(f"{given}: there is no such file or folder: expected advisory logs")
+    found = system.listFiles(place, True)
+    while found.hasNext():
+        status = found.next()
+        yield status.getPath().toString(), status.getLen()

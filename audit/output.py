@@ -1,0 +1,114 @@
+"""Writes tables: Parquet in OUT/tables, one folder a table, and CSV summaries in OUT/csv.
+
+Law: a CSV has at most `CSV_ROWS` rows, and its last line says so if there are more; Parquet has all.
+
+Wrinkle: Spark hands times to Python in the machine's own zone; here they come as microseconds, so that every
+table is in UTC wherever it is made.
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
+
+from audit.errors import UsageError
+
+Row = dict[str, Any]
+CSV_ROWS: Final = 10_000
+LARGE: Final = ("spilled", "consumer_events", "volume", "judged")
+"""Tables that may have as many rows as the log: Spark writes them, in as many files as it has them."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Output:
+    """Writes below one folder. `tables`: what was written so far, its first rows, as dictionaries."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tables: dict[str, list[Row]] = {}
+        try:
+            (folder / "csv").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{folder}: cannot be written to: {error.strerror or error}") from None
+
+    def __repr__(self) -> str:
+        return f"<Output {self.folder} tables={len(self.tables)}>"
+
+    def write(self, name: str, table: DataFrame) -> DataFrame:
+        """Write a table in both forms, and return it worked out."""
+        path = (self.folder / "tables" / name).absolute()
+        kept = table
+        if name in LARGE:
+            table.write.mode("overwrite").parquet(path.as_uri())
+            kept = table.sparkSession.read.schema(table.schema).parquet(path.as_uri())
+        rows = collect(kept, CSV_ROWS + 1)
+        if name not in LARGE:
+            kept = _write_small(table, rows, path)
+        self.tables[name] = rows
+        write_csv(self.folder / "csv" / f"{name}.csv", table.columns, rows)
+        return kept
+
+
+def collect(table: DataFrame, most: int) -> list[Row]:
+    """The first rows, with times in UTC."""
+    times = {field.name for field in table.schema if isinstance(field.dataType, TimestampType)}
+    columns = [F.unix_micros(name).alias(name) if name in times else F.col(name) for name in table.columns]
+    rows = [row.asDict() for row in table.select(*columns).limit(most).collect()]
+    for row in rows:
+        for name in times:
+            row[name] = None if row[name] is None else _EPOCH + timedelta(microseconds=row[name])
+    return rows
+
+
+def _write_small(table: DataFrame, rows: list[Row], path: Path) -> DataFrame:
+    """Write a table that was collected, unless it turns out to be large after all."""
+    if len(rows) > CSV_ROWS:
+        table.write.mode("overwrite").parquet(path.as_uri())
+        return table.sparkSession.read.schema(table.schema).parquet(path.as_uri())
+    made = table.sparkSession.createDataFrame([tuple(row.values()) for row in rows], table.schema)
+    if find_spec("pyarrow") is None:
+        made.coalesce(1).write.mode("overwrite").parquet(path.as_uri())
+    else:
+        _write_arrow(table, rows, path)
+    return made
+
+
+def _write_arrow(table: DataFrame, rows: list[Row], path: Path) -> None:
+    """The same file that Spark would write, without starting a job for it."""
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    types = {
+        "string": arrow.string(),
+        "int": arrow.int32(),
+        "bigint": arrow.int64(),
+        "double": arrow.float64(),
+        "boolean": arrow.bool_(),
+        "timestamp": arrow.timestamp("us", tz="UTC"),
+    }
+    schema = arrow.schema([(name, types[kind]) for name, kind in table.dtypes])
+    path.mkdir(parents=True, exist_ok=True)
+    for old in path.iterdir():
+        old.unlink()
+    parquet.write_table(arrow.Table.from_pylist(rows, schema), path / "part-00000.parquet")
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_cell(row[column]) for column in columns] for row in rows[:CSV_ROWS])
+        if len(rows) > CSV_ROWS:
+            writer.writerow([f"more than {CSV_ROWS} rows: see tables/{path.stem}"])
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ").removesuffix("+00:00")
+    return "" if value is None else value

@@ -1,0 +1,154 @@
+"""The whole audit: logs in, tables and report out. `audit` is what the command line calls."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from audit import capacity, scope, spillage, volume, waste, whatif
+from audit.deployment import Tree, make_tree, read_sites
+from audit.errors import UsageError
+from audit.findings import find, total
+from audit.listing import list_all
+from audit.output import Output
+from audit.reading import COUNTS, Intake, read, totals
+from audit.report import write_report
+from audit.schema import structure
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+USAGE = structure("node string, kind string, destination string, messages long")
+FIGURES = structure("node string, figure string, at timestamp, value long")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to audit. `rules`: a population for what-if, (role, 'own' or a group's name, count), instead of
+    the consumers in the logs. `usage`, `figures`: tables that the advisory log cannot hold (see
+    docs/audit.md)."""
+
+    logs: Sequence[str]
+    deployment: str
+    out: Path
+    ttls: Sequence[int] = whatif.TTLS
+    rules: Sequence[tuple[str, str, int]] = ()
+    usage: str = ""
+    figures: str = ""
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+
+def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
+    """Do it. Returns a summary; everything else is in `request.out`. Raises `UsageError` for wrong input."""
+    began = time.monotonic()
+    tree = make_tree(read_sites(spark, request.deployment))
+    output = Output(request.out)
+    intake = read(spark, list_all(spark, list(request.logs)))
+    output.write("files", intake.files.orderBy(F.col("fault").isNull(), "file"))
+    output.write("intake", totals(intake.files))
+    output.write("clocks", intake.clocks.orderBy("node"))
+    output.write("nodes", tree.nodes.orderBy("depth", "node"))
+    consumers = _volume(output, intake.events, tree)
+    _spillage(output, intake.events, tree)
+    _waste(spark, output, intake.events, tree, request)
+    _what_if(spark, output, tree, consumers, request)
+    output.write("scope_cost", scope.scope_cost(tree, consumers))
+    _capacity(spark, output, intake.events, request)
+    return _finish(output, tree, intake, time.monotonic() - began)
+
+
+def _volume(output: Output, events: DataFrame, tree: Tree) -> DataFrame:
+    """Returns every consumer that the logs name, whether or not it is still there."""
+    cube = output.write("volume", volume.cube(events))
+    placed = volume.placed(cube, tree.nodes)
+    for table in volume.DIMENSIONS:
+        output.write(f"volume_by_{table}", volume.by(placed, table))
+    output.write("storms", waste.storms(cube))
+    output.write("resyncs", waste.resyncs(cube))
+    caused = output.write("consumer_events", volume.consumer_events(events, tree.root))
+    output.write("knowing", volume.knowing(caused, tree.nodes))
+    return output.write("consumers", volume.consumers(caused)).select("node", "kind", "destination")
+
+
+def _spillage(output: Output, events: DataFrame, tree: Tree) -> None:
+    strange = output.write("strange_links", spillage.strange_links(events, tree))
+    judged = output.write("judged", spillage.judge(spillage.pairs(events), tree, strange))
+    output.write("spillage", spillage.summary(judged))
+    output.write("spillage_regions", spillage.regions(judged))
+    output.write("advise_down", spillage.advise_down(judged))
+    rows = output.write("spilled", spillage.spilled_rows(events, judged))
+    output.write("spillage_reasons", spillage.reasons(rows))
+
+
+def _waste(spark: "SparkSession", output: Output, events: DataFrame, tree: Tree, request: Request) -> None:
+    output.write("flapping_consumers", waste.flapping_consumers(events))
+    output.write("links", waste.links(events))
+    output.write("cut_off", waste.cut_off(events, tree.nodes))
+    output.write("strangers", waste.strangers(events, tree.nodes))
+    output.write("silent", waste.silent(events, tree.nodes))
+    if request.usage:
+        usage = read_table(spark, request.usage, USAGE)
+        output.write("unused_routes", waste.unused_routes(waste.held_routes(events), usage))
+
+
+def _what_if(
+    spark: "SparkSession", output: Output, tree: Tree, consumers: DataFrame, request: Request
+) -> None:
+    costs = whatif.per_consumer(tree, request.ttls).localCheckpoint()
+    output.write("what_if_one", whatif.by_role(costs, tree))
+    if request.rules:
+        wanted = whatif.interests_by_role(spark, tree, request.rules)
+    else:
+        wanted = whatif.interests(consumers)
+    kinds = output.tables["volume_by_kind"]
+    ours = [row for row in kinds if row["kind"] in volume.CONSUMER_KINDS and row["bytes"]]
+    count = total(ours, "advisories")
+    mean = total(ours, "bytes") / count if count else whatif.BYTES[whatif.TREE]
+    output.write("what_if", whatif.population(tree, wanted, costs, mean))
+    output.write("domain_routes", whatif.domain_routes(tree))
+
+
+def _capacity(spark: "SparkSession", output: Output, events: DataFrame, request: Request) -> None:
+    figures = capacity.figures(events)
+    if request.figures:
+        given = read_table(spark, request.figures, FIGURES)
+        figures = figures.unionByName(given.withColumn("value", F.col("value").cast("double")))
+    output.write("capacity", capacity.forecast(figures, dict(request.limits)))
+
+
+def read_table(spark: "SparkSession", path: str, schema: Any) -> DataFrame:
+    """A table that was given beside the logs: Parquet, JSON lines, or CSV with a header."""
+    reader = spark.read.schema(schema)
+    try:
+        if path.rstrip("/").endswith(".parquet"):
+            return reader.parquet(path)
+        if path.removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json")):
+            return reader.json(path)
+        return reader.option("header", True).option("enforceSchema", False).csv(path)
+    except Exception as error:
+        raise UsageError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _finish(output: Output, tree: Tree, intake: Intake, seconds: float) -> dict[str, Any]:
+    tables = output.tables
+    found, taken = find(tables), tables["intake"][0]
+    verdicts = ("needed", "spilled", "moved", "unknown", "domain")
+    summary = {
+        "nodes": tree.places,
+        "files": taken["files"],
+        "ignored_files": len(intake.ignored),
+        **{name: taken[name] for name in COUNTS},
+        "files_with_faults": taken["faults"],
+        "advisories": total(tables["volume_by_direction"], "advisories"),
+        "bytes": total(tables["volume_by_direction"], "bytes"),
+        "verdicts": {name: total(tables["spillage"], "advisories", verdict=name) for name in verdicts},
+        "findings": [{"kind": one.kind, "what": one.what, "do": one.do} for one in found],
+        "seconds": round(seconds, 1),
+        "report": str(output.folder / "report.html"),
+    }
+    write_report(output.folder / "report.html", tables, summary, found)
+    return summary

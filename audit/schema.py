@@ -1,0 +1,80 @@
+"""The schemas of what comes in. The advisory log's is the contract of docs/advisory-log.md, schema 1."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+NEWEST: Final = 1
+"""The newest `schema` that this audit knows. A newer one has more columns; those known keep their meaning."""
+
+_TYPES: Final = {
+    "string": StringType(),
+    "timestamp": TimestampType(),
+    "int": IntegerType(),
+    "long": LongType(),
+}
+
+
+def structure(text: str) -> StructType:
+    """'name type, …' as a schema; every column may be null."""
+    fields = (one.split() for one in text.split(","))
+    return StructType([StructField(name, _TYPES[kind]) for name, kind in fields])
+
+
+LOG: Final = structure(
+    "event string, at timestamp, tree string, node string, role string, depth int, region string, op string,"
+    " kind string, destination string, peer string, direction string, cause string, origin string,"
+    " bytes long, schema int"
+)
+"""One row an event, as nodes and the simulation write it."""
+
+
+def as_log(frame: DataFrame) -> DataFrame:
+    """The frame with exactly the columns of the log; those that it lacks are null."""
+    given = set(frame.columns)
+    return frame.select(
+        *(
+            (F.col(field.name) if field.name in given else F.lit(None)).cast(field.dataType).alias(field.name)
+            for field in LOG
+        )
+    )
+
+
+EVENTS: Final = StructType(
+    [*LOG.fields, StructField("file", StringType()), StructField("clock", StringType())]
+)
+"""A row that was taken in. `clock`: null where `at` can be true; 'unset' before the year 2000, 'ahead' more
+than a day after its file was last written. What has a clock counts everywhere but in time series."""
+
+OPERATIONS: Final = {
+    "consumer": ("add", "remove"),
+    "advisory": ("add", "remove", "dormant", "live"),
+    "link": ("up", "down", "blocked"),
+    "node": ("start", "stop"),
+}
+"""Which `op` belongs to which `event`; anything else is counted as unknown and not used."""
+
+FILES: Final = structure(
+    "file string, format string, bytes long, lines long, rows long, blank long, half long, malformed long,"
+    " unknown long, untimed long, newer long, fault string"
+)
+"""One row a file. `lines` = rows + blank + half + malformed + unknown + untimed, unless `fault` says that the
+file was left out. half: cut in the middle; malformed: no row of the log; unknown: an event or schema that
+this audit cannot use; untimed: no time that can be read. newer: of `rows`, those with a newer schema."""
+
+SITES: Final = structure("name string, parent string, role string, region string")
+
+NODES: Final = structure(
+    "node string, parent string, role string, depth int, region string, place string, below long"
+)
+"""The tree, one row a node. `place`: the node itself, for a core the name that all cores stand for; `parent`
+is a place, null at the root; `below`: nodes in its subtree, itself not counted."""

@@ -1,0 +1,128 @@
+"""One Spark session, fitted to the machine and to the size of the data.
+
+Under spark-submit the session that is there is taken as it is, but for time zone and file options, which the
+audit's results depend on. Else a local session is started: its memory follows the data, between 512 MiB and
+half of the machine; below 256 MiB of data it starts fast and small instead of running long and well.
+
+Caller's duty: start it once a process, and `stop` it.
+"""
+
+import math
+import os
+import sys
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from audit.errors import SetUpError
+from audit.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MIB: Final = 1024 * 1024
+SMALL: Final = 256 * MIB
+LEAST_MEMORY: Final = 512 * MIB
+A_PARTITION: Final = 64 * MIB
+MOST_PARTITIONS: Final = 2000
+_RESULTS_DEPEND_ON: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.files.ignoreCorruptFiles": "true",
+    "spark.sql.files.ignoreMissingFiles": "true",
+    "spark.sql.files.openCostInBytes": str(128 * 1024),
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.skewJoin.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.maxPlanStringLength": "10000",
+}
+"""Corrupt files are read as far as they go; `reading` finds and reports every one of them."""
+
+
+def start(master: str = "", data_bytes: int = 0, options: dict[str, str] | None = None) -> "SparkSession":
+    """Start a session, or take the one of spark-submit.
+
+    `master`: as Spark spells it; '' = all cores of this machine. `data_bytes`: how much is to be read.
+    `options`: Spark's own, by name; they win. Raises `SetUpError` where Spark or Java is missing.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SetUpError("the audit needs Spark: pip install 'sapwood[spark]'") from None
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    settings = dict(_RESULTS_DEPEND_ON)
+    settings["spark.sql.shuffle.partitions"] = str(shuffle_partitions(data_bytes, _cores(master)))
+    if not submitted:
+        _prepare_environment()
+        settings |= _local_settings(master or "local[*]", data_bytes)
+    settings |= options or {}
+    builder = SparkSession.builder.appName("sapwood audit")
+    if master and not submitted:
+        builder = builder.master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise SetUpError(f"Spark does not start: {_first_line(error)}") from error
+    return session
+
+
+def shuffle_partitions(data_bytes: int, cores: int) -> int:
+    """How many pieces a shuffle has: a multiple of the cores, at least one piece for each 64 MiB of data."""
+    pieces = math.ceil(data_bytes / A_PARTITION)
+    return min(MOST_PARTITIONS, max(cores, math.ceil(pieces / cores) * cores))
+
+
+def driver_memory(data_bytes: int, machine_bytes: int) -> int:
+    """MiB for a local session: 512 and twice the data, at most half of the machine."""
+    wanted = LEAST_MEMORY + 2 * data_bytes
+    return max(LEAST_MEMORY, min(wanted, machine_bytes // 2)) // MIB
+
+
+def _cores(master: str) -> int:
+    given = master[master.find("[") + 1 : -1] if master.startswith("local[") else ""
+    return int(given) if given.isdigit() else (os.cpu_count() or 1)
+
+
+def _local_settings(master: str, data_bytes: int) -> dict[str, str]:
+    memory = driver_memory(data_bytes, _machine_bytes())
+    speed = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if data_bytes < SMALL else "-XX:+UseParallelGC"
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": f"{memory}m",
+        "spark.driver.extraJavaOptions": f"{speed} -Dlog4j2.configurationFile={_quiet_logging()}",
+    }
+    if master.startswith("local"):
+        settings["spark.master"] = master
+    if data_bytes < SMALL:
+        settings["spark.default.parallelism"] = str(_cores(master))
+    return settings
+
+
+def _machine_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _prepare_environment() -> None:
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _quiet_logging() -> str:
+    """The URL of the logging configuration; from a zip it is laid into a temporary file first."""
+    resource = files("audit") / "log4j2.properties"
+    if isinstance(resource, Path):
+        return resource.resolve().as_uri()
+    with tempfile.NamedTemporaryFile("wb", suffix=".properties", delete=False) as file:
+        file.write(resource.read_bytes())
+    return Path(file.name).as_uri()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,183 @@
+"""What costs and brings nothing: flapping consumers and links, storms, resyncs, unused routes, cut-off
+subtrees."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from audit.volume import CONSUMER_KINDS
+
+FLAPS: Final = 3
+"""Comings of one consumer, or downs of one link, within an hour, from which it flaps."""
+STORM_FACTOR: Final = 10.0
+STORM_LEAST: Final = 100
+"""A storm: an hour with so many times a node's own median, and at least so many advisories."""
+
+
+def flapping_consumers(events: DataFrame, flaps: int = FLAPS) -> DataFrame:
+    """(node, kind, destination, came, went, worst_hour, most_in_an_hour): consumers that come and go."""
+    hourly = (
+        events.where(F.col("event") == "consumer")
+        .groupBy("node", "kind", "destination", F.date_trunc("hour", "at").alias("hour"))
+        .agg(
+            F.count_if(F.col("op") == "add").alias("came"), F.count_if(F.col("op") == "remove").alias("went")
+        )
+    )
+    worst = F.max_by("hour", F.least("came", "went")).alias("worst_hour")
+    most = F.max(F.least("came", "went")).alias("most_in_an_hour")
+    return (
+        hourly.groupBy("node", "kind", "destination")
+        .agg(F.sum("came").alias("came"), F.sum("went").alias("went"), worst, most)
+        .where(F.col("most_in_an_hour") >= flaps)
+        .orderBy(F.desc("most_in_an_hour"), "node", "destination")
+    )
+
+
+def storms(cube: DataFrame, factor: float = STORM_FACTOR, least: int = STORM_LEAST) -> DataFrame:
+    """(node, hour, advisories, baseline, times): hours far above the node's own median of hours with any."""
+    hourly = (
+        cube.where(F.col("hour").isNotNull())
+        .groupBy("node", "hour")
+        .agg(F.sum("advisories").alias("advisories"))
+    )
+    usual = hourly.groupBy("node").agg(F.percentile("advisories", 0.5).alias("baseline"))
+    times = F.round(F.col("advisories") / F.col("baseline"), 1)
+    return (
+        hourly.join(usual, "node")
+        .withColumn("times", times)
+        .where((F.col("advisories") >= least) & (F.col("times") >= factor))
+        .select("node", "hour", "advisories", "baseline", "times")
+        .orderBy(F.desc("advisories"), "node")
+    )
+
+
+def links(events: DataFrame, flaps: int = FLAPS) -> DataFrame:
+    """Links by how they held: (node, peer, direction, ups, downs, blocked, most_downs_in_an_hour, flaps)."""
+    hourly = (
+        events.where(F.col("event") == "link")
+        .groupBy("node", "peer", "direction", F.date_trunc("hour", "at").alias("hour"))
+        .agg(
+            *(
+                F.count_if(F.col("op") == op).alias(name)
+                for op, name in (("up", "ups"), ("down", "downs"), ("blocked", "blocked"))
+            )
+        )
+    )
+    return (
+        hourly.groupBy("node", "peer", "direction")
+        .agg(
+            *(F.sum(name).alias(name) for name in ("ups", "downs", "blocked")),
+            F.max("downs").alias("most_downs_in_an_hour"),
+        )
+        .withColumn("flaps", F.col("most_downs_in_an_hour") >= flaps)
+        .orderBy(F.desc("downs"), "node", "peer")
+    )
+
+
+def resyncs(cube: DataFrame) -> DataFrame:
+    """What restoring cost where: (node, peer, direction, advisories, bytes, consumer_advisories), most
+    first."""
+    consumer = F.when(F.col("kind").isin(*CONSUMER_KINDS), F.col("advisories")).otherwise(0)
+    return (
+        cube.where(F.col("restored"))
+        .groupBy("node", "peer", "direction")
+        .agg(
+            F.sum("advisories").alias("advisories"),
+            F.sum("bytes").alias("bytes"),
+            F.sum(consumer).alias("consumer_advisories"),
+        )
+        .orderBy(F.desc("bytes"), "node", "peer")
+    )
+
+
+def cut_off(events: DataFrame, nodes: DataFrame) -> DataFrame:
+    """Nodes whose parent lost the link to them, with how many are below.
+
+    (node, parent, below, downs, seconds, longest_s, since): `since` is when the link went, where it was still
+    down when the parent's log ends; these seconds count up to the log's end.
+    """
+    seen = events.where((F.col("event") == "link") & (F.col("direction") == "up") & F.col("clock").isNull())
+    seen = seen.where(F.col("op").isin("up", "down"))
+    ends = events.where(F.col("clock").isNull()).agg(F.max("at").alias("end"))
+    in_order = Window.partitionBy("node", "peer").orderBy("at")
+    spans = (
+        seen.withColumn("next", F.lead("at").over(in_order))
+        .where(F.col("op") == "down")
+        .join(F.broadcast(ends))
+        .withColumn("us", F.unix_micros(F.coalesce("next", "end")) - F.unix_micros("at"))
+    )
+    below = F.broadcast(nodes.select(F.col("node").alias("peer"), "below"))
+    return (
+        spans.groupBy("peer", "node")
+        .agg(
+            F.count(F.lit(1)).alias("downs"),
+            (F.sum("us") / 1e6).alias("seconds"),
+            (F.max("us") / 1e6).alias("longest_s"),
+            F.max(F.when(F.col("next").isNull(), F.col("at"))).alias("since"),
+        )
+        .join(below, "peer", "left")
+        .select(
+            F.col("peer").alias("node"),
+            F.col("node").alias("parent"),
+            "below",
+            "downs",
+            "seconds",
+            "longest_s",
+            "since",
+        )
+        .orderBy(F.desc("seconds"), "node")
+    )
+
+
+def held_routes(events: DataFrame) -> DataFrame:
+    """Routes that each node had at the end of its log: (node, kind, destination, peer); no peer = local."""
+    told = events.where((F.col("event") == "advisory") & F.col("kind").isin(*CONSUMER_KINDS))
+    local = events.where(F.col("event") == "consumer").withColumn("peer", F.lit(None).cast("string"))
+    rows = told.select("node", "kind", "destination", "peer", "op", "at").unionByName(
+        local.select("node", "kind", "destination", "peer", "op", "at")
+    )
+    last = rows.groupBy("node", "kind", "destination", "peer").agg(F.max_by("op", "at").alias("last_op"))
+    return last.where(F.col("last_op") != "remove").select("node", "kind", "destination", "peer")
+
+
+def unused_routes(held: DataFrame, usage: DataFrame) -> DataFrame:
+    """Routes held that no message used, by node: (node, held, unused, share, examples).
+
+    `usage`: (node, kind, destination, messages), what each node saw in the window; a destination that it does
+    not list saw none. Only nodes that `usage` knows are judged.
+    """
+    seen = usage.groupBy("node", "kind", "destination").agg(F.sum("messages").alias("messages"))
+    judged = held.join(usage.select("node").distinct(), "node", "left_semi")
+    keyed = (
+        judged.select("node", "kind", "destination")
+        .distinct()
+        .join(seen, ["node", "kind", "destination"], "left")
+    )
+    unused = F.coalesce("messages", F.lit(0)) == 0
+    examples = F.slice(
+        F.sort_array(F.collect_set(F.when(unused, F.concat_ws(":", "kind", "destination")))), 1, 3
+    )
+    return (
+        keyed.groupBy("node")
+        .agg(
+            F.count(F.lit(1)).alias("held"),
+            F.count_if(unused).alias("unused"),
+            F.array_join(examples, " ").alias("examples"),
+        )
+        .withColumn("share", F.round(F.col("unused") / F.col("held"), 3))
+        .select("node", "held", "unused", "share", "examples")
+        .orderBy(F.desc("unused"), "node")
+    )
+
+
+def strangers(events: DataFrame, nodes: DataFrame) -> DataFrame:
+    """Nodes that wrote a log and are not in the deployment: (node, rows)."""
+    writers = events.groupBy("node").agg(F.count(F.lit(1)).alias("rows"))
+    return writers.join(F.broadcast(nodes.select("node")), "node", "left_anti").orderBy("node")
+
+
+def silent(events: DataFrame, nodes: DataFrame) -> DataFrame:
+    """Nodes of the deployment of which no log was read: (node, region, role)."""
+    writers = events.select("node").distinct()
+    return nodes.join(writers, "node", "left_anti").select("node", "region", "role").orderBy("node")

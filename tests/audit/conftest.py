@@ -1,0 +1,47 @@
+"""One Spark session for all tests of the audit: starting one costs seconds and hundreds of MiB."""
+
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from audit_tables import sites
+
+from audit.deployment import Tree, make_tree
+from audit.schema import SITES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """Its rows come to Python in the zone of this process; the tests reckon in UTC."""
+    from audit import session
+
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # py4j leaves its sockets to the collector
+        started = session.start("local[2]", 0, {"spark.sql.shuffle.partitions": "2"})
+        yield started
+        started.stop()
+
+
+@pytest.fixture(scope="session")
+def demo_tree(spark: "SparkSession") -> Tree:
+    """The tree of the retail demo."""
+    stores = {"north": ("york", "durham", "lancaster"), "south": ("bath", "exeter", "winchester")}
+    rows = sites(
+        "hq - root",
+        *(f"{region} hq branch" for region in stores),
+        *(f"{store} {region} leaf" for region, names in stores.items() for store in names),
+    )
+    return make_tree(spark.createDataFrame(rows, SITES))

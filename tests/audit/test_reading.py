@@ -1,0 +1,170 @@
+"""Every line of every file is accounted for, whatever was done to the files; nothing stops the reading."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from audit.errors import UsageError
+from audit.listing import format_of, list_local
+from audit.reading import Intake, read, totals
+from audit.schema import LOG
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEMO = Path(__file__).parent / "data" / "demo"
+GOOD = {
+    "event": "node",
+    "at": "2026-03-14T08:00:00.000001Z",
+    "tree": "acme",
+    "node": "n",
+    "role": "leaf",
+    "op": "start",
+    "schema": 1,
+}
+
+
+def line(**changes: Any) -> bytes:
+    return json.dumps({**dict.fromkeys(LOG.names), **GOOD, **changes}).encode() + b"\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which everything is wrong that may be."""
+    top = tmp_path_factory.mktemp("logs")
+    odd = top / "a [b] {c}%20 é=x"
+    odd.mkdir()
+    york, hq = ((DEMO / f"{node}.advisories.jsonl").read_bytes() for node in ("york", "hq"))
+    (odd / "york 1.jsonl").write_bytes(york)
+    (top / "york-copy.jsonl").write_bytes(york)
+    (top / "york-copy.jsonl.gz").write_bytes(gzip.compress(york))
+    (top / "york-yesterday.jsonl").write_bytes(
+        b"".join(york.splitlines(True)[:6]) + york.splitlines()[6][:50]
+    )
+    packed = gzip.compress(hq)
+    (top / "hq-cut.jsonl.gz").write_bytes(packed[: len(packed) * 2 // 3])
+    (top / "cut-at-once.jsonl.gz").write_bytes(packed[:5])
+    (top / "not-packed.jsonl.gz").write_bytes(hq)
+    (top / "empty.jsonl").write_bytes(b"")
+    (top / "no-newline.jsonl").write_bytes(line(node="whole").rstrip())
+    (top / "rubbish.jsonl").write_bytes(
+        b"\xff\xfe\n[1]\n\n"
+        + line(depth="deep")
+        + line(event="weather")
+        + line(op="add")
+        + line(schema=None)
+        + line(at="soon")
+        + line(schema=7, more=1)
+        + line(node=None)
+        + b'{"event":"node"'
+    )
+    (top / "clocks.jsonl").write_bytes(
+        line(node="boot", at="1970-01-01T00:00:09Z")
+        + line(node="boot")
+        + line(node="future", at="2999-01-01T00:00:00Z")
+        + line(node="back", at="2026-03-14T09:00:00Z")
+        + line(node="back", at="2026-03-14T08:30:00Z", op="stop")
+    )
+    (top / "notes.txt").write_text("nobody's log")
+    (top / ".n.advisories-000001.jsonl.part").write_text("half compressed")
+    return top
+
+
+@pytest.fixture(scope="module")
+def intake(spark: "SparkSession", folder: Path) -> Intake:
+    return read(spark, list_local([str(folder)]))
+
+
+@pytest.fixture(scope="module")
+def by_name(intake: Intake) -> dict[str, Any]:
+    return {row.file.rsplit("/", 1)[-1]: row for row in intake.files.collect()}
+
+
+def test_every_file_is_told_and_what_is_no_log_too(
+    by_name: dict[str, Any], folder: Path, intake: Intake
+) -> None:
+    logs = [path for path in folder.rglob("*") if path.is_file() and format_of(path.name)]
+    assert len(by_name) == len(logs) == 11
+    assert {Path(name).name for name in intake.ignored} == {"notes.txt", ".n.advisories-000001.jsonl.part"}
+
+
+def test_every_line_is_in_one_count(by_name: dict[str, Any]) -> None:
+    for row in by_name.values():
+        assert row.lines == row.rows + row.blank + row.half + row.malformed + row.unknown + row.untimed
+    row = by_name["rubbish.jsonl"]
+    counts = (row.lines, row.rows, row.blank, row.half, row.malformed, row.unknown, row.untimed, row.newer)
+    assert counts == (11, 1, 1, 1, 3, 4, 1, 1)
+    assert by_name["no-newline.jsonl"].rows == 1
+
+
+def test_a_cut_gzip_file_is_read_as_far_as_it_goes_and_named(by_name: dict[str, Any]) -> None:
+    cut = by_name["hq-cut.jsonl.gz"]
+    assert 0 < cut.rows < len((DEMO / "hq.advisories.jsonl").read_bytes().splitlines())
+    assert "cut or damaged" in cut.fault
+    assert "nothing could be read" in by_name["cut-at-once.jsonl.gz"].fault
+    assert "nothing could be read" in by_name["not-packed.jsonl.gz"].fault
+    assert by_name["empty.jsonl"].fault is None
+
+
+def test_a_file_that_is_there_twice_counts_once(by_name: dict[str, Any], intake: Intake) -> None:
+    twins = {name for name, row in by_name.items() if row.fault and "holds the same" in row.fault}
+    assert twins == {"york-copy.jsonl", "york-copy.jsonl.gz"}
+    original = (DEMO / "york.advisories.jsonl").read_bytes().splitlines()
+    assert intake.events.where("node = 'york'").count() == len(original)
+
+
+def test_a_copy_of_a_growing_log_adds_nothing(by_name: dict[str, Any], intake: Intake) -> None:
+    """The six rows that both have count once; the half line was counted as half."""
+    row = by_name["york-yesterday.jsonl"]
+    assert (row.rows, row.half) == (6, 1)
+    assert (
+        intake.events.where("node = 'york'").distinct().count()
+        == intake.events.where("node = 'york'").count()
+    )
+
+
+def test_clocks_that_jump_are_counted_and_their_rows_kept(intake: Intake) -> None:
+    clocks = {row.node: row for row in intake.clocks.collect()}
+    assert (clocks["boot"].unset, clocks["boot"].backwards) == (1, 0)
+    assert clocks["future"].ahead == 1
+    assert (clocks["back"].backwards, clocks["back"].largest_step_back_s) == (1, 1800.0)
+    kept = {
+        (row.node, row.clock) for row in intake.events.where("node in ('boot', 'future', 'back')").collect()
+    }
+    assert kept == {("boot", "unset"), ("boot", None), ("future", "ahead"), ("back", None)}
+
+
+def test_parquet_is_read_with_its_folders_and_damaged_files_are_named(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    log = spark.read.schema(LOG).json(str(DEMO)).coalesce(1)
+    log.write.partitionBy("tree", "region").parquet(str(tmp_path / "log"))
+    files = sorted((tmp_path / "log").rglob("*.parquet"))
+    assert len(files) == 3
+    (files[0].parent / "copy.parquet").write_bytes(files[0].read_bytes())
+    (tmp_path / "log" / "cut.parquet").write_bytes(files[1].read_bytes()[:400])
+    (tmp_path / "log" / "text.parquet").write_text("no Parquet")
+    intake = read(spark, list_local([str(tmp_path / "log")]))
+    assert intake.events.count() == log.count()
+    assert {row.tree for row in intake.events.select("tree").distinct().collect()} == {"demo"}
+    found = {row.region: row["count"] for row in intake.events.groupBy("region").count().collect()}
+    assert found == {row.region: row["count"] for row in log.groupBy("region").count().collect()}
+    faults = {
+        row.file.rsplit("/", 1)[-1]: row.fault for row in intake.files.where("fault is not null").collect()
+    }
+    assert len(faults) == 3
+    assert all("nothing could be read" in faults[name] for name in ("cut.parquet", "text.parquet"))
+
+
+def test_no_log_at_all_is_an_empty_one(spark: "SparkSession") -> None:
+    intake = read(spark, list_local([]))
+    assert intake.events.count() == 0
+    assert totals(intake.files).collect()[0]["lines"] == 0
+
+
+def test_a_path_that_is_not_there_is_named() -> None:
+    with pytest.raises(UsageError, match="no such file or folder"):
+        list_local(["/nowhere/at/all"])

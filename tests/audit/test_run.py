@@ -1,0 +1,123 @@
+"""The whole audit, on the real log of the retail demo: 0 spilled, and the demo's own table confirmed."""
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from audit.run import Request, audit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("audit")
+
+
+@pytest.fixture(scope="module")
+def summary(spark: "SparkSession", out: Path) -> dict[str, Any]:
+    usage = out / "usage.csv"
+    usage.write_text("node,kind,destination,messages\nhq,topic,offers/north,120\nnorth,topic,offers/west,0\n")
+    spools = out / "spools.jsonl"
+    rows = [
+        {"node": "hq", "figure": "spool_bytes", "at": f"2026-11-{day:02}T12:00:00Z", "value": day * 2**30}
+        for day in (1, 2, 3, 4)
+    ]
+    spools.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    request = Request(
+        [str(DATA / "demo")],
+        str(DATA / "stores.csv"),
+        out / "found",
+        range(1, 4),
+        usage=str(usage),
+        figures=str(spools),
+    )
+    return audit(spark, request)
+
+
+def table(out: Path, name: str) -> list[dict[str, str]]:
+    with (out / "found" / "csv" / f"{name}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_demo_spills_nothing(summary: dict[str, Any]) -> None:
+    assert summary["verdicts"] == {"needed": 44, "spilled": 0, "moved": 0, "unknown": 0, "domain": 14}
+    assert (summary["nodes"], summary["files"], summary["files_with_faults"]) == (9, 9, 0)
+    assert summary["rows"] == 110
+
+
+def test_spark_counts_for_each_consumer_what_the_demo_counted(out: Path, summary: dict[str, Any]) -> None:
+    demo = json.loads((DATA / "demo-consumers.json").read_text())
+    told = {(row["node"], row["destination"]): (row["added"], row["closed"] or 0) for row in demo}
+    found = {
+        (row["node"], f"{row['kind']}:{row['destination']}"): (int(row["added"]), int(row["closed"]))
+        for row in table(out, "consumers")
+    }
+    assert found == told
+
+
+def test_what_the_demo_would_have_cost_elsewhere_is_what_the_demo_says(
+    out: Path, summary: dict[str, Any]
+) -> None:
+    demo = json.loads((DATA / "demo-consumers.json").read_text())
+    costs = {(row["role"], row["scheme"]): row for row in table(out, "what_if_one")}
+    for row in demo:
+        role = "root" if row["node"] == "hq" else "leaf"
+        for ttl in (2, 3):
+            cost = costs[role, f"connectors, TTL {ttl}"]
+            assert int(cost["added_most"]) == row[f"ttl_{ttl}_added"]
+            assert int(cost["closed_most"]) == row[f"ttl_{ttl}_closed"]
+
+
+def test_sums_agree_whichever_way_one_looks(out: Path, summary: dict[str, Any]) -> None:
+    for name in ("hour", "level", "hour_level", "region", "node", "link", "direction", "kind"):
+        assert (
+            sum(int(row["advisories"]) for row in table(out, f"volume_by_{name}"))
+            == summary["advisories"]
+            == 58
+        ), name
+        assert sum(int(row["bytes"]) for row in table(out, f"volume_by_{name}")) == summary["bytes"], name
+    assert sum(int(row["advisories"]) for row in table(out, "spillage")) == 58
+
+
+def test_tables_are_parquet_with_the_columns_of_their_summaries(
+    spark: "SparkSession", out: Path, summary: dict[str, Any]
+) -> None:
+    tables = sorted(path.name for path in (out / "found" / "tables").iterdir())
+    assert tables == sorted(path.stem for path in (out / "found" / "csv").iterdir())
+    for name in ("volume", "consumers", "what_if", "spilled"):
+        frame = spark.read.parquet(str(out / "found" / "tables" / name))
+        header = (out / "found" / "csv" / f"{name}.csv").read_text().splitlines()[0]
+        assert frame.columns == header.split(",")
+
+
+def test_the_report_needs_nothing_else_and_says_what_was_found(out: Path, summary: dict[str, Any]) -> None:
+    page = (out / "found" / "report.html").read_text()
+    assert not re.search(
+        r"""(src|href)\s*=\s*["']?(https?:|//)|@import|url\((?!['"]?#)|<script""",
+        re.sub(r'xmlns(:\w+)?="[^"]*"', "", page),
+    )
+    assert "0 advisories spilled" in page
+    assert page.count("<svg") == 3  # volume, alternatives, growth; nothing was spilled, so there is no map
+    for text in ("Volume over the day", "1,001", "offers/north", "connectors, TTL 3"):
+        assert text in page
+
+
+def test_routes_that_no_message_used_and_spools_that_fill_are_found(
+    out: Path, summary: dict[str, Any]
+) -> None:
+    unused = {
+        row["node"]: (row["held"], row["unused"], row["examples"]) for row in table(out, "unused_routes")
+    }
+    assert unused == {"hq": ("1", "0", ""), "north": ("1", "1", "topic:offers/north")}
+    spool = next(row for row in table(out, "capacity") if row["figure"] == "spool_bytes")
+    assert (spool["node"], spool["points"], spool["now"]) == ("hq", "4", str(4.0 * 2**30))
+    assert (float(spool["a_day"]), float(spool["days_left"])) == pytest.approx((2**30, 4.0))
+    assert spool["full_at"].startswith("2026-11-08 12:00")

@@ -1,0 +1,221 @@
+"""What-if against every row measured on real brokers, and against hop-by-hop counting on an irregular
+tree."""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import pytest
+from audit_tables import regular_sites, sites
+
+from audit import regular, whatif
+from audit.deployment import Tree, make_tree
+from audit.report import measured
+from audit.schema import SITES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Costs = dict[tuple[str, str], tuple[int, int]]
+
+IRREGULAR = sites(
+    "top - root",
+    "a top branch",
+    "b top branch",
+    "c top leaf",
+    "d top branch",
+    "aa a branch",
+    "ab a leaf",
+    "ac a leaf",
+    "aaa aa leaf",
+    "aab aa branch",
+    "aaba aab leaf",
+    "aabb aab leaf",
+    "aabc aab branch",
+    "aabca aabc leaf",
+    "ba b leaf",
+    "bb b branch",
+    "bba bb leaf",
+)
+
+
+@pytest.fixture(scope="module")
+def regular_costs(spark: "SparkSession") -> dict[tuple[int, int], Costs]:
+    """By (branches, leaves a branch): what one consumer costs, by place that stands for its like and
+    scheme."""
+    shapes = {(row["branches"], row["leaves_a_branch"]) for row in measured()}
+    made = {}
+    for branches, leaves in sorted(shapes):
+        tree = make_tree(spark.createDataFrame(regular_sites(branches, leaves), SITES))
+        assert tree.places == 1 + branches + branches * leaves
+        made[branches, leaves] = costs_of(whatif.per_consumer(tree))
+    return made
+
+
+@pytest.fixture(scope="module")
+def tree(spark: "SparkSession") -> Tree:
+    return make_tree(spark.createDataFrame(IRREGULAR, SITES))
+
+
+@pytest.fixture(scope="module")
+def per_consumer(tree: Tree) -> "DataFrame":
+    return whatif.per_consumer(tree, range(1, 8), (2, 3)).localCheckpoint()
+
+
+def costs_of(per_consumer: "DataFrame") -> Costs:
+    return {(row.sight, row.scheme): (row.added, row.closed) for row in per_consumer.collect()}
+
+
+def neighbours() -> dict[str, set[str]]:
+    near: dict[str, set[str]] = {name: set() for name, *_ in IRREGULAR}
+    for name, parent, *_ in IRREGULAR:
+        if parent:
+            near[name].add(parent)
+            near[parent].add(name)
+    return near
+
+
+def distances(start: str) -> dict[str, int]:
+    near, found, queue = neighbours(), {start: 0}, deque([start])
+    while queue:
+        here = queue.popleft()
+        for name in near[here] - found.keys():
+            found[name] = found[here] + 1
+            queue.append(name)
+    return found
+
+
+def above(name: str) -> list[str]:
+    parents = {row[0]: row[1] for row in IRREGULAR}
+    way = []
+    while parent := parents[name]:
+        way.append(parent)
+        name = parent
+    return way
+
+
+@pytest.mark.parametrize("row", measured(), ids=lambda row: f"{row['scheme']} of {row['brokers']}")
+def test_the_laws_give_every_row_that_was_measured(
+    row: dict[str, int | str], regular_costs: dict[tuple[int, int], Costs]
+) -> None:
+    shape = (row["branches"], row["leaves_a_branch"])
+    first_leaf = min(name for name, scheme in regular_costs[shape] if "leaf" in name)  # type: ignore[index]
+    added, closed = regular_costs[shape][first_leaf, row["scheme"]]  # type: ignore[index]
+    assert (added * row["consumers"], closed * row["consumers"]) == (row["added"], row["closed"])  # type: ignore[operator]
+    assert added * row["consumers"] == row["held"]  # type: ignore[operator]
+
+
+def test_hops_are_those_that_one_counts_by_walking(tree: Tree, per_consumer: "DataFrame") -> None:
+    costs = costs_of(per_consumer)
+    for name in {name for name, _ in costs}:
+        hops = list(distances(name).values())
+        for ttl in range(1, 8):
+            added = sum(1 for hop in hops if 1 <= hop <= ttl)
+            closed = 2 * added + hops.count(ttl + 1)
+            assert costs[name, f"connectors, TTL {ttl}"] == (added, closed), name
+
+
+def test_a_leaf_stands_for_its_sibling_leaves_only(tree: Tree) -> None:
+    sights = {row.place: row.sight for row in whatif.sights(tree).collect()}
+    assert {name for name, sight in sights.items() if name != sight} == {
+        "ac",
+        "aabb",
+        "d",
+    }  # d: a branch that nobody has joined yet
+    assert sights["ac"] == "ab"
+    assert sights["aabb"] == "aaba"
+
+
+READERS = {
+    "own-of-a-leaf": ["aaba"],
+    "own-of-a-branch": ["aa"],
+    "own-of-the-root": ["top"],
+    "two-leaves": ["aaa", "bba"],
+    "siblings": ["aaba", "aabb"],
+    "branch-and-below": ["a", "aabc", "aabca"],
+    "two-branches": ["aab", "b"],
+    "root-and-leaf": ["top", "ba"],
+    "everybody": [name for name, *_ in IRREGULAR],
+}
+
+
+def tree_by_hand(readers: list[str]) -> int:
+    """Each node but the root tells its parent if anybody at or below it reads; a parent tells what is read
+    above."""
+    total = 0
+    for name, parent, *_ in IRREGULAR:
+        if parent:
+            total += any(reader == name or name in above(reader) for reader in readers)
+            total += any(ancestor in readers for ancestor in above(name))
+    return total
+
+
+def leaf_nodes_by_hand(readers: list[str]) -> int:
+    """Each line carries interest in each direction in which somebody stands behind it."""
+    total = 0
+    for name, parent, *_ in IRREGULAR:
+        if parent:
+            inside = {reader for reader in readers if reader == name or name in above(reader)}
+            total += bool(inside) + bool(set(readers) - inside)
+    return total
+
+
+def test_a_population_costs_what_one_counts_line_by_line(
+    spark: "SparkSession", tree: Tree, per_consumer: "DataFrame"
+) -> None:
+    rows = [(reader, "queue", name) for name, readers in READERS.items() for reader in readers]
+    wanted = whatif.interests(spark.createDataFrame(rows, "node string, kind string, destination string"))
+    found = {row.scheme: row for row in whatif.population(tree, wanted, per_consumer, 50.0).collect()}
+    assert found["tree"].added == found["tree"].closed == sum(map(tree_by_hand, READERS.values()))
+    assert found["tree"].bytes_added == found["tree"].added * 50.0
+    assert found["leaf nodes"].added == sum(map(leaf_nodes_by_hand, READERS.values()))
+    ups = sum(
+        len({*readers, *(up for one in readers for up in above(one))} - {"top"})
+        for readers in READERS.values()
+    )
+    assert found["federation, one way"].added == ups
+    for ttl in (1, 2, 3, 7):
+        hops = [hop for readers in READERS.values() for one in readers for hop in distances(one).values()]
+        added = sum(1 for hop in hops if 1 <= hop <= ttl)
+        row = found[f"connectors, TTL {ttl}"]
+        assert (row.added, row.closed) == (added, 2 * added + hops.count(ttl + 1))
+    assert found["full mesh"].added == len(rows) * (len(IRREGULAR) - 1)
+    assert found["static bridges"].added == 0
+
+
+def test_who_does_not_reach_the_root_is_said(
+    spark: "SparkSession", tree: Tree, per_consumer: "DataFrame"
+) -> None:
+    wanted = whatif.interests_by_role(spark, tree, [("leaf", "own", 2), ("branch", "offers", 1)])
+    found = {row.scheme: row.root_knows for row in whatif.population(tree, wanted, per_consumer).collect()}
+    assert {scheme for scheme, knows in found.items() if knows is False} == {
+        "connectors, TTL 1",
+        "connectors, TTL 2",
+        "connectors, TTL 3",
+        "connectors, TTL 4",
+        "leaf nodes, isolated",
+        "federation, both ways, max-hops 2",
+        "federation, both ways, max-hops 3",
+    }
+    assert found["static bridges"] is None
+
+
+def test_rules_by_role_are_the_same_as_naming_everybody(
+    spark: "SparkSession", tree: Tree, per_consumer: "DataFrame"
+) -> None:
+    leaves = [name for name, _, role, _ in IRREGULAR if role == "leaf"]
+    named = [(leaf, "queue", f"{leaf}-{number}") for leaf in leaves for number in range(3)]
+    named += [(leaf, "topic", f"offers-{number}") for leaf in leaves for number in range(2)]
+    explicit = whatif.interests(spark.createDataFrame(named, "node string, kind string, destination string"))
+    ruled = whatif.interests_by_role(spark, tree, [("leaf", "own", 3), ("leaf", "offers", 2)])
+    first, second = (whatif.population(tree, one, per_consumer).collect() for one in (explicit, ruled))
+    assert first == second
+
+
+def test_the_growth_curve_is_the_law_of_a_regular_tree(regular_costs: dict[tuple[int, int], Costs]) -> None:
+    costs = regular_costs[4, 10]
+    leaf = min(name for name, _ in costs if "leaf" in name)
+    found = regular.for_a_store(stores=40, a_region=10)
+    assert found["this tree"] == costs[leaf, "tree"][0]
+    assert found["connectors, TTL 2"] == costs[leaf, "connectors, TTL 2"][0]
+    assert found["connectors, TTL 3"] == costs[leaf, "connectors, TTL 3"][0]
+    assert found["connectors, TTL 4; leaf nodes; full mesh"] == costs[leaf, "leaf nodes"][0]
