@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MIB: Final = 1024 * 1024
 SMALL: Final = 256 * MIB
+TINY: Final = 16 * MIB
+"""Below this, compiling a query takes longer than running it: it is interpreted instead."""
 LEAST_MEMORY: Final = 512 * MIB
 A_PARTITION: Final = 64 * MIB
 MOST_PARTITIONS: Final = 2000
@@ -101,6 +103,8 @@ def _local_settings(master: str, data_bytes: int) -> dict[str, str]:
         settings["spark.master"] = master
     if data_bytes < SMALL:
         settings["spark.default.parallelism"] = str(_cores(master))
+    if data_bytes < TINY:
+        settings |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     return settings
 
 

@@ -39,7 +39,6 @@ def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--deployment" in capsys.readouterr().out
 
 
-@pytest.mark.timeout(600)
 def test_the_packaged_file_alone_audits_the_demo_under_spark_submit(tmp_path: Path) -> None:
     """In a folder of its own, with a Python that does not see this project's folder."""
     import pyspark

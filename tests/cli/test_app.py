@@ -68,7 +68,7 @@ def test_help_imports_nothing_that_it_does_not_need(command: list[str]) -> None:
         [sys.executable, "-P", "-c", program, *command, "--help"], capture_output=True, text=True, timeout=60
     )
     assert ran.returncode == 0
-    assert "Usage: sapwood" in ran.stdout
+    assert "usage: sapwood" in ran.stdout.lower()
     imported = set(ran.stderr.split())
     assert "typer" in imported
     assert imported.isdisjoint(HEAVY)

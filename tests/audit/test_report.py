@@ -1,0 +1,128 @@
+"""Findings and report from tables alone: what comes first, what to do, and nothing of a log that a browser
+obeys."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit import charts
+from audit.findings import find
+from audit.report import write_report
+
+HOUR = datetime(2026, 3, 14, 8, tzinfo=UTC)
+EVIL = "<script>alert(1)</script>"
+NAMES = (
+    "files intake clocks nodes volume_by_hour volume_by_hour_level volume_by_kind volume_by_region spillage"
+    " spillage_reasons spillage_regions advise_down strange_links storms flapping_consumers links resyncs"
+    " cut_off"
+    " strangers silent what_if what_if_one scope_cost capacity consumers knowing"
+)
+VERDICTS = {"needed": 90, "spilled": 10, "moved": 0, "unknown": 0, "domain": 5}
+
+
+def tables(**given: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    counts = dict.fromkeys(("half", "malformed", "unknown", "untimed"), 0)
+    return {name: [] for name in NAMES.split()} | {"intake": [counts]} | given
+
+
+def spillage(spilled: int) -> list[dict[str, Any]]:
+    return [
+        {"verdict": "needed", "kind": "queue", "direction": "up", "advisories": 90, "bytes": 2700},
+        {
+            "verdict": "spilled",
+            "kind": "queue",
+            "direction": "down",
+            "advisories": spilled,
+            "bytes": 30 * spilled,
+        },
+    ]
+
+
+REASON = {
+    "reason": "peer of a leaf",
+    "node": EVIL,
+    "region": "north",
+    "role": "leaf",
+    "advisories": 10,
+    "bytes": 300,
+}
+STORM = {"node": "hq", "hour": HOUR, "advisories": 9000, "baseline": 3.0, "times": 3000.0}
+SILENT = {"node": "york", "region": "north", "role": "leaf"}
+REGION = {"origin_region": "north", "region": "south", "advisories": 10, "bytes": 300}
+SUMMARY = {
+    "nodes": 9,
+    "files": 3,
+    "ignored_files": 0,
+    "lines": 100,
+    "rows": 100,
+    "blank": 0,
+    "half": 0,
+    "malformed": 0,
+    "unknown": 0,
+    "untimed": 0,
+    "newer": 0,
+    "advisories": 105,
+    "bytes": 5000,
+    "verdicts": VERDICTS,
+}
+
+
+def test_what_breaks_the_law_comes_before_doubts_and_these_before_costs() -> None:
+    found = find(tables(spillage=spillage(10), spillage_reasons=[REASON], storms=[STORM], silent=[SILENT]))
+    assert [one.kind for one in found] == ["bad", "doubtful", "costly"]
+    assert "can never use: peer of a leaf" in found[0].what
+    assert "column peer" in found[0].do
+
+
+def test_a_healthy_tree_is_told_so() -> None:
+    (found,) = find(tables(spillage=spillage(0)))
+    assert (found.kind, found.what) == (
+        "good",
+        "No advisory was spilled: all 90 reached nodes that can use them.",
+    )
+
+
+def test_a_log_without_consumers_is_not_called_healthy() -> None:
+    assert find(tables()) == []
+
+
+def test_there_are_ten_findings_at_most() -> None:
+    many = tables(
+        spillage=spillage(30),
+        spillage_reasons=[REASON] * 5,
+        storms=[STORM] * 5,
+        silent=[SILENT],
+        strangers=[SILENT],
+        clocks=[SILENT],
+        resyncs=[{"node": "hq", "peer": "north", "advisories": 5}],
+        cut_off=[{"node": "n", "below": 3, "since": HOUR}] * 5,
+        capacity=[{"node": "n", "figure": "links", "limit": 9.0, "days_left": 3.0}] * 5,
+    )
+    assert len(find(many)) == 10
+
+
+def test_names_from_logs_are_never_markup(tmp_path: Path) -> None:
+    told = tables(
+        spillage=spillage(10), spillage_reasons=[REASON], spillage_regions=[REGION | {"region": EVIL}]
+    )
+    write_report(tmp_path / "report.html", told, SUMMARY, find(told))
+    page = (tmp_path / "report.html").read_text()
+    assert "<script" not in page
+    assert "10 advisories spilled" in page
+    assert page.count("&lt;script&gt;") >= 3  # finding, table, map
+
+
+def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(charts, "available", lambda: False)
+    told = tables(spillage=spillage(0))
+    write_report(tmp_path / "report.html", told, SUMMARY, find(told))
+    page = (tmp_path / "report.html").read_text()
+    assert "<svg" not in page
+    assert "Charts need the package matplotlib" in page
+
+
+def test_the_same_tables_draw_the_same_picture() -> None:
+    rows = [{"hour": HOUR, "depth": depth, "advisories": 5} for depth in (0, 1, None)]
+    assert charts.volume_over_time(rows) == charts.volume_over_time(rows) != ""

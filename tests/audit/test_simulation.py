@@ -1,0 +1,72 @@
+"""What-if agrees exactly with the simulation, which runs the rules of real nodes; and that spills nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from audit import spillage, volume, whatif
+from audit.deployment import make_tree, read_sites
+from audit.listing import list_local
+from audit.reading import read
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WORKLOAD = """
+workload:
+  tree: acme
+  start: 2026-03-14T00:00:00Z
+  hours: {opens: "08:00", closes: "20:00", spread: 10m}
+  consumers:
+    - {role: leaf, destination: "queue:till-{node}-{number}", count: 2}
+    - {role: leaf, destination: "topic:offers/#"}
+    - {role: branch, destination: "queue:stock-{node}"}
+    - {role: branch, destination: "topic:offers/#"}
+    - {role: root, destination: "queue:sales"}
+"""
+
+
+@pytest.mark.parametrize("shape", ["stores=40,regions=2,fan_out=2,depth=3", "stores=30,regions=1"])
+def test_what_if_is_what_the_simulated_nodes_told_each_other(
+    spark: "SparkSession", tmp_path: Path, shape: str
+) -> None:
+    (tmp_path / "day.yaml").write_text(WORKLOAD)
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "broker.cli",
+        "simulate",
+        shape,
+        "--workload",
+        str(tmp_path / "day.yaml"),
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    tree = make_tree(read_sites(spark, str(tmp_path / "out" / "sites.csv")))
+    intake = read(spark, list_local([str(tmp_path / "out" / "advisories")]))
+    events = intake.events.localCheckpoint()
+    assert intake.files.where("fault is not null or unknown + untimed + newer > 0").count() == 0
+
+    told = events.where("event = 'advisory' and kind != 'domain'").groupBy("op").count().collect()
+    consumers = events.where("event = 'consumer'").select("node", "kind", "destination")
+    costs = whatif.per_consumer(tree).localCheckpoint()
+    found = {row.scheme: row for row in whatif.population(tree, whatif.interests(consumers), costs).collect()}
+    assert {row.op: row["count"] for row in told} == {
+        "add": found["tree"].added,
+        "remove": found["tree"].closed,
+    }
+
+    names = events.where("event = 'advisory' and kind = 'domain'").count()
+    assert names == whatif.domain_routes(tree).collect()[0]["advisories"]
+
+    judged = spillage.judge(spillage.pairs(events), tree, spillage.strange_links(events, tree))
+    assert {row.verdict for row in judged.select("verdict").distinct().collect()} == {"needed", "domain"}
+
+    waits = volume.consumer_events(events, tree.root).where("root_knew_after_s < 0").count()
+    assert waits == 0, "on a virtual clock nothing is known before it happened"
