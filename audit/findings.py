@@ -95,7 +95,7 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
             "Add them to the table of sites: nothing about them can be judged.",
             len(strangers),
         )
-    if silent:
+    if silent and tables["files"]:
         yield Finding(
             DOUBTFUL,
             f"No log of {len(silent):,} nodes was read, such as {silent[0]['node']}.",

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from audit.alerts import Alert, Alerts, Receiver
 from audit.deployment import Tree, relations
+from audit.errors import AuditError
 from audit.feeder import Feeder
 from audit.reading import parse_lines
 
@@ -62,8 +63,6 @@ class Follower:
             self._start(alerts, "alerts", self._alert),
             self._start(counts, "counts", lambda frame, batch: self._count(frame, batch, how)),
         ]
-        self._counts = how.out / "counts"
-        self._seen: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"<Follower {self.feeder!r} {self.alerts!r}>"
@@ -76,12 +75,14 @@ class Follower:
         return fed
 
     def run(self, pause: float = 2.0) -> None:
-        """Go on until a query fails, whose error is raised, or an interrupt."""
+        """Go on until an interrupt, or until a query fails: then raises `AuditError` with its reason."""
         while all(query.isActive for query in self._queries):
             self.feeder.feed()
             time.sleep(pause)
         for query in self._queries:
-            query.awaitTermination(1)
+            error = query.exception()
+            if error is not None:
+                raise AuditError(f"{query.name} stopped: {str(error).splitlines()[0]}")
 
     @property
     def late(self) -> int:

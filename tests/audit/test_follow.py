@@ -59,8 +59,9 @@ def test_following_finds_what_arrives_and_a_restart_counts_nothing_twice(
     follower = Follower(spark, demo_tree, Following(logs, out, window="1 minute", late="1 minute"))
     try:
         assert follower.step() > 0
-        assert [alert["alert"] for alert in alerts_in(out)] == ["link down"], (
-            "the demo cuts one line and spills nothing"
+        told = sorted((alert["alert"], alert["node"], alert["peer"]) for alert in alerts_in(out))
+        assert told == [("link down", "hq", "north"), ("link down", "north", "york")], (
+            "the demo kills and cuts once"
         )
         with growing.open("a") as log:
             log.write(SPILLED + DOWN[:30])
@@ -80,8 +81,13 @@ def test_following_finds_what_arrives_and_a_restart_counts_nothing_twice(
     finally:
         follower.stop()
     found = Counter((alert["alert"], alert["node"]) for alert in alerts_in(out))
-    assert found == {("link down", "hq"): 2, ("spilled", "durham"): 1, ("unreadable", None): 1}
-    assert len({alert["id"] for alert in alerts_in(out)}) == 4
+    assert found == {
+        ("link down", "hq"): 2,
+        ("link down", "north"): 1,
+        ("spilled", "durham"): 1,
+        ("unreadable", None): 1,
+    }
+    assert len({alert["id"] for alert in alerts_in(out)}) == 5
     pieces = [
         line for piece in follower.feeder.pieces.glob("*.jsonl") for line in piece.read_text().splitlines()
     ]

@@ -143,7 +143,7 @@ def test_parquet_is_read_with_its_folders_and_damaged_files_are_named(
     log = spark.read.schema(LOG).json(str(DEMO)).coalesce(1)
     log.write.partitionBy("tree", "region").parquet(str(tmp_path / "log"))
     files = sorted((tmp_path / "log").rglob("*.parquet"))
-    assert len(files) == 3
+    assert len(files) > 3
     (files[0].parent / "copy.parquet").write_bytes(files[0].read_bytes())
     (tmp_path / "log" / "cut.parquet").write_bytes(files[1].read_bytes()[:400])
     (tmp_path / "log" / "text.parquet").write_text("no Parquet")

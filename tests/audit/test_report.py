@@ -22,9 +22,12 @@ NAMES = (
 VERDICTS = {"needed": 90, "spilled": 10, "moved": 0, "unknown": 0, "domain": 5}
 
 
+COUNTS = dict.fromkeys(("half", "malformed", "unknown", "untimed"), 0)
+FILE = {"file": "file:/log", "fault": None} | COUNTS
+
+
 def tables(**given: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    counts = dict.fromkeys(("half", "malformed", "unknown", "untimed"), 0)
-    return {name: [] for name in NAMES.split()} | {"intake": [counts]} | given
+    return {name: [] for name in NAMES.split()} | {"intake": [COUNTS], "files": [FILE]} | given
 
 
 def spillage(spilled: int) -> list[dict[str, Any]]:
@@ -86,6 +89,10 @@ def test_a_healthy_tree_is_told_so() -> None:
 
 def test_a_log_without_consumers_is_not_called_healthy() -> None:
     assert find(tables()) == []
+
+
+def test_a_plan_without_logs_misses_none() -> None:
+    assert find(tables(silent=[SILENT], files=[])) == []
 
 
 def test_there_are_ten_findings_at_most() -> None:
