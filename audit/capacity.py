@@ -1,8 +1,7 @@
 """When a node reaches a limit, from the trend of its routes and links, and of whatever figures are given.
 
-Law: the trend is the straight line of least squares through what stood at the end of each day (of each hour,
-if the log is shorter than three days). Below three points nothing is foretold; nor where the line does not
-rise.
+Law: the trend is the straight line of least squares through the most that stood on each day. Below three days
+nothing is foretold, since a chain has its hours; nor where the line does not rise.
 """
 
 from typing import Final
@@ -15,7 +14,8 @@ from audit.volume import CONSUMER_KINDS
 LIMITS: Final = {"routes": 50_000.0, "links": 2_000.0, "spool_bytes": 8.0 * 2**30}
 """What is taken as full unless the caller says otherwise: a link's routes, a branch's links, a spool."""
 LEAST_POINTS: Final = 3
-DAYS_FOR_DAYS: Final = 3
+A_DAY: Final = 86_400e6
+"""Microseconds."""
 
 
 def figures(events: DataFrame) -> DataFrame:
@@ -43,27 +43,21 @@ def forecast(figures: DataFrame, limits: dict[str, float] | None = None) -> Data
 
     `figures`: (node, figure, at, value) from `figures`, or of the same form from elsewhere, such as spools.
     """
-    span = figures.agg(((F.unix_micros(F.max("at")) - F.unix_micros(F.min("at"))) / 8.64e10).alias("days"))
-    daily = F.col("days") >= DAYS_FOR_DAYS
-    point = F.when(daily, F.date_trunc("day", "at")).otherwise(F.date_trunc("hour", "at"))
-    points = (
-        figures.join(F.broadcast(span))
-        .groupBy("node", "figure", point.alias("point"))
-        .agg(F.max_by("value", "at").alias("value"), F.max("at").alias("at"))
+    days = figures.groupBy("node", "figure", F.date_trunc("day", "at").alias("at")).agg(
+        F.max("value").alias("value")
     )
-    day = F.unix_micros("at") / 8.64e10
-    lines = points.groupBy("node", "figure").agg(
+    lines = days.groupBy("node", "figure").agg(
         F.count(F.lit(1)).alias("points"),
         F.max_by("value", "at").alias("now"),
         F.max("at").alias("last"),
-        F.regr_slope("value", day).alias("a_day"),
+        F.regr_slope("value", F.unix_micros("at") / A_DAY).alias("a_day"),
     )
     limit = F.lit(None).cast("double")
     for figure, value in (LIMITS | (limits or {})).items():
         limit = F.when(F.col("figure") == figure, F.lit(float(value))).otherwise(limit)
     rising = (F.col("points") >= LEAST_POINTS) & (F.col("a_day") > 0)
     left = F.when(rising, F.greatest(F.lit(0.0), (F.col("limit") - F.col("now")) / F.col("a_day")))
-    micros = F.unix_micros("last") + F.least("days_left", F.lit(36500.0)) * F.lit(8.64e10)
+    micros = F.unix_micros("last") + F.least("days_left", F.lit(36500.0)) * F.lit(A_DAY)
     return (
         lines.withColumn("limit", limit)
         .withColumn("days_left", left)

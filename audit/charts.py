@@ -132,7 +132,7 @@ def alternatives(rows: Sequence[Row]) -> str:
         axes.set_yticks(places, [_scheme(row) for row in shown])
         tree = next((row["added"] for row in shown if row["scheme"] == "tree"), 0)
         for place, row in zip(places, shown, strict=True):
-            times = f"   {row['added'] / tree:,.1f} x" if tree and row["scheme"] != "tree" else ""
+            times = f" · {row['added'] / tree:,.1f} x" if tree and row["scheme"] != "tree" else ""
             axes.text(row["added"] * 1.12, place, f"{row['added']:,}{times}", va="center")
         axes.set_xlim(max(0.5, shown[0]["added"] / 3), shown[-1]["added"] * 60)
         axes.set_xlabel("advisories delivered when all consumers come")

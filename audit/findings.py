@@ -166,7 +166,7 @@ def _waste(tables: Tables) -> Iterator[Finding]:
     for row in [row for row in tables["cut_off"] if row["since"]][:2]:
         yield Finding(
             COSTLY,
-            f"{row['node']} and {row['below'] or 0:,} nodes below it are cut off since"
+            f"{row['node']}, with {row['below'] or 0:,} nodes below it, is cut off since"
             f" {row['since']:%Y-%m-%d %H:%M}.",
             "Messages wait at its parent; see that its spool does not fill.",
             (row["below"] or 0) + 1,

@@ -106,15 +106,19 @@ class Follower:
         self.alerts.take("rows", batch, _bounded(rows))
 
     def _count(self, frame: DataFrame, batch: int, how: Following) -> None:
-        """A batch that is repeated writes the same folder again."""
-        frame.persist()
+        """A batch that is repeated writes the same folder again.
+
+        Wrinkle: the frame is worked out once, and whole; when it is worked out again, or in part, as `isEmpty`
+        and `limit` do, its closed windows are gone.
+        """
+        rows = frame.collect()
+        if not rows:
+            return
+        kept = frame.sparkSession.createDataFrame(rows, frame.schema)
         target = (how.out / "counts" / f"batch={batch}").absolute().as_uri()
-        frame.coalesce(1).write.mode("overwrite").parquet(target)
-        storms = storm_alerts(frame, how.storm)
-        self.alerts.take(
-            "storms", batch, _bounded([row.asDict() for row in storms.limit(MOST_ALERTS + 1).collect()])
-        )
-        frame.unpersist()
+        kept.coalesce(1).write.mode("overwrite").parquet(target)
+        storms = storm_alerts(kept, how.storm).limit(MOST_ALERTS + 1)
+        self.alerts.take("storms", batch, _bounded([row.asDict() for row in storms.collect()]))
 
 
 def _dictionary(progress: Any) -> dict[str, Any]:

@@ -235,7 +235,8 @@ def _read_parquet(spark: "SparkSession", files: Sequence[LogFile]) -> _Read:
     footers = whole.groupBy("file").agg(F.count(F.lit(1)).alias("lines"))
     report = _listed(spark, files).join(footers, "file", "left").join(found, "file", "left")
     fault = F.when(F.col("lines").isNull(), "nothing in it, or no Parquet file: nothing could be read").when(
-        F.col("lines") != F.coalesce("read", F.lit(0)), "damaged: read as far as it goes"
+        F.col("lines") != F.coalesce("read", F.lit(0)),
+        "damaged, or columns of other types: read as far as it goes",
     )
     prints = _parquet_prints(spark, files)
     report = report.join(prints, "file", "left").withColumn("fault", fault)

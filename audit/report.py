@@ -30,7 +30,8 @@ font-family:inherit } .verdict { border-left:8px solid var(--leaf) } .verdict.ba
 border-left-color:var(--bad) } .verdict.unsure { border-left-color:var(--warn) } .verdict h2 { font-size:24px
 } .tiles { display:grid; grid-template-columns:repeat(auto-fit,minmax(150px,1fr)); gap:12px; margin:0 0 18px }
 .tile { background:#fff; border:1px solid var(--line); border-radius:10px; padding:12px 16px }
-.tile b { display:block; font-size:24px; line-height:1.25 } .tile span { color:var(--soft); font-size:14px }
+.tile b { display:block; font-size:23px;
+ line-height:1.25; white-space:nowrap } .tile span { color:var(--soft); font-size:14px }
 table { border-collapse:collapse; width:100%; font-size:14px } .wide { overflow-x:auto }
 th { text-align:left; color:var(--soft); font-weight:600; border-bottom:2px solid var(--line); padding:5px
 10px 5px 0 } td { border-bottom:1px solid var(--line); padding:5px 10px 5px 0; vertical-align:top;

@@ -55,6 +55,8 @@ def start(master: str = "", data_bytes: int = 0, options: dict[str, str] | None 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     settings = dict(_RESULTS_DEPEND_ON)
     settings["spark.sql.shuffle.partitions"] = str(shuffle_partitions(data_bytes, _cores(master)))
+    if data_bytes < TINY:
+        settings |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     if not submitted:
         _prepare_environment()
         settings |= _local_settings(master or "local[*]", data_bytes)
@@ -103,8 +105,6 @@ def _local_settings(master: str, data_bytes: int) -> dict[str, str]:
         settings["spark.master"] = master
     if data_bytes < SMALL:
         settings["spark.default.parallelism"] = str(_cores(master))
-    if data_bytes < TINY:
-        settings |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     return settings
 
 

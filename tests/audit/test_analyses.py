@@ -167,7 +167,7 @@ def test_a_trend_needs_three_points_and_must_rise(spark: "SparkSession") -> None
     assert (found["full"].now, found["full"].a_day, found["full"].days_left) == pytest.approx(
         (400.0, 100.0, 10.0)
     )
-    assert found["full"].full_at.replace(tzinfo=UTC) == START + timedelta(days=14)
+    assert found["full"].full_at.replace(tzinfo=UTC) == datetime(2026, 3, 28, tzinfo=UTC)
     assert found["empties"].days_left is None
     assert (found["young"].points, found["young"].days_left) == (2, None)
 

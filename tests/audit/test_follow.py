@@ -56,7 +56,7 @@ def test_following_finds_what_arrives_and_a_restart_counts_nothing_twice(
     shutil.copytree(DEMO, logs)
     growing = logs / "durham.advisories.jsonl"
     written = sum(len(file.read_bytes().splitlines()) for file in logs.iterdir())
-    follower = Follower(spark, demo_tree, Following(logs, out, window="1 minute", late="1 minute"))
+    follower = Follower(spark, demo_tree, Following(logs, out, window="1 minute", late="1 minute", storm=12))
     try:
         assert follower.step() > 0
         told = sorted((alert["alert"], alert["node"], alert["peer"]) for alert in alerts_in(out))

@@ -120,4 +120,4 @@ def test_routes_that_no_message_used_and_spools_that_fill_are_found(
     spool = next(row for row in table(out, "capacity") if row["figure"] == "spool_bytes")
     assert (spool["node"], spool["points"], spool["now"]) == ("hq", "4", str(4.0 * 2**30))
     assert (float(spool["a_day"]), float(spool["days_left"])) == pytest.approx((2**30, 4.0))
-    assert spool["full_at"].startswith("2026-11-08 12:00")
+    assert spool["full_at"].startswith("2026-11-08 00:00")
