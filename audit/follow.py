@@ -108,8 +108,8 @@ class Follower:
     def _count(self, frame: DataFrame, batch: int, how: Following) -> None:
         """A batch that is repeated writes the same folder again.
 
-        Wrinkle: the frame is worked out once, and whole; when it is worked out again, or in part, as `isEmpty`
-        and `limit` do, its closed windows are gone.
+        Wrinkle: the frame is worked out once, and whole; when it is worked out again, or in part, as
+        `isEmpty` and `limit` do, its closed windows are gone.
         """
         rows = frame.collect()
         if not rows:
