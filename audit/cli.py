@@ -141,9 +141,10 @@ def _imported(session: Any, options: argparse.Namespace) -> list[str]:
     """Import the logs of another broker into OUT/imported; return where they are now."""
     from audit.importers import import_log
     from audit.listing import list_all
+    from audit.output import url
 
     target = options.out / "imported"
-    broken = import_log(session, options.source, list_all(session, options.logs), target.absolute().as_uri())
+    broken = import_log(session, options.source, list_all(session, options.logs), url(target))
     if broken:
         print(f"sapwood: {broken:,} lines are none of {options.source}'s and were left out", file=sys.stderr)
     return [str(target)]

@@ -25,6 +25,7 @@ from audit.alerts import Alert, Alerts, Receiver
 from audit.deployment import Tree, relations
 from audit.errors import AuditError
 from audit.feeder import Feeder
+from audit.output import url
 from audit.reading import parse_lines
 
 if TYPE_CHECKING:
@@ -108,14 +109,13 @@ class Follower:
     def _count(self, frame: DataFrame, batch: int, how: Following) -> None:
         """A batch that is repeated writes the same folder again.
 
-        Wrinkle: the frame is worked out once, and whole; when it is worked out again, or in part, as
-        `isEmpty` and `limit` do, its closed windows are gone.
+        Wrinkle: the frame is worked out once, and whole. Each action on it would run the counting again.
         """
         rows = frame.collect()
         if not rows:
             return
         kept = frame.sparkSession.createDataFrame(rows, frame.schema)
-        target = (how.out / "counts" / f"batch={batch}").absolute().as_uri()
+        target = url(how.out / "counts" / f"batch={batch}")
         kept.coalesce(1).write.mode("overwrite").parquet(target)
         storms = storm_alerts(kept, how.storm).limit(MOST_ALERTS + 1)
         self.alerts.take("storms", batch, _bounded([row.asDict() for row in storms.collect()]))

@@ -26,6 +26,11 @@ LARGE: Final = ("spilled", "consumer_events", "volume", "judged")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def url(path: Path) -> str:
+    """A path of this machine as Spark takes it: with its scheme, and not quoted."""
+    return f"file://{path.absolute()}"
+
+
 class Output:
     """Writes below one folder. `tables`: what was written so far, its first rows, as dictionaries."""
 
@@ -45,8 +50,8 @@ class Output:
         path = (self.folder / "tables" / name).absolute()
         kept = table
         if name in LARGE:
-            table.write.mode("overwrite").parquet(path.as_uri())
-            kept = table.sparkSession.read.schema(table.schema).parquet(path.as_uri())
+            table.write.mode("overwrite").parquet(url(path))
+            kept = table.sparkSession.read.schema(table.schema).parquet(url(path))
         rows = collect(kept, CSV_ROWS + 1)
         if name not in LARGE:
             kept = _write_small(table, rows, path)
@@ -69,11 +74,11 @@ def collect(table: DataFrame, most: int) -> list[Row]:
 def _write_small(table: DataFrame, rows: list[Row], path: Path) -> DataFrame:
     """Write a table that was collected, unless it turns out to be large after all."""
     if len(rows) > CSV_ROWS:
-        table.write.mode("overwrite").parquet(path.as_uri())
-        return table.sparkSession.read.schema(table.schema).parquet(path.as_uri())
+        table.write.mode("overwrite").parquet(url(path))
+        return table.sparkSession.read.schema(table.schema).parquet(url(path))
     made = table.sparkSession.createDataFrame([tuple(row.values()) for row in rows], table.schema)
     if find_spec("pyarrow") is None:
-        made.coalesce(1).write.mode("overwrite").parquet(path.as_uri())
+        made.coalesce(1).write.mode("overwrite").parquet(url(path))
     else:
         _write_arrow(table, rows, path)
     return made
