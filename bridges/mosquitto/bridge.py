@@ -19,12 +19,13 @@ from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridges.mosquitto.check import inspect
 from bridges.mosquitto.claim import HOLDER, WHO, Claim
-from bridges.mosquitto.client import FAILURE, Access, Client, Filter, Post, Received, Unsupported
+from bridges.mosquitto.client import FAILURE, Client, Filter, Post, Received
 from bridges.mosquitto.discovery import VERSION, Discovery
 from bridges.mosquitto.hand import Hand
 from bridges.mosquitto.memory import Memory
 from bridges.mosquitto.names import OURS, Names
 from bridges.mosquitto.suspects import Suspects
+from bridges.mosquitto.wire import Access, Unsupported
 from bridges.properties import MqttProperties
 from bridges.site_broker import Delivery, Desk, Finding, Setup, SiteBrokerError, SiteBrokerRefused
 from config.uris import address

@@ -12,10 +12,11 @@ from typing import Final
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridges.mosquitto.claim import HOLDER, WHO
-from bridges.mosquitto.client import FAILURE, Access, Client, Filter, Post, Received, Unsupported
+from bridges.mosquitto.client import FAILURE, Client, Filter, Post, Received
 from bridges.mosquitto.discovery import COUNT, LOGS, SHARED
 from bridges.mosquitto.log_lines import SUBSCRIBE, UNSUBSCRIBE, Came, Gone, read
 from bridges.mosquitto.names import OURS, Names
+from bridges.mosquitto.wire import Access, Unsupported
 from bridges.properties import MqttProperties
 from bridges.site_broker import Finding, Setup, SiteBrokerError
 

@@ -24,9 +24,9 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from bridges.mosquitto.wire import Access, explained, publish_properties, read_properties, refusal
 from bridges.properties import MqttProperties
-from bridges.site_broker import SiteBrokerError, SiteBrokerRefused
-from config.uris import Address
+from bridges.site_broker import SiteBrokerError
 
 KEEP_ALIVE: Final = 10
 FAILURE: Final = 0x80
@@ -34,22 +34,6 @@ _LARGEST: Final = 268_435_455
 _IN_FLIGHT: Final = 65_535
 _READS: Final = 256
 _LOOK_EVERY: Final = 1.0
-_UNSUPPORTED: Final = 0x84
-_LOGIN: Final = frozenset({0x85, 0x86, 0x87, 0x8A, 0x8C})
-
-
-class Unsupported(SiteBrokerError):
-    """The broker does not speak this version of MQTT."""
-
-
-class Access(NamedTuple):
-    """Where the broker is, and who we are to it."""
-
-    address: Address
-    user: str | None
-    password: str | None
-    tls: ssl.SSLContext | None
-    timeout: float
 
 
 class Received(NamedTuple):
@@ -203,7 +187,7 @@ class Client:
                 return await self._connected
         except (OSError, ValueError) as error:
             self._drop()
-            raise _explained(error, self._access) from None
+            raise explained(error, self._access) from None
         except BaseException:
             self._drop()
             raise
@@ -230,7 +214,7 @@ class Client:
         if self._connected.done():
             return
         if reason.is_failure:
-            self._connected.set_exception(_refusal(reason, self._access))
+            self._connected.set_exception(refusal(reason, self._access))
             return
         said = properties.json() if properties is not None else {}  # type: ignore[no-untyped-call]
         self.max_packet = int(said.get("MaximumPacketSize", _LARGEST))
@@ -338,7 +322,7 @@ class Client:
     def _post_waiting(self) -> None:
         while self._posts and not self._over and len(self._unanswered) < self._in_flight:
             post = self._posts.popleft()
-            properties = _publish_properties(post.properties) if self.v5 else None
+            properties = publish_properties(post.properties) if self.v5 else None
             number = self._paho.publish(
                 post.topic, post.payload, post.qos, post.retained, properties=properties
             ).mid
@@ -370,7 +354,7 @@ class Client:
                 bool(message.retain),
                 bool(message.dup),
                 message.mid,
-                _read_properties(said),
+                read_properties(said),
                 getattr(said, "SubscriptionIdentifier", ()) if said is not None else (),
             )
         )
@@ -426,67 +410,3 @@ class Client:
         with contextlib.suppress(OSError):
             self._paho.loop_write()
         self._drop()
-
-
-def _publish_properties(given: MqttProperties) -> Properties | None:
-    if given == MqttProperties():
-        return None
-    made = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-    if given.content_type:
-        made.ContentType = given.content_type
-    if given.response_topic:
-        made.ResponseTopic = given.response_topic
-    if given.correlation:
-        made.CorrelationData = given.correlation
-    if given.user:
-        made.UserProperty = list(given.user)
-    if given.expiry is not None:
-        made.MessageExpiryInterval = given.expiry
-    if given.utf8:
-        made.PayloadFormatIndicator = 1
-    return made
-
-
-def _read_properties(given: Properties | None) -> MqttProperties:
-    if given is None or given.isEmpty():  # type: ignore[no-untyped-call]
-        return MqttProperties()
-    return MqttProperties(
-        getattr(given, "ContentType", ""),
-        getattr(given, "ResponseTopic", ""),
-        bytes(getattr(given, "CorrelationData", b"")),
-        tuple(getattr(given, "UserProperty", ())),
-        getattr(given, "MessageExpiryInterval", None),
-        getattr(given, "PayloadFormatIndicator", 0) == 1,
-    )
-
-
-def _refusal(reason: ReasonCode, access: Access) -> SiteBrokerError:
-    who = repr(access.user) if access.user else "a client without a user name"
-    text = f"the broker at {access.address.uri} does not take {who} ({reason})"
-    if reason.value == _UNSUPPORTED:
-        return Unsupported(text)
-    if reason.value in _LOGIN:
-        return SiteBrokerRefused(f"{text}: look at site_broker's user and secret, and at the broker's users")
-    return SiteBrokerError(f"{text}: look at the broker's log")
-
-
-def _explained(error: Exception, access: Access) -> SiteBrokerError:
-    """What went wrong while dialling, in words that help."""
-    uri = access.address.uri
-    match error:
-        case ssl.SSLCertVerificationError():
-            text = (
-                f"the certificate of {uri} is not trusted ({error.verify_message}): name its authority in"
-                " site_broker's tls, and dial the name that it carries"
-            )
-        case ssl.SSLError():
-            text = f"TLS with {uri} failed: {error.reason or error}; is it the port for TLS?"
-        case socket.gaierror():
-            text = f"{uri}: its host is not known to DNS ({error.strerror})"
-        case TimeoutError():
-            text = f"the broker at {uri} did not answer within {access.timeout:g} s"
-        case OSError():
-            text = f"the broker at {uri} cannot be reached: {error.strerror or error}"
-        case _:
-            text = f"the broker at {uri} cannot be dialled: {error}"
-    return SiteBrokerError(text)

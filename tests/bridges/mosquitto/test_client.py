@@ -8,7 +8,8 @@ import pytest
 from mosquitto_server import MosquittoServer
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridges.mosquitto.client import Access, Client, Filter, Post, Received
+from bridges.mosquitto.client import Client, Filter, Post, Received
+from bridges.mosquitto.wire import Access
 from bridges.properties import MqttProperties
 from bridges.site_broker import SiteBrokerError, SiteBrokerRefused
 from config.uris import address
