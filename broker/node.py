@@ -24,6 +24,7 @@ from broker.core.rows import MetaRow, QueueRow
 from broker.core.turn import Turn
 from broker.journal import Journal
 from broker.link_brokers import LinkBroker
+from broker.location.registrar import Registrar, zone_of
 from broker.permits import Permits
 from broker.settings import core_settings, http_settings, link_settings, server_tls
 from broker.site import SiteDesk, desk_of
@@ -85,6 +86,7 @@ class Node:
         self.desk: SiteDesk | None = None
         self.supervisor: Supervisor | None = None
         self.link_brokers: list[LinkBroker] = []
+        self.registrar: Registrar | None = None
         self.failure: SapwoodError | None = None
         self.leaving = False
         self.stopped = asyncio.Event()
@@ -122,6 +124,8 @@ class Node:
             self.administration = Administration(self)
             self.desk = desk_of(self)
             self.link_brokers = [LinkBroker(self, site, one) for one in site.listener.link_brokers]
+            if site.registration.domain:
+                self.registrar = Registrar(site, self.core.identity.incarnation.hex(), zone_of(site))
             await self._listen()
         except BaseException:
             if self.door is not None:
@@ -137,6 +141,8 @@ class Node:
             self.spawn(self.supervisor.run())
         for listening in self.link_brokers:
             self.spawn(listening.run())
+        if self.registrar is not None:
+            self.spawn(self.registrar.run())
         _log.info("= node %s (%s) of tree %s listens on port %d", site.name, site.role, site.tree, self.port)
 
     def _make_core(self, permits: Permits) -> None:
@@ -163,7 +169,7 @@ class Node:
             secret_of=permits.secret_of,
             chronicle=self.chronicle,
             session_secret=secret.reveal() if secret else "",
-            addresses=[uri for uri in (site.listener.public_uri, *site.listener.addresses) if uri],
+            addresses=list(site.listener.announced),
             zone=site.zone or "",
         )
         self.core.start(loaded)

@@ -16,11 +16,13 @@ from bridges.brokered import carrier as brokered
 from bridges.brokered.line import Access
 from bridges.brokered.schemes import broker_for
 from bridges.carrier import Carrier, CarrierError
+from broker.location.ways import Way, Ways, finders_of
 from broker.settings import client_tls
 from config.credentials import connector_password
 from config.model import Site, TreeConnector
 from config.uris import address
 from treeconnector.errors import LinkRefused, SapwoodError
+from treeconnector.link import Link
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -44,7 +46,8 @@ class Supervisor:
         self._site = site
         self._connector = connector
         self._tls = client_tls(connector.tls)
-        self._tried = 0
+        self.ways = Ways(connector.ways, finders_of(site, connector))
+        self._way = ""
         self.state = "connecting"
         self.error = ""
         self.failures = 0
@@ -70,18 +73,31 @@ class Supervisor:
 
     async def _once(self) -> None:
         """One link, from dialling to its end. Returns if it was up, raises if it never was."""
-        uri = self._connector.ways[self._tried % len(self._connector.ways)]
-        self._tried += 1
         self.state = "connecting"
+        way = await self.ways.next()
+        uri = self._way = way.uri
         carrier = await self._connect(uri)
-        was_up, error = await self._node.drive(self._node.core.dial(carrier.max_packet), carrier)
+        link = self._node.core.dial(carrier.max_packet)
+        following = self._node.spawn(self._follow(way, link)) if way.finder is not None else None
+        try:
+            was_up, error = await self._node.drive(link, carrier)
+        finally:
+            if following is not None:
+                following.cancel()
         self.strangers += carrier.strangers
         if not was_up:
             raise LinkLost(error or f"{uri}: the link ended in its handshake")
-        self._tried = 0
+        self.ways.restart()
         self.failures = 0
         self._note(f"lost the parent at {uri}: {error}", logging.DEBUG)
         await asyncio.sleep(random.uniform(0, self._site.link.backoff_initial))
+
+    async def _follow(self, way: Way, link: Link) -> None:
+        """Where DNS says that the parent has moved, end the link; the next one goes where it is now."""
+        text = await self.ways.moved(way)
+        _log.warning("! parent %s: %s", self._connector.uri, text, extra={"link": way.uri, "reason": text})
+        self._node.core.links.handle(link, link.pause(text))
+        self._node.wake()
 
     async def _connect(self, uri: str) -> Carrier:
         """The carrier that the address asks for. Raises `SapwoodError`."""
@@ -117,6 +133,8 @@ class Supervisor:
     def status(self) -> dict[str, object]:
         return {
             "uris": list(self._connector.ways),
+            "uri": self._way,
+            "location": self.ways.status(),
             "state": self.state,
             "failures": self.failures,
             "error": self.error,

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Literal
 
 from config.fields import part, parts, section, value
-from config.kinds import Choice, Size, Whole
+from config.kinds import Choice, Duration, Size, Whole
+from config.uris import DOMAIN, UPDATE_SERVER
 from config.values import (
     BYTES,
     COUNT,
     DAY,
     FLAG,
     GIB,
+    KEY_NAME,
     KIB,
     MIB,
     NAME,
@@ -190,6 +192,61 @@ class Link:
     connect_timeout: float = value(POSITIVE_TIME, "longest time for connection and handshake", default=10.0)
     backoff_initial: float = value(POSITIVE_TIME, "first pause before dialling again", default=0.25)
     backoff_max: float = value(POSITIVE_TIME, "longest pause before dialling again", default=30.0)
+
+
+@section
+class Registration:
+    """The node's own records in DNS, for children that say srv://DOMAIN. Branch and root only."""
+
+    domain: str | None = value(
+        DOMAIN,
+        "the domain under which children look for this node (srv://DOMAIN); with it the node registers the "
+        "listener's `public_uri` and `addresses`",
+        default=None,
+        example="uk.example.com",
+    )
+    zone: str | None = value(
+        DOMAIN,
+        "the zone in which the domain lies; without it the domain is one itself",
+        default=None,
+        example="example.com",
+    )
+    server: str | None = value(
+        UPDATE_SERVER,
+        "the zone's server that takes updates (RFC 2136)",
+        default=None,
+        example="ns1.example.com",
+    )
+    key_name: str | None = value(
+        KEY_NAME, "the name of the TSIG key that signs them", default=None, example="sapwood-uk"
+    )
+    key_algorithm: Literal["hmac-sha256", "hmac-sha384", "hmac-sha512"] = value(
+        Choice(("hmac-sha256", "hmac-sha384", "hmac-sha512")),
+        "the algorithm of that key",
+        default="hmac-sha256",
+    )
+    key_env: str | None = value(
+        VARIABLE,
+        "environment variable that holds the key in base64, as tsig-keygen prints it",
+        default=None,
+        example="SAPWOOD_DNS_KEY",
+    )
+    key_file: Path | None = value(
+        PATH, "file that holds the key; instead of the variable", default=None, aside=True
+    )
+    lease: float = value(
+        Duration(minimum=2.0),
+        "how long the records outlive a node that has crashed; it renews them four times as often",
+        default=300.0,
+    )
+    priority: int = value(
+        Whole(0, 65000),
+        "of the SRV record of `public_uri`; the smallest is tried first, and `addresses` follow by one each",
+        default=10,
+    )
+    weight: int = value(
+        Whole(0, 65535), "of the SRV records: the share of children among equal priorities", default=10
+    )
 
 
 @section

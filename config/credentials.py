@@ -94,6 +94,12 @@ def link_broker_secrets(site: Site) -> dict[str, Secret]:
     return {uri: secret for uri, secret in found if secret}
 
 
+def registration_key(site: Site) -> Secret | None:
+    """The TSIG key that signs changes of this node's records in DNS."""
+    registration = site.registration
+    return resolve_secret(registration.key_env, registration.key_file, what="key of the registration in DNS")
+
+
 def site_broker_secret(site: Site) -> Secret | None:
     """The password at the site broker."""
     broker = site.site_broker

@@ -20,6 +20,7 @@ from config.behaviour import (
     Link,
     Log,
     Metrics,
+    Registration,
     Spool,
     Trace,
 )
@@ -33,6 +34,7 @@ from config.uris import (
     HTTP_URI,
     LINK_BROKER_URI,
     LINK_URI,
+    NAME_SERVER,
     is_loopback,
 )
 from config.values import COUNT, EXCHANGE, FLAG, NAME, NODETYPE, PATH, PATTERN, PREFIX, USER, VARIABLE
@@ -54,6 +56,7 @@ __all__ = [
     "Log",
     "Metrics",
     "Mqtt",
+    "Registration",
     "Role",
     "ServerTls",
     "Site",
@@ -225,7 +228,7 @@ class TreeConnector:
         "further ways to the same parent, tried in this order after `uri`",
         item="uri",
         default=(),
-        example=("wss://hq-backup.example.com:7600/link",),
+        example=("wss://hq-backup.example.com:7600/link", "srv://hq.example.com"),
     )
     user: str | None = value(
         USER,
@@ -250,6 +253,13 @@ class TreeConnector:
     )
     secret_file: Path | None = value(
         PATH, "file that holds the secret; instead of the variable", default=None, aside=True
+    )
+    name_servers: tuple[str, ...] = values(
+        NAME_SERVER,
+        "DNS servers to ask for srv://; without them those of the system",
+        item="name_server",
+        default=(),
+        example=("10.0.0.53",),
     )
     tls: ClientTls = part("TLS towards the parent (wss, mqtts, amqps)", default=ClientTls())
 
@@ -323,6 +333,11 @@ class Listener:
         default=(),
     )
     tls: ServerTls = part("TLS of the port", default=ServerTls())
+
+    @property
+    def announced(self) -> tuple[str, ...]:
+        """All addresses at which other nodes reach this one, as far as the file says."""
+        return tuple(uri for uri in (self.public_uri, *self.addresses) if uri)
 
     @property
     def loopback(self) -> bool:
@@ -402,6 +417,7 @@ class Site:
         maximum=1,
     )
     listener: Listener = part("the node's port", default=Listener())
+    registration: Registration = part("the node's own records in DNS", default=Registration())
     mqtt: Mqtt = part("a port for MQTT applications, where the site has no broker", default=Mqtt())
     children: tuple[Child, ...] = parts(
         Child,
@@ -427,7 +443,7 @@ class Site:
 
     @property
     def role(self) -> Role:
-        """What the node is in its tree. A core stands at the root; a satellite is a leaf."""
+        """What the node is in its tree. Core: at the root; satellite: a leaf."""
         if self.scheme:
             return "root" if self.scheme == "core" else "leaf"
         return (self.connector.nodetype or "leaf") if self.connector else "root"
@@ -439,5 +455,4 @@ class Site:
 
     @property
     def advisory_directory(self) -> Path:
-        """Folder of the advisory log."""
         return self.advisory_log.directory or self.data_directory / "advisories"

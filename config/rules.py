@@ -10,7 +10,9 @@ from typing import Any, assert_never
 from config.errors import ConfigurationError, Problem
 from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, settings
 from config.model import ClientTls, ServerTls, Site
-from config.uris import EMBEDDED, Address, address
+from config.uris import DOMAIN, EMBEDDED, Address, address, is_address
+
+_LONGEST_PATH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
         _ways,
         _way_through_broker,
         _link_brokers,
+        _name_servers,
+        _registration,
         _times,
         _sizes,
         _destinations,
@@ -132,6 +136,7 @@ def _pairs(site: Site) -> Iterator[tuple[Path, Any, str]]:
     yield ("site_broker",), site.site_broker, "secret"
     yield ("http",), site.http, "token"
     yield ("http",), site.http, "session_secret"
+    yield ("registration",), site.registration, "key"
     for i, connector in enumerate(site.tree_connectors):
         yield ("tree_connectors", i), connector, "secret"
         yield ("tree_connectors", i), connector, "password"
@@ -227,7 +232,7 @@ def _site_broker(site: Site, spell: Spelling) -> Iterator[Contradiction]:
 
 
 def _ways(site: Site, spell: Spelling) -> Iterator[Contradiction]:
-    own = {address(uri) for uri in (site.listener.public_uri, *site.listener.addresses) if uri}
+    own = {address(uri) for uri in site.listener.announced}
     for i, connector in enumerate(site.tree_connectors):
         seen: set[Address] = set()
         for j, uri in enumerate(connector.ways):
@@ -278,6 +283,57 @@ def _link_brokers(site: Site, spell: Spelling) -> Iterator[Contradiction]:
         yield from _needless(path, broker.tls, [place], spell)
         given = [name for name in ("user", "secret_env", "secret_file") if getattr(broker, name)]
         yield from _login(path, broker.user, given, "secret", spell) if given else ()
+
+
+def _name_servers(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    for i, connector in enumerate(site.tree_connectors):
+        if connector.name_servers and not any(address(uri).scheme == "srv" for uri in connector.ways):
+            path: Path = ("tree_connectors", i)
+            message = f"{spell('name_servers')!r} has no use without srv://: leave it out"
+            yield Contradiction((*path, "name_servers"), message, ((*path, "uri"), (*path, "uris")))
+
+
+def _registration(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    """All that an update needs, or nothing; and addresses that an SRV record can name."""
+    section: Path = ("registration",)
+    given, domain = site.registration, (*section, "domain")
+    if not given.domain:
+        for name in ("zone", "server", "key_name", "key_env", "key_file"):
+            if getattr(given, name):
+                yield Contradiction(
+                    (*section, name), f"{spell(name)!r} needs {spell('domain')!r} beside it", (domain,)
+                )
+        return
+    if site.role == "leaf":
+        advice = f"a leaf has no children: leave this out, or write {spell('nodetype')} branch"
+        yield Contradiction(domain, advice, (("tree_connectors",), ("tree_connectors", 0, "nodetype")))
+    for names in (("server",), ("key_name",), ("key_env", "key_file")):
+        if not any(getattr(given, name) for name in names):
+            needs = " or ".join(repr(spell(name)) for name in names)
+            yield Contradiction(domain, f"{spell('domain')!r} needs {needs} beside it")
+    zone = given.zone or given.domain
+    if not f".{given.domain}".lower().endswith(f".{zone}".lower()):
+        yield Contradiction((*section, "zone"), f"{given.domain!r} does not lie in {zone!r}", (domain,))
+    if not site.listener.public_uri:
+        message = f"what is registered is the listener's {spell('public_uri')!r}: give it"
+        yield Contradiction(domain, message, (("listener", "public_uri"),))
+    yield from _registered(site)
+
+
+def _registered(site: Site) -> Iterator[Contradiction]:
+    where: list[Path] = [("listener", "public_uri")] if site.listener.public_uri else []
+    where += [("listener", "addresses", i) for i in range(len(site.listener.addresses))]
+    for path, uri in zip(where, site.listener.announced, strict=True):
+        way = address(uri)
+        looked_at: tuple[Path, ...] = (("registration", "domain"), ("listener", "addresses"))
+        if is_address(way.host):
+            message = f"{uri!r}: a record in DNS (SRV) names a host, never an IP address; write a name"
+            yield Contradiction(path, message, looked_at)
+        elif DOMAIN.check(way.host):
+            yield Contradiction(path, f"{way.host!r} is no name that DNS can hold", looked_at)
+        elif len(way.path) > _LONGEST_PATH:
+            message = f"{uri[:40]!r}…: a path in DNS has at most {_LONGEST_PATH} characters"
+            yield Contradiction(path, message, looked_at)
 
 
 def _login(

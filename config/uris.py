@@ -4,6 +4,7 @@ Wrinkle: a port is optional. A WebSocket link goes to port 7600 and path `/link`
 otherwise; MQTT and AMQP links go to their protocol's own port.
 """
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -44,6 +45,20 @@ class Uri(Text):
         return uri
 
 
+class Server(Text):
+    """A DNS server: its address is one, and its port is from 1 to 65535."""
+
+    def parse(self, text: str) -> str:
+        server = super().parse(text)
+        parts = compiled(r"(\[[^\]]*\]|[^:]*)(?::([0-9]+))?").fullmatch(server)
+        host, port = parts.groups() if parts else (server, None)
+        if port and not 1 <= int(port) <= 65535:
+            raise Fault(f"{shown(text)}: expected a port from 1 to 65535")
+        if compiled(r"[0-9.]+|\[.*\]").fullmatch(host) and not is_address(host):
+            raise self.refuse(text)
+        return server
+
+
 LINK_URI: Final = Uri(
     "a URI such as wss://HOST:7600/link (ws, wss, mqtt, mqtts, amqp, amqps) or srv://DOMAIN",
     f"{_LINK}|{_SRV}",
@@ -67,6 +82,15 @@ LINK_BROKER_URI: Final = Uri(
         "tcp:": _USE_BROKER,
         "ssl:": _USE_BROKER,
     },
+)
+DOMAIN: Final = Text("a domain such as uk.example.com", r"[A-Za-z0-9_\-]{1,63}(\.[A-Za-z0-9_\-]{1,63}){0,7}")
+NAME_SERVER: Final = Server(
+    "the IP address of a DNS server, with or without its port, such as 10.0.0.53, 127.0.0.1:5300 or [::1]:53",
+    r"([0-9]{1,3}\.){3}[0-9]{1,3}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?",
+)
+UPDATE_SERVER: Final = Server(
+    "a host or an IP address, with or without its port, such as ns1.example.com, 10.0.0.53:53 or [::1]:53",
+    f"{_HOST}(:[0-9]{{1,5}})?",
 )
 HOST: Final = Text("a host name or an IP address", r"[A-Za-z0-9._\-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 
@@ -115,3 +139,12 @@ def is_loopback(host: str) -> bool:
     """True for a host that other machines cannot reach."""
     bare = host.strip("[]").lower()
     return bare in ("localhost", "::1") or bool(compiled(r"127(\.[0-9]{1,3}){3}").fullmatch(bare))
+
+
+def is_address(host: str) -> bool:
+    """True for an IP address, which no SRV record can name."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True

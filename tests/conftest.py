@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).parent / "brokers"))
 
 if TYPE_CHECKING:
+    from bind_server import BindServer
     from mosquitto_server import MosquittoServer
     from rabbitmq_server import RabbitServer
 
@@ -60,6 +61,29 @@ def vhost(rabbitmq: "RabbitServer") -> Iterator[str]:
     yield name
     rabbitmq.start()
     rabbitmq.delete_vhost(name)
+
+
+@pytest.fixture(scope="session")
+def bind(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[BindServer]":
+    """A real BIND with a zone that may be changed. A test that kills it starts it again."""
+    from bind_server import BindServer
+
+    server = BindServer(tmp_path_factory.mktemp("bind") / "server")
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+_domains = itertools.count(1)
+
+
+@pytest.fixture
+def domain(bind: "BindServer") -> str:
+    """A domain of the test's own at `bind`, without records."""
+    bind.start()
+    return f"region{next(_domains)}.example.test"
 
 
 @pytest.fixture(scope="session")

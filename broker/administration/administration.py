@@ -1,9 +1,11 @@
 """All that an operator can ask of a node and do to it, in one place; what each means stands in its part."""
 
 import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING, Final
 
+from bridges.location.errors import LocationError
 from broker.administration import answers
 from broker.administration.dead import Dead
 from broker.administration.follow import Following
@@ -72,6 +74,18 @@ class Administration:
         kept = sum(place.messages for place in self._node.core.custody.places.values())
         self._node.say_goodbye(parent)
         return answers.Left(left=parent.name, messages_kept_here=kept)
+
+    async def locate(self) -> answers.Located:
+        """Look the parent up in DNS now; if it has moved, the link follows."""
+        supervisor = self._node.supervisor
+        finders = supervisor.ways.finders.values() if supervisor is not None else ()
+        if not finders:
+            raise SwitchError("this node's file names no srv://DOMAIN: there is nothing to look up")
+        for finder in finders:
+            with contextlib.suppress(LocationError):
+                await finder.look()
+            finder.ask()
+        return answers.Located(location=[finder.status() for finder in finders])
 
     def forget(self, name: str) -> answers.Forgotten:
         """Forget a child that will not come back: its routes go, what waits for it is routed again.

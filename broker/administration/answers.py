@@ -4,7 +4,7 @@ Times in seconds, sizes in bytes; `at` is ISO 8601 in UTC. `next` of a page goes
 that follows; null = there is none. `more`: how many follow this page.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -353,6 +353,12 @@ class Left(Answer):
 class Forgotten(Answer):
     forgotten: str
     messages_routed_again: int
+
+
+class Located(Answer):
+    """Each domain as `parent.dialling.location` of the status has it."""
+
+    location: list[dict[str, Any]]
 
 
 class SubscriptionEnded(Answer):

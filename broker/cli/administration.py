@@ -1,4 +1,4 @@
-"""`sapwood node leave` and `node forget`: a node says goodbye, or its parent does in its place."""
+"""`sapwood node leave`, `node forget`, `node locate`: a running node leaves its tree, or finds its parent."""
 
 from typing import Final
 from urllib.parse import quote
@@ -22,6 +22,23 @@ def leave(url: str, token: str, tls: Tls | None, *, as_json: bool) -> None:
     print(f"{url} has left its tree and stops: its routes are withdrawn")
     if kept := answer.get("messages_kept_here"):
         print(f"{kept} messages could not be handed over and stay in its data folder")
+
+
+def locate(url: str, token: str, tls: Tls | None, *, as_json: bool) -> None:
+    """Ask a running node to look its parent up in DNS. Raises `CommandError`."""
+    with patience(f"{url} asks DNS"):
+        answer = ask(url, "/api/node/locate", method="POST", token=token, tls=tls)
+    if as_json:
+        print_json(answer)
+        return
+    for domain in answer["location"]:
+        print(f"srv://{domain['domain']}: {domain['error'] or 'looked up'}")
+        for way in domain["ways"]:
+            lapsed = ", not renewed in its lease" if way["lapsed"] else ""
+            place = f"priority {way['priority']}, weight {way['weight']}"
+            print(f"  {way['uri']}  {way['node']} ({place}{lapsed})")
+        for note in domain["notes"]:
+            print(f"  ! {note}")
 
 
 def forget(name: str, url: str, token: str, tls: Tls | None, *, as_json: bool) -> None:

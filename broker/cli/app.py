@@ -109,6 +109,21 @@ def node_leave(
     leave(url, token, Tls(ca, certificate, key), as_json=json)
 
 
+@node_app.command("locate")
+def node_locate(
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Let a running node look its parent up in DNS (srv://) now; if it has moved, the link follows."""
+    from broker.cli.administration import locate
+
+    locate(url, token, Tls(ca, certificate, key), as_json=json)
+
+
 @node_app.command("forget")
 def node_forget(
     name: Annotated[str, typer.Argument(help="The child that does not come back.")],

@@ -27,6 +27,7 @@ from config.credentials import (
     connector_password,
     connector_secret,
     link_broker_secrets,
+    registration_key,
     session_secret,
     site_broker_secret,
     token,
@@ -34,7 +35,7 @@ from config.credentials import (
 from config.errors import ConfigurationError
 from config.load import load
 from config.model import LinkBroker, Site
-from config.uris import EMBEDDED, address
+from config.uris import EMBEDDED, Address, address
 from treeconnector.errors import SapwoodError
 
 State = Literal["ok", "warning", "failed"]
@@ -214,6 +215,7 @@ def check_secrets(site: Site) -> Iterator[Finding]:
         ("password at the parent's broker", connector_password),
         ("password of the site broker", site_broker_secret),
         ("passwords at link brokers", link_broker_secrets),
+        ("key of the registration", registration_key),
         ("token", token),
         ("session secret", session_secret),
         ("secrets of children", children_secrets),
@@ -236,6 +238,7 @@ def _secret_files(site: Site) -> Iterator[Path]:
     named += [connector.password_file for connector in site.tree_connectors]
     named += [broker.secret_file for broker in site.listener.link_brokers]
     named += [child.secret_file for child in site.children]
+    named += [site.registration.key_file]
     named += [site.http.token_file, site.http.session_secret_file, site.children_secrets]
     named += [site.listener.tls.key, site.site_broker.tls.key, *(one.tls.key for one in site.tree_connectors)]
     named += [broker.tls.key for broker in site.listener.link_brokers]
@@ -256,16 +259,50 @@ def check_parent(site: Site) -> Iterator[Finding]:
     """The parent: its name resolves and somebody listens there. Warnings only."""
     for uri in site.connector.ways if site.connector else ():
         way = address(uri)
-        try:
-            with socket.create_connection((way.host, way.port), timeout=CONNECT_TIMEOUT):
-                yield Finding("parent", "ok", f"{way.host}:{way.port} accepts connections")
-        except socket.gaierror as error:
-            yield Finding(
-                "parent", "warning", f"{way.host} has no address ({error.strerror}): check the name"
-            )
-        except OSError as error:
-            reason = error.strerror or str(error)
-            yield Finding("parent", "warning", f"{way.host}:{way.port} cannot be reached ({reason})")
+        if way.scheme == "srv":
+            yield from _found(site, uri)
+        else:
+            yield from _reached(way)
+
+
+def _found(site: Site, uri: str) -> Iterator[Finding]:
+    """What DNS says of a parent, and whether somebody listens there."""
+    from broker.location.ways import finders_of
+
+    assert site.connector is not None
+    subject, finder = f"parent {uri}", finders_of(site, site.connector)[uri]
+    if not (site.connector.secret_env or site.connector.secret_file):
+        text = (
+            "no secret proves the parent: whoever answers in DNS could be it; give secret_file to both ends"
+        )
+        yield Finding(subject, "warning", text)
+    try:
+        asyncio.run(finder.look())
+    except SapwoodError as error:
+        yield Finding(subject, "warning", str(error))
+        return
+    for note in finder.notes:
+        yield Finding(subject, "warning", note)
+    for place in sorted(finder.places, key=lambda place: (place.priority, place.uri)):
+        name = (
+            f"its certificate must name {address(place.uri).host}"
+            if address(place.uri).tls
+            else "without TLS"
+        )
+        order = f"priority {place.priority}, weight {place.weight}"
+        yield Finding(subject, "ok", f"{place.uri} ({place.node or 'no name given'}, {order}; {name})")
+        yield from _reached(address(place.uri))
+
+
+def _reached(way: Address) -> Iterator[Finding]:
+    try:
+        with socket.create_connection((way.host, way.port), timeout=CONNECT_TIMEOUT):
+            yield Finding("parent", "ok", f"{way.host}:{way.port} accepts connections")
+    except socket.gaierror as error:
+        yield Finding("parent", "warning", f"{way.host} has no address ({error.strerror}): check the name")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        yield Finding("parent", "warning", f"{way.host}:{way.port} cannot be reached ({reason})")
 
 
 def check_link_brokers(site: Site) -> Iterator[Finding]:
@@ -318,6 +355,21 @@ def check_site_broker(site: Site) -> Iterator[Finding]:
             yield Finding(subject, "ok", f"{site.site_broker.uri} has all that the bridge needs")
 
 
+def check_registration(site: Site) -> Iterator[Finding]:
+    """The zone's server: answers, and knows the key. Whether the key may change anything shows later."""
+    if not site.registration.domain:
+        return
+    from broker.location.registrar import zone_of
+
+    try:
+        records = asyncio.run(zone_of(site).read())
+    except SapwoodError as error:
+        yield Finding("registration", "warning", str(error))
+        return
+    known = f"{len(records.services)} records are there for {site.registration.domain}"
+    yield Finding("registration", "ok", f"{site.registration.server} knows the key; {known}")
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     check_data,
     check_advisory_log,
@@ -328,6 +380,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_site_broker,
     check_parent,
     check_link_brokers,
+    check_registration,
 )
 
 

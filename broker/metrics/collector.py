@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from broker.metrics import location, process, site
 from broker.metrics import node as whole
-from broker.metrics import process, site
 from broker.metrics.exposition import Family
 from broker.metrics.links import LinkFigures
 from broker.metrics.queues import QueueFigures, topics
@@ -43,7 +43,7 @@ class Collector:
         """
         node, core = self._node, self._node.core
         core.advance(node.now())
-        yield [*whole.families(node), *site.families(node)]
+        yield [*whole.families(node), *site.families(node), *location.families(node)]
         yield self._links.families(core)
         yield self._queues.families(core)
         yield [*topics(core), *self._sessions.families(core), *process.families(node.started_at)]

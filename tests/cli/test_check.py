@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from bind_server import KEY, KEY_NAME, OTHER_KEY, ZONE, BindServer
 from mosquitto_server import MosquittoServer
 
 from broker.cli.check import Finding, check_file, examine
@@ -189,3 +190,53 @@ def test_the_table_and_the_json_say_the_same(tmp_path: Path, capsys: pytest.Capt
     assert check_file(file, as_json=True) == 0
     assert '"exit_code":0' in capsys.readouterr().out
     assert "root 'hq' of tree 'sapwood'" in text
+
+
+def test_what_dns_says_of_a_parent_is_shown_with_the_name_for_its_certificate(
+    tmp_path: Path, bind: BindServer, domain: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as parent:
+        port = parent.getsockname()[1]
+        bind.set(domain, "SRV", f"10 5 {port} localhost.", f"20 5 {port} 10.0.0.1.")
+        bind.set(domain, "TXT", '"carrier=wss" "tree=sapwood" "node=north"')
+        connector = f"{{nodetype: leaf, uri: 'srv://{domain}', name_servers: ['{bind.place}']}}"
+        file = site(tmp_path, f"  tree_connectors: [{connector}]\n")
+        findings, exit_code = examine(file)
+    assert exit_code == 0
+    said = [(one.state, one.text) for one in findings if one.subject.startswith("parent")]
+    warnings = [text for state, text in said if state == "warning"]
+    assert any("no secret proves the parent" in text for text in warnings)
+    assert any("never an IP address" in text for text in warnings)
+    (way,) = (text for state, text in said if state == "ok" and text.startswith("wss://"))
+    assert way == (
+        f"wss://localhost:{port}/link (north, priority 10, weight 5; its certificate must name localhost)"
+    )
+    assert ("ok", f"localhost:{port} accepts connections") in said
+
+
+def test_a_domain_without_records_and_a_dns_that_is_away_are_warnings(
+    tmp_path: Path, bind: BindServer, domain: str
+) -> None:
+    for server, said in ((bind.place, "has no SRV record"), (f"127.0.0.1:{free_ports(1)[0]}", "DNS")):
+        connector = f"{{nodetype: leaf, uri: 'srv://{domain}', name_servers: ['{server}'], secret_env: S}}"
+        file = site(tmp_path, f"  tree_connectors: [{connector}]\n  link: {{connect_timeout: 1s}}\n")
+        (finding,) = found(file, f"parent srv://{domain}")
+        assert finding.state == "warning"
+        assert said in finding.text
+
+
+def test_the_key_of_a_registration_is_tried_and_nothing_is_changed(
+    tmp_path: Path, bind: BindServer, domain: str
+) -> None:
+    for secret, expected in ((KEY, "ok"), (OTHER_KEY, "warning"), ("no base64!", "warning")):
+        (tmp_path / "key").write_text(secret)
+        key = f"key_name: {KEY_NAME}, key_file: key"
+        registration = f"{{domain: {domain}, zone: {ZONE}, server: '{bind.place}', {key}}}"
+        file = tmp_path / "hq.yaml"
+        port = free_ports(1)[0]
+        listener = f"{{port: {port}, public_uri: 'ws://localhost:{port}'}}"
+        file.write_text(
+            f"broker:\n  name: hq\n  data: data\n  listener: {listener}\n  registration: {registration}\n"
+        )
+        assert state(file, "registration") == expected
+    assert bind.records(domain, "SRV") == []

@@ -8,14 +8,11 @@ from broker.cli.check import examine
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.run import run_file
 
-CONNECTOR = "  tree_connectors: [{{nodetype: leaf, uri: {uri!r}}}]\n"
-
 
 @pytest.mark.parametrize(
     ("extra", "said"),
     [
         ("  scheme: satellite\n", "scheme 'satellite'"),
-        (CONNECTOR.format(uri="srv://uk.example.com"), "tree connector 'srv://uk.example.com'"),
     ],
 )
 def test_it_is_refused_by_name_and_nothing_is_made(tmp_path: Path, extra: str, said: str) -> None:

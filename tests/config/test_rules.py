@@ -15,6 +15,7 @@ from config.model import (
     Link,
     LinkBroker,
     Listener,
+    Registration,
     ServerTls,
     Site,
     SiteBroker,
@@ -41,7 +42,46 @@ def link_brokers(*given: LinkBroker) -> Site:
 
 
 MQTT = LinkBroker(uri="mqtt://b")
+REGISTERED = Registration(domain="uk.example.com", server="ns1", key_name="k", key_env="K")
+
+
+def registered(given: Registration = REGISTERED, **listener: object) -> Site:
+    listening = Listener(**{"public_uri": "wss://uk1.example.com", **listener})  # type: ignore[arg-type]
+    return replace(ROOT, registration=given, listener=listening)
+
+
 IMPOSSIBLE = [
+    (with_connector(name_servers=("10.0.0.53",)), "tree_connectors.0.name_servers", "no use without srv://"),
+    (
+        replace(with_connector(), registration=REGISTERED, listener=registered().listener),
+        "registration.domain",
+        "a leaf has no children",
+    ),
+    (registered(replace(REGISTERED, server=None)), "registration.domain", "needs 'server' beside it"),
+    (registered(replace(REGISTERED, key_name=None)), "registration.domain", "needs 'key_name' beside it"),
+    (registered(replace(REGISTERED, key_env=None)), "registration.domain", "needs 'key_env' or 'key_file'"),
+    (registered(replace(REGISTERED, key_file=FILE)), "registration.key_file", "exclude each other"),
+    (
+        registered(replace(REGISTERED, zone="example.org")),
+        "registration.zone",
+        "does not lie in 'example.org'",
+    ),
+    (registered(replace(REGISTERED, zone="k.example.com")), "registration.zone", "does not lie in"),
+    (registered(public_uri=None), "registration.domain", "what is registered is the listener's 'public_uri'"),
+    (registered(public_uri="wss://10.0.0.5"), "listener.public_uri", "never an IP address"),
+    (registered(addresses=("wss://[::1]:7600",)), "listener.addresses.0", "never an IP address"),
+    (registered(addresses=("wss://a..b",)), "listener.addresses.0", "no name that DNS can hold"),
+    (registered(addresses=("ws://a/" + "x" * 200,)), "listener.addresses.0", "at most 200 characters"),
+    (
+        replace(ROOT, registration=Registration(server="ns1")),
+        "registration.server",
+        "needs 'domain' beside it",
+    ),
+    (
+        replace(ROOT, registration=Registration(key_env="K")),
+        "registration.key_env",
+        "needs 'domain' beside it",
+    ),
     (with_connector(user="u"), "tree_connectors.0.user", "it has no use with ws://, where 'secret_env'"),
     (with_connector(password_env="P"), "tree_connectors.0.password_env", "is for the parent's broker"),
     (
@@ -220,6 +260,9 @@ def test_what_cannot_be_together_is_named_once(site: Site, path: str, text: str)
 
 
 POSSIBLE = [
+    registered(),
+    registered(replace(REGISTERED, zone="Example.com"), addresses=("amqps://lte.example.com/vhost",)),
+    with_connector(uris=("srv://uk.example.com",), name_servers=("10.0.0.53:5300", "[::1]")),
     ROOT,
     with_connector(),
     replace(ROOT, tree_connectors=(replace(LEAF, nodetype="branch"),), children=(Child(name="c"),)),

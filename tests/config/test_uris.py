@@ -4,9 +4,12 @@ from config.kinds import Fault
 from config.uris import (
     ANNOUNCED_URI,
     BROKER_URI,
+    DOMAIN,
     HOST,
     LINK_BROKER_URI,
     LINK_URI,
+    NAME_SERVER,
+    UPDATE_SERVER,
     Address,
     address,
     is_loopback,
@@ -107,6 +110,35 @@ def test_a_site_broker_is_embedded_mqtt_or_amqp() -> None:
     for uri in ("ws://h", "tcp://h:1883", "Embedded", "srv://h"):
         with pytest.raises(Fault):
             BROKER_URI.parse(uri)
+
+
+@pytest.mark.parametrize("server", ["10.0.0.53", "10.0.0.53:5300", "[::1]", "[2001:db8::1]:53"])
+def test_a_name_server_is_an_address(server: str) -> None:
+    assert NAME_SERVER.parse(server) == UPDATE_SERVER.parse(server) == server
+
+
+@pytest.mark.parametrize(
+    "server",
+    ["ns1.example.com", "10.0.0.300", "10.0.0.53:0", "10.0.0.53:70000", "[::1::2]", "::1", "[1.2]:5"],
+)
+def test_what_is_no_name_server_is_refused(server: str) -> None:
+    with pytest.raises(Fault):
+        NAME_SERVER.parse(server)
+
+
+def test_a_server_that_takes_updates_may_have_a_name() -> None:
+    assert UPDATE_SERVER.parse("ns1.example.com:5300") == "ns1.example.com:5300"
+    for server in ("", "ns1:0", "ns1:65536", "10.0.0.300", "ns 1", "ns1:53:53"):
+        with pytest.raises(Fault):
+            UPDATE_SERVER.parse(server)
+
+
+@pytest.mark.parametrize("domain", ["uk.example.com", "test", "_x.a-b"])
+def test_a_domain_has_labels_that_dns_can_hold(domain: str) -> None:
+    assert DOMAIN.parse(domain) == domain
+    for wrong in (f".{domain}", f"{domain}.", f"a..{domain}", f"{'a' * 64}.{domain}"):
+        with pytest.raises(Fault):
+            DOMAIN.parse(wrong)
 
 
 def test_an_announced_address_is_no_look_up() -> None:

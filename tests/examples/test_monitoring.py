@@ -17,7 +17,7 @@ from broker.cli.demo.plan import free_ports
 from broker.metrics.collector import Collector, Labels
 from broker.metrics.exposition import exposition
 from broker.node import Node
-from config.model import AdvisoryLog, LinkBroker, Listener, Site, TreeConnector
+from config.model import AdvisoryLog, LinkBroker, Listener, Registration, Site, TreeConnector
 from sapwood import connect
 
 ROOT = Path(__file__).parent.parent.parent
@@ -58,16 +58,34 @@ def families_of(node: Node) -> list[Metric]:
 
 @pytest.fixture(scope="module")
 def families(tmp_path_factory: pytest.TempPathFactory) -> list[Metric]:
-    """What two real nodes tell, one with a parent and one with a link broker, after some messages."""
+    """What two real nodes tell after some messages: a leaf; a root with a link broker, registered in DNS."""
     return asyncio.run(_observed(tmp_path_factory.mktemp("nodes")))
 
 
 async def _observed(folder: Path) -> list[Metric]:
     log = AdvisoryLog(enabled=False)
-    listener = Listener(port=0, link_brokers=(LinkBroker(uri=f"mqtt://127.0.0.1:{free_ports(1)[0]}"),))
-    hq = Node(Site(name="hq", data=folder / "hq", listener=listener, advisory_log=log))
+    (folder / "key").write_text("c2VjcmV0")
+    registration = Registration(
+        domain="example.test", server="127.0.0.1:9", key_name="hq", key_file=folder / "key"
+    )
+    broker = LinkBroker(uri=f"mqtt://127.0.0.1:{free_ports(1)[0]}")
+    listener = Listener(port=0, public_uri="ws://localhost", link_brokers=(broker,))
+    hq = Node(
+        Site(
+            name="hq",
+            data=folder / "hq",
+            listener=listener,
+            registration=registration,
+            advisory_log=log,
+        )
+    )
     await hq.start()
-    way = TreeConnector(uri=f"ws://127.0.0.1:{hq.port}/link", nodetype="leaf")
+    way = TreeConnector(
+        uri=f"ws://127.0.0.1:{hq.port}/link",
+        uris=("srv://example.test",),
+        name_servers=("127.0.0.1:9",),
+        nodetype="leaf",
+    )
     store = Node(
         Site(
             name="store",

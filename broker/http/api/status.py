@@ -123,6 +123,7 @@ class Status(msgspec.Struct, kw_only=True):
     ready: bool
     refusing: str
     parent: Link | None
+    registration: dict[str, Any] | None = None
     children: list[Link]
     link_brokers: list[LinkBroker]
     children_more: int

@@ -39,6 +39,9 @@ def _state(node: NodePort) -> list[Operation]:
     async def forget(call: Call) -> Any:
         return node.administration.forget(call["node"])
 
+    async def locate(_call: Call) -> Any:
+        return await node.administration.locate()
+
     refused = {409: "It cannot be done now; the text says why."}
     return [
         Operation("GET", "/api/status", "How the node is.", "node", Status),
@@ -50,6 +53,15 @@ def _state(node: NodePort) -> list[Operation]:
             "node",
             answers.Left,
             leave,
+            errors=refused,
+        ),
+        Operation(
+            "POST",
+            "/api/node/locate",
+            "Look the parent up in DNS (srv://) now; if it has moved, the link follows.",
+            "node",
+            answers.Located,
+            locate,
             errors=refused,
         ),
         Operation(

@@ -1,0 +1,23 @@
+"""What can go wrong with DNS.
+
+SapwoodError
+└── LocationError          DNS gives no answer that is of use, or takes no change; the text says what to do
+    └── NotThere           it has answered, and says that there is nothing
+"""
+
+from treeconnector.errors import SapwoodError
+
+
+class LocationError(SapwoodError):
+    """DNS gives no answer that is of use, or takes no change."""
+
+
+class NotThere(LocationError):
+    """DNS has answered: there is no such service."""
+
+
+def without_library(error: ModuleNotFoundError) -> LocationError:
+    """What to say where dnspython is not installed."""
+    return LocationError(
+        f"srv:// and registration need the Python package {error.name!r}: pip install 'sapwood[dns]'"
+    )

@@ -1,0 +1,123 @@
+"""A real BIND of the tests' own: one process on a free port of 127.0.0.1, its files in one folder.
+
+server = BindServer(folder)          # zone example.test, in which the key `sapwood` may change everything
+server.start()                       # returns when it answers
+server.kill()                        # SIGKILL; start() again brings back what was updated
+server.stop()
+"""
+
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import dns.message
+import dns.query
+import dns.tsig
+import dns.update
+
+from broker.cli.demo.plan import free_ports
+
+MISSING = (
+    "these tests need a real BIND: as root,"
+    " apt-get update && apt-get install -y --no-install-recommends bind9"
+)
+ZONE = "example.test"
+KEY_NAME = "sapwood"
+KEY = "c2Fwd29vZC1pbi10ZXN0cy1vbmx5LTAxMjM0NTY3ODk="
+OTHER_KEY = "YW5vdGhlci1rZXktdGhhdC1ub2JvZHkga25vd3MtMDE="
+_PATIENCE = 30.0
+_CONFIGURATION = """
+options {{
+    directory "{folder}"; pid-file "{folder}/pid"; session-keyfile "{folder}/session.key";
+    managed-keys-directory "{folder}"; listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }};
+    recursion no; dnssec-validation no; notify no; allow-transfer {{ none; }};
+}};
+controls {{ }};
+key "{key_name}" {{ algorithm hmac-sha256; secret "{key}"; }};
+key "reader" {{ algorithm hmac-sha256; secret "{key}"; }};
+zone "{zone}" {{ type primary; file "{folder}/zone"; update-policy {{ grant {key_name} zonesub ANY; }}; }};
+"""
+_RECORDS = "$TTL 60\n@ IN SOA ns.{zone}. root.{zone}. 1 60 60 60 1\n@ IN NS ns.{zone}.\nns IN A 127.0.0.1\n"
+
+
+class BindServer:
+    """One BIND with one zone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_ports(1)[0]
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "zone").write_text(_RECORDS.format(zone=ZONE))
+        (folder / "named.conf").write_text(
+            _CONFIGURATION.format(folder=folder, port=self.port, zone=ZONE, key_name=KEY_NAME, key=KEY)
+        )
+
+    def __repr__(self) -> str:
+        return f"<BindServer port={self.port} running={self._process is not None}>"
+
+    @property
+    def place(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, if it does not run, and wait until it answers."""
+        if self._process is not None:
+            return
+        program = shutil.which("named", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+        assert program, MISSING
+        with (self.folder / "output").open("ab") as output:
+            self._process = subprocess.Popen(
+                [program, "-g", "-n", "1", "-c", str(self.folder / "named.conf")],
+                stdout=output,
+                stderr=output,
+            )
+        deadline = time.monotonic() + _PATIENCE
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                words = (self.folder / "output").read_text(errors="replace")[-2000:]
+                self.kill()
+                raise AssertionError(f"BIND does not start: {words}")
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return True
+        except (OSError, struct.error):
+            return False
+
+    def records(self, domain: str, kind: str) -> list[str]:
+        """The records of the service at `domain` (SRV or TXT), as text."""
+        question = dns.message.make_query(f"_sapwood._tcp.{domain}.", kind)
+        answer = dns.query.tcp(question, "127.0.0.1", port=self.port, timeout=_PATIENCE)
+        return sorted(each.to_text() for rrset in answer.answer for each in rrset)
+
+    def set(self, domain: str, kind: str, *texts: str, ttl: int = 1) -> None:
+        """Put these records in the place of all that the service at `domain` has of that kind."""
+        key = dns.tsig.Key(f"{KEY_NAME}.", KEY, dns.tsig.HMAC_SHA256)
+        update = dns.update.UpdateMessage(f"{ZONE}.", keyring=key)
+        update.delete(f"_sapwood._tcp.{domain}.", kind)
+        for text in texts:
+            update.add(f"_sapwood._tcp.{domain}.", ttl, kind, text)
+        answer = dns.query.tcp(update, "127.0.0.1", port=self.port, timeout=_PATIENCE)
+        assert answer.rcode() == 0, answer.to_text()
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it has gone."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """SIGTERM, and wait until it has gone."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(number)
+            process.wait()
