@@ -122,13 +122,13 @@ class Site:
         self._queues: dict[str, SiteReader] = {}
         self._all: SiteReader | None = None
         self._retained: dict[str, bytes] = {}
-        self._wanted: set[Destination] = set()
+        self._wanted: set[Destination] | None = None
         self._keys: dict[str, int] = {}
         self._batches: deque[tuple[int, list[str]]] = deque()
         self._batch = 0
 
     def __repr__(self) -> str:
-        counts = f"consumers={len(self.consumers)} unanswered={self.unanswered} wanted={len(self._wanted)}"
+        counts = f"consumers={len(self.consumers)} unanswered={self.unanswered} wanted={len(self._wanted or ())}"
         return f"<Site of {self._core.identity.name} {counts}>"
 
     @property
@@ -348,9 +348,12 @@ class Site:
     def wanted(self) -> frozenset[Destination]:
         """The queues and topic filters that somebody else reads, and that nobody reads at the broker.
 
-        Beside them the filters of topics of scope `tree`, which go to the root whoever reads them.
+        Beside them the filters of topics of scope `tree`, which go to the root whoever reads them. Kept from
+        the first time on that somebody asks: most nodes have no site broker.
         """
         core = self._core
+        if self._wanted is None:
+            self._wanted = {key for key in core.table if self._is_wanted(key)}
         every = (
             topic(policy.pattern)
             for policy in core.settings.policies
@@ -360,13 +363,15 @@ class Site:
 
     def route_changed(self, key: Destination) -> None:
         """A consumer of this came or went, here or elsewhere."""
-        if key.kind == Kind.DOMAIN or self._is_wanted(key) == (key in self._wanted):
+        if self._wanted is None or self._is_wanted(key) == (key in self._wanted):
             return
         self._wanted ^= {key}
         self.on_wanted()
 
     def _is_wanted(self, key: Destination) -> bool:
         core, mine = self._core, len(self.consumers.get(key, ()))
+        if key.kind == Kind.DOMAIN:
+            return False
         if key.kind == Kind.QUEUE and (mine or core.settings.policy(key).home):
             return False
         if any(gateway != LOCAL for gateway in core.table.gateways(key)):
