@@ -33,6 +33,7 @@ FAILURE: Final = 0x80
 _LARGEST: Final = 268_435_455
 _IN_FLIGHT: Final = 65_535
 _READS: Final = 256
+_UNWATCHABLE: Final = (RuntimeError, OSError, ValueError)
 _LOOK_EVERY: Final = 1.0
 
 
@@ -241,17 +242,27 @@ class Client:
     def _socket_closed(self, *_given: object) -> None:
         """Before paho closes it."""
         if self._socket is not None:
-            self._loop.remove_reader(self._socket)
-            self._loop.remove_writer(self._socket)
+            self._unwatch(self._socket)
             self._socket = None
 
+    def _unwatch(self, watched: socket.socket) -> None:
+        for stop in (self._loop.remove_reader, self._loop.remove_writer):
+            with contextlib.suppress(*_UNWATCHABLE):
+                stop(watched)
+
     def _write_wanted(self, *_given: object) -> None:
-        if self._socket is not None:
+        """Wrinkle: uvloop closes its watch of a socket that broke before anybody has read the error."""
+        if self._socket is None:
+            return
+        try:
             self._loop.add_writer(self._socket, self._paho.loop_write)
+        except _UNWATCHABLE:
+            self._loop.call_soon(self._end, SiteBrokerError("the connection to the broker was lost"))
 
     def _write_done(self, *_given: object) -> None:
         if self._socket is not None:
-            self._loop.remove_writer(self._socket)
+            with contextlib.suppress(*_UNWATCHABLE):
+                self._loop.remove_writer(self._socket)
 
     def _read(self) -> None:
         """All that has arrived, and not one message a turn."""
@@ -394,8 +405,7 @@ class Client:
             self._look_again.cancel()
         dropped, self._socket = self._socket, None
         if dropped is not None:
-            self._loop.remove_reader(dropped)
-            self._loop.remove_writer(dropped)
+            self._unwatch(dropped)
             dropped.close()
         for waiting in self._waiting():
             if waiting.done() and not waiting.cancelled():
