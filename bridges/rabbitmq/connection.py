@@ -49,6 +49,9 @@ _UNSPEAKABLE: Final = (
     TypeError,
     ValueError,
 )
+_BROKEN: Final = (AMQPError, RuntimeError, OSError)
+"""Wrinkle: uvloop closes its watch of a socket that broke before pika has read the error; to write then
+raises `RuntimeError`."""
 _SMALL_HEADERS: Final = 16 * 1024
 _MAX_HEADERS: Final = 120 * 1024
 """A message's properties are one frame, and one above 128 KiB ends the connection."""
@@ -196,7 +199,7 @@ class Connection:
 
         try:
             raw = self._raw.channel(on_open_callback=on_open)
-        except AMQPError as error:
+        except _BROKEN as error:
             raise AmqpLost(f"no channel at {self.server.host}: {said(error)}") from None
         channel = Channel(self, raw)
         self._channels.add(channel)
@@ -229,7 +232,7 @@ class Connection:
         """End it and all its channels. Never raises; idempotent."""
         if self.ended.done():
             return
-        with contextlib.suppress(AMQPError, TimeoutError):
+        with contextlib.suppress(*_BROKEN, TimeoutError):
             self._raw.close()
             async with asyncio.timeout(_CLOSE_TIMEOUT):
                 await asyncio.shield(self.ended)
@@ -295,7 +298,7 @@ class Channel:
             raise self.ended.result()
         try:
             return call(**arguments)
-        except AMQPError as error:
+        except _BROKEN as error:
             raise ChannelLost(0, said(error)) from None
 
     # --- queues
@@ -429,7 +432,7 @@ class Channel:
             self._raw.basic_publish(exchange, key, body, properties, mandatory)
         except _UNSPEAKABLE as error:
             raise Unspeakable(f"AMQP cannot say this: {said(error)}") from None
-        except AMQPError as error:
+        except _BROKEN as error:
             raise ChannelLost(0, said(error)) from None
 
     async def close(self) -> None:
