@@ -26,7 +26,7 @@ from bridges.rabbitmq.messages import (
     taken_from_topic,
 )
 from bridges.rabbitmq.publisher import Outgoing, Publisher, Refused
-from bridges.rabbitmq.replies import ARGUMENTS, Replies, destination_of
+from bridges.rabbitmq.replies import ARGUMENTS, DIRECT, Replies, destination_of
 from bridges.rabbitmq.settings import management_of, server_of
 from bridges.rabbitmq.taker import Read, Taker
 from bridges.site_broker import (
@@ -39,7 +39,7 @@ from bridges.site_broker import (
     SiteBrokerRefused,
     Taken,
 )
-from treeconnector.destinations import Destination, Kind
+from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.errors import PatternError
 
 _SHOWN: Final = 100
@@ -142,7 +142,7 @@ class Visit:
             self._read_topic,
             self._may_take,
         )
-        self._replies = Replies(setup.node, self._taker.want_replies)
+        self._replies = Replies(setup.node, self._taker.want_replies, self._direct)
         self._discovery = Discovery(
             self._census,
             self._prober,
@@ -182,7 +182,14 @@ class Visit:
             self._desk.went(consumer)
 
     def _complete(self, consumers: Iterable[Consumer]) -> None:
-        self._desk.complete(consumers)
+        self._desk.complete((*consumers, *map(self._waiting, self._replies.direct)))
+
+    def _waiting(self, name: str) -> Consumer:
+        return Consumer(queue(name, self._setup.node), name)
+
+    def _direct(self, name: str, there: bool) -> None:
+        """Somebody waits for an answer on his channel."""
+        (self._desk.came if there else self._desk.went)(self._waiting(name))
 
     # --- from the broker
 
@@ -192,8 +199,8 @@ class Visit:
             (each.name for each in wanted if each.kind == Kind.TOPIC),
         )
 
-    def _may_take(self, queue: str) -> bool:
-        known = self._census.queues.get(queue)
+    def _may_take(self, name: str) -> bool:
+        known = self._census.queues.get(name)
         return known is None or not known.vanishing
 
     def _take(self, batch: list[Taken], done: Any) -> None:
@@ -235,7 +242,7 @@ class Visit:
                 key,
                 delivery.message.payload,
                 properties,
-                delivery.destination.kind == Kind.QUEUE,
+                delivery.destination.kind == Kind.QUEUE and not key.startswith(DIRECT),
                 done,
                 first if first.startswith(REPLIES) else "",
                 ARGUMENTS,

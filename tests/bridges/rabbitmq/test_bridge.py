@@ -300,6 +300,29 @@ class TestReplies:
         assert str(again.desk.taken[0].destination) == "topic:answers/7"
 
 
+async def test_an_answer_comes_to_the_channel_that_waits_for_it(york, applications) -> None:
+    """Direct reply-to: RabbitMQ gives the channel a name of its own."""
+    channel = applications.channel()
+    channel.queue_declare("stock", durable=True)
+    got: list[bytes] = []
+    channel.basic_consume("amq.rabbitmq.reply-to", lambda *given: got.append(given[3]), auto_ack=True)
+    york.want("queue:stock")
+    channel.basic_publish("", "stock", b"?", pika.BasicProperties(reply_to="amq.rabbitmq.reply-to"))
+    await york.desk.until(lambda: york.desk.payloads == [b"?"])
+    address = york.desk.taken[0].message.properties.reply_to
+    assert f"queue:{address}" in york.desk.destinations
+    completed = york.desk.completed
+    await york.desk.until(lambda: york.desk.completed > completed)
+    assert f"queue:{address}" in york.desk.destinations
+    number = york.deliver(f"queue:{address.removesuffix('@york')}", b"seven")
+    await york.until_answered(number)
+    assert york.desk.refused == {}
+    async with asyncio.timeout(30):
+        while not got:
+            channel.connection.process_data_events(0.05)
+    assert got == [b"seven"]
+
+
 async def test_a_broker_that_is_not_there_is_an_error_that_says_so(place, rabbitmq: RabbitServer) -> None:
     york = place()
     await asyncio.to_thread(rabbitmq.kill)
