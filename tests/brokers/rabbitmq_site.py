@@ -3,7 +3,6 @@ it is told.
 """
 
 import asyncio
-import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -61,8 +60,11 @@ class Applications:
 
     def close(self) -> None:
         for connection in self.connections:
-            with contextlib.suppress(pika.exceptions.AMQPError):
+            try:
                 connection.close()
+            except pika.exceptions.AMQPError:
+                connection._cleanup()  # what was lost keeps sockets of its own open
+        self.connections.clear()
 
 
 def drop(channel: Any) -> None:

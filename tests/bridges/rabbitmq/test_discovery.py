@@ -185,7 +185,7 @@ async def test_a_restarted_broker_loses_what_was_not_durable(
     await asyncio.to_thread(rabbitmq.start)
     await york.start()
     assert york.desk.destinations == {"topic:prices/#"}
-    applications.connections.clear()
+    applications.close()
     applications.consumer("durable", durable=True)
     await york.desk.until_consumers("queue:durable", "topic:prices/#")
 
