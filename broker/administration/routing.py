@@ -15,11 +15,12 @@ from broker.administration.pages import DEFAULT_LIMIT, MOST, Cut
 from broker.administration.routing_answers import RouteChange
 from broker.cells.cells import Arguments, Command
 from broker.cells.errors import CellError
-from broker.cells.paths import Hop, Paths
+from broker.cells.paths import MOST_GATEWAYS, Hop, Paths
 from broker.core.custody import Place
 from broker.core.errors import BadRequest
 from broker.core.neighbours import Neighbour
 from broker.core.trace import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
+from treeconnector.names import LOCAL
 from treeconnector.static_routes import StaticRoute
 
 if TYPE_CHECKING:
@@ -74,11 +75,24 @@ class Routing:
 
     def _cells(self) -> told.Cells:
         """The node's own cells, and the queues that applications have here."""
-        own = [told.Cell(name=name, own=True, readers=1, messages=0) for name in self._node.cells.cells]
+        own = [
+            told.Cell(name=name, own=True, readers=1, messages=0, also=[]) for name in self._node.cells.cells
+        ]
         places = [place for place in self._node.core.custody.places.values() if _is_cell(place)]
         places.sort(key=lambda place: place.name)
-        listed = [_cell(place) for place in places[:_MOST_CELLS]]
+        listed = [self._cell(place) for place in places[:_MOST_CELLS]]
         return told.Cells(node=self._me, cells=own + listed, more=len(places) - len(listed))
+
+    def _cell(self, place: Place) -> told.Cell:
+        assert place.destination is not None
+        also = sorted(name for name in self._node.core.table.gateways(place.destination) if name != LOCAL)
+        return told.Cell(
+            name=place.destination.name,
+            own=False,
+            readers=len(place.readers),
+            messages=place.messages,
+            also=also[:MOST_GATEWAYS],
+        )
 
     def _links(self) -> told.Links:
         core = self._node.core
@@ -162,12 +176,6 @@ def _is_cell(place: Place) -> bool:
     """A queue that was made here or is read here, once for `x` and `x@this-node`."""
     named = place.destination is not None and not place.destination.node
     return named and not place.owner and bool(place.created or place.readers)
-
-
-def _cell(place: Place) -> told.Cell:
-    assert place.destination is not None
-    name = place.destination.name
-    return told.Cell(name=name, own=False, readers=len(place.readers), messages=place.messages)
 
 
 def _hop(hop: Hop) -> told.Hop:

@@ -26,12 +26,16 @@ class RouteChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Cell(Answer):
-    """Something with a name at a node. `own`: one of the node's own cells. `readers`: who reads it now."""
+    """Something with a name at a node. `own`: one of the node's own cells. `readers`: who reads it now.
+
+    `also`: the neighbours behind which a cell of the same name is read; they share its messages.
+    """
 
     name: str
     own: bool
     readers: int
     messages: int
+    also: list[str]
 
 
 class Cells(Answer):

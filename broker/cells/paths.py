@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 ANSWER_WITHIN: Final = 5.0
 MOST_HOPS: Final = 64
+MOST_GATEWAYS: Final = 20
+"""How many of those that could take a message are named, those that are up first."""
 _LONGEST_ADDRESS: Final = 400
 
 
@@ -92,8 +94,9 @@ class Paths:
     def _hop(self, _asker: str, arguments: dict[str, Any]) -> Said:
         core = self._node.core
         way = core.forwarder.way(_address(str(arguments.get("address", ""))))
-        down = [name for name in way.gateways if not core.neighbours[name].up]
-        return Said(self._me, time.time(), str(way.address), way.how, list(way.gateways), down)
+        gateways = sorted(way.gateways, key=lambda name: not core.neighbours[name].up)[:MOST_GATEWAYS]
+        down = [name for name in gateways if not core.neighbours[name].up]
+        return Said(self._me, time.time(), str(way.address), way.how, gateways, down)
 
     # --- questions
 

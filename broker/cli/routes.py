@@ -78,12 +78,12 @@ def show_cells(api: NodeApi, node: str, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    made = table("Cell", "What it is", ">readers", ">messages")
+    made = table("Cell", "What it is", ">readers", ">messages", "also read behind")
     for cell in found["cells"]:
         name = f"{cell['name']}@{found['node']}"
-        made.add_row(
-            name, "the node's" if cell["own"] else "queue", str(cell["readers"]), str(cell["messages"])
-        )
+        what = "the node's" if cell["own"] else "queue"
+        figures = str(cell["readers"]), str(cell["messages"])
+        made.add_row(name, what, *figures, ", ".join(cell["also"]))
     print_table(made)
     if found["more"]:
         note(f"{found['more']} more")

@@ -21,12 +21,13 @@ from broker.core.moment import Moment
 from broker.core.neighbours import Neighbour
 from broker.core.outgoing import head_of, is_too_large, outgoing
 from broker.core.readers import Given, Reader, next_run
+from broker.core.rehousing import dumped, readdressed
 from broker.core.settings import CoreSettings
 from broker.core.trace import EVERY, REROUTED
 from broker.core.turn import Turn
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header
-from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.destinations import Destination, Kind
 from treeconnector.errors import FrameError
 from treeconnector.routes import RoutingTable
 
@@ -135,11 +136,10 @@ class Forwarder(Lookup):
                 place.end_rest()
             self.deliver(place)
             return
-        if self.static.aliases and self._readdressed(place):
+        if self.static.aliases and readdressed(self, place):
             return
         targets = self.targets(place)
-        if not targets and self.static.dumpster and self.is_unroutable(place) and not self.lacks_parent:
-            self._move_all(place, self.custody.queue(queue(self.static.dumpster)))
+        if not targets and self.static.dumpster and dumped(self, place):
             return
         if place.resting and targets != place.targets:
             place.end_rest()
@@ -150,29 +150,6 @@ class Forwarder(Lookup):
             neighbour.want(place)
             if neighbour.up:
                 self.pump(neighbour)
-
-    def _readdressed(self, place: Place) -> bool:
-        """What waits under an alias goes on under the address that it stands for, unless that is no other."""
-        address = self.address(place.destination) if place.destination else None
-        if address is None or address == place.destination:
-            return False
-        for copy in (*place.waiting, *place.resting.values()):
-            copy.stored.header.destination = address
-            self.custody.header_changed(copy.stored)
-        self._move_all(place, self.custody.queue(address))
-        return True
-
-    def _move_all(self, place: Place, to: Place) -> None:
-        """What waits in one place waits in another one from now on."""
-        place.end_rest()
-        copies, place.waiting = place.waiting, deque()
-        for copy in copies:
-            if copy.note:
-                self.custody.sent(place, copy.note, -copy.open)
-                copy.note = ""
-            self.custody.move(copy, to)
-        to.put_back(copies)
-        self.dispatch(to)
 
     def spool_of(self, place: Place) -> Spool:
         """Where messages go that enter here and wait in a queue."""

@@ -3,6 +3,7 @@
 import pytest
 
 from broker.core.errors import BadRequest, NotFound, SwitchError
+from broker.core.settings import Policy
 from simulation.forest import Forest
 from treeconnector.destinations import queue
 from treeconnector.static_routes import StaticKind
@@ -125,6 +126,40 @@ def test_the_dumpster_stays_where_it_is_and_takes_no_queue_that_was_made_here(fo
     assert not elsewhere.payloads
     assert forest["hq"].core.custody.queue(queue("orders")).messages == 1
     assert forest["hq"].core.custody.queue(queue("lost")).messages == 1
+
+
+def test_a_full_dumpster_takes_no_more_and_what_is_for_nobody_waits(forest: Forest) -> None:
+    hq = forest["hq"].core
+    hq.static_routing.add("dumpster", "", "lost")
+    most = hq.settings.policy(queue("lost")).max_messages
+    lost = hq.custody.queue(queue("lost"))
+    lost.messages += most
+    forest.producer("south").send("queue:nobody", *numbers(2))
+    forest.settle()
+    assert hq.custody.queue(queue("nobody")).messages == 2
+    lost.messages -= most
+    forest.producer("south", "second").send("queue:nobody", *numbers(1))
+    forest.settle()
+    assert (hq.custody.queue(queue("nobody")).messages, lost.messages) == (0, 3)
+
+
+def test_a_neighbour_that_was_held_back_goes_on_when_an_alias_makes_room() -> None:
+    forest = Forest()
+    hq = forest.add("hq", policies=(Policy(pattern="till", max_messages=2),))
+    forest.add("york", "hq")
+    forest.dial_all()
+    forest.settle()
+    for name in ("one", "another", "third"):
+        forest.producer("york", name).send("queue:till", *numbers(2))
+        forest.settle()
+    till = hq.core.custody.queue(queue("till"))
+    assert till.held_back == {"york"}
+    assert till.messages < 6
+    consumer = forest.consumer("hq", "queue:checkout")
+    hq.core.static_routing.add("alias", "till", "checkout")
+    forest.settle()
+    assert len(consumer.payloads) == 6
+    assert not till.held_back
 
 
 def test_static_routes_outlive_a_restart_and_go_with_their_neighbour(forest: Forest) -> None:

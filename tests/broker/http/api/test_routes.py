@@ -1,8 +1,12 @@
 """Routes, cells, links and ways over the API; every answer is checked against its description."""
 
+import asyncio
 from typing import Any
 
 import pytest
+
+from sapwood.client import connect
+from treeconnector.destinations import queue
 
 ALIAS = {"kind": "alias", "destination": "till", "gateway": "checkout@york"}
 
@@ -51,6 +55,20 @@ async def test_another_node_is_asked(api: Any, york: Any) -> None:
     links = await api("GET /api/links?node=york")
     assert [(each["name"], each["relation"]) for each in links["links"]] == [("hq", "parent")]
     assert [each["name"] for each in (await api("GET /api/links"))["links"]] == ["york"]
+
+
+async def test_two_cells_of_one_name_are_reported(api: Any, york: Any, running: Any) -> None:
+    async with connect(f"http://127.0.0.1:{york.port}") as there:
+        await there.create("till")
+        await there.subscribe("queue:till").ready()
+        async with connect(f"http://127.0.0.1:{running.port}") as here, asyncio.timeout(20):
+            await here.create("till")
+            await here.subscribe("queue:till").ready()
+            while not running.core.table.route(queue("till"), "york"):
+                await asyncio.sleep(0.01)
+            cells = (await api("GET /api/cells"))["cells"]
+    (till,) = [cell for cell in cells if cell["name"] == "till"]
+    assert (till["readers"], till["also"]) == (1, ["york"])
 
 
 async def test_ping_and_traceroute(api: Any, york: Any) -> None:

@@ -1,0 +1,49 @@
+"""What waits in one place waits in another one from now on: under an alias's address, or in the dumpster."""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from treeconnector.destinations import queue
+
+if TYPE_CHECKING:
+    from broker.core.custody import Place
+    from broker.core.forwarding import Forwarder
+
+
+def readdressed(forwarder: "Forwarder", place: "Place") -> bool:
+    """What waits under an alias goes on under the address that it stands for, unless that is no other."""
+    address = forwarder.address(place.destination) if place.destination else None
+    if address is None or address == place.destination:
+        return False
+    for copy in (*place.waiting, *place.resting.values()):
+        copy.stored.header.destination = address
+        forwarder.custody.header_changed(copy.stored)
+    _move_all(forwarder, place, forwarder.custody.queue(address))
+    return True
+
+
+def dumped(forwarder: "Forwarder", place: "Place") -> bool:
+    """What nothing takes goes into the dumpster, under the address that it came with, if there is room."""
+    if forwarder.lacks_parent or not forwarder.is_unroutable(place):
+        return False
+    where = queue(forwarder.static.dumpster)
+    dumpster, policy = forwarder.custody.queue(where), forwarder.settings.policy(where)
+    if dumpster.messages >= policy.max_messages or dumpster.size >= policy.max_bytes:
+        return False
+    _move_all(forwarder, place, dumpster)
+    return True
+
+
+def _move_all(forwarder: "Forwarder", place: "Place", to: "Place") -> None:
+    custody = forwarder.custody
+    place.end_rest()
+    copies, place.waiting = place.waiting, deque()
+    for copy in copies:
+        if copy.note:
+            custody.sent(place, copy.note, -copy.open)
+            copy.note = ""
+        custody.move(copy, to)
+    to.put_back(copies)
+    if place.held_back:
+        forwarder.holds.relieve(place)
+    forwarder.dispatch(to)
