@@ -1,6 +1,7 @@
 """A real node in a thread of its own, for commands that block."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker.cli import app as program
 from broker.node import Node
 from config.model import AdvisoryLog, Delivery, Listener, ServerTls, Site
 from sapwood.client import Client, connect
@@ -85,3 +87,16 @@ def running(tmp_path: Path) -> Iterator[Running]:
 def serve() -> Callable[..., Any]:
     """`serve(folder, certificate=…, key=…, client_ca=…)`: a node with TLS, as a context."""
     return lambda folder, **tls: in_a_thread(site(folder, **tls))
+
+
+@pytest.fixture
+def sapwood(running: Running, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Run a command at the node; returns what it printed, read as JSON where that was asked for."""
+
+    def run(*arguments: str) -> Any:
+        capsys.readouterr()
+        program.app([*arguments, "--url", running.url], standalone_mode=False)
+        printed = capsys.readouterr().out
+        return json.loads(printed) if "--json" in arguments else printed
+
+    return run

@@ -18,19 +18,6 @@ from sapwood.client import Client
 Sapwood = Callable[..., Any]
 
 
-@pytest.fixture
-def sapwood(running: Any, capsys: pytest.CaptureFixture[str]) -> Sapwood:
-    """Run a command at the node; returns what it printed, read as JSON where that was asked for."""
-
-    def run(*arguments: str) -> Any:
-        capsys.readouterr()
-        program.app([*arguments, "--url", running.url], standalone_mode=False)
-        printed = capsys.readouterr().out
-        return json.loads(printed) if "--json" in arguments else printed
-
-    return run
-
-
 def fill(running: Any, *payloads: bytes) -> None:
     async def work(client: Client) -> None:
         await client.create("sales")

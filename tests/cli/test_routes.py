@@ -1,0 +1,51 @@
+"""The commands for routes and ways against a node in this process: what they print, and what they refuse."""
+
+from typing import Any
+
+import pytest
+
+from broker.cli.errors import CommandError
+
+Sapwood = Any
+
+
+def test_a_route_is_set_shown_and_removed(running: Any, sapwood: Sapwood) -> None:
+    said = sapwood("route", "add", "alias", "till", "checkout")
+    assert said == "at hq the route alias queue:till -> queue:checkout is set\n"
+    assert "alias" in sapwood("route", "show")
+    assert sapwood("routes", "--kind", "alias", "--json")["routes"][0]["gateway"] == "checkout"
+    with pytest.raises(CommandError, match="is there already: expected a new one"):
+        sapwood("route", "add", "alias", "till", "checkout")
+    assert "is removed" in sapwood("route", "remove", "alias", "till", "checkout")
+    with pytest.raises(CommandError, match="there is no route alias"):
+        sapwood("route", "remove", "alias", "till", "checkout")
+    assert sapwood("route", "add", "dumpster", "lost", "--json")["gateway"] == "lost"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("queue", "till", "york"), "'queue' is no kind of route: expected exact, alias, default, dumpster"),
+        (("alias", "till"), "alias takes an ADDRESS and where it goes, but 1 words were given"),
+        (("default", "till", "york"), "default takes where it goes, and no address, but 2 words"),
+        (("default", "york"), "hq has no neighbour 'york': it has none"),
+    ],
+)
+def test_wrong_words_are_said(running: Any, sapwood: Sapwood, words: tuple[str, ...], text: str) -> None:
+    with pytest.raises(CommandError, match=text):
+        sapwood("route", "add", *words)
+
+
+def test_ping_traceroute_cells_and_links(running: Any, sapwood: Sapwood) -> None:
+    assert sapwood("ping", "System@hq").startswith("System@hq is there: ")
+    assert sapwood("ping", "lm@hq", "--json")["here"] is True
+    with pytest.raises(CommandError, match=r"hq answers in .* ms, but nobody reads 'till' there"):
+        sapwood("ping", "till@hq")
+    with pytest.raises(CommandError, match="hq knows no way: it waits there"):
+        sapwood("ping", "till")
+    assert "local" in sapwood("traceroute", "till@hq")
+    with pytest.raises(CommandError, match="the way to till@york ends at hq: hq knows no way"):
+        sapwood("traceroute", "till@york")
+    assert "RoutingMgr@hq" in sapwood("cells")
+    assert sapwood("links").startswith("hq, below nobody")
+    assert sapwood("links", "--json") == {"node": "hq", "chain": ["hq"], "links": [], "more": 0}
