@@ -128,7 +128,8 @@ class Site:
         self._batch = 0
 
     def __repr__(self) -> str:
-        counts = f"consumers={len(self.consumers)} unanswered={self.unanswered} wanted={len(self._wanted or ())}"
+        wanted = len(self._wanted or ())
+        counts = f"consumers={len(self.consumers)} unanswered={self.unanswered} wanted={wanted}"
         return f"<Site of {self._core.identity.name} {counts}>"
 
     @property
