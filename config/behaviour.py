@@ -22,6 +22,7 @@ from config.values import (
     PATH,
     PATTERN,
     POSITIVE_TIME,
+    PREFIX,
     SHARE,
     TIME,
     VARIABLE,
@@ -246,6 +247,23 @@ class Registration:
     )
     weight: int = value(
         Whole(0, 65535), "of the SRV records: the share of children among equal priorities", default=10
+    )
+
+
+@section
+class Mqtt:
+    """A door for MQTT applications, at a site without a broker of its own."""
+
+    port: int | None = value(
+        Whole(0, 65535),
+        "port for MQTT 3.1.1, at the listener's host and with its TLS; 0 takes any free one (for tests)",
+        default=None,
+        aside=True,
+    )
+    queue_prefix: str = value(
+        PREFIX,
+        "queue NAME is read by $share/GROUP/ and this and NAME, and sent to by this and NAME",
+        default="queue/",
     )
 
 

@@ -20,6 +20,7 @@ from config.behaviour import (
     Link,
     Log,
     Metrics,
+    Mqtt,
     Registration,
     Spool,
     Trace,
@@ -361,23 +362,6 @@ class Child:
         "most routes that this child may advertise; without it `max_routes_per_link`",
         default=None,
         example=5000,
-    )
-
-
-@section
-class Mqtt:
-    """A door for MQTT applications, at a site without a broker of its own."""
-
-    port: int | None = value(
-        Whole(0, 65535),
-        "port for MQTT 3.1.1, at the listener's host and with its TLS; 0 takes any free one (for tests)",
-        default=None,
-        aside=True,
-    )
-    queue_prefix: str = value(
-        PREFIX,
-        "queue NAME is read by $share/GROUP/ and this and NAME, and sent to by this and NAME",
-        default="queue/",
     )
 
 

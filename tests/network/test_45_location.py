@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from bind_server import KEY, KEY_NAME, OTHER_KEY, BindServer
 from harness import Network
 from quick import QUICK_SITE
 
-from broker.cli.http import ask
+from broker.cli.administration import locate
 
 LEASE = 3
 
@@ -101,7 +102,7 @@ async def test_a_region_that_moves_to_another_port_is_followed_without_a_restart
 
 
 async def test_a_parent_that_dns_names_no_more_is_left_on_request(
-    network: Network, bind: BindServer, domain: str
+    network: Network, bind: BindServer, domain: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two nodes that may stand in for each other: the link that works is ended only because DNS says so."""
     network.add("hq", **QUICK_SITE)
@@ -113,8 +114,10 @@ async def test_a_parent_that_dns_names_no_more_is_left_on_request(
     await network.start()
     await network.until_child("north", "york")
     bind.set(domain, "SRV", f"0 5 {network.ports['south']} localhost.")
-    answer = await asyncio.to_thread(ask, network.url("york"), "/api/node/locate", method="POST")
-    assert answer["location"][0]["ways"][0]["uri"] == f"ws://localhost:{network.ports['south']}/link"
+    await asyncio.to_thread(locate, network.url("york"), "", None, as_json=False)
+    said = capsys.readouterr().out
+    assert f"srv://{domain}: looked up" in said
+    assert f"ws://localhost:{network.ports['south']}/link" in said
     await network.until_child("south", "york")
 
 
@@ -239,3 +242,26 @@ async def test_a_store_uses_no_way_without_tls_where_its_file_says_tls(
     )
     assert "without TLS" in status["parent"]["dialling"]["error"]
     assert (await network.status("north"))["children"] == []
+
+
+@pytest.mark.parametrize("named", ["localhost", "uk.example.com"])
+async def test_over_tls_the_certificate_names_the_target_of_the_record(
+    network: Network, bind: BindServer, domain: str, tmp_path: Path, named: str
+) -> None:
+    """And nothing else: what answers at the target with another name is not linked with."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    authority.issue_cert(named).private_key_and_cert_chain_pem.write_to_path(tmp_path / "node.pem")
+    pem = str(tmp_path / "node.pem")
+    network.add("north", listener={"tls": {"certificate": pem, "key": pem}}, **QUICK_SITE)
+    network.add("york", "north", **store(bind, domain, tls={"ca": str(tmp_path / "ca.pem")}))
+    bind.set(domain, "SRV", f"0 5 {network.ports['north']} localhost.")
+    await network.launch("north")
+    await network.launch("york")
+    if named == "localhost":
+        await network.until("york", lambda status: status["parent"]["state"] == "running", "linked")
+        return
+    status = await network.until(
+        "york", lambda status: "another host" in status["parent"]["dialling"]["error"], "refused"
+    )
+    assert status["parent"]["name"] == ""

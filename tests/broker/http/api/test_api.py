@@ -309,6 +309,7 @@ async def test_routes_advisories_and_the_tree_of_a_node_alone(api: Any, client: 
 
 
 async def test_leaving_and_forgetting_are_refused_where_they_make_no_sense(api: Any) -> None:
+    assert (await api("POST /api/node/locate", 409))["code"] == "REFUSED"
     assert (await api("POST /api/node/leave", 409))["code"] == "REFUSED"
     assert (await api("POST /api/node/forget/york", 404))["code"] == "NOT_FOUND"
 
