@@ -24,6 +24,8 @@ identity, but for what this table says ("mode" is the delivery mode):
 | priority             | `sapwood-priority`          | priority             | MQTT delivers in order        |
 | type, app_id         | `sapwood-type`, `-app-id`   | type, app-id         |                               |
 | user_id              | `sapwood-user-id`           | `sapwood-user-id`    | RabbitMQ checks it: not given |
+| bundle: maybe twice, | `sapwood-again` (5 only)    | `sapwood-again`      | what an application says of   |
+| given again          |                             |                      | that itself                   |
 | task_id, interface,  | `sapwood-task-id`, …        | `sapwood-task-id`, … |                               |
 | interface_version    |                             |                      |                               |
 
@@ -43,6 +45,8 @@ from treeconnector.bundles import Foreign, Properties
 
 PREFIX: Final = "sapwood-"
 RETAINED: Final = "sapwood-retained"
+AGAIN: Final = "sapwood-again"
+"""Whoever gets a message with this may have had it before. It is the last hop's word, and is not taken on."""
 _SHORT: Final = 255
 _NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,19}")
 _TEXTS: Final = ("message_id",)
@@ -84,6 +88,8 @@ def from_mqtt(given: MqttProperties, qos: int, reply: Spell) -> Properties:
     headers: dict[str, Any] = {}
     fields: dict[str, Any] = {}
     for name, text in given.user:
+        if name == AGAIN:
+            continue
         field = _FIELDS.get(name)
         value = _value(field, text) if field else None
         if field and value is not None:
@@ -101,14 +107,16 @@ def from_mqtt(given: MqttProperties, qos: int, reply: Spell) -> Properties:
     )
 
 
-def to_mqtt(properties: Properties, reply: Spell) -> MqttProperties:
-    """For an MQTT 5 client. `reply` spells a response topic."""
+def to_mqtt(properties: Properties, reply: Spell, again: bool = False) -> MqttProperties:
+    """For an MQTT 5 client, which may have been given it before: `again`. `reply` spells a response topic."""
     user = [(name, text) for name, value in properties.headers.items() for text in _texts(value)]
     foreign = properties.foreign or _NONE
     for key, field in _FIELDS.items():
         value = getattr(foreign if field in _FOREIGN else properties, field)
         if value:
             user.append((key, str(value)))
+    if again:
+        user.append((AGAIN, "true"))
     return MqttProperties(
         content_type=properties.content_type,
         response_topic=reply(properties.reply_to) if properties.reply_to else "",
@@ -172,6 +180,7 @@ def from_amqp(given: Any, reply: Spell) -> tuple[Properties, bool]:
     """
     headers = {_text(name): _plain(value) for name, value in (given.headers or {}).items()}
     retained = bool(headers.pop(RETAINED, False))
+    headers.pop(AGAIN, None)
     number, other = _correlation(_bytes(given.correlation_id))
     fields: dict[str, Any] = {}
     for key, field in _FIELDS.items():
@@ -201,13 +210,17 @@ def from_amqp(given: Any, reply: Spell) -> tuple[Properties, bool]:
     return properties, retained
 
 
-def to_amqp(properties: Properties, retained: bool, reply: Spell) -> dict[str, Any]:
-    """The arguments of `pika.BasicProperties` for an AMQP client. `reply` spells a reply queue."""
+def to_amqp(properties: Properties, retained: bool, reply: Spell, again: bool = False) -> dict[str, Any]:
+    """The arguments of `pika.BasicProperties` for an AMQP client. `reply` spells a reply queue.
+
+    `again`: the client may have been given it before.
+    """
     foreign = properties.foreign or _NONE
     headers: dict[str, Any] = dict(properties.headers)
     headers |= {_key(field): value for field in _OURS if (value := getattr(properties, field))}
     headers |= {_key("user_id"): foreign.user_id} if foreign.user_id else {}
     headers |= {RETAINED: True} if retained else {}
+    headers |= {AGAIN: True} if again else {}
     headers |= {_key("utf8"): True} if foreign.utf8 else {}
     headers |= {_key("qos"): 2} if foreign.qos == 2 else {}
     correlation = _correlation_bytes(properties)

@@ -1,7 +1,9 @@
 """The connection of the bridge that takes and delivers, with a session that the broker keeps.
 
 Law: we are subscribed to what is wanted and to nothing else. Changes go to the broker one after the other;
-what comes meanwhile for a filter that is no longer ours is answered and left aside.
+what comes meanwhile for a topic filter that is no longer ours is answered and left aside. Not so for a queue:
+before its reader came, or while we were away, nobody else was given the message. So it is taken, and marked,
+for it may be that the new reader has it as well.
 """
 
 import asyncio
@@ -57,7 +59,6 @@ class Hand:
         self._filters: dict[str, int] = {}
         self._fresh: dict[str, float] = {}
         self._patterns: list[tuple[int, str]] = []
-        self._queues: set[str] = set()
         self._granted_filters: set[str] = set()
         self._denied: dict[str, int] = {}
         self._gathered: list[tuple[Received, Taken]] = []
@@ -105,8 +106,7 @@ class Hand:
     # --- subscriptions
 
     def want(self) -> None:
-        """What is wanted has changed. A queue that has a reader here is left to it at once."""
-        self._queues = {key.name for key in self._bridge.wanted if key.kind == Kind.QUEUE}
+        """What is wanted has changed."""
         self._changed.set()
 
     async def _follow(self) -> None:
@@ -175,22 +175,37 @@ class Hand:
             received.payload, from_mqtt(received.properties, received.qos, self._names.reply_from)
         )
         retained = received.retained and key.kind == Kind.TOPIC
-        taken = Taken(key, message, received.qos > 0, retained, self._key(received), received.again)
+        again = received.again or self._is_read_here(key)
+        taken = Taken(key, message, received.qos > 0, retained, self._key(received), again)
         if not self._gathered:
             asyncio.get_running_loop().call_soon(self._hand_in)
         self._gathered.append((received, taken))
 
     def _is_for_us(self, received: Received, key: Destination) -> bool:
-        """Not so another filter's copy, what is for a queue that is read here, and what we said ourselves."""
-        if key.kind == Kind.QUEUE and not key.node and key.name not in self._queues:
-            return False
+        """Not so another filter's copy, and what we said ourselves."""
+        if key.kind == Kind.QUEUE:
+            return not self._overheard(received, key) and not self._is_echo(received, False)
         first = next((number for number, text in self._patterns if matches(text, received.topic)), 0)
         if not first and not any(matches(each.name, key.name) for each in self._bridge.wanted):
             return False
         if first and received.filters and min(received.filters) != first:
             return False
-        greeting = received.retained and self._is_fresh(received.topic)
-        return not self._echoes.is_one(received.topic, received.payload, greeting)
+        return not self._is_echo(received, received.retained and self._is_fresh(received.topic))
+
+    def _is_echo(self, received: Received, greeting: bool) -> bool:
+        return self._echoes.is_one(received.topic, received.payload, greeting)
+
+    def _overheard(self, received: Received, key: Destination) -> bool:
+        """Did this message for a queue come only because a topic filter of ours is as wide as `#`?"""
+        own = self._names.to_nodes if key.node else received.topic
+        wide = {number for number, text in self._patterns if text != own and matches(text, received.topic)}
+        return bool(wide) and (
+            wide.issuperset(received.filters) if received.filters else own not in self._filters
+        )
+
+    def _is_read_here(self, key: Destination) -> bool:
+        """A queue that we do not want any more, because somebody at the broker reads it."""
+        return key.kind == Kind.QUEUE and not key.node and key not in self._bridge.wanted
 
     def _is_fresh(self, topic: str) -> bool:
         """Have we subscribed to this lately, so that what is retained comes without being published?"""
@@ -242,7 +257,7 @@ class Hand:
     def _post(self, delivery: Delivery) -> Post | None:
         properties, key = delivery.message.properties, delivery.destination
         topic, payload = self._names.topic(key), delivery.message.payload
-        said = to_mqtt(properties, self._names.reply_to)
+        said = to_mqtt(properties, self._names.reply_to, delivery.again)
         size = len(payload) + len(topic.encode()) + _ENVELOPE
         if size > self.client.max_packet:
             text = f"TOO_LARGE: about {size} bytes, of {self.client.max_packet} that the site's broker takes"

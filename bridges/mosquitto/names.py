@@ -7,9 +7,12 @@
 | `queue:NAME@NODE`   | topic `node/NODE/NAME`; on NODE itself it is `queue/NAME`                        |
 
 `queue/` and `node/` are settings. Law: what lies under these prefixes is never a topic of the tree. A plain
-subscription below them is this broker's own affair: it overhears, and makes no reader of a queue.
+subscription below them is this broker's own affair: it overhears, and makes no reader of a queue. The topics
+of links that ride on this broker (`bridges.brokered.names`) are nothing of the tree either: whoever took them
+would send what a link carries over a link.
 """
 
+import re
 from typing import Final
 
 from bridges.site_broker import SiteBrokerError
@@ -22,6 +25,7 @@ from treeconnector.patterns import MANY, ONE, check_topic, from_mqtt, has_wildca
 SHARE: Final = "$share/"
 OURS: Final = "$sapwood/bridge/"
 _MAX_BYTES: Final = 65_535
+_LINKS: Final = re.compile(r"sapwood/[^/]+/link/")
 
 
 class Unspeakable(SapwoodError):
@@ -53,7 +57,7 @@ class Names:
             group, _, text = text.removeprefix(SHARE).partition("/")
             if not group or not text:
                 return None
-        if text.startswith(("$", OURS)):
+        if text.startswith("$") or _LINKS.match(text):
             return None
         try:
             if text.startswith(self._queues):
@@ -97,7 +101,7 @@ class Names:
                 return queue(queue_name(name), node_name(node))
             if text.startswith(self._queues):
                 return queue(queue_name(text.removeprefix(self._queues)))
-            return None if text.startswith(("$", OURS)) else topic(check_topic(text))
+            return None if text.startswith("$") or _LINKS.match(text) else topic(check_topic(text))
         except (InvalidName, PatternError):
             return None
 

@@ -92,5 +92,5 @@ def address_of(delivery: Delivery, exchange: str) -> tuple[str, str]:
 
 
 def properties_of(delivery: Delivery, reply: Spell) -> pika.BasicProperties:
-    given: dict[str, Any] = to_amqp(delivery.message.properties, delivery.retained, reply)
+    given: dict[str, Any] = to_amqp(delivery.message.properties, delivery.retained, reply, delivery.again)
     return pika.BasicProperties(**given)

@@ -203,6 +203,7 @@ def _notes(batches: list[Batch]) -> tuple[Note, ...]:
     return tuple(found)
 
 
-def flags_of(persistent: bool, retained: bool, tell: bool = False) -> int:
+def flags_of(persistent: bool, retained: bool, tell: bool = False, again: bool = False) -> int:
     plain = (Flag.PERSISTENT if persistent else 0) | (Flag.RETAINED if retained else 0)
+    plain |= Flag.MAYBE_DUPLICATE if again else 0
     return plain | Flag.TELL if tell else plain

@@ -8,11 +8,9 @@ likewise, and nobody else is told.
 Law: its consumers' destinations are on disk. After a start they stand as they were until the broker's first
 complete list; while the broker is away, what is for them waits here, as for a child that is away.
 
-Law: what was given and not answered when the connection is lost is given again, marked as such. What the
-broker refuses is a dead letter at once, and the next one follows.
-
-Law: of what a broker gives again for want of an answer, that which was committed is known by its key: keys
-are in the transaction of the messages, those of the last `_KEPT` batches.
+Law: what was not answered when the connection is lost is given again, marked. What the broker refuses is a
+dead letter at once. What the broker gives again for want of an answer is known by its key, if it was
+committed: those of the last `_KEPT` batches are in the messages' transactions. The rest is let in, marked.
 """
 
 from collections import deque
@@ -403,7 +401,7 @@ class Site:
     def _let_in(self, taken: Taken) -> bool:
         destination = taken.destination
         scope = int(self._core.settings.policy(destination).scope)
-        kind = Class(destination, flags_of(taken.persistent, taken.retained), scope, SITE)
+        kind = Class(destination, flags_of(taken.persistent, taken.retained, again=taken.again), scope, SITE)
         body = bundles.encode_message(taken.message)
         try:
             self._core.switch.sending.check_site(destination, len(body), scope)

@@ -59,6 +59,16 @@ def test_mqtt_to_mqtt_keeps_anything(
         ]
 
 
+def test_that_it_may_be_a_repetition_is_said_at_each_delivery_anew() -> None:
+    properties = Properties(headers={"a": "1"})
+    said = to_mqtt(properties, same, again=True)
+    assert list(said.user) == [("a", "1"), ("sapwood-again", "true")]
+    assert from_mqtt(said, 1, same) == properties
+    given = to_amqp(properties, False, same, again=True)
+    assert given["headers"] == {"a": "1", "sapwood-again": True}
+    assert from_amqp(BasicProperties(**given), same)[0].headers == {"a": "1"}
+
+
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_the_quality_of_service_is_kept(qos: int) -> None:
     foreign = over_the_tree(from_mqtt(MqttProperties(), qos, same)).foreign

@@ -89,6 +89,31 @@ async def test_what_the_node_had_committed_is_not_stored_again_when_the_broker_r
     assert sorted(got) == [b"1", b"2", b"3"]
 
 
+async def test_what_waits_at_the_broker_for_a_queue_is_taken_whoever_wants_it_now(
+    network: Network, broker: Start
+) -> None:
+    """The broker gave it to nobody else: who reads the queue there has come too late for it."""
+    york = broker("york")
+    network.add("york", site_broker={"uri": york.uri})
+    await network.start()
+    await joined(network, "york")
+    async with network.client("york") as reader:
+        await reader.create("orders")
+        subscription = reader.subscribe("queue:orders")
+        getting = asyncio.ensure_future(anext(subscription))
+        await takes(network, "york", "queue/orders")
+        network.kill("york")
+        getting.cancel()
+        await asyncio.gather(getting, return_exceptions=True)
+        subscription.close()
+    await asyncio.to_thread(publish_lines, york.port, "queue/orders", [b"%d" % each for each in range(50)])
+    with Listener(york.port, "-t", "$share/g/queue/orders", "-q", "1", "-i", "late") as late:
+        await network.start("york")
+        await joined(network, "york")
+        got = await late.until(50)
+        assert sorted(int(message["payload"]) for message in got) == list(range(50))
+
+
 async def test_a_second_node_at_the_same_broker_refuses_to_start(network: Network, broker: Start) -> None:
     server = broker("york")
     network.add("york", site_broker={"uri": server.uri})

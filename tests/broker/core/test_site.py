@@ -172,6 +172,16 @@ def test_what_the_broker_repeats_after_a_crash_is_known_by_its_key(forest: Fores
     assert broker.site.repeated == 1
 
 
+def test_what_may_be_a_repetition_and_is_not_known_says_so_to_the_end(forest: Forest) -> None:
+    york = chain(forest)
+    hq = Broker(forest, "hq")
+    hq.consumers("queue:orders")
+    assert york.sends("queue:orders", b"once", key="1") == 1
+    assert york.sends("queue:orders", b"maybe", key="2", again=True) == 1
+    forest.settle(2.0)
+    assert [(each.message.payload, each.again) for each in hq.given] == [(b"once", False), (b"maybe", True)]
+
+
 def test_keys_are_forgotten_after_many_batches(forest: Forest) -> None:
     broker = chain(forest)
     for number in range(100):
