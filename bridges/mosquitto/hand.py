@@ -89,7 +89,6 @@ class Hand:
         if not await self.client.open() or not self._memory.session:
             self._memory.new_session()
             self._look_up()
-        self._granted_filters = set(self._filters)
 
     def begin(self, discovery: "Discovery") -> None:
         """From now on be subscribed to what is wanted."""
@@ -119,15 +118,19 @@ class Hand:
             self._lost(error)
 
     async def _agree(self) -> None:
-        """Subscribe to what is new, and unsubscribe from what is not wanted any more."""
+        """Subscribe to what is new, and unsubscribe from what is not wanted any more.
+
+        On a new connection all is new: the session that a killed broker has kept may be an old one.
+        """
         wanted = dict.fromkeys(self._names.filter(key) for key in self._bridge.wanted)
         wanted[self._names.to_nodes] = None
         gone = [text for text in self._filters if text not in wanted]
-        fresh = [text for text in wanted if text not in self._filters]
+        fresh = [text for text in wanted if text not in self._granted_filters]
         now = asyncio.get_running_loop().time()
         self._fresh = {text: at for text, at in self._fresh.items() if at > now - _GREETED}
         for text in fresh:
-            self._filters[text] = self._free_id()
+            if text not in self._filters:
+                self._filters[text] = self._free_id()
             self._fresh[text] = now
         self._look_up()
         if fresh:

@@ -65,6 +65,17 @@ class MosquittoServer:
     def last_words(self) -> str:
         return (self.folder / "output").read_text(errors="replace")[-2000:]
 
+    def save(self) -> None:
+        """Have it write down now what it keeps, as it does every half hour; returns when it has."""
+        assert self._process is not None
+        file = self.folder / "mosquitto.db"
+        before = file.stat().st_mtime_ns if file.exists() else 0
+        self._process.send_signal(signal.SIGUSR1)
+        deadline = time.monotonic() + _PATIENCE
+        while not file.exists() or file.stat().st_mtime_ns == before:
+            assert time.monotonic() < deadline, f"Mosquitto does not save: {self.last_words()}"
+            time.sleep(0.02)
+
     def kill(self) -> None:
         """SIGKILL, and wait until it has gone."""
         self._end(signal.SIGKILL)

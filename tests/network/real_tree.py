@@ -38,8 +38,7 @@ class RealTree:
                 plugins = ("rabbitmq_management", "rabbitmq_event_exchange")
                 self.brokers[name] = RabbitServer(at, plugins)
             else:
-                lines = (*DISCOVERY, *KEPT, f"persistence_location {at}/")
-                self.brokers[name] = MosquittoServer(at, *lines)
+                self.brokers[name] = MosquittoServer(at, *DISCOVERY, *KEPT)
 
     def __repr__(self) -> str:
         return f"<RealTree {self.network!r}>"

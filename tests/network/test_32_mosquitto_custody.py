@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
-from harness import Network
+from harness import Network, receiving, until_count
 from mosquitto_clients import Listener, joined, publish, publish_lines, takes
 from mosquitto_server import DISCOVERY, MosquittoServer
 
@@ -112,6 +112,32 @@ async def test_what_waits_at_the_broker_for_a_queue_is_taken_whoever_wants_it_no
         await joined(network, "york")
         got = await late.until(50)
         assert sorted(int(message["payload"]) for message in got) == list(range(50))
+
+
+async def test_a_broker_that_comes_back_as_it_was_some_time_ago_is_asked_for_everything_again(
+    network: Network, broker: Start
+) -> None:
+    """Mosquitto saves every half hour: killed, it has our session of then, without what came since."""
+    york = broker("york")
+    network.add("york", site_broker={"uri": york.uri})
+    await network.start()
+    await joined(network, "york")
+    async with network.client("york") as reader, receiving(reader, "topic:early") as early:
+        await takes(network, "york", "early")
+        york.save()
+        async with receiving(reader, "topic:late") as late:
+            await takes(network, "york", "late")
+            york.kill()
+            await network.until(
+                "york", lambda status: status["site_broker"]["state"] != "running", "without its broker"
+            )
+            york.start()
+            await joined(network, "york")
+            for name in ("early", "late"):
+                await takes(network, "york", name)
+                await asyncio.to_thread(publish, york.port, name, name.encode())
+            await until_count(early, 1)
+            await until_count(late, 1)
 
 
 async def test_a_second_node_at_the_same_broker_refuses_to_start(network: Network, broker: Start) -> None:

@@ -161,13 +161,7 @@ async def matrix(tmp_path_factory: pytest.TempPathFactory, rabbitmq: RabbitServe
     folder: Path = tmp_path_factory.mktemp("matrix")
     rabbitmq.start()
     vhosts = {site: f"{site}-{folder.name}" for site in ("hq", "leeds")}
-    lines = DISCOVERY
-    mosquittos = {
-        site: MosquittoServer(
-            folder / f"broker-{site}", *lines, f"persistence_location {folder}/broker-{site}/"
-        )
-        for site in ("york", "bath")
-    }
+    mosquittos = {site: MosquittoServer(folder / f"broker-{site}", *DISCOVERY) for site in ("york", "bath")}
     rabbits = {}
     try:
         for vhost in vhosts.values():
