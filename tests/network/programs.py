@@ -29,22 +29,32 @@ _DAY = 86_400
 
 
 class Copy(NamedTuple):
-    """One message as an application got it. `redelivered`: its broker said so; `again`: the node did."""
+    """One message as an application got it. `redelivered`: its broker said so; `again`: the node did.
+
+    `at`: on the clock of `time.monotonic`.
+    """
 
     body: str
     redelivered: bool
     again: bool
+    at: float
 
 
 class Consumer:
-    """Receives and acknowledges, in a thread of its own."""
+    """Receives and acknowledges, in a thread of its own. `kills`: when the node of its site was killed."""
 
     def __init__(self) -> None:
         self.copies: list[Copy] = []
+        self.kills: list[float] = []
 
     @property
     def bodies(self) -> list[str]:
         return [copy.body for copy in self.copies]
+
+    def was_killed_between(self, body: str) -> bool:
+        """Was the node killed between two copies of this? What it gave may come a moment after its end."""
+        times = [copy.at for copy in self.copies if copy.body == body]
+        return any(min(times) - 1 < kill < max(times) for kill in self.kills) if times else False
 
 
 class Producer:
@@ -102,7 +112,7 @@ class MqttConsumer(_Mqtt, Consumer):
 
     def _came(self, _client: object, _data: object, message: paho.MQTTMessage) -> None:
         said = getattr(message.properties, "UserProperty", ()) if message.properties else ()
-        self.copies.append(Copy(message.payload.decode(), message.dup, AGAIN in dict(said)))
+        self.copies.append(Copy(message.payload.decode(), message.dup, AGAIN in dict(said), time.monotonic()))
 
 
 class MqttProducer(_Mqtt, Producer):
@@ -178,7 +188,8 @@ class AmqpConsumer(Consumer):
                 connection.process_data_events(0.05)
 
     def _came(self, channel: Any, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
-        self.copies.append(Copy(body.decode(), method.redelivered, AGAIN in (properties.headers or {})))
+        again = AGAIN in (properties.headers or {})
+        self.copies.append(Copy(body.decode(), method.redelivered, again, time.monotonic()))
         channel.basic_ack(method.delivery_tag)
 
 
@@ -236,7 +247,8 @@ class Account(NamedTuple):
     """What became of one producer's messages at one consumer, or at several that share them.
 
     `twice`: copies beyond the first. Of these, `sent_again` by the producer; `flagged`: their broker or
-    the node said that they may be repetitions; `unexplained`: neither.
+    the node said that they may be repetitions; `after_kill`: the consumer's own node was killed between them,
+    and may have given one before its commit; `unexplained`: nothing of these.
     """
 
     sent: int
@@ -244,6 +256,7 @@ class Account(NamedTuple):
     twice: int
     sent_again: int
     flagged: int
+    after_kill: int
     unexplained: list[str]
 
     @classmethod
@@ -251,21 +264,25 @@ class Account(NamedTuple):
         copies = [copy for consumer in consumers for copy in consumer.copies]
         came = Counter(copy.body for copy in copies)
         flags = Counter(copy.body for copy in copies if copy.redelivered or copy.again)
-        sent_again = flagged = 0
+        sent_again = flagged = after_kill = 0
         unexplained = []
         for body, count in came.items():
             beyond = count - 1
             by_flag = min(beyond, flags[body])
             by_producer = min(beyond - by_flag, body in producer.repeated)
             flagged, sent_again = flagged + by_flag, sent_again + by_producer
-            unexplained += [body] * (beyond - by_flag - by_producer)
+            rest = beyond - by_flag - by_producer
+            if rest and any(consumer.was_killed_between(body) for consumer in consumers):
+                after_kill, rest = after_kill + rest, 0
+            unexplained += [body] * rest
         lost = [body for body in producer.acknowledged if not came[body]]
         twice = came.total() - len(came)
-        return cls(len(producer.acknowledged), lost, twice, sent_again, flagged, unexplained)
+        return cls(len(producer.acknowledged), lost, twice, sent_again, flagged, after_kill, unexplained)
 
     def __str__(self) -> str:
         words = f"{self.sent} acknowledged, {len(self.lost)} lost, {self.twice} came twice"
-        return f"{words} ({self.flagged} flagged, {self.sent_again} sent twice)"
+        causes = f"{self.flagged} flagged, {self.after_kill} after a kill of the consumer's node"
+        return f"{words} ({causes}, {self.sent_again} sent twice)"
 
 
 async def until_came(producer: Producer, *consumers: Consumer) -> None:

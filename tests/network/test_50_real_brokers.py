@@ -6,6 +6,7 @@ whole file; see `real_tree` for who is where. The last test kills everything but
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -157,11 +158,10 @@ async def test_a_queue_that_two_stores_read_gives_each_message_to_one(tree: Real
                 "hq", lambda _: set(rows(tree, "hq", "jobs")) == {"north", "south"}, "told by both regions"
             )
             await tree.until_taking("hq", "jobs")
-            for job in sent:
+            for number, job in enumerate(sent, 1):
                 channel.basic_publish("", "jobs", job.encode(), PERSISTENT)
-            async with asyncio.timeout(30):
-                while len(one.payloads()) + len(two.payloads()) < len(sent):
-                    await asyncio.sleep(0.05)
+                if number % 4 == 0:  # what comes together goes to one of them, as a bundle
+                    await until_both_have(one, two, number)
             for name in PARENTS:
                 await tree.network.until_drained(name)
             assert sorted(one.payloads() + two.payloads()) == sorted(sent)
@@ -171,12 +171,23 @@ async def test_a_queue_that_two_stores_read_gives_each_message_to_one(tree: Real
         office.close()
 
 
+async def until_both_have(one: Listener, two: Listener, count: int) -> None:
+    async with asyncio.timeout(30):
+        while len(one.payloads()) + len(two.payloads()) < count:
+            await asyncio.sleep(0.01)
+
+
 class Flow:
     """One producer, and who reads what it sends. `shared`: each message goes to one of them, else to all."""
 
     def __init__(self, name: str, producer: Producer, consumers: dict[str, Consumer], shared: bool) -> None:
         self.name, self.producer, self.shared = name, producer, shared
         self.consumers = consumers
+
+    def killed(self, node: str) -> None:
+        """The node of a site is about to be killed."""
+        if node in self.consumers:
+            self.consumers[node].kills.append(time.monotonic())
 
     def groups(self) -> Iterable[tuple[str, tuple[Consumer, ...]]]:
         if self.shared:
@@ -233,6 +244,9 @@ async def kill_in_turn(tree: RealTree, running: list[Flow]) -> None:
     before = 0
     for kind, name in VICTIMS:
         await asyncio.sleep(0.5)
+        if kind == "node":
+            for flow in running:
+                flow.killed(name)
         await (tree.kill_broker(name) if kind == "broker" else tree.kill_node(name))
         await tree.until_joined(*PARENTS)
         sent = sum(len(flow.producer.acknowledged) for flow in running)
