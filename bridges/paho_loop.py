@@ -5,8 +5,6 @@ another one makes another client.
 
 Wrinkle: connecting (name look-up, TCP, TLS) would block, and leave a socket behind when TLS fails. So the
 socket is made here, in a thread, and paho is given it.
-Wrinkle: when a connection breaks, uvloop closes its watch of the socket before anybody has read the error; to
-watch for writing then raises `RuntimeError`, and the connection is lost.
 Wrinkle: paho does not look at how many messages the broker takes unconfirmed: what is more waits here.
 """
 
@@ -26,15 +24,13 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from bridges.brokered.line import Access
 from bridges.carrier import CLOSE_TIMEOUT, CarrierBroken, CarrierBusy, CarrierError
+from bridges.paho_watch import PahoWatch
 from bridges.tls import client_context
 
 KEEP_ALIVE: Final = 20
 MAX_PACKET: Final = 268_435_455
-_READS: Final = 256
-_UNWATCHABLE: Final = (RuntimeError, OSError, ValueError)
 _DIAL_TIMEOUT: Final = 30.0
 DEFAULT_IN_FLIGHT: Final = 65_535
-_MISC_EVERY: Final = 1.0
 _BUSY: Final = frozenset({0x89, 0x97})
 _NOBODY: Final = 0x10
 _FAILURE: Final = 0x80
@@ -67,9 +63,6 @@ class PahoLoop:
         self._error: CarrierError | None = None
         self._over = False
         self._loop = asyncio.get_running_loop()
-        self._socket: socket.socket | None = None
-        self._misc: asyncio.TimerHandle | None = None
-        self._heard = 0
         self._in_flight = DEFAULT_IN_FLIGHT
         self._waiting: deque[tuple[str, bytes]] = deque()
         self._unconfirmed: set[int] = set()
@@ -79,9 +72,10 @@ class PahoLoop:
         self._subscribed: dict[int, asyncio.Future[None]] = {}
         self._context = client_context(access.tls) if access.tls is not None else None
         self._client = self._make(client_id, will)
+        self._watch = PahoWatch(self._client, self._was_lost)
 
     def __repr__(self) -> str:
-        state = "over" if self._over else "open" if self._socket else "new"
+        state = "over" if self._over else "open" if self._watch.is_open else "new"
         return f"<PahoLoop to {self._uri} {state}, {len(self._waiting) + len(self._unconfirmed)} unconfirmed>"
 
     def _make(self, client_id: str, will: tuple[str, bytes] | None) -> "_Client":
@@ -93,10 +87,7 @@ class PahoLoop:
             client.will_set(will[0], will[1], qos=1)
         client.max_inflight_messages = 0
         client.on_refused = self._was_refused
-        client.on_socket_open = self._socket_opened
-        client.on_socket_close = self._socket_closed
-        client.on_socket_register_write = self._write_wanted
-        client.on_socket_unregister_write = self._write_done
+        client.on_socket_open = lambda _client, _data, opened: self._watch.begin(opened)
         client.on_connect = self._was_connected
         client.on_disconnect = self._was_disconnected
         client.on_message = self._was_told
@@ -151,57 +142,6 @@ class PahoLoop:
         self.max_packet = int(said.get("MaximumPacketSize", MAX_PACKET))
         self._in_flight = int(said.get("ReceiveMaximum", DEFAULT_IN_FLIGHT))
         self._connected.set_result(None)
-
-    # --- the loop
-
-    def _socket_opened(self, _client: object, _data: object, opened: Any) -> None:
-        self._socket = opened
-        with contextlib.suppress(OSError):
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._loop.add_reader(opened, self._read)
-        self._misc = self._loop.call_later(_MISC_EVERY, self._look)
-
-    def _socket_closed(self, _client: object, _data: object, closed: Any) -> None:
-        """Before paho closes it."""
-        if self._socket is not None and closed is not None:
-            self._unwatch(closed)
-            self._socket = None
-
-    def _write_wanted(self, _client: object, _data: object, sock: Any) -> None:
-        if self._socket is None or self._socket is not sock:
-            return
-        try:
-            self._loop.add_writer(self._socket, self._client.loop_write)
-        except _UNWATCHABLE:
-            error = CarrierBroken(f"the connection to the broker at {self._uri} was lost")
-            self._loop.call_soon(self._end, error)
-
-    def _write_done(self, _client: object, _data: object, sock: Any) -> None:
-        if self._socket is not None and self._socket is sock:
-            with contextlib.suppress(*_UNWATCHABLE):
-                self._loop.remove_writer(self._socket)
-
-    def _unwatch(self, sock: socket.socket) -> None:
-        for stop in (self._loop.remove_reader, self._loop.remove_writer):
-            with contextlib.suppress(*_UNWATCHABLE):
-                stop(sock)
-
-    def _read(self) -> None:
-        """All that has arrived, and not one message a turn."""
-        for _ in range(_READS):
-            heard = self._heard
-            if self._client.loop_read() != MQTTErrorCode.MQTT_ERR_SUCCESS:
-                return
-            if heard == self._heard and not self._pending():
-                return
-
-    def _pending(self) -> int:
-        """Bytes that TLS has decrypted already: the socket will not say that they are there."""
-        return self._socket.pending() if isinstance(self._socket, ssl.SSLSocket) else 0
-
-    def _look(self) -> None:
-        if not self._over and self._client.loop_misc() == MQTTErrorCode.MQTT_ERR_SUCCESS:
-            self._misc = self._loop.call_later(_MISC_EVERY, self._look)
 
     # --- saying and hearing
 
@@ -265,7 +205,7 @@ class PahoLoop:
         self._end(CarrierBroken(f"the broker at {self._uri} {text}"))
 
     def _was_told(self, _client: object, _data: object, message: paho.MQTTMessage) -> None:
-        self._heard += 1
+        self._watch.heard += 1
         if not self._over:
             self._on_message(message.topic, bytes(message.payload))
 
@@ -286,7 +226,10 @@ class PahoLoop:
         if flags.is_disconnect_packet_from_server:
             self._end(CarrierBroken(f"the broker at {self._uri} ended the connection: {reason}"))
         else:
-            self._end(CarrierBroken(f"the connection to the broker at {self._uri} was lost"))
+            self._was_lost()
+
+    def _was_lost(self) -> None:
+        self._end(CarrierBroken(f"the connection to the broker at {self._uri} was lost"))
 
     def _end(self, error: CarrierError) -> None:
         if self._over:
@@ -299,15 +242,9 @@ class PahoLoop:
         self._on_lost(error)
 
     def _drop(self) -> None:
-        """Close the socket, whatever paho thinks of it."""
         self._over = True
         self._settled.set()
-        if self._misc is not None:
-            self._misc.cancel()
-        dropped, self._socket = self._socket, None
-        if dropped is not None:
-            self._unwatch(dropped)
-            dropped.close()
+        self._watch.end()
         if self._connected.done() and not self._connected.cancelled():
             self._connected.exception()
 

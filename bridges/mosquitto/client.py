@@ -11,8 +11,6 @@ message after it has told the broker to forget it; `_Paho` hands it out before.
 
 import asyncio
 import contextlib
-import socket
-import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -25,6 +23,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from bridges.mosquitto.wire import Access, explained, publish_properties, read_properties, refusal
+from bridges.paho_watch import PahoWatch
 from bridges.properties import MqttProperties
 from bridges.site_broker import SiteBrokerError
 
@@ -32,9 +31,6 @@ KEEP_ALIVE: Final = 10
 FAILURE: Final = 0x80
 _LARGEST: Final = 268_435_455
 _IN_FLIGHT: Final = 65_535
-_READS: Final = 256
-_UNWATCHABLE: Final = (RuntimeError, OSError, ValueError)
-_LOOK_EVERY: Final = 1.0
 
 
 class Received(NamedTuple):
@@ -137,9 +133,6 @@ class Client:
         self._on_message = on_message
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
-        self._socket: socket.socket | None = None
-        self._look_again: asyncio.TimerHandle | None = None
-        self._heard = 0
         self._over = False
         self._posts: deque[Post] = deque()
         self._unanswered: dict[int, Post] = {}
@@ -148,6 +141,7 @@ class Client:
         self._connected: asyncio.Future[bool] = self._loop.create_future()
         self.max_packet = _LARGEST
         self._paho = self._make(version)
+        self._watch = PahoWatch(self._paho, self._was_lost)
 
     def __repr__(self) -> str:
         return f"<Client {self.id} unanswered={len(self._unanswered)} waiting={len(self._posts)}>"
@@ -184,7 +178,10 @@ class Client:
         try:
             async with asyncio.timeout(self._access.timeout):
                 await self._loop.run_in_executor(None, self._dial)
-                self._watch()
+                opened = self._paho.socket()
+                if opened is None:
+                    raise OSError("the broker closed the connection")
+                self._watch.begin(opened)
                 return await self._connected
         except (OSError, ValueError) as error:
             self._drop()
@@ -222,65 +219,6 @@ class Client:
         self._in_flight = int(said.get("ReceiveMaximum", _IN_FLIGHT))
         self._connected.set_result(bool(flags.session_present))
 
-    # --- the loop
-
-    def _watch(self) -> None:
-        opened: Any = self._paho.socket()
-        if opened is None:
-            raise OSError("the broker closed the connection")
-        self._socket = opened
-        with contextlib.suppress(OSError):
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._loop.add_reader(opened, self._read)
-        self._paho.on_socket_close = self._socket_closed
-        self._paho.on_socket_register_write = self._write_wanted
-        self._paho.on_socket_unregister_write = self._write_done
-        if self._paho.want_write():
-            self._write_wanted()
-        self._look_again = self._loop.call_later(_LOOK_EVERY, self._look)
-
-    def _socket_closed(self, *_given: object) -> None:
-        """Before paho closes it."""
-        if self._socket is not None:
-            self._unwatch(self._socket)
-            self._socket = None
-
-    def _unwatch(self, watched: socket.socket) -> None:
-        for stop in (self._loop.remove_reader, self._loop.remove_writer):
-            with contextlib.suppress(*_UNWATCHABLE):
-                stop(watched)
-
-    def _write_wanted(self, *_given: object) -> None:
-        """Wrinkle: uvloop closes its watch of a socket that broke before anybody has read the error."""
-        if self._socket is None:
-            return
-        try:
-            self._loop.add_writer(self._socket, self._paho.loop_write)
-        except _UNWATCHABLE:
-            self._loop.call_soon(self._end, SiteBrokerError("the connection to the broker was lost"))
-
-    def _write_done(self, *_given: object) -> None:
-        if self._socket is not None:
-            with contextlib.suppress(*_UNWATCHABLE):
-                self._loop.remove_writer(self._socket)
-
-    def _read(self) -> None:
-        """All that has arrived, and not one message a turn."""
-        for _ in range(_READS):
-            heard = self._heard
-            if self._paho.loop_read() != MQTTErrorCode.MQTT_ERR_SUCCESS:
-                return
-            if heard == self._heard and not self._pending():
-                return
-
-    def _pending(self) -> int:
-        """Bytes that TLS has decrypted already: the socket will not say that they are there."""
-        return self._socket.pending() if isinstance(self._socket, ssl.SSLSocket) else 0
-
-    def _look(self) -> None:
-        if not self._over and self._paho.loop_misc() == MQTTErrorCode.MQTT_ERR_SUCCESS:
-            self._look_again = self._loop.call_later(_LOOK_EVERY, self._look)
-
     # --- subscriptions
 
     async def subscribe(self, filters: Sequence[Filter]) -> list[int]:
@@ -315,7 +253,7 @@ class Client:
     def _was_subscribed(
         self, _client: object, _data: object, number: int, reasons: list[ReasonCode], _properties: object
     ) -> None:
-        self._heard += 1
+        self._watch.heard += 1
         answer = self._answers.pop(number, None)
         if answer is not None and not answer.done():
             answer.set_result([reason.value for reason in reasons])
@@ -345,7 +283,7 @@ class Client:
     def _was_answered(
         self, _client: object, _data: object, number: int, reason: ReasonCode, _properties: object
     ) -> None:
-        self._heard += 1
+        self._watch.heard += 1
         post = self._unanswered.pop(number, None)
         code = self._paho.codes.pop(number, reason.value)
         if post is not None and not self._over:
@@ -353,7 +291,7 @@ class Client:
         self._post_waiting()
 
     def _was_given(self, _client: object, _data: object, message: paho.MQTTMessage) -> None:
-        self._heard += 1
+        self._watch.heard += 1
         if self._over:
             return
         said = message.properties
@@ -384,7 +322,10 @@ class Client:
         if flags.is_disconnect_packet_from_server:
             self._end(SiteBrokerError(f"the broker at {uri} ended the connection: {reason}"))
         else:
-            self._end(SiteBrokerError(f"the connection to the broker at {uri} was lost"))
+            self._was_lost()
+
+    def _was_lost(self) -> None:
+        self._end(SiteBrokerError(f"the connection to the broker at {self._access.address.uri} was lost"))
 
     def _end(self, error: SiteBrokerError) -> None:
         if self._over:
@@ -399,14 +340,8 @@ class Client:
         return [self._connected, *self._answers.values()]
 
     def _drop(self) -> None:
-        """Close the socket, whatever paho thinks of it."""
         self._over = True
-        if self._look_again is not None:
-            self._look_again.cancel()
-        dropped, self._socket = self._socket, None
-        if dropped is not None:
-            self._unwatch(dropped)
-            dropped.close()
+        self._watch.end()
         for waiting in self._waiting():
             if waiting.done() and not waiting.cancelled():
                 waiting.exception()
