@@ -66,7 +66,7 @@ class JetStreamChain:
     def line_bytes(self) -> dict[str, int]:
         """Bytes carried so far, both directions, by line."""
         return {
-            f"{child}-{parent}": line_bytes(self.servers[child], self._leaf_ports[parent])
+            f"{child}-{parent}": line_bytes(self.servers[child].pid, self._leaf_ports[parent])
             for child, parent in LINES
         }
 

@@ -5,7 +5,6 @@ All brokers are as the tests start them (`tests/brokers`), with what a durable c
 """
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from benchmarks.processes import ROOT, BenchmarkFailed, Process, Processes, free_port, get_json, until
+from benchmarks.processes import (
+    ROOT,
+    BenchmarkFailed,
+    Process,
+    Processes,
+    cpu_seconds,
+    free_port,
+    get_json,
+    line_bytes,
+    until,
+)
 
 sys.path.insert(0, str(ROOT / "tests" / "brokers"))
 
@@ -84,26 +93,10 @@ class Chain:
 
     def cpu(self) -> float:
         """CPU seconds of all brokers and nodes so far."""
-        return sum(map(_cpu, self.pids.values()))
+        return sum(map(cpu_seconds, self.pids.values()))
 
     def line_bytes(self) -> dict[str, int]:
-        return {name: _carried(pid, port) for name, (pid, port) in self.lines.items()}
-
-
-def _cpu(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
-
-
-def _carried(pid: int, port: int) -> int:
-    """Bytes, both ways, of the process's connections to a port on this machine."""
-    shown = subprocess.run(
-        ["ss", "-tinpHO", "state", "established", "dport", "=", f":{port}"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    ours = [line for line in shown.splitlines() if f"pid={pid}," in line]
-    words = (word.partition(":") for line in ours for word in line.split())
-    return sum(int(value) for name, _, value in words if name in ("bytes_acked", "bytes_received"))
+        return {name: line_bytes(pid, port) for name, (pid, port) in self.lines.items()}
 
 
 class Mosquittos(Chain):
@@ -172,7 +165,7 @@ class MosquittoBridges(Mosquittos):
         until("the bridges", self._joined, _PATIENCE)
 
     def _joined(self) -> bool:
-        return all(_carried(pid, port) for pid, port in self.lines.values())
+        return all(line_bytes(pid, port) for pid, port in self.lines.values())
 
 
 class Rabbits(Chain):

@@ -82,7 +82,7 @@ class SapwoodChain:
     def line_bytes(self) -> dict[str, int]:
         """Bytes carried so far, both directions, by line."""
         return {
-            f"{child}-{parent}": line_bytes(self.servers[child], self.ports[parent])
+            f"{child}-{parent}": line_bytes(self.servers[child].pid, self.ports[parent])
             for child, parent in LINES
         }
 

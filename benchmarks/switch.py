@@ -151,12 +151,14 @@ def ratios(rows: list[Row]) -> list[str]:
             known = best.setdefault(row["where"], row)
             best[row["where"]] = min(known, row, key=lambda each: float(each["node_cpu_us"]))
     alone = best.pop("", None)
-    return [
-        f"waking one beside {row['others']:,} others ({where}) costs the node "
-        f"{row['node_cpu_us'] / alone['node_cpu_us']:.2f} times what it costs alone"
-        for where, row in best.items()
-        if alone is not None
-    ]
+    return [_beside(row, alone) for row in best.values()] if alone is not None else []
+
+
+def _beside(row: Row, alone: Row) -> str:
+    what = f"waking one beside {row['others']:,} others ({row['where']})"
+    if alone["node_cpu_us"] <= 0:
+        return f"{what}: too few wakes to tell from an idle node"
+    return f"{what} costs the node {row['node_cpu_us'] / alone['node_cpu_us']:.2f} times what it costs alone"
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

@@ -20,7 +20,7 @@ def test_a_small_run_measures_every_way(tmp_path: Path) -> None:
     shares = [row["shares"] for row in rows if "shares" in row]
     assert shares
     assert all(0.98 <= sum(share.values()) <= 1.02 for share in shares)
-    assert sum("times what it costs alone" in line for line in said) == 2
+    assert sum(line.startswith("waking one beside") for line in said) == 2
     assert list(tmp_path.iterdir()) == [result]
 
 
@@ -36,3 +36,12 @@ def test_the_best_of_each_is_compared() -> None:
     ]
     (text,) = switch.ratios(rows)
     assert "1.10 times" in text
+
+
+def test_a_run_too_short_to_measure_says_so_instead_of_a_ratio() -> None:
+    rows = [
+        {"way": "wake", "where": where, "others": 0, "node_cpu_us": cost}
+        for where, cost in (("", -0.4), ("other queues", 90.0))
+    ]
+    (text,) = switch.ratios(rows)
+    assert text.endswith("too few wakes to tell from an idle node")
