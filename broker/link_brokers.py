@@ -157,14 +157,14 @@ class LinkBroker:
                     max_packet=self._site.limits.max_frame,
                 )
         except SapwoodError as error:
-            self._node.turned_away(self._settings.uri, str(error))
+            self._node.wires.turned_away(self._settings.uri, str(error))
             return
         finally:
             self._waiting.discard(child)
         carrier.shown = Shown(place=child, vouched=self._settings.proves_names)
         self._serving[child] += 1
         try:
-            await self._node.serve_link(carrier)
+            await self._node.wires.serve(carrier)
         finally:
             self._serving -= Counter((child,))
             self.strangers += carrier.strangers

@@ -5,19 +5,16 @@ the core, which lets go what waited for it. While a commit is under way the next
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
-from bridges.carrier import Carrier, CarrierError
 from broker.administration import Administration
 from broker.cells import Cells
 from broker.cells.tracing import Tracing
 from broker.chronicle import Chronicle
-from broker.complaints import Complaints
 from broker.core.neighbours import Neighbour
 from broker.core.node import NodeCore
 from broker.core.rows import MetaRow, QueueRow
@@ -31,12 +28,11 @@ from broker.site import SiteDesk, desk_of
 from broker.status import status
 from broker.store import GroupCommit, Store
 from broker.supervisor import Supervisor
-from broker.wire import Wire
+from broker.wires import Wires
 from config.credentials import session_secret
 from config.model import Site
 from treeconnector.errors import SapwoodError, StoreError
 from treeconnector.identity import Identity, new_uuid
-from treeconnector.link import Link
 
 if TYPE_CHECKING:
     from broker.http.app import Port
@@ -92,7 +88,7 @@ class Node:
         self.stopped = asyncio.Event()
         self.port = 0
         self.started_at = time.time()
-        self._wires: dict[Link, Wire] = {}
+        self.wires = Wires(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._port: Port | None = None
         self.door: Door | None = None
@@ -104,10 +100,9 @@ class Node:
         self._timer_at = 0.0
         self._patient: asyncio.TimerHandle | None = None
         self._disk_checked = 0.0
-        self._complain = Complaints()
 
     def __repr__(self) -> str:
-        return f"<Node {self.site.name} port={self.port} links={len(self._wires)}>"
+        return f"<Node {self.site.name} port={self.port} links={len(self.wires)}>"
 
     # --- life
 
@@ -198,7 +193,9 @@ class Node:
 
             self.door = await Door(self).open(listener.host, self.site.mqtt.port, tls)
         try:
-            self._port = await listen(self, listener.host, listener.port, tls, self.turned_away, settings)
+            self._port = await listen(
+                self, listener.host, listener.port, tls, self.wires.turned_away, settings
+            )
         except OSError as error:
             raise SapwoodError(
                 f"cannot listen on {listener.host}:{listener.port}: {error.strerror or error};"
@@ -215,9 +212,7 @@ class Node:
             self.desk.pause()
         if self.failure is None:
             await self._drain()
-        for wire in list(self._wires.values()):
-            self.core.links.handle(wire.link, wire.link.pause(text))
-            self._pull(wire)
+        self.wires.pause(text)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -241,9 +236,8 @@ class Node:
             await asyncio.sleep(0.01)
 
     def _busy(self) -> bool:
-        unsent = any(wire.link.buffered_bytes for wire in self._wires.values() if wire.carrier.writable)
         unanswered = self.desk is not None and self.desk.busy
-        return self._committing or self._scheduled or unsent or unanswered
+        return self._committing or self._scheduled or self.wires.unsent or unanswered
 
     async def _last_commit(self) -> None:
         if self.failure is None:
@@ -336,19 +330,15 @@ class Node:
 
     def _flush(self) -> None:
         """Let everything out that may go, and see when the core wants to be woken next."""
-        core = self.core
-        while core.talking:
-            wire = self._wires.get(core.talking.pop())
-            if wire is not None:
-                self._pull(wire)
-        while core.links.closing:
-            link = core.links.closing.pop()
-            dropped = self._wires.get(link)
-            if dropped is not None:
-                self.spawn(dropped.carrier.close(link.end_text[:100]))
-        soon = core.soonest()
+        self.wires.flush()
+        soon = self.core.soonest()
         if soon is not None and soon < self._timer_at - _SHORTEST_SLEEP:
             self._sleep_until(soon)
+
+    def look_at(self, deadline: float | None) -> None:
+        """Something is due at `deadline`, perhaps before what was known."""
+        if deadline is not None and deadline < self._timer_at:
+            self._sleep_until(deadline)
 
     def _sleep_until(self, at: float) -> None:
         if self._timer is not None:
@@ -374,74 +364,6 @@ class Node:
     def _check_disk(self) -> None:
         self.core.switch.sending.disk_room = self.store.disk_free() - self.site.limits.disk_reserve
 
-    # --- links
-
-    async def serve_link(self, carrier: Carrier) -> None:
-        """Run the link of a child that has connected, until it ends."""
-        link = self.core.accept(carrier.shown, carrier.max_packet)
-        await self.drive(link, carrier)
-        if link.end_error is not None:
-            self._complain(carrier.peer, link.end_text, link.peer_name)
-
-    def turned_away(self, address: str, text: str) -> None:
-        """Somebody at `address` never came so far as to have a link."""
-        self._complain(address, text)
-
-    async def drive(self, link: Link, carrier: Carrier) -> tuple[bool, str]:
-        """Run one link on one carrier to its end: (whether it was ever up, what ended it)."""
-        wire = self._wires[link] = Wire(link, carrier)
-        try:
-            self._pull(wire)
-            while link in self.core.open_links:
-                packets = await carrier.receive()
-                self.core.advance(self.now())
-                for packet in packets:
-                    self.core.receive(link, packet)
-                if link.is_up and not wire.was_up:
-                    wire.was_up = True
-                    self._sleep_until(min(self._timer_at, link.next_deadline() or self._timer_at))
-                self.wake()
-                pause = link.throttled_until - self.core.moment.now
-                if pause > 0:
-                    await asyncio.sleep(pause)
-        except CarrierError as error:
-            wire.text = str(error)
-        finally:
-            await self._end(wire)
-        return wire.was_up, wire.link.end_text or wire.text
-
-    async def _end(self, wire: Wire) -> None:
-        """The link or its carrier has ended: say the last words, tell the core."""
-        with contextlib.suppress(CarrierError):
-            wire.carrier.send(wire.link.data_to_send())
-        self._wires.pop(wire.link, None)
-        if wire.draining is not None:
-            wire.draining.cancel()
-        self.core.advance(self.now())
-        self.core.lost(wire.link, wire.text or "the link ended")
-        self.wake()
-        await wire.carrier.close(wire.link.end_text[:100])
-
-    def _pull(self, wire: Wire) -> None:
-        """Give the carrier what it has room for; if it is full, go on when it has drained."""
-        carrier = wire.carrier
-        try:
-            while carrier.room > 0:
-                packets = wire.link.data_to_send(carrier.room)
-                if not packets:
-                    return
-                carrier.send(packets)
-        except CarrierError:
-            return
-        if wire.draining is None:
-            wire.draining = self.spawn(self._pull_later(wire))
-
-    async def _pull_later(self, wire: Wire) -> None:
-        with contextlib.suppress(CarrierError):
-            await wire.carrier.drain()
-            wire.draining = None
-            self._pull(wire)
-
     # --- for people
 
     @property
@@ -456,10 +378,7 @@ class Node:
         """Leave the tree for good: the parent withdraws our routes, and this node stops."""
         self.leaving = True
         self.core.root.forget()
-        link = parent.link
-        if link is not None:
-            wire = self._wires[link]
-            self.core.links.handle(link, link.goodbye("the node leaves the tree"))
-            self._pull(wire)
+        if parent.link is not None:
+            self.wires.goodbye(parent.link, "the node leaves the tree")
         self.wake()
         self._loop.call_later(_LAST_WORDS, self.stopped.set)

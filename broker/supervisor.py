@@ -80,7 +80,7 @@ class Supervisor:
         link = self._node.core.dial(carrier.max_packet)
         following = self._node.spawn(self._follow(way, link)) if way.finder is not None else None
         try:
-            was_up, error = await self._node.drive(link, carrier)
+            was_up, error = await self._node.wires.drive(link, carrier)
         finally:
             if following is not None:
                 following.cancel()

@@ -19,15 +19,17 @@ class LinkEndpoint:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         refusal = self._refusal(request)
         if refusal is not None:
-            self._node.turned_away(address(request), (refusal.text or "").strip())
+            self._node.wires.turned_away(address(request), (refusal.text or "").strip())
             return refusal
         try:
             carrier = await ws.accept(request, max_packet=self._settings.max_frame)
         except CarrierBroken as error:
-            self._node.turned_away(address(request), f"asked {request.path} without a WebSocket upgrade")
+            self._node.wires.turned_away(
+                address(request), f"asked {request.path} without a WebSocket upgrade"
+            )
             return web.Response(status=426, text=f"{error}\n", headers={"Upgrade": "websocket"})
         try:
-            await self._node.serve_link(carrier)
+            await self._node.wires.serve(carrier)
         finally:
             await carrier.close()
         return carrier.response

@@ -58,6 +58,14 @@ class TracingPort(Protocol):
     async def task(self, task: str) -> dict[str, Any]: ...
 
 
+class WiresPort(Protocol):
+    """The node's links. `turned_away`: somebody at that address never came so far as to have one."""
+
+    async def serve(self, carrier: Carrier) -> None: ...
+
+    def turned_away(self, address: str, text: str) -> None: ...
+
+
 class NodePort(Protocol):
     """The node. `ready`: it takes messages and its links are as they should be."""
 
@@ -74,9 +82,8 @@ class NodePort(Protocol):
 
     def status(self) -> dict[str, Any]: ...
 
-    async def serve_link(self, carrier: Carrier) -> None: ...
-
-    def turned_away(self, address: str, text: str) -> None: ...
+    @property
+    def wires(self) -> WiresPort: ...
 
     @property
     def administration(self) -> "Administration": ...

@@ -61,12 +61,13 @@ class FakeNode:
         self.served: list[BrokeredCarrier] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self.complaints: list[str] = []
+        self.wires = self
 
     def spawn(self, work: Any) -> Any:
         self.tasks.append(asyncio.ensure_future(work))
         return self.tasks[-1]
 
-    async def serve_link(self, carrier: BrokeredCarrier) -> None:
+    async def serve(self, carrier: BrokeredCarrier) -> None:
         self.served.append(carrier)
 
     def turned_away(self, address: str, text: str) -> None:
@@ -130,7 +131,7 @@ async def test_a_child_that_knocks_all_the_time_gets_so_many_connections_and_no_
         carrier.strangers = 2
         await end.wait()
 
-    monkeypatch.setattr(node, "serve_link", serve)
+    monkeypatch.setattr(node, "serve", serve)
     running = asyncio.create_task(made.run())
     while broker.ear is None:
         await asyncio.sleep(0)

@@ -149,10 +149,14 @@ class FakeNode:
     def status(self) -> dict[str, Any]:
         return {"name": "here", "links": []}
 
+    @property
+    def wires(self) -> "FakeNode":
+        return self
+
     def turned_away(self, address: str, text: str) -> None:
         self.sent_away.append((address, text))
 
-    async def serve_link(self, carrier: Carrier) -> None:
+    async def serve(self, carrier: Carrier) -> None:
         try:
             while True:
                 packets = await carrier.receive()
