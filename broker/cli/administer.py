@@ -5,25 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from broker.cli.options import (
-    DEFAULT_URL,
-    Authorities,
-    Certificate,
-    Json,
-    Key,
-    Limit,
-    Search,
-    Secret,
-    Session,
-    Token,
-    Url,
-    Yes,
-)
-from broker.cli.tls import Tls
+from broker.cli.options import Asked, Client, Limit, Search, Yes, asks_a_node, talks_to_a_node
 
 if TYPE_CHECKING:
     from broker.cli.dead import Which
-    from broker.cli.node_api import NodeApi
 
 queue_app = typer.Typer(
     help="Make an end of a queue or a message.", no_args_is_help=True, rich_markup_mode=None
@@ -52,18 +37,13 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(subscription_app, name="subscription")
 
 
-def _api(url: str, token: str, tls: Tls) -> "NodeApi":
-    from broker.cli.node_api import NodeApi
-
-    return NodeApi(url, token, tls)
-
-
 def _sure(question: str, yes: bool) -> None:
     """Ask a person; a program knows what it does."""
     if not yes and sys.stdin.isatty():
         typer.confirm(question, abort=True, err=True)
 
 
+@asks_a_node
 def queues(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="One queue with its messages.")] = "",
     search: Search = "",
@@ -71,91 +51,61 @@ def queues(
         str, typer.Option("--sort", help="name, messages, bytes, oldest_s, readers, in_per_s, …")
     ] = "messages",
     limit: Limit = 100,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    asked: Asked,
 ) -> None:
     """List a node's queues, or show one with who reads it and what waits in it."""
     from broker.cli.queues import show_queue, show_queues
 
-    api = _api(url, token, Tls(ca, certificate, key))
     if name:
-        show_queue(api, name, limit, as_json=json)
+        show_queue(asked.api, name, limit, as_json=asked.json)
     else:
-        show_queues(api, search, sort, limit, as_json=json)
+        show_queues(asked.api, search, sort, limit, as_json=asked.json)
 
 
 @queue_app.command("delete")
-def queue_delete(
-    name: QueueName,
-    yes: Yes = False,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@asks_a_node
+def queue_delete(name: QueueName, yes: Yes = False, *, asked: Asked) -> None:
     """Delete a queue with all its messages; its readers end."""
     from broker.cli.queues import delete_queue
 
-    _sure(f"Delete {name} at {url} with all its messages?", yes)
-    delete_queue(_api(url, token, Tls(ca, certificate, key)), name, as_json=json)
+    _sure(f"Delete {name} at {asked.url} with all its messages?", yes)
+    delete_queue(asked.api, name, as_json=asked.json)
 
 
 @queue_app.command("delete-message")
+@asks_a_node
 def queue_delete_message(
     name: QueueName,
     message: Annotated[
         str, typer.Argument(metavar="ID", help="The message's id, as `queues NAME` shows it.")
     ],
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Delete one message that waits; one that a reader has is refused."""
     from broker.cli.queues import delete_message
 
-    delete_message(_api(url, token, Tls(ca, certificate, key)), name, message, as_json=json)
+    delete_message(asked.api, name, message, as_json=asked.json)
 
 
-def sessions(
-    limit: Limit = 100,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@asks_a_node
+def sessions(limit: Limit = 100, *, asked: Asked) -> None:
     """List client sessions with their connections."""
     from broker.cli.clients import show_sessions
 
-    show_sessions(_api(url, token, Tls(ca, certificate, key)), limit, as_json=json)
+    show_sessions(asked.api, limit, as_json=asked.json)
 
 
-def consumers(
-    search: Search = "",
-    limit: Limit = 100,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@asks_a_node
+def consumers(search: Search = "", limit: Limit = 100, *, asked: Asked) -> None:
     """List who wants something at this node."""
     from broker.cli.clients import show_consumers
 
-    show_consumers(_api(url, token, Tls(ca, certificate, key)), search, limit, as_json=json)
+    show_consumers(asked.api, search, limit, as_json=asked.json)
 
 
+@asks_a_node
 def routes(
     search: Search = "",
     kind: Annotated[
@@ -163,19 +113,16 @@ def routes(
     ] = "",
     gateway: Annotated[str, typer.Option("--gateway", help="Only through 'local' or this neighbour.")] = "",
     limit: Limit = 100,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Show the routing table: which destination is reached through whom."""
     from broker.cli.clients import show_routes
 
-    show_routes(_api(url, token, Tls(ca, certificate, key)), search, kind, gateway, limit, as_json=json)
+    show_routes(asked.api, search, kind, gateway, limit, as_json=asked.json)
 
 
+@asks_a_node
 def follow(
     destination: Annotated[
         str, typer.Argument(metavar="[DEST]", help="queue:NAME or topic:PATTERN; all if absent.")
@@ -186,19 +133,15 @@ def follow(
         int | None, typer.Option("--correlation-id", help="Only with this correlation id.")
     ] = None,
     payload: Annotated[bool, typer.Option("--payload", help="Print payloads too.")] = False,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Follow messages: what happens to those that match, as it happens. Ctrl-C ends it."""
     from broker.cli.follow import follow as follow_messages
 
     follow_messages(
-        _api(url, token, Tls(ca, certificate, key)),
-        as_json=json,
+        asked.api,
+        as_json=asked.json,
         destination=destination,
         session=session,
         task=task,
@@ -214,57 +157,40 @@ def _which(ids: list[str] | None, reason: str, destination: str, all_of_them: bo
 
 
 @dead_app.command("list")
-def dead_list(
-    reason: Reason = "",
-    destination: Where = "",
-    limit: Limit = 100,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@asks_a_node
+def dead_list(reason: Reason = "", destination: Where = "", limit: Limit = 100, *, asked: Asked) -> None:
     """List dead letters, newest first."""
     from broker.cli.dead import show_dead
 
-    api = _api(url, token, Tls(ca, certificate, key))
-    show_dead(api, _which(None, reason, destination), limit, as_json=json)
+    show_dead(asked.api, _which(None, reason, destination), limit, as_json=asked.json)
 
 
 @dead_app.command("return")
+@asks_a_node
 def dead_return(
     ids: Ids = None,
     reason: Reason = "",
     destination: Where = "",
     all_of_them: All = False,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Route dead letters again, as if they had come just now."""
     from broker.cli.dead import return_dead
 
-    api = _api(url, token, Tls(ca, certificate, key))
-    return_dead(api, _which(ids, reason, destination, all_of_them), as_json=json)
+    return_dead(asked.api, _which(ids, reason, destination, all_of_them), as_json=asked.json)
 
 
 @dead_app.command("delete")
+@asks_a_node
 def dead_delete(
     ids: Ids = None,
     reason: Reason = "",
     destination: Where = "",
     all_of_them: All = False,
     yes: Yes = False,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Throw dead letters away."""
     from broker.cli.dead import delete_dead
@@ -272,23 +198,18 @@ def dead_delete(
     which = _which(ids, reason, destination, all_of_them)
     which.body()
     if not ids:
-        _sure(f"Throw all such dead letters of {url} away?", yes)
-    delete_dead(_api(url, token, Tls(ca, certificate, key)), which, as_json=json)
+        _sure(f"Throw all such dead letters of {asked.url} away?", yes)
+    delete_dead(asked.api, which, as_json=asked.json)
 
 
 @subscription_app.command("end")
+@talks_to_a_node
 def subscription_end(
     name: Annotated[str, typer.Argument(help="The durable subscription's name.")],
-    session: Session,
-    url: Url = DEFAULT_URL,
-    secret: Secret = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    client: Client,
 ) -> None:
     """End a session's durable subscription for good, with what waits for it. --session says whose it is."""
     from broker.cli.clients import end_subscription
-    from broker.cli.messages import Login
 
-    end_subscription(Login(url, session, secret, Tls(ca, certificate, key)), name, as_json=json)
+    end_subscription(client.login, name, as_json=client.json)

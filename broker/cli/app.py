@@ -8,22 +8,7 @@ import typer
 
 from broker.cli import administer, route_commands
 from broker.cli.errors import explain, wants_traceback
-from broker.cli.options import (
-    DEFAULT_URL,
-    Authorities,
-    Certificate,
-    File,
-    Json,
-    Key,
-    Secret,
-    Session,
-    Token,
-    Url,
-    UrlArgument,
-    UrlToo,
-    address,
-)
-from broker.cli.tls import Tls
+from broker.cli.options import Asked, Client, File, Json, UrlArgument, asks_a_node, talks_to_a_node
 
 app = typer.Typer(
     name="sapwood",
@@ -95,49 +80,34 @@ def node_check(file: File, json: Json = False) -> None:
 
 
 @node_app.command("leave")
-def node_leave(
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@asks_a_node
+def node_leave(*, asked: Asked) -> None:
     """Take a running node out of its tree for good; it hands over what it has, and stops."""
     from broker.cli.administration import leave
 
-    leave(url, token, Tls(ca, certificate, key), as_json=json)
+    leave(asked.url, asked.token, asked.tls, as_json=asked.json)
 
 
 @node_app.command("locate")
-def node_locate(
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@asks_a_node
+def node_locate(*, asked: Asked) -> None:
     """Let a running node look its parent up in DNS (srv://) now; if it has moved, the link follows."""
     from broker.cli.administration import locate
 
-    locate(url, token, Tls(ca, certificate, key), as_json=json)
+    locate(asked.url, asked.token, asked.tls, as_json=asked.json)
 
 
 @node_app.command("forget")
+@asks_a_node
 def node_forget(
     name: Annotated[str, typer.Argument(help="The child that does not come back.")],
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Say goodbye on behalf of a child that is gone for good. Asked of its parent."""
     from broker.cli.administration import forget
 
-    forget(name, url, token, Tls(ca, certificate, key), as_json=json)
+    forget(name, asked.url, asked.token, asked.tls, as_json=asked.json)
 
 
 @node_app.command("recover")
@@ -218,53 +188,46 @@ def config_schema(
 
 
 @app.command()
-def status(
-    url: UrlArgument = "",
-    url_too: UrlToo = "",
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@asks_a_node
+def status(where: UrlArgument = "", *, asked: Asked) -> None:
     """Show a running node: place in the tree, links, queues."""
     from broker.cli.status import show_status
 
-    show_status(address(url, url_too), token, Tls(ca, certificate, key), as_json=json)
+    asked = asked.at(where)
+    show_status(asked.url, asked.token, asked.tls, as_json=asked.json)
 
 
 @app.command()
+@asks_a_node
 def top(
-    url: UrlArgument = "",
-    url_too: UrlToo = "",
+    where: UrlArgument = "",
     interval: Annotated[float, typer.Option("--interval", help="Seconds between two looks.")] = 2.0,
     sort: Annotated[
         str, typer.Option("--sort", help="Queues by: messages, oldest, rate or name.")
     ] = "messages",
     once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Print one look below the other.")] = False,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Watch a running node live: links, rates, busiest queues, dead letters. Ctrl-C ends it."""
     from broker.cli.top.run import show_top
 
+    asked = asked.at(where)
     show_top(
-        address(url, url_too),
-        token,
-        Tls(ca, certificate, key),
+        asked.url,
+        asked.token,
+        asked.tls,
         interval=interval,
         sort=sort,
         once=once,
         plain=plain,
-        as_json=json,
+        as_json=asked.json,
     )
 
 
 @app.command()
+@talks_to_a_node
 def send(
     destination: Annotated[
         str, typer.Argument(metavar="DEST", help="queue:NAME, queue:NAME@NODE or topic:NAME")
@@ -278,22 +241,18 @@ def send(
     retained: Annotated[
         bool, typer.Option("--retained", help="(topics) Later subscribers get it too.")
     ] = False,
-    url: Url = DEFAULT_URL,
-    session: Session = "",
-    secret: Secret = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    client: Client,
 ) -> None:
     """Send messages; return when they are on the node's disk."""
-    from broker.cli.messages import Login, Outgoing, send_all
+    from broker.cli.messages import Outgoing, send_all
 
     what = Outgoing(destination, payload, file, lines, not volatile, retained)
-    send_all(Login(url, session, secret, Tls(ca, certificate, key)), what, as_json=json)
+    send_all(client.login, what, as_json=client.json)
 
 
 @app.command()
+@talks_to_a_node
 def receive(
     destination: Annotated[str, typer.Argument(metavar="DEST", help="queue:NAME or topic:PATTERN")],
     count: Annotated[int, typer.Option("--count", min=1, help="Stop after so many messages.")] = 1,
@@ -302,36 +261,28 @@ def receive(
     durable: Annotated[
         str, typer.Option("--durable", help="(topics) Name of a subscription that outlives this.")
     ] = "",
-    url: Url = DEFAULT_URL,
-    session: Session = "",
-    secret: Secret = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    client: Client,
 ) -> None:
     """Receive messages, print and acknowledge them."""
-    from broker.cli.messages import Incoming, Login, receive_all
+    from broker.cli.messages import Incoming, receive_all
 
     what = Incoming(destination, count, wait, follow, durable)
-    receive_all(Login(url, session, secret, Tls(ca, certificate, key)), what, as_json=json)
+    receive_all(client.login, what, as_json=client.json)
 
 
 @app.command()
+@asks_a_node
 def trace(
     message: Annotated[str, typer.Argument(metavar="[MESSAGE-ID]", help="As receive --json prints it.")] = "",
     task: Annotated[str, typer.Option("--task", help="All messages of a task instead.")] = "",
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Show the way of a message through the tree, or all that happened for a task, with times."""
     from broker.cli.trace import show_trace
 
-    show_trace(message, task, url, token, Tls(ca, certificate, key), as_json=json)
+    show_trace(message, task, asked.url, asked.token, asked.tls, as_json=asked.json)
 
 
 @app.command()

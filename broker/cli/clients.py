@@ -2,6 +2,7 @@
 
 import asyncio
 
+from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.messages import Login
 from broker.cli.node_api import Fields, NodeApi
 from broker.cli.output import patience, print_json, print_table, table
@@ -81,6 +82,8 @@ def show_routes(
 
 def end_subscription(login: Login, name: str, *, as_json: bool) -> None:
     """End a session's durable subscription for good. Raises `CommandError` or `ClientError`."""
+    if not login.session:
+        raise CommandError("whose subscription? Say it with --session SESSION", WRONG_USE)
     with patience(f"asking {login.url}"):
         asyncio.run(_end(login, name))
     if as_json:

@@ -1,16 +1,25 @@
-"""Options that several commands have."""
+"""Options that several commands have; and at once all those with which a node is asked."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+
+from broker.cli.tls import Tls
+
+if TYPE_CHECKING:
+    from broker.cli.messages import Login
+    from broker.cli.node_api import NodeApi
 
 DEFAULT_URL = "http://127.0.0.1:7600"
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The site's configuration, XML or YAML.")]
 Url = Annotated[str, typer.Option("--url", help="The node's address.", envvar="SAPWOOD_URL")]
-UrlToo = Annotated[str, typer.Option("--url", help="The same as the argument.", show_default=False)]
 UrlArgument = Annotated[
     str, typer.Argument(metavar="[URL]", help=f"The node's address. [default: {DEFAULT_URL}]")
 ]
@@ -42,8 +51,79 @@ Search = Annotated[str, typer.Option("--search", help="Only those whose name hol
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask on the terminal first.")]
 
 
-def address(argument: str, option: str) -> str:
-    """The node's address of a command that takes it both ways."""
-    import os
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The node that an operator's command asks, with what right, and whether to print JSON."""
 
-    return argument or option or os.environ.get("SAPWOOD_URL", "") or DEFAULT_URL
+    url: str
+    token: str
+    tls: Tls
+    json: bool
+
+    def at(self, url: str) -> "Asked":
+        """The same of the node that a command's argument names, if it does."""
+        return replace(self, url=url or self.url)
+
+    @property
+    def api(self) -> "NodeApi":
+        from broker.cli.node_api import NodeApi
+
+        return NodeApi(self.url, self.token, self.tls)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """The node that an application's command talks to, as which session, and whether to print JSON."""
+
+    url: str
+    session: str
+    secret: str
+    tls: Tls
+    json: bool
+
+    @property
+    def login(self) -> "Login":
+        from broker.cli.messages import Login
+
+        return Login(self.url, self.session, self.secret, self.tls)
+
+
+def _option(name: str, annotation: Any, default: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+_URL: Final = _option("url", Url, DEFAULT_URL)
+_TLS_AND_JSON: Final = (
+    _option("ca", Authorities, None),
+    _option("certificate", Certificate, None),
+    _option("key", Key, None),
+    _option("json", Json, False),
+)
+
+
+def asks_a_node(command: Callable[..., None]) -> Callable[..., None]:
+    """Give an operator's command the options with which a node is asked; it takes them as `asked`."""
+    return _with_options(command, "asked", Asked, (_URL, _option("token", Token, ""), *_TLS_AND_JSON))
+
+
+def talks_to_a_node(command: Callable[..., None]) -> Callable[..., None]:
+    """Give an application's command the options with which it logs in; it takes them as `client`."""
+    session = (_option("session", Session, ""), _option("secret", Secret, ""))
+    return _with_options(command, "client", Client, (_URL, *session, *_TLS_AND_JSON))
+
+
+def _with_options(
+    command: Callable[..., None], name: str, make: Callable[..., Any], options: tuple[Parameter, ...]
+) -> Callable[..., None]:
+    """The command with `options` in place of its parameter `name`, which is made of them."""
+    own = signature(command)
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        chosen = {option.name: given.pop(option.name) for option in options}
+        tls = Tls(chosen.pop("ca"), chosen.pop("certificate"), chosen.pop("key"))
+        command(**given, **{name: make(tls=tls, **chosen)})
+
+    kept = [parameter for parameter in own.parameters.values() if parameter.name != name]
+    run.__signature__ = own.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
+    return run

@@ -4,18 +4,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import (
-    DEFAULT_URL,
-    Authorities,
-    Certificate,
-    Json,
-    Key,
-    Limit,
-    Search,
-    Token,
-    Url,
-)
-from broker.cli.tls import Tls
+from broker.cli.options import Asked, Limit, Search, asks_a_node
 
 route_app = typer.Typer(
     help="Routes of a node, of this one or of one below it.", no_args_is_help=True, rich_markup_mode=None
@@ -44,6 +33,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 @route_app.command("show")
+@asks_a_node
 def route_show(
     node: Node = "",
     search: Search = "",
@@ -52,118 +42,60 @@ def route_show(
     ] = "",
     gateway: Annotated[str, typer.Option("--gateway", help="Only through 'local' or this neighbour.")] = "",
     limit: Limit = 100,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Show a node's routing table: what consumers and links made, and what operators set."""
     from broker.cli.clients import show_routes
-    from broker.cli.node_api import NodeApi
 
-    api = NodeApi(url, token, Tls(ca, certificate, key))
-    show_routes(api, search, kind, gateway, limit, node=node, as_json=json)
+    show_routes(asked.api, search, kind, gateway, limit, node=node, as_json=asked.json)
 
 
 @route_app.command("add")
-def route_add(
-    kind: Kind,
-    words: Words,
-    node: Node = "",
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@asks_a_node
+def route_add(kind: Kind, words: Words, node: Node = "", *, asked: Asked) -> None:
     """Set a route; it is kept until it is removed, or its neighbour leaves. Adding it twice is an error."""
-    from broker.cli.node_api import NodeApi
     from broker.cli.routes import change_route
 
-    change_route(NodeApi(url, token, Tls(ca, certificate, key)), "POST", kind, words, node, as_json=json)
+    change_route(asked.api, "POST", kind, words, node, as_json=asked.json)
 
 
 @route_app.command("remove")
-def route_remove(
-    kind: Kind,
-    words: Words,
-    node: Node = "",
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@asks_a_node
+def route_remove(kind: Kind, words: Words, node: Node = "", *, asked: Asked) -> None:
     """Remove a route that was set. Removing one that is not there is an error."""
-    from broker.cli.node_api import NodeApi
     from broker.cli.routes import change_route
 
-    change_route(NodeApi(url, token, Tls(ca, certificate, key)), "DELETE", kind, words, node, as_json=json)
+    change_route(asked.api, "DELETE", kind, words, node, as_json=asked.json)
 
 
-def ping(
-    address: Address,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@asks_a_node
+def ping(address: Address, *, asked: Asked) -> None:
     """Ask the node where a cell is whether it is there. Exit code 1 where nobody answers or reads it."""
-    from broker.cli.node_api import NodeApi
     from broker.cli.routes import show_ping
 
-    show_ping(NodeApi(url, token, Tls(ca, certificate, key)), address, as_json=json)
+    show_ping(asked.api, address, as_json=asked.json)
 
 
-def traceroute(
-    address: Address,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@asks_a_node
+def traceroute(address: Address, *, asked: Asked) -> None:
     """Show the way that a message for a cell would take now: each node with its time, and why it goes on."""
-    from broker.cli.node_api import NodeApi
     from broker.cli.routes import show_traceroute
 
-    show_traceroute(NodeApi(url, token, Tls(ca, certificate, key)), address, as_json=json)
+    show_traceroute(asked.api, address, as_json=asked.json)
 
 
-def cells(
-    node: Node = "",
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@asks_a_node
+def cells(node: Node = "", *, asked: Asked) -> None:
     """List the cells of a node: its own, and the queues that applications have there."""
-    from broker.cli.node_api import NodeApi
     from broker.cli.routes import show_cells
 
-    show_cells(NodeApi(url, token, Tls(ca, certificate, key)), node, as_json=json)
+    show_cells(asked.api, node, as_json=asked.json)
 
 
-def links(
-    node: Node = "",
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@asks_a_node
+def links(node: Node = "", *, asked: Asked) -> None:
     """List the links of a node, as its location manager tells them."""
-    from broker.cli.node_api import NodeApi
     from broker.cli.routes import show_links
 
-    show_links(NodeApi(url, token, Tls(ca, certificate, key)), node, as_json=json)
+    show_links(asked.api, node, as_json=asked.json)
