@@ -18,7 +18,7 @@ dead_app = typer.Typer(
 )
 subscription_app = typer.Typer(help="Durable subscriptions.", no_args_is_help=True, rich_markup_mode=None)
 
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, as `dead list` shows them.")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids, as `dead list` shows them.")]
 Reason = Annotated[str, typer.Option("--reason", help="Only those with this reason, as EXPIRED.")]
 Where = Annotated[str, typer.Option("--destination", help="Only those for this: queue:NAME, topic:PATTERN.")]
 All = Annotated[bool, typer.Option("--all", help="All of them.")]
@@ -45,7 +45,7 @@ def _sure(question: str, yes: bool) -> None:
 
 @asks_a_node
 def queues(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="One queue with its messages.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One queue with its messages.")] = "",
     search: Search = "",
     sort: Annotated[
         str, typer.Option("--sort", help="name, messages, bytes, oldest_s, readers, in_per_s, …")
@@ -125,7 +125,7 @@ def routes(
 @asks_a_node
 def follow(
     destination: Annotated[
-        str, typer.Argument(metavar="[DEST]", help="queue:NAME or topic:PATTERN; all if absent.")
+        str, typer.Argument(metavar="DEST", help="queue:NAME or topic:PATTERN; all if absent.")
     ] = "",
     session: Annotated[str, typer.Option("--session", help="Only of this session.")] = "",
     task: Annotated[str, typer.Option("--task", help="Only of this task.")] = "",

@@ -274,7 +274,7 @@ def receive(
 @app.command()
 @asks_a_node
 def trace(
-    message: Annotated[str, typer.Argument(metavar="[MESSAGE-ID]", help="As receive --json prints it.")] = "",
+    message: Annotated[str, typer.Argument(metavar="MESSAGE-ID", help="As receive --json prints it.")] = "",
     task: Annotated[str, typer.Option("--task", help="All messages of a task instead.")] = "",
     *,
     asked: Asked,
@@ -290,7 +290,7 @@ def simulate(
     deployment: Annotated[
         str,
         typer.Argument(
-            metavar="[DEPLOYMENT]", help="A table of sites, or stores=N,regions=N,fan_out=N,depth=N."
+            metavar="DEPLOYMENT", help="A table of sites, or stores=N,regions=N,fan_out=N,depth=N."
         ),
     ] = "",
     workload: Annotated[

@@ -21,7 +21,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The site's configuration, XML or YAML.")]
 Url = Annotated[str, typer.Option("--url", help="The node's address.", envvar="SAPWOOD_URL")]
 UrlArgument = Annotated[
-    str, typer.Argument(metavar="[URL]", help=f"The node's address. [default: {DEFAULT_URL}]")
+    str, typer.Argument(metavar="URL", help=f"The node's address. [default: {DEFAULT_URL}]")
 ]
 Token = Annotated[
     str,
