@@ -1,4 +1,4 @@
-"""What this node tells one audience: its parent (`Up`), or all its children at once (`Down`).
+"""What this node tells one audience: its parents (`Up`), or all its children (`Down`), the same to each.
 
 Law, up: everything that a local consumer wants or a child has told; live if any such route is. Law, down:
 what a local consumer wants or the parent has told; never what a child has told, and no domain routes.
@@ -37,17 +37,18 @@ ADVISE_DOWN: Final[Mapping[str, tuple[Kind, ...]]] = {
 
 
 class Up:
-    """The parent: hears of everything on this node and below it."""
+    """The parents: hear of everything on this node and below it."""
 
     name: Final = "up"
 
     def standing(self, table: RoutingTable, key: Destination) -> Standing | None:
         """In which state `key` is to be offered; None = not at all."""
         routes, live = table.spread(key)
-        parent = table.route(key, table.default) if table.default else None
-        if parent is not None:
-            routes -= 1
-            live -= parent.live
+        for name in table.apart:
+            other = table.route(key, name)
+            if other is not None:
+                routes -= 1
+                live -= other.live
         if not routes:
             return None
         if key.kind != Kind.DOMAIN:
@@ -59,7 +60,7 @@ class Up:
         """The route that makes `key` appear: the first that is live, else the first."""
         found = None
         for route in table.gateways(key).values():
-            if route.gateway != table.default:
+            if route.gateway not in table.apart:
                 if route.live:
                     return route
                 found = found or route
@@ -83,10 +84,13 @@ class Down:
         """The route that makes `key` appear: the first that is live, else the first."""
         if key.kind not in self._kinds:
             return None
-        local, parent = table.route(key, LOCAL), table.route(key, table.default)
-        if local is None or (not local.live and parent is not None and parent.live):
-            return parent
-        return local
+        found = None
+        for gateway in (LOCAL, *table.parents):
+            route = table.route(key, gateway)
+            if route is not None and route.live:
+                return route
+            found = found or route
+        return found
 
 
 Audience = Up | Down
@@ -103,8 +107,8 @@ class _Leaving(NamedTuple):
 class Advertiser:
     """Watches a table and says what its audience is to be told. `linger`: seconds of running time.
 
-    What is in the table now counts as told. Caller's duty: restore the table first, name its default
-    gateway, and then make the advertiser, so that a restart tells nobody anything new.
+    What is in the table now counts as told. Caller's duty: restore the table first, name its
+    parents, and then make the advertiser, so that a restart tells nobody anything new.
     """
 
     def __init__(self, table: RoutingTable, audience: Audience, linger: float = LINGER) -> None:

@@ -7,7 +7,7 @@ watches it and tells the neighbours.
 Law: there is one route for each key and gateway. Links and interests use `put`, `set_live` and `drop`,
 which may be repeated; operators use `add` and `remove`, which raise where that would be a mistake.
 
-Kinds: queue, topic, domain, and one `default` gateway (the parent). What an operator sets (exact, alias,
+Kinds: queue, topic, domain, and the default gateways (parents). What an operator sets (exact, alias,
 further defaults, dumpster) is in `static`, and costs nothing where there is none of it.
 
 Wrinkle: most keys have one gateway, so a key's value is that one `Route`; only where there are several is
@@ -22,6 +22,7 @@ from treeconnector.destinations import Destination, Kind
 from treeconnector.errors import RouteError
 from treeconnector.names import LOCAL
 from treeconnector.patterns import has_wildcard
+from treeconnector.relations import Relation
 from treeconnector.static_routes import StaticRoute, StaticRoutes
 from treeconnector.trie import PatternTrie
 
@@ -70,12 +71,18 @@ _NO_KEYS: Final[Mapping[Destination, Route]] = {}
 
 
 class RoutingTable:
-    """All routes of one node. `cached_topics`: how many topics at least are remembered with their matches."""
+    """All routes of one node. `cached_topics`: how many topics at least are remembered with their matches.
+
+    `parents`: the gateways for what no route names; `mesh`: other nodes of the same mesh; by name. `apart`:
+    both; what goes through any other gateway but `LOCAL` is below this node.
+    """
 
     def __init__(self, cached_topics: int = CACHED_TOPICS) -> None:
         self._keys: dict[Destination, Route | _Several] = {}
         self._gateways: dict[str, dict[Destination, Route]] = {}
-        self._default = ""
+        self.parents: tuple[str, ...] = ()
+        self.mesh: tuple[str, ...] = ()
+        self.apart: tuple[str, ...] = ()
         self.static = StaticRoutes()
         self._watchers: list[Watcher] = []
         self._wildcards: PatternTrie[Destination] | None = None
@@ -86,7 +93,7 @@ class RoutingTable:
     def __repr__(self) -> str:
         return (
             f"<RoutingTable keys={len(self._keys)} routes={len(self)} gateways={len(self._gateways)}"
-            f" default={self._default or 'none'}>"
+            f" parents={' '.join(self.parents) or 'none'}>"
         )
 
     def __len__(self) -> int:
@@ -107,25 +114,22 @@ class RoutingTable:
 
     # Looking up
 
-    @property
-    def default(self) -> str:
-        """The gateway for what no route names: the parent. '' = none."""
-        return self._default
+    def relate(self, gateway: str, relation: Relation) -> None:
+        """Say what a gateway is to this node; a child unless said. Raises `RouteError` while it has routes.
 
-    def set_default(self, gateway: str) -> None:
-        """Name the parent, '' for none. Raises `RouteError` while the old or new one still has routes.
-
-        Routes from the parent are advised down and all others up, so a name cannot change sides silently.
+        What came from above is advised down, all else up: so a name cannot change sides silently.
         """
-        if gateway == self._default:
+        parents = {*self.parents} - {gateway} | ({gateway} if relation is Relation.PARENT else set())
+        mesh = {*self.mesh} - {gateway} | ({gateway} if relation is Relation.MESH else set())
+        if parents == {*self.parents} and mesh == {*self.mesh}:
             return
-        for name in (self._default, gateway):
-            if self._gateways.get(name):
-                raise RouteError(
-                    f"{gateway or 'nobody'!r} cannot become the default gateway while the table has"
-                    f" {len(self._gateways[name])} routes of {name!r}: remove them first (remove_gateway)"
-                )
-        self._default = gateway
+        if self._gateways.get(gateway):
+            raise RouteError(
+                f"{gateway!r} cannot become a {relation} while the table has {len(self._gateways[gateway])}"
+                " routes of it: remove them first (remove_gateway)"
+            )
+        self.parents, self.mesh = tuple(sorted(parents)), tuple(sorted(mesh))
+        self.apart = self.parents + self.mesh
 
     def gateways(self, key: Destination) -> Mapping[str, Route]:
         """The routes of a key by gateway, without a copy where there are several; read it at once."""

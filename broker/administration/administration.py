@@ -16,6 +16,7 @@ from broker.administration.sessions import Sessions
 from broker.administration.tree import TreeView
 from broker.cells.cells import Command
 from broker.core.errors import NotFound, SwitchError
+from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -98,7 +99,7 @@ class Administration:
             node.wake()
             return answers.Forgotten(forgotten=name, messages_routed_again=0)
         neighbour = node.core.neighbours.get(name)
-        if neighbour is None or neighbour is node.core.parent:
+        if neighbour is None or neighbour.relation is not Relation.CHILD:
             raise NotFound(f"{node.site.name} has no child {name!r}")
         if neighbour.up:
             raise SwitchError(f"{name!r} is connected: run 'sapwood node leave' there, or stop it first")

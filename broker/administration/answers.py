@@ -228,7 +228,7 @@ class Route(Answer):
     gateway: str
     live: bool
     up: bool
-    via: Literal["local", "parent", "child"]
+    via: Literal["local", "parent", "child", "mesh"]
     origin: str
 
 

@@ -56,10 +56,10 @@ class Routes:
         return routes, wanted
 
     def _static(self) -> Iterator[StaticRoute]:
-        """The parent is a default route by its link."""
+        """Each parent is a default route by its link."""
         core = self._node.core
-        if core.parent is not None:
-            yield StaticRoute(StaticKind.DEFAULT, None, core.parent.name)
+        for name in core.forwarder.parents:
+            yield StaticRoute(StaticKind.DEFAULT, None, name)
         yield from core.table.static
 
     def _answer(self, page: Page[Route | StaticRoute]) -> answers.Routes:
@@ -79,9 +79,9 @@ class Routes:
         kind, destination, gateway = _key(route)
         core = self._node.core
         neighbour = None if kind in _HERE else core.neighbours.get(gateway)
-        via: Literal["local", "parent", "child"] = "local"
+        via: Literal["local", "parent", "child", "mesh"] = "local"
         if neighbour is not None:
-            via = "parent" if neighbour is core.parent else "child"
+            via = neighbour.relation.value
         return answers.Route(
             kind=cast("RouteKind", kind),
             destination=destination,

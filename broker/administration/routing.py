@@ -21,6 +21,7 @@ from broker.core.errors import BadRequest
 from broker.core.neighbours import Neighbour
 from broker.core.trace import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
 from treeconnector.names import LOCAL
+from treeconnector.relations import Relation
 from treeconnector.static_routes import StaticRoute
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ class Routing:
 
     def _links(self) -> told.Links:
         core = self._node.core
-        links = sorted(core.neighbours.values(), key=lambda each: (each is not core.parent, each.name))
+        links = sorted(
+            core.neighbours.values(), key=lambda each: (each.relation is not Relation.PARENT, each.name)
+        )
         return told.Links(
             node=self._me,
             chain=core.chain,

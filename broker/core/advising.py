@@ -14,6 +14,7 @@ from treeconnector.destinations import Destination, Kind
 from treeconnector.frames import Advice
 from treeconnector.link import Link
 from treeconnector.names import LOCAL
+from treeconnector.relations import Relation
 from treeconnector.routes import Route
 
 if TYPE_CHECKING:
@@ -39,10 +40,11 @@ class Advising:
     def advised(self, neighbour: Neighbour, advices: list[Advice]) -> None:
         """A neighbour says what is to be had through it."""
         core = self._core
-        core.chronicle.advisories(neighbour.name, direction(neighbour), advices)
-        self.heard[direction(neighbour)] += len(advices)
+        direction, from_child = neighbour.relation.direction, neighbour.relation is Relation.CHILD
+        core.chronicle.advisories(neighbour.name, direction, advices)
+        self.heard[direction] += len(advices)
         known = self._known(neighbour, advices) if core.topics.retained else frozenset()
-        fresh = () if neighbour is core.parent else self._fresh_names(neighbour, advices)
+        fresh = self._fresh_names(neighbour, advices) if from_child else ()
         applied = neighbour.held.apply(advices, core.moment.now)
         self._keep_routes(neighbour, applied)
         if applied.declined and neighbour.link is not None:
@@ -51,7 +53,7 @@ class Advising:
         for route, declined in applied.kept if core.topics.retained else ():
             if route.key.kind == Kind.TOPIC and not declined and route.key not in known:
                 core.topics.greet_neighbour(neighbour, route.key)
-        if neighbour is not core.parent:
+        if from_child:
             core.moves.caught_up(neighbour, fresh)
             self._names(neighbour, advices)
 
@@ -85,7 +87,7 @@ class Advising:
         applied = neighbour.held.end_snapshot()
         self._keep_routes(neighbour, applied)
         for key in applied.gone:
-            if key.kind == Kind.DOMAIN and neighbour is not self._core.parent:
+            if key.kind == Kind.DOMAIN and neighbour.relation is Relation.CHILD:
                 self._core.moves.gone(neighbour, key.name, RESYNC)
 
     def withdraw(self, neighbour: Neighbour, cause: str) -> None:
@@ -93,8 +95,6 @@ class Advising:
         self._keep_routes(neighbour, neighbour.held.withdraw(cause))
         for name in neighbour.former:
             self._core.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
-        if neighbour is self._core.parent:
-            self._core.table.set_default("")
 
     def declined(self, neighbour: Neighbour, keys: list[Destination], text: str) -> None:
         """The neighbour takes no more of our routes."""
@@ -111,7 +111,7 @@ class Advising:
         for key in applied.gone:
             if self._core.table.route(key, neighbour.name) is None and key not in neighbour.held.declined:
                 transaction.delete(RouteRow, (key.kind, key.name, neighbour.name))
-                if key.kind == Kind.DOMAIN and neighbour is not self._core.parent:
+                if key.kind == Kind.DOMAIN and neighbour.relation is Relation.CHILD:
                     self._remember(neighbour, key)
 
     def _remember(self, neighbour: Neighbour, key: Destination) -> None:
@@ -133,25 +133,26 @@ class Advising:
 
     def flush(self) -> None:
         """Tell the neighbours what is due."""
-        now = self._core.moment.now
+        core, now = self._core, self._core.moment.now
         if self.tells_upward:
-            upward = self._core.up.take(now)
-            if upward and self._core.parent is not None:
-                self._advise(self._core.parent, upward)
-        downward = self._core.down.take(now)
-        if downward:
-            for neighbour in self._core.children():
-                self._advise(neighbour, downward)
+            self._advise(core.neighbourhood.parents(), core.up.take(now))
+        self._advise(core.neighbourhood.children(), core.down.take(now))
 
     @property
     def tells_upward(self) -> bool:
-        """While the parent is away, changes gather: then they cost increments and no snapshot."""
-        return self._core.parent is None or self._core.parent.up
+        """While all parents are away, changes gather: then they cost increments and no snapshot."""
+        parents = self._core.forwarder.parents.values()
+        return not parents or any(parent.up for parent in parents)
 
-    def _advise(self, neighbour: Neighbour, advices: list[Advice]) -> None:
-        if neighbour.link is not None and neighbour.up:
-            neighbour.link.advise(advices)
-            self._count_told(neighbour, len(advices))
+    def offers_to(self, neighbour: Neighbour) -> Advertiser:
+        """What such a neighbour is told."""
+        return self._core.up if neighbour.relation is Relation.PARENT else self._core.down
+
+    def _advise(self, neighbours: list[Neighbour], advices: list[Advice]) -> None:
+        for neighbour in neighbours if advices else ():
+            if neighbour.link is not None and neighbour.up:
+                neighbour.link.advise(advices)
+                self._count_told(neighbour, len(advices))
 
     def tell_all(self, neighbour: Neighbour, link: Link, offers: Advertiser) -> None:
         """Tell a neighbour, whose link is up, everything that is offered to it."""
@@ -159,11 +160,7 @@ class Advising:
         self._count_told(neighbour, offers.count)
 
     def _count_told(self, neighbour: Neighbour, count: int) -> None:
-        self.told["up" if neighbour is self._core.parent else "down"] += count
-
-
-def direction(neighbour: Neighbour) -> str:
-    return "down" if neighbour.relation == "parent" else "up"
+        self.told["up" if neighbour.relation is Relation.PARENT else "down"] += count
 
 
 def _route_row(route: Route, declined: bool) -> RouteRow:

@@ -21,6 +21,7 @@ from treeconnector.errors import InvalidName, PatternError
 from treeconnector.identity import BundleId
 from treeconnector.names import node_name, queue_name
 from treeconnector.patterns import check_topic
+from treeconnector.relations import Relation
 
 _MOST_SEEN: Final = 200_000
 
@@ -138,7 +139,7 @@ class Arrivals:
         return ""
 
     def _is_forged(self, neighbour: Neighbour, header: Header) -> bool:
-        if neighbour is self._forwarder.parent or header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE):
+        if neighbour.relation is not Relation.CHILD or header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE):
             return False
         if header.origin == neighbour.name:
             return False

@@ -69,7 +69,7 @@ class Forwarder(Lookup):
     @property
     def lacks_parent(self) -> bool:
         """Is there a parent that this node has not met yet?"""
-        return self.has_parent and self.parent is None
+        return self.has_parent and not self.parents
 
     # --- arrival
 
@@ -156,8 +156,7 @@ class Forwarder(Lookup):
         return Spool.UP if place.readers else self._way(self.targets(place))
 
     def _way(self, targets: frozenset[str]) -> Spool:
-        below = targets and not (self.parent is not None and self.parent.name in targets)
-        return Spool.DOWN if below else Spool.UP
+        return Spool.DOWN if targets and targets.isdisjoint(self.parents) else Spool.UP
 
     def _turn(self, place: Place, spool: Spool) -> None:
         if place.spool is not spool and place.destination is not None:
@@ -257,7 +256,7 @@ class Forwarder(Lookup):
         for each in copies:
             del place.resting[each.row]
             route_key = each.stored.header.destination.route_key
-            each.backed_off = not (neighbour is self.parent and self.offered_up(route_key))
+            each.backed_off = not (neighbour.name in self.parents and self.offered_up(route_key))
         place.put_back(copies)
         self.dispatch(place)
 
@@ -285,7 +284,7 @@ class Forwarder(Lookup):
         """To where it came from; or up, though it came down from a parent that is ours no more."""
         if copy.came == neighbour.name:
             return True
-        return neighbour is self.parent and bool(copy.came) and copy.came not in self.neighbours
+        return neighbour.name in self.parents and bool(copy.came) and copy.came not in self.neighbours
 
     def flag(self, stored: Stored, flags: int) -> None:
         """Tell all later nodes, and keep it on disk."""

@@ -15,6 +15,7 @@ from treeconnector.errors import LinkRefused, Refusal, RemoteError
 from treeconnector.frames import Hello, Position
 from treeconnector.identity import Shown
 from treeconnector.link import Link, Standing
+from treeconnector.relations import Relation
 from treeconnector.roles import role_of, why_not_below
 
 if TYPE_CHECKING:
@@ -199,8 +200,8 @@ class Links:
         core.touch(neighbour)
         if link.dials:
             core.root.learn(hello, hello.chain)
-            core.set_chain([core.identity.name, *hello.chain])
-        core.link_up(neighbour, event.held_count, event.held_digest)
+            core.neighbourhood.set_chain([core.identity.name, *hello.chain])
+        core.neighbourhood.link_up(neighbour, event.held_count, event.held_digest)
         if link.dials:
             core.moves.adopt(neighbour)
         else:
@@ -208,16 +209,18 @@ class Links:
 
     def _neighbour(self, link: Link, hello: Hello) -> Neighbour:
         core = self._core
-        if link.dials and core.parent is not None and core.parent.name != hello.name:
-            core.moves.forget(core.parent, moved=False)
-        relation = "parent" if link.dials else "child"
+        relation = Relation.PARENT if link.dials else Relation.CHILD
+        if link.dials:
+            for parent in core.neighbourhood.parents():
+                if parent.name != hello.name:
+                    core.moves.forget(parent, moved=False)
         found = core.neighbours.get(hello.name)
-        if found is not None and found.relation != relation:
+        if found is not None and found.relation is not relation:
             core.moves.forget(found, moved=False)
             found = None
         if found is not None and found.link is not None:
             self.drop(found, "superseded by a newer link")
-        return found or core.new_neighbour(hello.name, relation)
+        return found or core.neighbourhood.add(hello.name, relation)
 
     def _resume(self, neighbour: Neighbour, hello: Hello, event: events.Up) -> None:
         """Go on where both stand, or number everything in the outbox again where state was lost."""
@@ -279,7 +282,7 @@ class Links:
         neighbour.held.abandon_snapshot()
         neighbour.disconnected(self._core.moment.now, text)
         self._core.touch(neighbour)
-        self._core.link_down(neighbour)
+        self._core.neighbourhood.link_down(neighbour)
 
     # --- custody on the link
 
@@ -322,4 +325,4 @@ class Links:
             self.handle(link, link.refuse(Refusal.SECOND_ROOT, objection))
             return
         self._core.root.learn(parent, chain)
-        self._core.set_chain([me, *chain])
+        self._core.neighbourhood.set_chain([me, *chain])

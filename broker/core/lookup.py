@@ -1,7 +1,7 @@
 """The look-up: where a queue's message goes from here.
 
 Law: a local cell always wins; then exact routes and aliases; a well-known name through queue routes,
-`cell@node` through domain routes; then the defaults, of which the parent is one; then the dumpster.
+`cell@node` through domain routes; then the defaults, of which each parent is one; then the dumpster.
 
 The hot path asks `targets` only, which costs one test more where an operator has set nothing.
 """
@@ -12,6 +12,7 @@ from broker.core.custody import Custody, Place
 from broker.core.neighbours import Neighbour
 from broker.core.places import place_name
 from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL, RoutingTable
 from treeconnector.static_routes import chosen_default
 
@@ -30,7 +31,7 @@ class Way(NamedTuple):
 
 
 class Lookup:
-    """Of one node. `zone`: where this node stands, '' = nowhere in particular."""
+    """Of one node. `zone`: where this node stands, '' = nowhere in particular. `parents`: by name."""
 
     def __init__(
         self, node: str, custody: Custody, table: RoutingTable, neighbours: dict[str, Neighbour]
@@ -40,7 +41,7 @@ class Lookup:
         self.table = table
         self.static = table.static
         self.neighbours = neighbours
-        self.parent: Neighbour | None = None
+        self.parents: dict[str, Neighbour] = {}
         self.zone = ""
 
     def is_here(self, destination: Destination) -> bool:
@@ -63,19 +64,18 @@ class Lookup:
         return destination
 
     def targets(self, place: Place) -> frozenset[str]:
-        """The neighbours that may take these copies: by live child routes, else dormant, else the parent."""
+        """The neighbours that may take these copies: by live child routes, else dormant, else a default."""
         destination = place.destination
         if destination is None or place.home or destination.node == self.node:
             return place.targets if destination is None else frozenset()
         if self.static.exact and (exact := self.static.exact.get(destination)):
             return frozenset(self._up_first(exact))
         child = self.neighbours.get(destination.node)
-        if child is not None and child is not self.parent and child.up:
+        if child is not None and child.relation is Relation.CHILD and child.up:
             return frozenset((child.name,))
         routes = self.table.gateways(destination.route_key)
-        parent = self.parent.name if self.parent else ""
         below = [
-            route for name, route in routes.items() if name not in (LOCAL, parent) and name in self.neighbours
+            route for name, route in routes.items() if name not in self.parents and name in self.neighbours
         ]
         live = [route.gateway for route in below if route.live]
         if live:
@@ -84,9 +84,9 @@ class Lookup:
             return frozenset(self._nearest(live) if self.zone and len(live) > 1 else live)
         if below:
             return frozenset(route.gateway for route in below)
-        if self.static.defaults:
+        if self.static.defaults or len(self.parents) > 1:
             return self._default(destination)
-        return frozenset((parent,)) if parent else frozenset()
+        return frozenset(self.parents)
 
     def way(self, destination: Destination) -> Way:
         """The same for people, with the reason; nothing is kept of the question."""
@@ -102,10 +102,9 @@ class Lookup:
             return "dumpster" if self.static.dumpster else "none"
         if address in self.static.exact:
             return "exact"
-        parent = self.parent.name if self.parent else ""
         child = self.neighbours.get(address.node)
-        below = set(self.table.gateways(address.route_key)) - {LOCAL, parent}
-        if below & set(found) or (child is not None and child is not self.parent and child.up):
+        below = set(self.table.gateways(address.route_key)) - {LOCAL, *self.parents}
+        if below & set(found) or (child is not None and child.relation is Relation.CHILD and child.up):
             return str(address.route_key.kind)
         return "default"
 
@@ -124,10 +123,15 @@ class Lookup:
         return [each.name for each in neighbours if each.up and each.detail.zone == self.zone] or live
 
     def _default(self, destination: Destination) -> frozenset[str]:
-        """One of the defaults that are up, chosen by the destination; the parent is one of them."""
-        parent = (self.parent.name,) if self.parent else ()
-        known = self._up_first(tuple({*parent, *self.static.defaults}))
+        """One of the defaults that are up, chosen by the destination; each parent is one of them."""
+        known = self._up_first(tuple({*self.parents, *self.static.defaults}))
         return frozenset((chosen_default(destination, known),)) if known else frozenset()
+
+    def parent_for(self, destination: Destination) -> Neighbour | None:
+        """The parent over which this destination's messages go up: always the same while that is up."""
+        if len(self.parents) < 2:
+            return next(iter(self.parents.values()), None)
+        return self.parents[chosen_default(destination, self._up_first(tuple(self.parents)))]
 
     def is_unroutable(self, place: Place) -> bool:
         """Is it for the dumpster: a queue's address that is no cell here, and that nothing else takes?

@@ -16,6 +16,7 @@ from treeconnector.bundles import Flag, Header, Scope
 from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.errors import Refusal
 from treeconnector.frames import Advice
+from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
@@ -71,14 +72,14 @@ class Moves:
             self._tell_parent(advice)
 
     def _tell_parent(self, advice: Advice) -> None:
-        parent = self._core.parent
-        if parent is not None and parent.link is not None and parent.up:
-            parent.link.advise([advice])
+        for parent in self._core.neighbourhood.parents():
+            if parent.link is not None and parent.up:
+                parent.link.advise([advice])
 
     def name_rests(self, neighbour: Neighbour, name: str) -> None:
         """A child misses a name. If it is live elsewhere, it has moved."""
         ways = self._core.table.gateways(domain(name))
-        if neighbour is not self._core.parent and any(
+        if neighbour.relation is Relation.CHILD and any(
             route.live and way != neighbour.name for way, route in ways.items()
         ):
             self._tell(neighbour, name)
@@ -128,7 +129,7 @@ class Moves:
     def _below(self, ways: Iterable[str]) -> list[Neighbour]:
         core = self._core
         found = [core.neighbours[way] for way in ways if way in core.neighbours]
-        return [neighbour for neighbour in found if neighbour is not core.parent]
+        return [neighbour for neighbour in found if neighbour.relation is Relation.CHILD]
 
     def _tell_others(self, name: str, others: list[Neighbour]) -> None:
         """Other ways led to a node that is live below a child: one of them may be its own link."""
@@ -168,12 +169,10 @@ class Moves:
         """Nodes that were not below a child are now: what topics have on its way up from here may meet them
         nowhere else, for the word of their coming goes before it, and ends the way that they had before.
         """
-        core, parent = self._core, self._core.parent
-        upward = (
-            [core.custody.place(UPWARD).waiting]
-            if parent is None
-            else [parent.outbox, parent.place.waiting, parent.place.resting.values()]
-        )
+        core = self._core
+        upward: list[Iterable[Copy]] = [core.custody.place(UPWARD).waiting]
+        for parent in core.neighbourhood.parents():
+            upward += [parent.outbox, parent.place.waiting, parent.place.resting.values()]
         if not names or not any(upward):
             return
         for copy in [copy for copies in upward for copy in copies]:
@@ -189,11 +188,9 @@ class Moves:
         """`name` is live elsewhere. If it is our child: is it gone? Else pass it on."""
         core = self._core
         neighbour = core.neighbours.get(name)
-        if neighbour is None or neighbour is core.parent:
-            for gateway in list(core.table.gateways(domain(name))):
-                below = core.neighbours.get(gateway)
-                if below is not None and below is not core.parent:
-                    self._tell(below, name)
+        if neighbour is None or neighbour.relation is not Relation.CHILD:
+            for below in self._below(list(core.table.gateways(domain(name)))):
+                self._tell(below, name)
             return
         holder = neighbour.link
         if holder is None:
@@ -219,14 +216,8 @@ class Moves:
         """Two nodes have one name; the one that was here first keeps it."""
         core = self._core
         self._tell_parent(Advice("live", Kind.DOMAIN, name, name, CONFLICT))
-        for gateway in list(core.table.gateways(domain(name))):
-            other = core.neighbours.get(gateway)
-            if (
-                other is not None
-                and other.name != name
-                and other is not core.parent
-                and other.link is not None
-            ):
+        for other in self._below(list(core.table.gateways(domain(name)))):
+            if other.name != name and other.link is not None:
                 other.link.conflict(
                     name, f"{name!r} is live at {core.identity.name!r} already: stop one of the two"
                 )
@@ -235,14 +226,13 @@ class Moves:
         """From above: the later link to `name` is to be refused. Here, or further down."""
         core = self._core
         neighbour = core.neighbours.get(name)
-        if neighbour is not None and neighbour is not core.parent:
+        if neighbour is not None and neighbour.relation is Relation.CHILD:
             if neighbour.link is not None:
                 core.links.handle(neighbour.link, neighbour.link.refuse(Refusal.NAME, text))
             self.forget(neighbour, moved=True)
             return
-        for gateway in list(core.table.gateways(domain(name))):
-            below = core.neighbours.get(gateway)
-            if below is not None and below is not core.parent and below.link is not None:
+        for below in self._below(list(core.table.gateways(domain(name)))):
+            if below.link is not None:
                 below.link.conflict(name, text)
 
     def forget(self, neighbour: Neighbour, *, moved: bool) -> None:
@@ -255,10 +245,7 @@ class Moves:
             core.links.drop(neighbour, "forgotten")
         core.advising.withdraw(neighbour, MOVED if moved else "left")
         core.static_routing.gateway_gone(neighbour.name)
-        del core.neighbours[neighbour.name]
-        if core.parent is neighbour:
-            core.forwarder.parent = None
-            core.custody.spools.parent = ""
+        core.neighbourhood.remove(neighbour)
         core.custody.transaction.delete(LinkRow, neighbour.name)
         numbered = neighbour.empty_outbox()
         neighbour.place.end_rest()
@@ -276,7 +263,7 @@ class Moves:
         if header.destination.kind == Kind.QUEUE or header.destination.node:
             core.forwarder.requeue(copy, flags | Flag.REROUTED)
             return
-        if neighbour.relation == "parent":
+        if neighbour.relation is Relation.PARENT:
             core.forwarder.flag(copy.stored, flags)
             upward = core.custody.place(UPWARD)
             core.custody.move(copy, upward)

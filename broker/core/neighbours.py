@@ -17,6 +17,7 @@ from treeconnector.advisories import Held
 from treeconnector.destinations import Destination
 from treeconnector.frames import Hello, Position
 from treeconnector.link import Link, Standing
+from treeconnector.relations import Relation
 
 
 class Detail(msgspec.Struct, omit_defaults=True):
@@ -32,14 +33,14 @@ class Detail(msgspec.Struct, omit_defaults=True):
 
 
 class Neighbour:
-    """Routes, position, outbox and what waits for one neighbour. `relation`: 'parent' or 'child'.
+    """Routes, position, outbox and what waits for one neighbour.
 
     `former`: nodes that were below it once. What they sent may still come this way. `untold`: nodes below it
     that have moved, which it is to be told when its link is up. `spool_holds`: what it is to keep while a
     spool of ours is full.
     """
 
-    def __init__(self, name: str, relation: str, place: Place, held: Held) -> None:
+    def __init__(self, name: str, relation: Relation, place: Place, held: Held) -> None:
         self.name = name
         self.relation = relation
         self.place = place

@@ -13,18 +13,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
-import msgspec
-
 from broker.core import doubling
-from broker.core.advising import Advising, direction
+from broker.core.advising import Advising
 from broker.core.arrivals import Arrivals
-from broker.core.custody import Custody, ReadBodies, Spool
+from broker.core.custody import Custody, ReadBodies
 from broker.core.entry import Entry
 from broker.core.forwarding import Forwarder
 from broker.core.letters import Letters
 from broker.core.links import Links
 from broker.core.moment import Moment
 from broker.core.moves import Moves
+from broker.core.neighbourhood import Neighbourhood
 from broker.core.neighbours import Neighbour
 from broker.core.pressure import Pressure
 from broker.core.removal import Removal
@@ -41,10 +40,9 @@ from broker.core.topics import Topics
 from broker.core.trace import Trace
 from broker.core.turn import Account, Turn
 from treeconnector import bundles
-from treeconnector.advisories import Advertiser, Down, Held, Limits, Up
-from treeconnector.destinations import Destination, Kind, domain
+from treeconnector.advisories import Advertiser, Down, Up
+from treeconnector.destinations import Destination, domain
 from treeconnector.frames import Advice
-from treeconnector.held import anything_goes
 from treeconnector.identity import BundleIds, Identity, Shown
 from treeconnector.interests import Interests
 from treeconnector.link import Link, LinkSettings
@@ -152,6 +150,7 @@ class NodeCore:
         )
         self.site = Site(self)
         self.links = Links(self)
+        self.neighbourhood = Neighbourhood(self)
         self.moves = Moves(self)
         self.root = Root(self)
         self.advising = Advising(self)
@@ -185,7 +184,9 @@ class NodeCore:
 
     @property
     def parent(self) -> Neighbour | None:
-        return self.forwarder.parent
+        """The parent, of several the first whose link is up. For people: messages choose by destination."""
+        parents = self.forwarder.parents.values()
+        return next((parent for parent in parents if parent.up), next(iter(parents), None))
 
     # --- start
 
@@ -198,8 +199,9 @@ class NodeCore:
         self.up = Advertiser(self.table, Up(), settings.linger)
         self.down = Advertiser(self.table, Down(settings.advise_down), settings.linger)
         self.forwarder.offered_up = self.up.offers
-        if self.parent is not None and not self.role.has_parent:
-            self.moves.forget(self.parent, moved=False)
+        if not self.role.has_parent:
+            for parent in list(self.forwarder.parents.values()):
+                self.moves.forget(parent, moved=False)
         self._settle()
         for place in list(self.custody.places.values()):
             self.forwarder.dispatch(place)
@@ -250,90 +252,12 @@ class NodeCore:
     def link_ended(self, link: Link, text: str) -> None:
         self.open_links.discard(link)
 
-    def new_neighbour(self, name: str, relation: str) -> Neighbour:
-        settings = self.settings
-        place = self.custody.place(f"link:{name}")
-        if relation == "parent":
-            self.table.set_default(name)
-        limits = Limits(settings.max_routes, settings.max_filter_length, settings.max_levels)
-        held = Held(
-            self.table, name, limits, self._why_not_from_below if relation == "child" else anything_goes
-        )
-        made = self.neighbours[name] = Neighbour(name, relation, place, held)
-        place.targets = frozenset((name,))
-        place.spool = Spool.UP if relation == "parent" else Spool.DOWN
-        if relation == "parent":
-            self.forwarder.parent = made
-            self.custody.spools.parent = name
-        return made
-
-    def _why_not_from_below(self, route: Route) -> str:
-        """A child cannot have below it what is here or above."""
-        if route.key.kind == Kind.DOMAIN and route.key.name in self.chain:
-            return f"{route.key.name!r} is this node or above it: it cannot be below {route.gateway!r}"
-        return ""
-
     def touch(self, neighbour: Neighbour) -> None:
         """Its row differs from what is on disk."""
         self.forwarder.touched[neighbour.name] = neighbour
 
-    def link_up(self, neighbour: Neighbour, held_count: int, held_digest: bytes) -> None:
-        """A link is up: routes wake, offers are compared, what waits goes on."""
-        self.wake(neighbour)
-        self.log_link("up", neighbour)
-        offers = self.up if neighbour is self.parent else self.down
-        if neighbour.link is not None and (held_count, held_digest) != (offers.count, offers.digest):
-            self.advising.tell_all(neighbour, neighbour.link, offers)
-        neighbour.want(neighbour.place)
-        self.static_routing.link_changed(neighbour)
-        if neighbour is self.parent:
-            for place in list(self.custody.places.values()):
-                self.forwarder.dispatch(place)
-        else:
-            for key in list(self.table.routes_of(neighbour.name)):
-                self.forwarder.route_changed(key)
-        self.forwarder.pump(neighbour)
-
-    def link_down(self, neighbour: Neighbour) -> None:
-        self.log_link("down", neighbour)
-        self.static_routing.link_changed(neighbour)
-        self.rest_while_down(neighbour)
-
-    def log_link(self, op: str, neighbour: Neighbour) -> None:
-        self.chronicle.link(op, neighbour.name, direction(neighbour))
-
-    def rest_while_down(self, neighbour: Neighbour) -> None:
-        """A child that stays away makes its queue and node routes dormant."""
-        since = neighbour.since
-        if neighbour is self.parent:
-            return
-
-        def sleep() -> None:
-            current = self.neighbours.get(neighbour.name)
-            if current is neighbour and not neighbour.up and neighbour.since == since:
-                neighbour.dormant = True
-                neighbour.held.set_dormant()
-
-        self.moment.after(self.settings.dormant_after, sleep)
-
-    def wake(self, neighbour: Neighbour) -> None:
-        if neighbour.dormant:
-            neighbour.dormant = False
-            neighbour.held.set_live()
-
-    def set_chain(self, chain: list[str]) -> None:
-        """Our chain of names up to the root, ourselves first; children learn a change at once."""
-        if chain == self.chain:
-            return
-        self.chain = chain
-        self.custody.transaction.put(MetaRow("chain", msgspec.msgpack.encode(chain)))
-        self.chronicle.chain(self.root.known_way(chain))
-        for neighbour in self.children():
-            if neighbour.link is not None and neighbour.up:
-                neighbour.link.send_chain(chain)
-
     def children(self) -> list[Neighbour]:
-        return [neighbour for neighbour in self.neighbours.values() if neighbour is not self.parent]
+        return self.neighbourhood.children()
 
     # --- time and turns
 

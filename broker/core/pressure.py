@@ -13,6 +13,7 @@ from broker.core.custody import Stored
 from broker.core.neighbours import Neighbour
 from broker.core.places import Spool, place_name
 from treeconnector.destinations import Destination, Kind
+from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
@@ -100,7 +101,7 @@ class Pressure:
             neighbour.link.release("")
 
     def _is_overfull(self, neighbour: Neighbour) -> bool:
-        spool = Spool.DOWN if neighbour is self._core.parent else Spool.UP
+        spool = Spool.DOWN if neighbour.relation is Relation.PARENT else Spool.UP
         return self._sizes[spool] >= _OVERFULL * self.limits[spool]
 
     def look(self, neighbour: Neighbour) -> None:
@@ -116,7 +117,7 @@ class Pressure:
 
     def _still_goes(self, neighbour: Neighbour, destination: Destination, spool: Spool) -> bool:
         """Would more of it come to the same spool?"""
-        if spool is Spool.REROUTED or neighbour is self._core.parent:
+        if spool is Spool.REROUTED or neighbour.relation is Relation.PARENT:
             return True
         return spool in self._ways(destination, 1)
 

@@ -26,6 +26,7 @@ from broker.core.topics import Subscription
 from treeconnector.bundles import decode_header
 from treeconnector.destinations import Destination, Kind
 from treeconnector.names import LOCAL
+from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore, Rows
@@ -67,7 +68,7 @@ def _meta(core: "NodeCore", loaded: "Rows") -> None:
 def _neighbours(core: "NodeCore", loaded: "Rows") -> None:
     links: list[LinkRow] = loaded.rows(LinkRow)
     for link in links:
-        core.new_neighbour(link.name, link.relation).restore(link)
+        core.neighbourhood.add(link.name, Relation(link.relation)).restore(link)
     routes: dict[str, list[RouteRow]] = {}
     for row in loaded.rows(RouteRow):
         routes.setdefault(row.gateway, []).append(row)
@@ -80,7 +81,7 @@ def _neighbours(core: "NodeCore", loaded: "Rows") -> None:
     for neighbour in core.neighbours.values():
         neighbour.detail.down_since = neighbour.detail.down_since or max(core.moment.now, 0.001)
         core.touch(neighbour)
-        core.rest_while_down(neighbour)
+        core.neighbourhood.rest_while_down(neighbour)
 
 
 def _subscriptions(core: "NodeCore", loaded: "Rows") -> None:

@@ -22,11 +22,11 @@ _MOST_COPIES: Final = (1 << 20) - 1
 
 
 class Spools(dict[Spool, int]):
-    """Bytes by spool. `parent`: the neighbour whose bundles come down."""
+    """Bytes by spool. `parents`: the neighbours whose bundles come down."""
 
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(Spool, 0))
-        self.parent = ""
+        self.parents: set[str] = set()
 
     def count(self, copy: "Copy", sign: int) -> None:
         """A copy is in its place from now on (1), or no more (-1). Only of what is on disk."""
@@ -52,7 +52,7 @@ class Spools(dict[Spool, int]):
             return None
         if copy.stored.header.flags & Flag.REROUTED:
             return Spool.REROUTED
-        if self.parent and copy.came == self.parent:
+        if copy.came in self.parents:
             return Spool.DOWN
         return None if place.destination is not None else place.spool
 

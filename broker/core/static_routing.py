@@ -14,6 +14,7 @@ from broker.core.rows import MetaRow, QueueRow
 from broker.core.trace import is_internal
 from treeconnector.destinations import parse, queue
 from treeconnector.errors import InvalidName, RouteError
+from treeconnector.relations import Relation
 from treeconnector.static_routes import StaticKind, StaticRoute, static_route
 
 if TYPE_CHECKING:
@@ -76,10 +77,10 @@ class StaticRouting:
     def link_changed(self, neighbour: "Neighbour") -> None:
         """A link came or went: who has several ways prefers those that are up."""
         core = self._core
-        defaults = bool(self._routes.defaults) and neighbour is core.parent
+        defaults = bool(self._routes.defaults) and neighbour.relation is Relation.PARENT
         if defaults or self._routes.uses(neighbour.name):
             self._look_again()
-        elif core.forwarder.zone and neighbour is not core.parent:
+        elif core.forwarder.zone and neighbour.relation is not Relation.PARENT:
             for key in list(core.table.routes_of(neighbour.name)):
                 core.forwarder.route_changed(key)
 
@@ -106,7 +107,7 @@ class StaticRouting:
             raise NotFound(f"{core.identity.name} has no neighbour {route.to!r}: it has {known}")
         if route.kind is StaticKind.EXACT and named[0].node == core.identity.name:
             raise SwitchError(f"{named[0]} is here: what is for this node never leaves it")
-        if route.kind is StaticKind.DEFAULT and core.parent is not None and route.to == core.parent.name:
+        if route.kind is StaticKind.DEFAULT and route.to in core.forwarder.parents:
             raise SwitchError(f"the parent {route.to!r} is a default route already, by its link")
 
     def _make_dumpster(self, name: str) -> None:

@@ -139,4 +139,4 @@ class Sweeps:
         else:
             neighbour.blocked = ""
         if bool(was) != bool(neighbour.blocked):
-            core.log_link("blocked" if neighbour.blocked else "up", neighbour)
+            core.neighbourhood.log_link("blocked" if neighbour.blocked else "up", neighbour)

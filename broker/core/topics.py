@@ -163,22 +163,20 @@ class Topics:
         self._forwarder.dispatch(place)
 
     def _onward(self, header: Header, came: str, down_only: bool) -> list[Neighbour]:
-        forwarder = self._forwarder
-        parent = forwarder.parent
+        forwarder, parents = self._forwarder, self._forwarder.parents
         asked = forwarder.table.match(header.destination.name)
-        from_below = came != "" and (parent is None or came != parent.name)
+        from_below = came != "" and came not in parents
         down = down_only or header.scope == Scope.TREE or not from_below
         found = [
             forwarder.neighbours[name]
             for name in asked
-            if name not in (LOCAL, came)
-            and name in forwarder.neighbours
-            and forwarder.neighbours[name] is not parent
+            if name not in (LOCAL, came) and name in forwarder.neighbours and name not in parents
         ]
         onward = found if down else []
-        upward = parent is not None and came != parent.name and not down_only
-        if parent is not None and upward and (header.scope == Scope.TREE or parent.name in asked):
-            onward.append(parent)
+        if came not in parents and not down_only:
+            parent = forwarder.parent_for(header.destination)
+            if parent is not None and (header.scope == Scope.TREE or not asked.isdisjoint(parents)):
+                onward.append(parent)
         return onward
 
     def ways(self, destination: Destination, scope: int) -> set[Spool]:
@@ -186,7 +184,7 @@ class Topics:
         header = Header(id=b"", destination=destination, scope=scope)
         forwarder = self._forwarder
         found = {
-            Spool.UP if neighbour is forwarder.parent else Spool.DOWN
+            Spool.UP if neighbour.name in forwarder.parents else Spool.DOWN
             for neighbour in self._onward(header, "", down_only=False)
         }
         orphan = forwarder.lacks_parent and scope == Scope.TREE
@@ -244,22 +242,21 @@ class Topics:
 
     def greet_neighbour(self, neighbour: Neighbour, key: Destination) -> None:
         """A neighbour asks for a pattern for the first time: the retained messages follow."""
-        upward = neighbour is self._forwarder.parent
+        upward = neighbour.name in self._forwarder.parents
         for header, body in self.retained.matching(key.name):
             if self._came_from_here(header) if upward else self._may_go_down(header, neighbour):
                 self.copy_to(neighbour, self._store(header, body), "")
 
     def _came_from_here(self, header: Header) -> bool:
         """Made here or below: what came from above is known there."""
-        gateways = set(self._forwarder.table.gateways(domain(header.origin)))
-        parent = self._forwarder.parent
-        return bool(gateways - {parent.name if parent is not None else ""})
+        return bool(
+            set(self._forwarder.table.gateways(domain(header.origin))).difference(self._forwarder.parents)
+        )
 
     def _may_go_down(self, header: Header, neighbour: Neighbour) -> bool:
         """As when it came: not back where it came from; and on its way up into no sibling's subtree."""
         gateways = self._forwarder.table.gateways(domain(header.origin))
-        parent = self._forwarder.parent
-        below = {name for name in gateways if name != LOCAL and (parent is None or name != parent.name)}
+        below = set(gateways).difference((LOCAL, *self._forwarder.parents))
         return neighbour.name not in below and (header.scope == Scope.TREE or not below)
 
     def _store(self, header: Header, body: bytes) -> Stored:

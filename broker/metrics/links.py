@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.neighbours import Neighbour
 from broker.metrics.exposition import Family, counter, gauge
 from broker.metrics.seats import OTHER, Counters, Seats
+from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
@@ -81,9 +82,9 @@ class LinkFigures:
         return f"<LinkFigures {self._seats!r}>"
 
     def families(self, core: "NodeCore") -> list[Family]:
-        links, parent = core.neighbours, core.parent
+        links = core.neighbours
         weights = {
-            name: float("inf") if link is parent else float(link.place.messages)
+            name: float("inf") if link.relation is Relation.PARENT else float(link.place.messages)
             for name, link in links.items()
         }
         counters = {name: tuple(read(link) for _, _, read in _COUNTED) for name, link in links.items()}
@@ -99,7 +100,7 @@ class LinkFigures:
 def _numbers(core: "NodeCore") -> Family:
     """All links, whether they have a label or not."""
     family = gauge("sapwood_links", "Neighbours of this node by relation and state of the link.")
-    counts = {(relation, state): 0 for relation in ("parent", "child") for state in STATES}
+    counts = {(relation, state): 0 for relation in Relation for state in STATES}
     for link in core.neighbours.values():
         counts[link.relation, link.state] += 1
     for (relation, state), count in counts.items():

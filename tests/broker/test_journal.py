@@ -14,6 +14,7 @@ from broker.node import Node
 from config.model import AdvisoryLog, Listener, Site
 from treeconnector.bundles import Header
 from treeconnector.destinations import queue
+from treeconnector.relations import Relation
 
 
 class Clock:
@@ -74,7 +75,7 @@ async def book(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> AsyncIterato
 
 @pytest.fixture
 def york(book: Book) -> Iterator[Any]:
-    neighbour = book.core.new_neighbour("york", "child")
+    neighbour = book.core.neighbourhood.add("york", Relation.CHILD)
     yield neighbour
     book.core.neighbours.pop("york")
 

@@ -4,6 +4,7 @@ from treeconnector.advertiser import AT_ONCE, Advertiser, Down, Up
 from treeconnector.destinations import Destination, domain, queue, topic
 from treeconnector.frames import Advice
 from treeconnector.offers import digest_of, standing
+from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL, Route, RoutingTable
 
 ORDERS, PRICES = queue("orders"), topic("prices/#")
@@ -14,7 +15,7 @@ class Branch:
 
     def __init__(self, linger: float = 0.0, advise: str = "all") -> None:
         self.table = RoutingTable()
-        self.table.set_default("hq")
+        self.table.relate("hq", Relation.PARENT)
         self.up = Advertiser(self.table, Up(), linger)
         self.down = Advertiser(self.table, Down(advise), linger)
 
@@ -169,7 +170,7 @@ def test_a_node_that_reads_more_is_told_again() -> None:
 
 def test_what_was_in_the_table_before_counts_as_told() -> None:
     table = RoutingTable()
-    table.set_default("hq")
+    table.relate("hq", Relation.PARENT)
     table.put(Route(ORDERS, LOCAL))
     table.put(Route(PRICES, "hq"))
     up = Advertiser(table, Up())

@@ -19,6 +19,7 @@ from treeconnector.advisories import Advertiser, Applied, Backlog, Down, Held, U
 from treeconnector.destinations import Destination, Kind, domain, queue, topic
 from treeconnector.frames import Advice
 from treeconnector.interests import Interests
+from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL, Route, RoutingTable
 
 KEYS = [
@@ -165,7 +166,8 @@ class Node:
         self.name = name
         self.disk = disk
         self.table = RoutingTable()
-        self.table.set_default(tree.parents[name])
+        if tree.parents[name]:
+            self.table.relate(tree.parents[name], Relation.PARENT)
         self.interests = Interests(self.table, name, REATTACH_TIME)
         self.table.put(Route(domain(name), LOCAL, True, name, "start", READS))
         neighbours = [*tree.children[name], *filter(None, [tree.parents[name]])]

@@ -5,6 +5,7 @@ import pytest
 from treeconnector.destinations import Destination, Kind, domain, queue, topic
 from treeconnector.errors import RouteError
 from treeconnector.patterns import matches
+from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL, Route, RoutingTable
 
 ORDERS = queue("orders")
@@ -101,28 +102,30 @@ def test_views_by_key_and_by_gateway() -> None:
 
 def test_repr_shows_counts() -> None:
     table = RoutingTable()
-    assert repr(table) == "<RoutingTable keys=0 routes=0 gateways=0 default=none>"
-    table.set_default("hq")
+    assert repr(table) == "<RoutingTable keys=0 routes=0 gateways=0 parents=none>"
+    table.relate("hq", Relation.PARENT)
     table.put(Route(ORDERS, "hq"))
     table.put(Route(ORDERS, LOCAL))
-    assert repr(table) == "<RoutingTable keys=1 routes=2 gateways=2 default=hq>"
+    assert repr(table) == "<RoutingTable keys=1 routes=2 gateways=2 parents=hq>"
 
 
-def test_the_default_gateway_changes_only_while_no_route_depends_on_it() -> None:
+def test_a_gateway_changes_sides_only_while_no_route_depends_on_it() -> None:
     table = RoutingTable()
-    table.set_default("hq")
+    table.relate("hq", Relation.PARENT)
     table.put(Route(ORDERS, "hq"))
-    table.set_default("hq")
-    with pytest.raises(
-        RouteError, match="'uk' cannot become the default gateway while the table has 1 routes of 'hq'"
-    ):
-        table.set_default("uk")
-    table.remove_gateway("hq")
+    table.relate("hq", Relation.PARENT)
+    with pytest.raises(RouteError, match="'hq' cannot become a child while the table has 1 routes of it"):
+        table.relate("hq", Relation.CHILD)
     table.put(Route(ORDERS, "uk"))
-    with pytest.raises(RouteError, match="1 routes of 'uk'"):
-        table.set_default("uk")
-    table.set_default("fr")
-    assert table.default == "fr"
+    with pytest.raises(RouteError, match="'uk' cannot become a parent while the table has 1 routes"):
+        table.relate("uk", Relation.PARENT)
+    table.relate("hq-2", Relation.PARENT)
+    table.relate("fr", Relation.MESH)
+    assert (table.parents, table.mesh, table.apart) == (("hq", "hq-2"), ("fr",), ("hq", "hq-2", "fr"))
+    table.remove_gateway("hq")
+    table.relate("hq", Relation.CHILD)
+    table.relate("fr", Relation.PARENT)
+    assert (table.parents, table.mesh, table.apart) == (("fr", "hq-2"), (), ("fr", "hq-2"))
 
 
 def test_against_a_plain_dictionary() -> None:

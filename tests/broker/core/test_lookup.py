@@ -10,6 +10,7 @@ from broker.core.node import NodeCore
 from simulation.forest import Forest
 from treeconnector.destinations import Destination, Kind, domain, queue
 from treeconnector.errors import RouteError
+from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL, Route
 from treeconnector.static_routes import StaticKind, StaticRoute, chosen_default
 
@@ -67,7 +68,7 @@ def core_in(state: State) -> tuple[NodeCore, list[StaticRoute]]:
     """A real core that knows all that, and the static routes that it took."""
     core = Forest().add(ME).core
     for name in NEIGHBOURS[not state.has_parent :]:
-        neighbour = core.new_neighbour(name, "parent" if name == PARENT else "child")
+        neighbour = core.neighbourhood.add(name, Relation.PARENT if name == PARENT else Relation.CHILD)
         neighbour.up, neighbour.detail.zone = name in state.up, state.zones[name]
     core.forwarder.zone = state.zone
     for name in state.local:
