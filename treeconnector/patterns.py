@@ -202,3 +202,26 @@ def matches(pattern: str, topic: str) -> bool:
         else:
             return False
     return all(rest == MANY for rest in words[word:])
+
+
+def intersection(one: str, other: str) -> str | None:
+    """The filter that matches exactly what both match, in MQTT's spelling; None if no topic can.
+
+    `#` stands at the end only.
+    """
+    if (one[:1] == "$") != (other[:1] == "$"):
+        return None
+    mine, theirs = one.split("/"), other.split("/")
+    both: list[str] = []
+    for place in range(max(len(mine), len(theirs)) + 1):
+        here = mine[place] if place < len(mine) else None
+        there = theirs[place] if place < len(theirs) else None
+        if here is None and there is None:
+            break
+        if here == MANY or there == MANY:
+            both += theirs[place:] if here == MANY else mine[place:]
+            break
+        if here is None or there is None or not (here == there or ONE in (here, there)):
+            return None
+        both.append(there if here == ONE else here)
+    return "/".join(both) or None

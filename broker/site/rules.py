@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from config.model import SiteRule
 from treeconnector.destinations import Destination, Kind
-from treeconnector.patterns import MANY, ONE, matches, to_mqtt
+from treeconnector.patterns import intersection, matches, to_mqtt
 
 
 class _Way(NamedTuple):
@@ -92,23 +92,3 @@ class Rules:
             if found:
                 return given._replace(name=found)
         return None
-
-
-def intersection(one: str, other: str) -> str | None:
-    """The pattern that matches exactly what both match; None if no topic can. `#` stands at the end only."""
-    if (one[:1] == "$") != (other[:1] == "$"):
-        return None
-    mine, theirs = one.split("/"), other.split("/")
-    both: list[str] = []
-    for place in range(max(len(mine), len(theirs)) + 1):
-        here = mine[place] if place < len(mine) else None
-        there = theirs[place] if place < len(theirs) else None
-        if here is None and there is None:
-            break
-        if here == MANY or there == MANY:
-            both += theirs[place:] if here == MANY else mine[place:]
-            break
-        if here is None or there is None or not (here == there or ONE in (here, there)):
-            return None
-        both.append(there if here == ONE else here)
-    return "/".join(both) or None

@@ -77,6 +77,10 @@ def _connector(element: Element, broker: str) -> Draft:
     for child in element.children:
         _destinations(draft, child)
     draft.note(line, "ActiveMQ is no site broker: applications move to the node, or to RabbitMQ beside it")
+    if text.get("duplex") != "true":
+        draft.note(
+            given["duplex"].mark.line if "duplex" in given else line, "a link carries both ways, always"
+        )
     if "userName" in text:
         draft.note(given["userName"].mark.line, "not needed: userName: a node proves its name with a secret")
     for name, one in given.items():

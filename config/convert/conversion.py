@@ -1,5 +1,6 @@
 """One bridge of another broker, made into the file of a node beside that broker."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -16,7 +17,7 @@ from config.write import WRITERS
 MAX_BYTES: Final = 64 * 2**20
 _COMMENTS: Final[dict[str, Callable[[str], str]]] = {
     "yaml": lambda text: f"# {text}\n",
-    "xml": lambda text: f"<!-- {text.replace('--', '- -')} -->\n",
+    "xml": lambda text: f"<!-- {re.sub('-(?=-)', '- ', text)} -->\n",
 }
 
 
@@ -58,7 +59,10 @@ def convert(
         draft.ways, draft.user = [parent], None
     if not draft.ways:
         advice = "it names no address that a link can lead to: say one with --parent, ws://HOST:7600/link"
-        raise ConfigurationError([Problem(f"connection {draft.name!r}: {advice}", file, draft.line or None)])
+        why = "".join(f"; {note}" for note in draft.notes if note.text.startswith("left out"))
+        raise ConfigurationError(
+            [Problem(f"connection {draft.name!r}: {advice}{why}", file, draft.line or None)]
+        )
     node = name or draft.site
     if not node:
         raise ConfigurationError([Problem("nothing here can name the node: say --name", file)])
@@ -99,10 +103,12 @@ def _chosen(drafts: list[Draft], wanted: str, file: str) -> Draft:
 
 def _all_notes(draft: Draft, site: Site) -> list[Note]:
     notes = list(dict.fromkeys(draft.notes))
-    if site.site_broker.uri != EMBEDDED and not site.site_broker.rules:
-        notes.append(
-            Note(0, "no rules: all queues and topics pass for which somebody elsewhere has a consumer")
-        )
+    if site.site_broker.uri != EMBEDDED:
+        ruled = {rule.pattern.partition(":")[0] for rule in site.site_broker.rules}
+        free = [f"{kind}s" for kind in ("queue", "topic") if kind not in ruled]
+        if free:
+            what = f"no rules for {' and '.join(free)}"
+            notes.append(Note(0, f"{what}: all pass for which somebody elsewhere has a consumer"))
     if site.tree_connectors[0].secret_env == OF_PARENT:
         notes.append(Note(0, f"{OF_PARENT} proves this node to its parent"))
     return notes

@@ -8,10 +8,10 @@ from typing import Any, Final, Literal, NamedTuple
 from config.kinds import Fault
 from config.model import ClientTls, Link, SiteBroker, SiteRule, TreeConnector
 from config.uris import LINK_URI
-from config.values import PREFIX
+from config.values import PATTERN, PREFIX
 from treeconnector.errors import InvalidName, SapwoodError
 from treeconnector.names import node_name
-from treeconnector.patterns import check_pattern
+from treeconnector.patterns import check_pattern, intersection, to_mqtt
 
 Direction = Literal["in", "out", "both"]
 OF_BROKER: Final = "SITE_BROKER_PASSWORD"
@@ -43,6 +43,7 @@ class Draft:
     ways: list[str] = field(default_factory=list)
     user: str | None = None
     tls: dict[str, Any] = field(default_factory=dict)
+    encrypted: bool = False
     link: dict[str, Any] = field(default_factory=dict)
     broker: dict[str, Any] = field(default_factory=dict)
     rules: list[SiteRule] = field(default_factory=list)
@@ -65,7 +66,7 @@ class Draft:
                 here, there, pattern = whole_levels(here, there, pattern)
                 check_pattern(pattern)
             rule = SiteRule(
-                pattern=f"{kind}:{pattern}",
+                pattern=PATTERN.parse(f"{kind}:{pattern}"),
                 direction=direction,
                 local_prefix=PREFIX.parse(here) if here else None,
                 tree_prefix=PREFIX.parse(there) if there else None,
@@ -73,8 +74,15 @@ class Draft:
         except (SapwoodError, Fault) as error:
             self.note(line, f"no counterpart: {error}")
             return
-        if rule not in self.rules:
-            self.rules.append(rule)
+        if rule in self.rules:
+            return
+        if kind == "topic" and any(_overlap(rule, other) for other in self.rules):
+            self.note(
+                line,
+                "a topic passes through the first rule that matches it: what a rule above takes does not"
+                " pass through this one as well",
+            )
+        self.rules.append(rule)
 
     def password_here(self, line: int) -> None:
         self.broker["secret_env"] = OF_BROKER
@@ -98,6 +106,20 @@ class Draft:
 
     def timing(self) -> Link:
         return Link(**self.link)
+
+
+def _overlap(one: SiteRule, other: SiteRule) -> bool:
+    """Is there a topic that both rules would take the same way?"""
+    if not other.pattern.startswith("topic:") or {one.direction, other.direction} == {"in", "out"}:
+        return False
+    filters = [_filter(rule, rule.local_prefix) for rule in (one, other)]
+    if one.direction == "in" or other.direction == "in":
+        filters = [_filter(rule, rule.tree_prefix) for rule in (one, other)]
+    return intersection(*filters) is not None
+
+
+def _filter(rule: SiteRule, prefix: str | None) -> str:
+    return (prefix or "") + to_mqtt(rule.pattern.removeprefix("topic:"))
 
 
 def whole_levels(here: str, there: str, pattern: str) -> tuple[str, str, str]:

@@ -27,22 +27,54 @@ _PORT: Final = 1883
 def read(text: str) -> list[Draft]:
     """Return a draft for each `connection`, in the file's order."""
     drafts: list[Draft] = []
-    broker = f"mqtt://localhost:{_PORT}"
+    listeners = [_Listener("")]
     for line, words in enumerate(text.splitlines(), 1):
         option, _, value = words.strip().partition(" ")
         value = value.strip()
         if not option or option.startswith("#"):
             continue
-        if option in ("listener", "port") and "mqtt://localhost" in broker:
-            broker = _listener(value) or broker
+        if option in ("listener", "port"):
+            listeners.append(_Listener(value))
+        elif option in ("protocol", "certfile"):
+            listeners[-1].take(option, value)
         elif option == "connection":
             drafts.append(Draft(value, line, legal_name(value)))
         elif drafts:
             _take(drafts[-1], line, option, value)
     for draft in drafts:
-        draft.broker.setdefault("uri", broker)
-        draft.ways = [_with_tls(way) if draft.tls else way for way in draft.ways]
+        _lead_here(draft, [each for each in listeners if each.port] or listeners)
+        draft.ways = [_with_tls(way) if draft.encrypted else way for way in draft.ways]
     return drafts
+
+
+class _Listener:
+    """Where the broker listens: `PORT [HOST]`, and what the lines below it say. `port`: '' if not TCP's."""
+
+    def __init__(self, value: str) -> None:
+        port, _, host = value.partition(" ")
+        self.port = port if port.isdigit() and port != "0" else ""
+        host = host.strip()
+        self.host = host if host and host not in ("0.0.0.0", "::") else "localhost"  # noqa: S104 - compared
+        self.encrypted = False
+
+    def take(self, option: str, value: str) -> None:
+        if option == "certfile":
+            self.encrypted = True
+        elif value == "websockets":
+            self.port = ""
+
+    @property
+    def uri(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"mqtt{'s' if self.encrypted else ''}://{host}:{self.port or _PORT}"
+
+
+def _lead_here(draft: Draft, listeners: list[_Listener]) -> None:
+    """The node uses the first listener without TLS, since it stands beside the broker; else the first."""
+    listener = next((each for each in listeners if not each.encrypted), listeners[0])
+    draft.broker["uri"] = listener.uri
+    if listener.encrypted:
+        draft.note(0, "the broker listens with TLS only: name its authority in `site_broker`, `tls`, `ca`")
 
 
 def _take(draft: Draft, line: int, option: str, value: str) -> None:
@@ -55,16 +87,6 @@ def _take(draft: Draft, line: int, option: str, value: str) -> None:
         draft.note(line, f"the files in {shown(value)} were not read: convert them one by one")
 
 
-def _listener(value: str) -> str:
-    """The address of the first listener that TCP reaches; '' of none."""
-    port, _, host = value.partition(" ")
-    if not port.isdigit() or port == "0":
-        return ""
-    host = host.strip()
-    near = host if host and host not in ("0.0.0.0", "::") else "localhost"  # noqa: S104 - compared, not bound
-    return f"mqtt://{f'[{near}]' if ':' in near else near}:{port}"
-
-
 def _with_tls(way: str) -> str:
     return way.replace("mqtt://", "mqtts://", 1)
 
@@ -74,6 +96,8 @@ def _with_tls(way: str) -> str:
 
 def _address(draft: Draft, line: int, value: str) -> None:
     for one in value.split():
+        if one.count(":") > 1 and not one.startswith("["):
+            one = f"[{one}]"
         host, _, port = one.rpartition(":") if re.search(r":[0-9]+$", one) else (one, "", "")
         draft.way(line, f"mqtt://{host}:{port or _PORT}")
     draft.note(
@@ -94,6 +118,9 @@ def _topic(draft: Draft, line: int, value: str) -> None:
         return
     if pattern.startswith("$share/"):
         draft.note(line, "no counterpart: a shared subscription is a queue here: see `queue_prefix`")
+        return
+    if (here or pattern).startswith("$"):
+        draft.note(line, "no counterpart: what begins with $ belongs to one broker, and never leaves it")
         return
     before = len(draft.rules)
     spelled: Direction = "in" if direction == "in" else "out" if direction == "out" else "both"
@@ -125,6 +152,16 @@ def _password_here(draft: Draft, line: int, value: str) -> None:
 def _file(name: str) -> Option:
     def take(draft: Draft, line: int, value: str) -> None:
         draft.tls[name] = Path(value)
+
+    return _encrypts(take)
+
+
+def _encrypts(option: Option) -> Option:
+    """An option that says: TLS on the way to the parent, whatever becomes of the option itself."""
+
+    def take(draft: Draft, line: int, value: str) -> None:
+        draft.encrypted = True
+        option(draft, line, value)
 
     return take
 
@@ -175,11 +212,12 @@ OPTIONS: Final[dict[str, Option]] = {
     "bridge_certfile": _file("certificate"),
     "bridge_keyfile": _file("key"),
     "bridge_insecure": _insecure,
-    "bridge_capath": nothing_like_it(
-        "a folder of authorities: put them into one file and name it in `tls`, `ca`"
+    "bridge_capath": _encrypts(
+        nothing_like_it("a folder of authorities: put them into one file and name it in `tls`, `ca`")
     ),
-    "bridge_psk": nothing_like_it("pre-shared keys for TLS: use certificates"),
-    "bridge_identity": nothing_like_it("pre-shared keys for TLS: use certificates"),
+    "bridge_tls_use_os_certs": _encrypts(needless("without `tls`, `ca` the system's authorities count")),
+    "bridge_psk": _encrypts(nothing_like_it("pre-shared keys for TLS: use certificates")),
+    "bridge_identity": _encrypts(nothing_like_it("pre-shared keys for TLS: use certificates")),
     "bridge_alpn": nothing_like_it("ALPN"),
     "bridge_require_ocsp": nothing_like_it("OCSP"),
     "bridge_tls_version": needless("TLS 1.2 is the least"),

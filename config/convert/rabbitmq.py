@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from config.convert.draft import AT_PARENT, Draft, legal_name
 from config.document import Unreadable
 from config.kinds import shown
 from config.uris import is_loopback
+from treeconnector.errors import SapwoodError
 from treeconnector.patterns import from_amqp
 
 Fields = dict[str, Any]
@@ -73,11 +74,12 @@ def read(text: str) -> list[Draft]:
         value = parameter.get("value")
         if not isinstance(value, dict):
             continue
-        name = str(parameter.get("name", ""))
+        name, vhost = str(parameter.get("name", "")), str(parameter.get("vhost", "/"))
         if parameter.get("component") == "shovel":
-            made.append(_Shovel(name, value).draft)
+            made.append(_Shovel(name, value, vhost).draft)
         elif parameter.get("component") == "federation-upstream":
-            made.append(_federation(name, value, policies, upstreams))
+            there = [policy for policy in policies if policy.get("vhost", "/") == vhost]
+            made.append(_federation(name, value, vhost, list(_policies(name, there, upstreams))))
     return made
 
 
@@ -86,8 +88,26 @@ def _objects(document: Any, key: str) -> list[Fields]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def _draft(name: str) -> Draft:
-    return Draft(name, 0, legal_name(name), broker={"uri": "amqp://localhost:5672"})
+def _draft(name: str, vhost: str, uri: str = "amqp://") -> Draft:
+    """`uri`: how this broker is reached here; `vhost`: where, if it does not say so."""
+    parts = urlsplit(uri)
+    scheme, host = parts.scheme or "amqp", parts.hostname or "localhost"
+    if ":" in host:
+        host = f"[{host}]"
+    path = _vhost(parts.path) or ("" if vhost == "/" else f"/{quote(vhost, safe='')}")
+    draft = Draft(name, 0, legal_name(name))
+    draft.broker["uri"] = f"{scheme}://{host}:{_port(parts) or _PORTS.get(scheme, 5672)}{path}"
+    if parts.username:
+        draft.broker["user"] = unquote(parts.username)
+        draft.password_here(0)
+    return draft
+
+
+def _port(parts: SplitResult) -> int | None:
+    try:
+        return parts.port
+    except ValueError:
+        return None
 
 
 def _uris(given: Any) -> list[str]:
@@ -106,12 +126,10 @@ def _lead(draft: Draft, uris: list[str]) -> None:
     """The other broker's addresses, without the user and password that stand in them."""
     for uri in uris:
         parts = urlsplit(uri)
-        try:
-            port = parts.port
-        except ValueError:
-            port = None
         host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
-        draft.way(0, f"{parts.scheme}://{host}:{port or _PORTS.get(parts.scheme, 5672)}{_vhost(parts.path)}")
+        draft.way(
+            0, f"{parts.scheme}://{host}:{_port(parts) or _PORTS.get(parts.scheme, 5672)}{_vhost(parts.path)}"
+        )
         if parts.username and draft.user is None:
             draft.user = unquote(parts.username)
             draft.note(0, f"the password stays out of the file: set {AT_PARENT}")
@@ -149,11 +167,11 @@ class _Shovel:
         for what in ("uri", "queue", "exchange", "exchange-key", "address")
     }
 
-    def __init__(self, name: str, value: Fields) -> None:
-        self.draft = draft = _draft(name)
+    def __init__(self, name: str, value: Fields, vhost: str) -> None:
         source, destination = _uris(value.get("src-uri")), _uris(value.get("dest-uri"))
         leaves = bool(source) and all(map(_is_here, source))
-        far = destination if leaves else source
+        far, near = (destination, source) if leaves else (source, destination)
+        self.draft = draft = _draft(name, vhost, *filter(_is_here, near[:1]))
         if not far or all(map(_is_here, far)):
             draft.note(0, "both ends are this broker: leave that to a shovel, or to a binding")
             return
@@ -165,18 +183,33 @@ class _Shovel:
 
     def _passes(self, value: Fields, direction: Any) -> None:
         queue, exchange = value.get("src-queue"), value.get("src-exchange")
-        target = value.get("dest-queue") or value.get("dest-exchange")
+        target, key = value.get("dest-queue") or value.get("dest-exchange"), value.get("dest-exchange-key")
         if isinstance(queue, str):
             self.draft.rule(0, "queue", queue, direction, "", "")
             if target not in (None, queue):
                 self._renamed(queue, target)
         elif isinstance(exchange, str):
-            key = value.get("src-exchange-key")
-            pattern = from_amqp(key) if isinstance(key, str) and key else "#"
-            self.draft.rule(0, "topic", pattern, direction, "", "")
+            self._topics(value.get("src-exchange-key"), direction)
             self._of_exchange(exchange)
+            if value.get("dest-queue"):
+                self.draft.note(
+                    0,
+                    f"no counterpart: topics went to queue {shown(str(target))}: bind it to the exchange",
+                )
         else:
             self.draft.note(0, "no counterpart: its source is neither a queue nor an exchange")
+        if key:
+            self.draft.note(
+                0, f"no counterpart: routing key {shown(str(key))} for all: a message keeps its name"
+            )
+
+    def _topics(self, key: Any, direction: Any) -> None:
+        try:
+            pattern = from_amqp(key) if isinstance(key, str) and key else "#"
+        except SapwoodError as error:
+            self.draft.note(0, f"no counterpart: {error}")
+            return
+        self.draft.rule(0, "topic", pattern, direction, "", "")
 
     def _renamed(self, queue: str, target: Any) -> None:
         self.draft.note(
@@ -208,10 +241,9 @@ def _sets(parameters: list[Fields]) -> dict[str, set[str]]:
     return found
 
 
-def _federation(name: str, value: Fields, policies: list[Fields], sets: dict[str, set[str]]) -> Draft:
-    draft = _draft(name)
+def _federation(name: str, value: Fields, vhost: str, applied: list[Fields]) -> Draft:
+    draft = _draft(name, vhost)
     _lead(draft, _uris(value.get("uri")))
-    applied = list(_policies(name, policies, sets))
     for policy in applied:
         _policy(draft, policy)
     if not applied:
@@ -234,8 +266,18 @@ def _policies(name: str, policies: list[Fields], sets: dict[str, set[str]]) -> I
             continue
         chosen = definition.get("federation-upstream-set")
         members = sets.get(str(chosen), set())
-        if name == definition.get("federation-upstream") or chosen == "all" or name in members:
+        named = definition.get("federation-upstream")
+        if name == named or chosen == "all" or name in members or _like(definition, name):
             yield policy
+
+
+def _like(definition: Fields, name: str) -> bool:
+    """Does the policy mean this upstream by a regular expression? One that is none means nobody."""
+    expression = definition.get("federation-upstream-pattern")
+    try:
+        return isinstance(expression, str) and re.search(expression, name) is not None
+    except re.error:
+        return False
 
 
 def _policy(draft: Draft, policy: Fields) -> None:

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.site.rules import Rules, intersection
+from broker.site.rules import Rules
 from config.model import SiteRule
 from treeconnector.destinations import Destination, parse
-from treeconnector.patterns import matches
+from treeconnector.patterns import intersection, matches
 
 TILLS = SiteRule(pattern="topic:till/#", tree_prefix="stores/0042/")
 OWN = SiteRule(pattern="topic:#", direction="in", local_prefix="own/", tree_prefix="stores/0042/own/")

@@ -294,4 +294,112 @@ def test_a_connector_that_looks_around_has_no_parent() -> None:
 def test_without_rules_everything_passes_and_that_is_said() -> None:
     made = bridge()
     assert made.site.site_broker.rules == ()
-    assert "no rules: all queues and topics pass" in said(made)
+    assert "no rules for queues and topics: all pass" in said(made)
+
+
+def test_what_begins_a_listener_decides_where_the_node_goes() -> None:
+    def leads(*lines: str) -> str:
+        return convert("\n".join((*lines, "connection hq", "address hq.example.com"))).site.site_broker.uri
+
+    assert leads() == "mqtt://localhost:1883"
+    assert leads("listener 1885", "listener 8883", "certfile /s.crt") == "mqtt://localhost:1885"
+    assert leads("listener 8883", "certfile /s.crt", "listener 1885 10.0.0.4") == "mqtt://10.0.0.4:1885"
+    assert leads("listener 9001", "protocol websockets", "listener 1885") == "mqtt://localhost:1885"
+    assert leads("certfile /s.crt") == "mqtts://localhost:1883"
+
+
+@pytest.mark.parametrize("option", ["bridge_capath /etc/ssl", "bridge_psk 00ff", "bridge_cafile /ca.pem"])
+def test_what_was_encrypted_stays_so(option: str) -> None:
+    assert bridge(option).site.tree_connectors[0].uri == "mqtts://hq.example.com:1883"
+
+
+def test_an_address_of_ip_version_6_needs_no_brackets() -> None:
+    made = convert("connection hq\naddress 2001:db8::1 [2001:db8::2]:1885\n")
+    assert made.site.tree_connectors[0].ways == ("mqtt://[2001:db8::1]:1883", "mqtt://[2001:db8::2]:1885")
+
+
+def test_a_connection_whose_addresses_are_wrong_says_why() -> None:
+    with pytest.raises(ConfigurationError, match=r"names no address .*line 2: left out"):
+        convert("connection hq\naddress hq_{}.example\n")
+
+
+@pytest.mark.parametrize(
+    ("lines", "overlap"),
+    [
+        (("topic sensors/# out", 'topic "" out 0 sensors/temp plant/temp'), True),
+        (("topic a/# out", "topic b/# out"), False),
+        (("topic # out", "topic prices/# in"), False),
+        (("topic # both 0 x/ y/", "topic x/# in"), False),
+        (("topic # both 0 x/ y/", "topic y/# in"), True),
+    ],
+)
+def test_what_an_earlier_line_takes_is_said(lines: tuple[str, str], overlap: bool) -> None:
+    assert ("through the first rule" in said(bridge(*lines), 4)) == overlap
+
+
+def test_what_a_broker_tells_of_itself_stays_there() -> None:
+    made = bridge("topic $SYS/broker/# out")
+    assert rules(made) == []
+    assert "never leaves it" in said(made, 3)
+
+
+def test_kinds_without_a_rule_are_named() -> None:
+    assert "no rules for queues: all pass" in said(bridge("topic a/# out"))
+
+
+def test_any_text_can_stand_in_a_comment_of_xml(tmp_path: Path) -> None:
+    file = tmp_path / "site.xml"
+    file.write_text(bridge("start_type on----demand-").text("xml"))
+    assert load(file).name
+
+
+def test_a_shovel_stays_in_its_virtual_host() -> None:
+    made = shovel(
+        src_uri="amqp://store:hunter2@localhost:5673/shop", src_queue="a", dest_uri="amqp://hq.example.com"
+    )
+    broker = made.site.site_broker
+    assert (broker.uri, broker.user) == ("amqp://localhost:5673/shop", "store")
+    assert broker.secret_env == "SITE_BROKER_PASSWORD"
+    assert "hunter2" not in made.text("yaml")
+
+
+def definitions(vhost: str, policy: dict[str, Any], of_policy: str = "") -> Conversion:
+    value = {"uri": "amqp://hq.example.com"}
+    upstream = {"component": "federation-upstream", "name": "hq", "vhost": vhost, "value": value}
+    applied = {"vhost": of_policy or vhost, "name": "p", "pattern": "^orders$", "apply-to": "queues"}
+    policies = [{**applied, "definition": policy}]
+    return convert(json.dumps({"parameters": [upstream], "policies": policies}))
+
+
+def test_federation_stays_in_its_virtual_host() -> None:
+    made = definitions("web shop", {"federation-upstream": "hq"})
+    assert made.site.site_broker.uri == "amqp://localhost:5672/web%20shop"
+    assert rules(made) == [("queue:orders", "in", None, None)]
+    other = definitions("shop", {"federation-upstream-set": "all"}, of_policy="/")
+    assert "no policy uses this upstream" in said(other)
+
+
+def test_a_policy_may_name_its_upstreams_by_a_pattern() -> None:
+    assert rules(definitions("/", {"federation-upstream-pattern": "^h"})) == [
+        ("queue:orders", "in", None, None)
+    ]
+    assert rules(definitions("/", {"federation-upstream-pattern": "^x"})) == []
+    assert rules(definitions("/", {"federation-upstream-pattern": "("})) == []
+
+
+def test_what_a_shovel_renames_is_said() -> None:
+    made = shovel(
+        src_uri="amqp://",
+        src_exchange="amq.topic",
+        dest_uri="amqp://hq.example.com",
+        dest_queue="all",
+        dest_exchange_key="k",
+    )
+    assert "no counterpart: topics went to queue 'all'" in said(made)
+    assert "no counterpart: routing key 'k' for all" in said(made)
+
+
+def test_a_queue_whose_name_no_rule_can_hold_does_not_stop_the_rest() -> None:
+    made = shovel(src_uri="amqp://", src_queue="store.#.x/#/y", dest_uri="amqp://hq.example.com")
+    assert rules(made) == []
+    assert "no counterpart" in said(made)
