@@ -241,6 +241,7 @@ class Node:
 
     async def _last_commit(self) -> None:
         if self.failure is None:
+            self.core.links.end()
             self._turn(True)
         await self.committer.close()
 

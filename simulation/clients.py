@@ -156,9 +156,7 @@ class Producer(Client):
 
 @dataclass
 class Receipt:
-    """One message as a consumer was given it. `settled`: its acknowledgement is on disk. `lost`: the node
-    crashed before that. `again`: this consumer was given the same message before.
-    """
+    """One message as a consumer was given it. `again`: this consumer was given the same message before."""
 
     payload: bytes
     transfer: int
@@ -167,8 +165,6 @@ class Receipt:
     redelivered: bool
     at: int
     acknowledged: bool = False
-    settled: bool = False
-    lost: bool = False
     again: bool = False
 
     @property
@@ -196,9 +192,6 @@ class Consumer(Client):
         self.receipts: list[Receipt] = []
         self.open: list[Receipt] = []
         self._known: set[bytes] = set()
-        self._unsettled: list[Receipt] = []
-        self._in_turn: list[Receipt] = []
-        forest.watchers.append(self._watch)
 
     def opened(self) -> None:
         self.say(Login(VERSION, self.name))
@@ -242,7 +235,6 @@ class Consumer(Client):
         taken, self.open = self.open[:count], self.open[count:]
         for receipt in taken:
             receipt.acknowledged = True
-        self._unsettled += taken
         self.say(Acknowledge([(receipt.transfer, receipt.transfer) for receipt in taken]))
 
     def act(self) -> bool:
@@ -259,21 +251,6 @@ class Consumer(Client):
     def gone(self) -> None:
         super().gone()
         self.open = []
-
-    def _watch(self, what: str, site: Site) -> None:
-        if site is not self.site:
-            return
-        if what == "taken":
-            self._in_turn += self._unsettled
-            self._unsettled = []
-        elif what == "committed":
-            for receipt in self._in_turn:
-                receipt.settled = True
-            self._in_turn = []
-        elif what == "crashed":
-            for receipt in self.receipts:
-                receipt.lost = receipt.lost or not receipt.settled
-            self._unsettled, self._in_turn = [], []
 
     @property
     def payloads(self) -> list[bytes]:

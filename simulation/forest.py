@@ -5,7 +5,7 @@ Nothing happens by itself: the caller says who takes a turn, whose commit return
 sites: there time passes by itself.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -30,7 +30,6 @@ class Forest:
         self.wires: list[Wire] = []
         self.clients: list[Client] = []
         self.settings, self.links = settings, links
-        self.watchers: list[Callable[[str, Site], None]] = []
 
     # --- sites
 
@@ -45,13 +44,7 @@ class Forest:
     def __getitem__(self, name: str) -> Site:
         return self.sites[name]
 
-    def tell(self, what: str, site: Site) -> None:
-        """`what`: 'taken', 'committed' or 'crashed'."""
-        for watcher in self.watchers:
-            watcher(what, site)
-
     def crashed(self, site: Site) -> None:
-        self.tell("crashed", site)
         for wire in list(self.wires):
             if site in (wire.child, wire.parent):
                 self.cut(wire, lost={"up", "down"})

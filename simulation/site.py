@@ -21,12 +21,9 @@ from treeconnector.link import LinkSettings
 
 
 class World(Protocol):
-    """Where a site stands: the time, and who wants to know what becomes of it."""
+    """Where a site stands: the time, and the lines to others."""
 
     now: float
-
-    def tell(self, what: str, site: "Site") -> None:
-        """`what`: 'taken', 'committed' or 'crashed'."""
 
     def crashed(self, site: "Site") -> None:
         """The process is gone: its lines break."""
@@ -128,7 +125,6 @@ class Site:
         if turn is None:
             return False
         self.turn, self.written = turn, False
-        self.world.tell("taken", self)
         return True
 
     def write(self) -> bool:
@@ -137,7 +133,6 @@ class Site:
             return False
         self.disk.apply(self.turn.transaction)
         self.written = True
-        self.world.tell("committed", self)
         return True
 
     def report(self) -> bool:

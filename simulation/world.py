@@ -94,9 +94,6 @@ class World:
         """The wall clock of all machines: microseconds since 1970."""
         return self.settings.start + int(self.now * 1_000_000)
 
-    def tell(self, what: str, site: Site) -> None:
-        """Nobody watches single turns here."""
-
     # --- machines
 
     def add(self, name: str, parent: str, role: str, line: LineSettings) -> Machine:

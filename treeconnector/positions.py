@@ -32,15 +32,16 @@ class Resumption(msgspec.Struct, frozen=True):
     """What both ends agreed on, seen from one of them.
 
     `position`: this end's account from now on; store it. `peer_received`: what this end may delete, through
-    this number; sending goes on with the next. `new_epoch`: this end's epoch changes because state was lost:
-    its numbers restart at 0; before anything is sent, what waits in the outbox must be numbered again, and it
-    may arrive twice. (False beside True at the peer: the peer had not yet entered our epoch.) `lost_here`,
-    `lost_there`: bundles that an end had confirmed and no longer has, as far as numbers tell; at least so
-    many. `text`: for people.
+    this number; sending goes on with the next. `peer_assigned`: the highest number that the peer gave before.
+    `new_epoch`: this end's epoch changes because state was lost: its numbers restart at 0; before anything
+    is sent, what waits in the outbox must be numbered again, and it may arrive twice. (False beside True at
+    the peer: the peer had not yet entered our epoch.) `lost_here`, `lost_there`: bundles that an end had
+    confirmed and no longer has, as far as numbers tell; at least so many. `text`: for people.
     """
 
     position: Position
     peer_received: int
+    peer_assigned: int
     new_epoch: bool
     lost_here: int
     lost_there: int
@@ -76,10 +77,10 @@ def agree(mine: Position, theirs: Position, session: int) -> Resumption:
         text = f"resumed epoch {here.epoch}: the peer has ours up to {there.received}"
         text += f", we have theirs up to {here.received}"
         kept = msgspec.structs.replace(here, session=session, met=met)
-        return Resumption(kept, there.received, here.epoch != mine.epoch, 0, 0, text)
+        return Resumption(kept, there.received, there.assigned, here.epoch != mine.epoch, 0, 0, text)
     fresh = Position(epoch=max(mine.epoch, theirs.epoch) + 1, session=session, met=met)
     return Resumption(
-        fresh, 0, True, _lost(here, there), _lost(there, here), f"{trouble}; epoch {fresh.epoch} begins"
+        fresh, 0, 0, True, _lost(here, there), _lost(there, here), f"{trouble}; epoch {fresh.epoch} begins"
     )
 
 

@@ -99,16 +99,25 @@ class Arrivals:
         self._route(stored, "", sender)
 
     def from_neighbour(
-        self, neighbour: Neighbour, header: Header, body: bytes, encoded: bytes | None = None
+        self,
+        neighbour: Neighbour,
+        header: Header,
+        body: bytes,
+        encoded: bytes | None = None,
+        *,
+        doubted: bool = False,
     ) -> None:
-        """A bundle that a neighbour committed and handed over. `encoded`: its header as it came."""
+        """A bundle that a neighbour committed and handed over. `encoded`: its header as it came.
+
+        `doubted`: it may have come before a crash, and have been given to readers here.
+        """
         neighbour.counters["in"] += header.count
         self._forwarder.counters["in"] += header.count
         neighbour.counters["in_bundles"] += 1
         self._custody.trace.arrived(header, neighbour.name)
         destination = header.destination
         stored = self._custody.store(header, body, self._forwarder.moment.now, encoded)
-        stored.safe = True
+        stored.safe, stored.doubted = True, doubted
         fault = self._fault(neighbour, header)
         if fault:
             self._bury(stored, neighbour, fault)

@@ -15,10 +15,22 @@ class Stored:
     """A bundle that is kept. `safe`: its messages may be given to readers (we, or upstream, committed it).
 
     `encoded`: the header's bytes, while they are known. `uses`: how many of its copies count in which spool;
-    only `Spools` reads it.
+    only `Spools` reads it. `doubted`: readers here may have been given it before a crash.
     """
 
-    __slots__ = ("body", "copies", "encoded", "header", "messages", "row", "safe", "since", "size", "uses")
+    __slots__ = (
+        "body",
+        "copies",
+        "doubted",
+        "encoded",
+        "header",
+        "messages",
+        "row",
+        "safe",
+        "since",
+        "size",
+        "uses",
+    )
 
     def __init__(self, row: int, header: Header, body: bytes | None, size: int, since: float) -> None:
         self.row = row
@@ -29,6 +41,7 @@ class Stored:
         self.since = since
         self.copies = 0
         self.safe = False
+        self.doubted = False
         self.uses = 0
         self.messages: list[bundles.Message] | None = None
 

@@ -208,6 +208,8 @@ class Custody:
         self._next_copy += 1
         if stored.header.done:
             copy.done = bundles.mask_bits(stored.header.done)
+        if stored.doubted and place.keeps:
+            copy.deliveries = 1
         stored.copies += 1
         self._count(copy, 1)
         if stored.header.expires_last:

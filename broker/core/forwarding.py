@@ -34,6 +34,7 @@ from treeconnector.routes import RoutingTable
 _FIRST_REST: Final = 0.05
 _LONGEST_REST: Final = 30.0
 _LOOK_THROUGH: Final = 1000
+_AHEAD: Final = 32
 
 
 class Forwarder(Lookup):
@@ -324,8 +325,13 @@ class Forwarder(Lookup):
                 return
             if copy.stored.header.expires_first and self._drop_expired(copy):
                 continue
+            before = place.turn
             reader = self._reader_with_room(place)
             if reader is None:
+                return
+            if reader.connection is not None and not self._known_on_disk(copy):
+                place.turn = before
+                self.turn.places[place.name] = place
                 return
             position, count = next_run(copy, reader.room)
             if count and not self._give(copy, reader, position, count):
@@ -346,12 +352,32 @@ class Forwarder(Lookup):
                 return readers[place.turn]
         return None
 
+    def _known_on_disk(self, copy: Copy) -> bool:
+        """Would a start after a crash know that this may have been given? By its row; or it comes again."""
+        return copy.transfer > 0 or not copy.stored.row or copy.stored.row in self.custody.fresh
+
+    def number(self, place: Place) -> None:
+        """What readers are about to be given gets its transfer ids in this transaction, and a little more."""
+        pushed = (reader.room for reader in place.readers if reader.connection is not None)
+        room = next((room for room in pushed if room > 0), 0)
+        messages = 0
+        for count, copy in enumerate(place.waiting):
+            if not room or (count >= _AHEAD and messages >= room):
+                return
+            messages += copy.open
+            if not copy.transfer and copy.stored.row:
+                self._number(copy)
+                self.custody.changed(copy)
+
+    def _number(self, copy: Copy) -> None:
+        copy.transfer = self.next_transfer
+        self.next_transfer += copy.stored.header.count
+
     def _give(self, copy: Copy, reader: Reader, position: int, count: int) -> bool:
         """Hand a slice over. False: what came here as this bundle's body is no such thing."""
         known = copy.transfer > 0
         if not known:
-            copy.transfer = self.next_transfer
-            self.next_transfer += copy.stored.header.count
+            self._number(copy)
         first, at = copy.transfer + position, self.custody.trace.clock()
         given = Given(first, position, count, copy, reader, at, known)
         try:

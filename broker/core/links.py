@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.core.custody import Copy
 from broker.core.neighbours import Neighbour
 from broker.core.places import place_of
+from broker.core.rows import MetaRow
 from treeconnector import link_events as events
 from treeconnector.bundles import Flag
 from treeconnector.errors import LinkRefused, Refusal, RemoteError
@@ -21,6 +22,7 @@ from treeconnector.roles import role_of, why_not_below
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
+ENDED: Final = "ended"
 _NOTHING: Final = Position()
 
 
@@ -72,7 +74,10 @@ class Links:
             case events.BundleArrived():
                 neighbour.received = event.number
                 core.touch(neighbour)
-                core.arrivals.from_neighbour(neighbour, event.header, event.body, event.header_bytes)
+                doubted = event.number <= neighbour.doubted
+                core.arrivals.from_neighbour(
+                    neighbour, event.header, event.body, event.header_bytes, doubted=doubted
+                )
             case events.VolatileArrived():
                 core.arrivals.from_neighbour(neighbour, event.header, event.body)
             case events.Acked(received):
@@ -228,6 +233,7 @@ class Links:
         known = neighbour.store_id == hello.store_id
         if known and not resumption.new_epoch:
             neighbour.stand(hello.store_id, resumption.position)
+            neighbour.doubt(resumption.peer_assigned)
             self._confirmed(neighbour, resumption.peer_received)
             neighbour.sent = resumption.peer_received
             neighbour.unsent.clear()
@@ -249,6 +255,16 @@ class Links:
     def _may_have_arrived(self, copy: Copy) -> None:
         self._core.forwarder.flag(copy.stored, Flag.MAYBE_DUPLICATE)
         self._core.custody.changed(copy)
+
+    def end(self) -> None:
+        """The node stops. Whatever was given to readers is in this transaction: nothing is to be doubted."""
+        self._core.custody.transaction.put(MetaRow(ENDED, b""))
+
+    def restore(self, ended: bool) -> None:
+        """A start, with its neighbours known. `ended`: the last one ended as it should."""
+        self._core.custody.transaction.delete(MetaRow, ENDED)
+        for neighbour in self._core.neighbours.values():
+            neighbour.crashed = not ended
 
     def void_positions(self) -> None:
         """The database was salvaged: what it says of numbers is not to be trusted."""

@@ -3,6 +3,9 @@
 Law of numbers: a copy gets its number when it enters the outbox, in the transaction that is taken next; it
 is sent only when that transaction has committed; it leaves the outbox when the peer's position covers it.
 `assigned` >= `committed` >= `sent`, and `deleted` <= `sent`.
+
+A reader here may be given what a neighbour sent before that is committed here. If this node was killed then,
+the neighbour sends it again. So what that had numbered before the first link after a crash is *doubted*.
 """
 
 from collections import deque
@@ -57,6 +60,8 @@ class Neighbour:
         self.sent = 0
         self.acknowledged = 0
         self.will_say = False
+        self.crashed = False
+        self.doubted = 0
         self.detail = Detail()
         self.link: Link | None = None
         self.up = False
@@ -132,9 +137,14 @@ class Neighbour:
         """Take over a position that was agreed on."""
         self.store_id = store_id
         if position.epoch != self.epoch:
-            self.acknowledged = 0
+            self.acknowledged = self.doubted = 0
         self.epoch, self.received, self.assigned = position.epoch, position.received, position.assigned
         self.deleted, self.session, self.met = position.deleted, position.session, position.met
+
+    def doubt(self, peer_assigned: int) -> None:
+        """The first link after a crash is up: what the peer had numbered may have been here."""
+        if self.crashed:
+            self.crashed, self.doubted = False, peer_assigned
 
     def empty_outbox(self) -> list[Copy]:
         """Take back everything that has a number; it may have arrived."""

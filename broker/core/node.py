@@ -324,6 +324,8 @@ class NodeCore:
         self.entry.seal()
         self._settle()
         turn = self.forwarder.turn
+        for place in turn.places.values():
+            self.forwarder.number(place)
         custody = self.custody
         for neighbour in self.forwarder.touched.values():
             self._close_account(turn, neighbour)

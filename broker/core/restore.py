@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.core.custody import SUBSCRIPTION, Stored
+from broker.core.links import ENDED
 from broker.core.neighbours import Neighbour
 from broker.core.places import SITE, is_of_a_session
 from broker.core.rows import (
@@ -38,6 +39,7 @@ def restore(core: "NodeCore", loaded: "Rows") -> None:
     """Fill a new core. Links are down, local routes are recovering until their consumers come back."""
     _meta(core, loaded)
     _neighbours(core, loaded)
+    core.links.restore(any(row.name == ENDED for row in loaded.rows(MetaRow)))
     core.static_routing.restore(loaded.rows(MetaRow))
     for queue in loaded.rows(QueueRow):
         core.switch.queues.restore(queue)

@@ -41,7 +41,12 @@ class Copy(NamedTuple):
 
 
 class Consumer:
-    """Receives and acknowledges, in a thread of its own. `kills`: when the node of its site was killed."""
+    """Receives and acknowledges, in a thread of its own. `kills`: when the node of its site was killed.
+
+    `hears_doubts`: its protocol has a place where the node says that this may be a repetition.
+    """
+
+    hears_doubts = True
 
     def __init__(self) -> None:
         self.copies: list[Copy] = []
@@ -105,6 +110,7 @@ class MqttConsumer(_Mqtt, Consumer):
     ) -> None:
         Consumer.__init__(self)
         _Mqtt.__init__(self, server, name, version)
+        self.hears_doubts = self._v5
         self._filters = filters
         self._paho.on_connect = lambda client, *_: client.subscribe([(text, 1) for text in self._filters])
         self._paho.on_subscribe = lambda *_: self._there.set()
@@ -247,8 +253,8 @@ class Account(NamedTuple):
     """What became of one producer's messages at one consumer, or at several that share them.
 
     `twice`: copies beyond the first. Of these, `sent_again` by the producer; `flagged`: their broker or
-    the node said that they may be repetitions; `after_kill`: the consumer's own node was killed between them,
-    and may have given one before its commit; `unexplained`: nothing of these.
+    the node said that they may be repetitions; `unheard`: the consumer's own node was killed between them,
+    and MQTT 3.1.1 has no place for what it says then; `unexplained`: nothing of these.
     """
 
     sent: int
@@ -256,7 +262,7 @@ class Account(NamedTuple):
     twice: int
     sent_again: int
     flagged: int
-    after_kill: int
+    unheard: int
     unexplained: list[str]
 
     @classmethod
@@ -264,7 +270,8 @@ class Account(NamedTuple):
         copies = [copy for consumer in consumers for copy in consumer.copies]
         came = Counter(copy.body for copy in copies)
         flags = Counter(copy.body for copy in copies if copy.redelivered or copy.again)
-        sent_again = flagged = after_kill = 0
+        sent_again = flagged = unheard = 0
+        deaf = [consumer for consumer in consumers if not consumer.hears_doubts]
         unexplained = []
         for body, count in came.items():
             beyond = count - 1
@@ -272,16 +279,16 @@ class Account(NamedTuple):
             by_producer = min(beyond - by_flag, body in producer.repeated)
             flagged, sent_again = flagged + by_flag, sent_again + by_producer
             rest = beyond - by_flag - by_producer
-            if rest and any(consumer.was_killed_between(body) for consumer in consumers):
-                after_kill, rest = after_kill + rest, 0
+            if rest and any(consumer.was_killed_between(body) for consumer in deaf):
+                unheard, rest = unheard + rest, 0
             unexplained += [body] * rest
         lost = [body for body in producer.acknowledged if not came[body]]
         twice = came.total() - len(came)
-        return cls(len(producer.acknowledged), lost, twice, sent_again, flagged, after_kill, unexplained)
+        return cls(len(producer.acknowledged), lost, twice, sent_again, flagged, unheard, unexplained)
 
     def __str__(self) -> str:
         words = f"{self.sent} acknowledged, {len(self.lost)} lost, {self.twice} came twice"
-        causes = f"{self.flagged} flagged, {self.after_kill} after a kill of the consumer's node"
+        causes = f"{self.flagged} flagged, {self.unheard} where MQTT 3.1.1 has no flag"
         return f"{words} ({causes}, {self.sent_again} sent twice)"
 
 

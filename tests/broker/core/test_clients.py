@@ -111,6 +111,7 @@ def test_readers_of_one_connection_go_together(forest: Forest, hq: Site) -> None
     reader = forest.consumer("hq", "queue:sales", auto=False, credit=1)
     for number in range(100, 120):
         reader.say(Subscribe(number, number, queue("sales"), 1))
+    forest.settle()
     assert len(reader.receipts) == 20
     reader.disconnect()
     again = forest.consumer("hq", "queue:sales", "again")
@@ -126,6 +127,7 @@ def test_a_reader_that_makes_progress_is_never_at_fault(forest: Forest, hq: Site
     found: list[bytes] = []
     for _ in range(30):
         reader = forest.consumer("hq", "queue:sales", auto=False)
+        forest.settle()
         found.append(reader.receipts[0].payload)
         reader.acknowledge(1)
         reader.disconnect()
@@ -139,7 +141,9 @@ def test_only_the_message_that_comes_back_again_and_again_is_buried(forest: Fore
     producer.send("queue:sales", b"poison", *[b"%d" % number for number in range(5)])
     forest.settle()
     for _ in range(QUICK.max_deliveries):
-        forest.consumer("hq", "queue:sales", auto=False).disconnect()
+        reader = forest.consumer("hq", "queue:sales", auto=False)
+        forest.settle()
+        reader.disconnect()
         forest.settle()
     assert [(note, message.payload) for note, message in hq.dead()] == [("TOO_MANY_DELIVERIES", b"poison")]
     reader = forest.consumer("hq", "queue:sales")

@@ -211,6 +211,7 @@ def test_what_remains_of_the_expiry_is_told(forest: Forest) -> None:
     forest.settle(2.0)
     forest.settle(20.0)
     broker.site.connected()
+    forest.settle()
     (delivery,) = broker.given
     assert 1 <= delivery.message.properties.expires_in <= 60_000 - 20_000
 

@@ -1,0 +1,110 @@
+"""What readers may have been given before a crash says so when it comes again; what they had not does not."""
+
+import pytest
+
+from simulation.clients import Consumer
+from simulation.forest import Forest
+
+
+@pytest.fixture
+def store(forest: Forest) -> Forest:
+    forest.add("hq")
+    forest.add("york", "hq")
+    forest.dial_all()
+    forest.settle(1.0)
+    return forest
+
+
+def again(forest: Forest) -> None:
+    """The store's node is killed, and comes again."""
+    forest["york"].crash()
+    forest["york"].boot()
+    forest.dial_all()
+    forest.settle(2.0)
+
+
+def flags(reader: Consumer) -> list[tuple[bytes, bool]]:
+    return [(receipt.payload, receipt.flagged) for receipt in reader.receipts]
+
+
+def test_what_was_given_before_its_commit_comes_again_as_a_maybe(store: Forest) -> None:
+    """Only the parent had it on disk: it has numbers of before the crash, and others have not."""
+    reader = store.consumer("york", "queue:sales", auto=False)
+    store.settle(1.0)
+    producer = store.producer("hq")
+    producer.send("queue:sales", b"one")
+    for _ in range(10):
+        store["hq"].run()
+        for wire in store.wires:
+            wire.pull()
+            for _, target, way in wire.sides():
+                wire.deliver(way, target)
+    assert flags(reader) == [(b"one", False)]
+    again(store)
+    second = store.consumer("york", "queue:sales", "second")
+    store.settle(1.0)
+    producer.send("queue:sales", b"two")
+    store.settle(1.0)
+    assert flags(second) == [(b"one", True), (b"two", False)]
+
+
+def test_what_was_given_after_its_commit_comes_again_as_a_maybe(store: Forest) -> None:
+    reader = store.consumer("york", "queue:sales", auto=False)
+    store.producer("york").send("queue:sales", b"one")
+    for _ in range(3):
+        store["york"].run()
+    assert flags(reader) == [(b"one", False)]
+    again(store)
+    second = store.consumer("york", "queue:sales", "second")
+    store.settle(1.0)
+    assert flags(second) == [(b"one", True)]
+
+
+def test_what_waited_and_was_then_given_comes_again_as_a_maybe(store: Forest) -> None:
+    producer = store.producer("york")
+    store.consumer("york", "queue:sales").disconnect()
+    for number in range(100):
+        producer.send("queue:sales@york", b"%d" % number)
+        store.settle()
+    reader = store.consumer("york", "queue:sales", credit=10, auto=False)
+    for _ in range(3):
+        store["york"].run()
+    given = {receipt.payload for receipt in reader.receipts}
+    again(store)
+    second = store.consumer("york", "queue:sales", "second")
+    store.settle(1.0)
+    flagged = {payload for payload, flag in flags(second) if flag}
+    assert len(second.receipts) == 100
+    assert len(given) >= 10
+    assert given <= flagged
+    assert len(flagged) < 50
+
+
+def test_what_nobody_was_given_is_no_maybe(store: Forest) -> None:
+    store.consumer("york", "queue:sales").disconnect()
+    store.producer("york").send("queue:sales@york", b"one")
+    store.producer("hq").send("queue:sales@york", b"two")
+    store.settle(1.0)
+    again(store)
+    reader = store.consumer("york", "queue:sales")
+    store.settle(1.0)
+    assert sorted(flags(reader)) == [(b"one", False), (b"two", False)]
+
+
+def test_after_a_stop_that_ended_well_nothing_is_in_doubt(store: Forest) -> None:
+    """What the parent had under way then never was here."""
+    york = store["york"]
+    store.consumer("york", "queue:sales").disconnect()
+    store.settle(1.0)
+    store.producer("hq").send("queue:sales@york", b"one")
+    for _ in range(3):
+        store["hq"].run()
+    assert store["hq"].core.neighbours["york"].outbox
+    york.core.links.end()
+    york.run()
+    again(store)
+    reader = store.consumer("york", "queue:sales")
+    store.settle(1.0)
+    assert flags(reader) == [(b"one", False)]
+    again(store)
+    assert york.core.neighbours["hq"].doubted > 0
