@@ -44,6 +44,14 @@ class Advice(NamedTuple):
         return Destination(self.kind, self.name)
 
 
+class Whereabouts(msgspec.Struct, array_like=True, frozen=True):
+    """Where a node is: its name, the incarnation (a UUID's 16 bytes) that has it, where it can be dialled."""
+
+    name: str
+    incarnation: bytes
+    addresses: list[str] = []
+
+
 class Position(msgspec.Struct, array_like=True, frozen=True):
     """One end's account of a link. All numbers belong to `epoch` and to the pair of store ids.
 
@@ -217,6 +225,34 @@ class Conflict(Frame, frozen=True, tag=20):
     text: str
 
 
+class WhoHas(Frame, frozen=True, tag=70):
+    """Who is it that has these names or incarnations? Up, then down the way to the name; never to all.
+
+    `keys`: node names, and incarnations in the 36 characters of a UUID.
+    """
+
+    keys: list[str]
+
+
+class IHave(Frame, frozen=True, tag=71):
+    """These nodes are there: an answer, a change, or, sent up, a node below the sender that came."""
+
+    found: list[Whereabouts]
+
+
+class Invalidate(Frame, frozen=True, tag=72):
+    """These incarnations are no more what an `IHave` said on this link."""
+
+    incarnations: list[bytes]
+
+
+class Nobody(Frame, frozen=True, tag=73):
+    """The answer to a `WhoHas` where nobody has these `keys`."""
+
+    keys: list[str]
+    text: str
+
+
 class Unknown(msgspec.Struct, frozen=True):
     """Stands for an optional frame of a later version. Is never sent."""
 
@@ -244,6 +280,10 @@ AnyFrame = (
     | Moved
     | Declined
     | Conflict
+    | WhoHas
+    | IHave
+    | Invalidate
+    | Nobody
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from treeconnector.errors import FrameError, InvalidName, Refusal
 from treeconnector.frames import DEFAULT_MAX_FRAME, Hello
-from treeconnector.names import node_name
+from treeconnector.names import node_name, own_name
 from treeconnector.positions import MAX_NUMBER
 from treeconnector.roles import role_of, why_not_below
 
@@ -33,7 +33,7 @@ def check(hello: Hello) -> None:
     """Raise `FrameError` if no honest node could say this."""
     try:
         node_name(hello.tree)
-        node_name(hello.name)
+        own_name(hello.name)
         role_of(hello.role)
         check_chain(hello.chain, hello.name)
     except InvalidName as error:

@@ -12,12 +12,13 @@ Surprises: a hello travels alone in its packet, because the proofs cover that pa
 is told about routes or numbers to a child that has not proved itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from treeconnector import bundles, frames, hellos
+from treeconnector import address_frames, bundles, frames, hellos
 from treeconnector.destinations import Destination
 from treeconnector.errors import FrameError, InvalidName, LocalError, SequenceError
-from treeconnector.frames import Advice
+from treeconnector.frames import Advice, Frame, Whereabouts
 from treeconnector.incoming import declined_keys, destination_text
 from treeconnector.link_events import (
     Acked,
@@ -26,10 +27,14 @@ from treeconnector.link_events import (
     ChainChanged,
     Ended,
     Event,
+    PeerAsks,
     PeerConflict,
     PeerDeclined,
+    PeerHas,
     PeerHello,
     PeerHolds,
+    PeerInvalidates,
+    PeerKnowsNobody,
     PeerLeft,
     PeerMoved,
     PeerPaused,
@@ -55,10 +60,14 @@ __all__ = [
     "Event",
     "Link",
     "LinkSettings",
+    "PeerAsks",
     "PeerConflict",
     "PeerDeclined",
+    "PeerHas",
     "PeerHello",
     "PeerHolds",
+    "PeerInvalidates",
+    "PeerKnowsNobody",
     "PeerLeft",
     "PeerMoved",
     "PeerPaused",
@@ -139,6 +148,18 @@ class Link(Handshake):
     def _on_declined(self, frame: frames.Declined, events: list[Event]) -> None:
         events.append(PeerDeclined(declined_keys(frame), clean(frame.text)))
 
+    def _on_who_has(self, frame: frames.WhoHas, events: list[Event]) -> None:
+        events.append(PeerAsks(address_frames.checked_keys(frame.keys)))
+
+    def _on_i_have(self, frame: frames.IHave, events: list[Event]) -> None:
+        events.append(PeerHas(address_frames.checked_found(frame.found)))
+
+    def _on_invalidate(self, frame: frames.Invalidate, events: list[Event]) -> None:
+        events.append(PeerInvalidates(address_frames.checked_incarnations(frame.incarnations)))
+
+    def _on_nobody(self, frame: frames.Nobody, events: list[Event]) -> None:
+        events.append(PeerKnowsNobody(address_frames.checked_keys(frame.keys), clean(frame.text)))
+
     def _on_unknown(self, frame: frames.Unknown, events: list[Event]) -> None:
         """An optional frame of a later version."""
 
@@ -217,6 +238,30 @@ class Link(Handshake):
         if self._require(frames.Conflict):
             self._out.control(frames.Conflict(name, clean(text)))
 
+    def who_has(self, keys: Sequence[str]) -> None:
+        """Ask for names and incarnations, each as text; `PeerHas` and `PeerKnowsNobody` answer."""
+        if self._require(frames.WhoHas):
+            self._after_routes(frames.WhoHas, keys)
+
+    def i_have(self, found: Sequence[Whereabouts]) -> None:
+        """Tell where nodes are. Overtakes no advice: who learns of a node below us has its route already."""
+        if self._require(frames.IHave):
+            self._after_routes(frames.IHave, found)
+
+    def invalidate(self, incarnations: Sequence[bytes]) -> None:
+        """Take back what `i_have` said on this link of these."""
+        if self._require(frames.Invalidate):
+            self._after_routes(frames.Invalidate, incarnations)
+
+    def nobody(self, keys: Sequence[str], text: str) -> None:
+        """Answer that nobody has these."""
+        if self._require(frames.Nobody):
+            self._after_routes(lambda part: frames.Nobody(part, clean(text)), keys)
+
+    def _after_routes(self, make: Callable[[Any], Frame], items: Sequence[Any]) -> None:
+        for encoded in address_frames.split(make, items, self._limit):
+            self._out.after_routes(encoded)
+
     def decline(self, keys: Sequence[Destination], text: str) -> None:
         """These advices are over a limit, or not the peer's to make."""
         if self._require(frames.Declined):
@@ -244,5 +289,9 @@ Link._handlers = {
     frames.Moved: Link._on_moved,
     frames.Declined: Link._on_declined,
     frames.Conflict: Link._on_conflict,
+    frames.WhoHas: Link._on_who_has,
+    frames.IHave: Link._on_i_have,
+    frames.Invalidate: Link._on_invalidate,
+    frames.Nobody: Link._on_nobody,
     frames.Unknown: Link._on_unknown,
 }

@@ -9,7 +9,7 @@ import msgspec
 from treeconnector.bundles import Header
 from treeconnector.destinations import Destination
 from treeconnector.errors import LinkRefused, RemoteError
-from treeconnector.frames import Advice, Hello
+from treeconnector.frames import Advice, Hello, Whereabouts
 from treeconnector.positions import Resumption
 
 
@@ -108,6 +108,31 @@ class PeerConflict(Event, frozen=True):
     """At the child only: `name` is live from two children above; the later link to it is to be refused."""
 
     name: str
+    text: str
+
+
+class PeerAsks(Event, frozen=True):
+    """Who has these names and incarnations? At most 500, each a legal name."""
+
+    keys: list[str]
+
+
+class PeerHas(Event, frozen=True):
+    """These nodes are there, says the peer; names and sizes are checked, nothing else."""
+
+    found: list[Whereabouts]
+
+
+class PeerInvalidates(Event, frozen=True):
+    """What the peer said of these incarnations holds no more."""
+
+    incarnations: list[bytes]
+
+
+class PeerKnowsNobody(Event, frozen=True):
+    """The peer's answer: nobody has these."""
+
+    keys: list[str]
     text: str
 
 

@@ -63,6 +63,10 @@ _WHILE_UP = (
     frames.Hold,
     frames.Release,
     frames.Declined,
+    frames.WhoHas,
+    frames.IHave,
+    frames.Invalidate,
+    frames.Nobody,
 )
 _WHILE_UP_FROM_PARENT = (frames.Chain, frames.Moved, frames.Conflict)
 _AFTER_HELLO = (State.CHOOSING, State.PROVING, State.ADMITTING, State.UP)

@@ -1,19 +1,23 @@
 """Names of trees, nodes and queues: what is allowed, checked once at the edge.
 
 A node's name is its address in the tree and appears in file names, URLs and DNS labels, so it is
-kept to letters, digits, dot, hyphen and underscore. `local` always means 'this node'.
+kept to letters, digits, dot, hyphen and underscore. `local` always means 'this node'; the 36 characters of a
+UUID mean one incarnation of a node, and are nobody's name.
 """
 
 import re
 from typing import Final
+from uuid import UUID
 
 from treeconnector.errors import InvalidName
 
 LOCAL: Final = "local"
 MAX_NODE_NAME: Final = 64
 MAX_QUEUE_NAME: Final = 255
+_UUID_LENGTH: Final = 36
 
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_INCARNATION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -27,6 +31,30 @@ def node_name(text: str) -> str:
     if text == LOCAL:
         raise InvalidName("a node cannot be named 'local': that word always means the node itself")
     return text
+
+
+def own_name(text: str) -> str:
+    """Return `text` if a node may be called so, else raise `InvalidName`: no node is called like a UUID."""
+    if is_incarnation(text.lower()):
+        raise InvalidName(f"a node cannot be named {text!r}: a UUID always means one incarnation of a node")
+    return node_name(text)
+
+
+def is_incarnation(node: str) -> bool:
+    """Is what stands after the '@' of an address no name, but one incarnation of a node?"""
+    return len(node) == _UUID_LENGTH and _INCARNATION.fullmatch(node) is not None
+
+
+def incarnation_text(incarnation: bytes) -> str:
+    """An incarnation's 16 bytes as they stand in addresses."""
+    return str(UUID(bytes=incarnation))
+
+
+def incarnation_of(text: str) -> bytes:
+    """The inverse of `incarnation_text`. Raises `InvalidName`."""
+    if not is_incarnation(text):
+        raise InvalidName(f"{text[:80]!r} is no incarnation: expected the 36 characters of a UUID")
+    return UUID(text).bytes
 
 
 def queue_name(text: str) -> str:

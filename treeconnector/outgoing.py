@@ -48,7 +48,7 @@ class _Waiting(NamedTuple):
 class Snapshot:
     """One consistent cut on its way, and what changed since, the last word on each key."""
 
-    __slots__ = ("_advices", "_digest", "_held", "_sent", "_started")
+    __slots__ = ("_advices", "_digest", "_held", "_sent", "_started", "behind")
 
     def __init__(self, advices: Sequence[Advice], digest: bytes) -> None:
         self._advices = advices
@@ -56,6 +56,7 @@ class Snapshot:
         self._sent = 0
         self._started = False
         self._held: dict[tuple[Kind, str], Advice] = {}
+        self.behind: list[bytes] = []
 
     def __repr__(self) -> str:
         return f"<Snapshot sent={self._sent} of {len(self._advices)} held={len(self._held)}>"
@@ -82,8 +83,8 @@ class Snapshot:
         return []
 
     def end(self, limit: int) -> list[bytes]:
-        """The end of the snapshot, and what was held behind it."""
-        return [encode(SnapshotEnd(self._digest)), *advise_frames(self._increments(), limit)]
+        """The end of the snapshot, and what was held `behind` it."""
+        return [encode(SnapshotEnd(self._digest)), *advise_frames(self._increments(), limit), *self.behind]
 
     def _increments(self) -> list[Advice]:
         """The last word on each key; the removal of what the snapshot did not name says nothing."""
@@ -193,6 +194,13 @@ class Outgoing:
             self._snapshot.hold(advices)
         else:
             self._queue(advise_frames(advices, self.max_frame))
+
+    def after_routes(self, encoded: bytes) -> None:
+        """A frame that must not overtake what was said of routes."""
+        if self._snapshot is not None:
+            self._snapshot.behind.append(encoded)
+        else:
+            self._queue([encoded])
 
     def decline(self, keys: Sequence[Destination], text: str) -> None:
         """As many frames as it takes."""

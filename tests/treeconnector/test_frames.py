@@ -51,6 +51,10 @@ EXAMPLES = [
     frames.Moved("store-2"),
     frames.Declined([queue("a"), Destination(Kind.QUEUE, "b", "n")], "why"),
     frames.Conflict("store-2", "twice"),
+    frames.WhoHas(["store-2", "0123abcd-0123-4567-89ab-0123456789ab"]),
+    frames.IHave([frames.Whereabouts("store-2", b"i" * 16, ["wss://store-2:7600/link"])]),
+    frames.Invalidate([b"i" * 16]),
+    frames.Nobody(["store-2"], "no such node"),
 ]
 
 
@@ -67,7 +71,7 @@ def test_wire_format_is_what_it_was():
     """Neighbours of another version depend on these bytes."""
     assert packet([encode(frames.Ack(9)), encode(frames.Hold(""))]).hex() == "92920e09920fa0"
     tags = {type(frame).__name__: msgspec.msgpack.decode(encode(frame))[0] for frame in EXAMPLES}
-    assert list(tags.values()) == list(range(1, 21))
+    assert list(tags.values()) == [*range(1, 21), *range(70, 74)]
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 1000, 65535, 65536])

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from treeconnector import frames
+from treeconnector.address_frames import whereabouts
 from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
 from treeconnector.frames import Advice, Position
@@ -13,9 +14,13 @@ from treeconnector.link import (
     BundleArrived,
     ChainChanged,
     Ended,
+    PeerAsks,
     PeerConflict,
     PeerDeclined,
+    PeerHas,
     PeerHolds,
+    PeerInvalidates,
+    PeerKnowsNobody,
     PeerLeft,
     PeerMoved,
     PeerPaused,
@@ -27,6 +32,7 @@ from treeconnector.link import (
     Up,
     VolatileArrived,
 )
+from treeconnector.names import incarnation_text
 
 
 def add(name, op="add"):
@@ -413,6 +419,41 @@ def test_hold_release_decline(links):
     assert pair.said("child", PeerDeclined) == [PeerDeclined([Destination(Kind.QUEUE, "a")], "no more")]
 
 
+def test_names_incarnations_and_where_they_are(links):
+    pair = links.pair().up()
+    york = frames.Whereabouts("york", b"y" * 16, ["ws://york:7600/link"])
+    key = incarnation_text(b"y" * 16)
+    pair.child.who_has(["york", key])
+    pair.child.i_have([york])
+    pair.parent.nobody(["york"], "no\x07body")
+    pair.parent.invalidate([b"y" * 16])
+    pair.pump()
+    assert pair.events["parent"][-2:] == [PeerAsks(["york", key]), PeerHas([york])]
+    assert pair.events["child"][-2:] == [PeerKnowsNobody(["york"], "no body"), PeerInvalidates([b"y" * 16])]
+
+
+def test_where_nodes_are_follows_the_routes_of_a_snapshot_and_is_cut_into_frames(links):
+    pair = links.pair().up()
+    found = [
+        frames.Whereabouts(f"store-{n}", n.to_bytes(16, "big"), ["ws://" + "x" * 500]) for n in range(600)
+    ]
+    pair.child.snapshot([add("a")], b"d")
+    pair.child.i_have(found)
+    pair.pump()
+    said = [event for event in pair.events["parent"] if isinstance(event, SnapshotEnded | PeerHas)]
+    assert isinstance(said[0], SnapshotEnded)
+    assert [each for event in said[1:] for each in event.found] == found
+    assert max(map(len, pair.line["child"])) <= 65536
+
+
+def test_a_node_with_very_long_addresses_still_fits_into_a_frame(links):
+    pair = links.pair().up()
+    many = ["ws://" + "\u20ac" * 500] * 32
+    pair.parent.i_have([whereabouts("york", b"y" * 16, many)])
+    pair.pump()
+    assert [each.addresses for event in pair.said("child", PeerHas) for each in event.found] == [many[:2]]
+
+
 def test_many_declined_keys_go_in_several_frames(links):
     pair = links.pair().up()
     keys = [queue("x" * 200 + str(n)) for n in range(1200)]
@@ -460,6 +501,13 @@ def test_what_only_a_parent_may_tell(links, frame):
         frames.Hold("till"),
         frames.Release("queue:a@b c"),
         frames.Declined([queue("a")] * 501, ""),
+        frames.WhoHas(["york"] * 501),
+        frames.WhoHas(["no name"]),
+        frames.IHave([frames.Whereabouts("york", b"short", [])]),
+        frames.IHave([frames.Whereabouts("york", b"i" * 16, ["a" * 513])]),
+        frames.IHave([frames.Whereabouts("0123abcd-0123-4567-89ab-0123456789ab", b"i" * 16, [])]),
+        frames.Invalidate([b"short"]),
+        frames.Nobody(["local"], ""),
         frames.Declined([queue("a" * 4097)], ""),
         frames.Pong(1),
     ],

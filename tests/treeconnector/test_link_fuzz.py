@@ -46,6 +46,10 @@ FRAME = st.one_of(
     st.builds(frames.Moved, TEXT),
     st.builds(frames.Declined, st.lists(st.builds(queue, TEXT), max_size=3), TEXT),
     st.builds(frames.Conflict, TEXT, TEXT),
+    st.builds(frames.WhoHas, NAMES),
+    st.builds(frames.IHave, st.lists(st.builds(frames.Whereabouts, TEXT, BYTES, NAMES), max_size=3)),
+    st.builds(frames.Invalidate, st.lists(BYTES, max_size=3)),
+    st.builds(frames.Nobody, NAMES, TEXT),
     st.builds(
         frames.Prove,
         proof=BYTES,
