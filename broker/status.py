@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.administration.queues import is_shown, queue_fields
 from broker.core.masking import masked
 from config.uris import EMBEDDED
+from treeconnector.names import incarnation_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,7 +38,7 @@ def status(node: "Node") -> dict[str, Any]:
         "depth": len(core.chain) - 1,
         "store_id": identity.store_id.hex(),
         "start": identity.start,
-        "incarnation": identity.incarnation.hex(),
+        "incarnation": incarnation_text(identity.incarnation),
         "pid": os.getpid(),
         "port": node.port,
         "mqtt": {"port": node.door.port, "clients": len(node.door)} if node.door is not None else None,

@@ -21,7 +21,8 @@ from broker.core.statistics import Tally
 from broker.core.trace import BURIED, EVERY, Trace
 from treeconnector import bundles
 from treeconnector.bundles import Header
-from treeconnector.destinations import Destination, Kind
+from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.names import is_incarnation
 
 if TYPE_CHECKING:
     from broker.core.readers import Reader
@@ -117,6 +118,7 @@ class Custody:
         self.trace = trace
         self.transaction = Transaction()
         self.places: dict[str, Place] = {}
+        self.mine = frozenset((node,))
         self.directed: dict[str, dict[str, Place]] = {}
         self.readers: dict[str, list[Reader]] = {}
         self._senders: dict[str, dict[str, int]] = {}
@@ -152,7 +154,7 @@ class Custody:
     def queue(self, destination: Destination) -> Place:
         """Where messages for a destination wait.
 
-        `queue:x` and `queue:x@this-node` have the same readers, and the same senders.
+        `queue:x`, `queue:x@this-node` and `queue:x@this-incarnation` have the same readers, and senders.
         """
         name = place_name(destination)
         place = self.places.get(name)
@@ -160,11 +162,20 @@ class Custody:
             place = self.place(name, destination)
             if destination.node:
                 self.directed.setdefault(destination.node, {})[name] = place
-            if destination.kind == Kind.QUEUE and destination.node in ("", self._node):
+            if destination.kind == Kind.QUEUE and (not destination.node or destination.node in self.mine):
                 place.readers = self.readers.setdefault(destination.name, [])
                 place.senders = self._senders.setdefault(destination.name, {})
                 place.home = self.is_home(destination)
+                if is_incarnation(destination.node):
+                    for reader in place.readers:
+                        reader.places.append(place)
         return place
+
+    def queues_here(self, name: str) -> list[Place]:
+        """All places whose messages a reader of `name` gets."""
+        made = [self.queue(queue(name)), self.queue(queue(name, self._node))]
+        asked = (self.places.get(place_name(queue(name, node))) for node in self.mine - {self._node})
+        return made + [place for place in asked if place is not None]
 
     def sweep_places(self, wanted: set[str]) -> None:
         """Forget places that hold nothing and that nobody reads or waits for."""
@@ -180,7 +191,7 @@ class Custody:
         if not directed:
             self.directed.pop(destination.node, None)
         plain = f"queue:{destination.name}"
-        if not (plain in self.places or f"{plain}@{self._node}" in self.places):
+        if not (plain in self.places or any(f"{plain}@{name}" in self.places for name in self.mine)):
             self.readers.pop(destination.name, None)
             self._senders.pop(destination.name, None)
 

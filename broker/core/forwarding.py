@@ -108,7 +108,10 @@ class Forwarder(Lookup):
                 self.custody.discard(copy)
 
     def _send_volatile_to_one(self, stored: Stored, place: Place, came: str) -> None:
-        for name in sorted(self.targets(place)):
+        targets = self.targets(place)
+        if not targets:
+            self.look_for(place)
+        for name in sorted(targets):
             if name != came and self.send_volatile(self.neighbours[name], stored):
                 return
         self.counters["volatile_dropped"] += stored.header.count
@@ -140,8 +143,10 @@ class Forwarder(Lookup):
         if self.static.aliases and readdressed(self, place):
             return
         targets = self.targets(place)
-        if not targets and self.static.dumpster and dumped(self, place):
-            return
+        if not targets:
+            self.look_for(place)
+            if self.static.dumpster and dumped(self, place):
+                return
         if place.resting and targets != place.targets:
             place.end_rest()
         place.targets = targets

@@ -37,7 +37,7 @@ class Holds:
         elif neighbour is not None and (
             place.messages >= policy.max_messages or place.size >= policy.max_bytes
         ):
-            self._hold(place, destination, neighbour)
+            self.hold(place, destination, neighbour)
 
     def _drop(self, place: Place, policy: Policy) -> None:
         while place.messages > policy.max_messages or place.size > policy.max_bytes:
@@ -53,7 +53,7 @@ class Holds:
             self._custody.bury(copy, "QUEUE_FULL")
 
     @staticmethod
-    def _hold(place: Place, destination: Destination, neighbour: Neighbour) -> None:
+    def hold(place: Place, destination: Destination, neighbour: Neighbour) -> None:
         """Ask the neighbour to keep what is for a destination that is full here."""
         if neighbour.link is not None and neighbour.up and str(destination) not in neighbour.we_hold:
             neighbour.we_hold.add(str(destination))

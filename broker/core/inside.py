@@ -16,7 +16,7 @@ from broker.core.sessions import Connection, Session
 from broker.core.trace import SYSTEM
 from treeconnector import bundles
 from treeconnector.bundles import Header, Message
-from treeconnector.destinations import Destination, queue
+from treeconnector.destinations import Destination
 from treeconnector.errors import FrameError
 from treeconnector.session_frames import Acknowledge, Deliver, NodeFrame
 
@@ -53,8 +53,8 @@ class Inside:
 
     def read(self, name: str) -> None:
         """From now on what comes for this node's queue `name` is a letter; what is very large is none."""
-        core, node = self._core, self._core.identity.name
-        places = [core.custody.queue(queue(name)), core.custody.queue(queue(name, node))]
+        core = self._core
+        places = core.custody.queues_here(name)
         for place in places:
             place.created, place.owner = True, SYSTEM
         reader = Reader(self._session, self._connection, len(self._session.readers) + 1, _CREDIT, places)

@@ -102,6 +102,10 @@ class Links:
                 core.advising.declined(neighbour, keys, text)
             case events.PeerLeft():
                 core.moves.forget(neighbour, moved=False)
+                if link.dials:
+                    core.addressing.rejoin()
+            case events.PeerAsks() | events.PeerHas() | events.PeerInvalidates() | events.PeerKnowsNobody():
+                core.addressing.said(neighbour, event)
             case events.PeerPaused(text):
                 neighbour.error = text or "paused"
 
@@ -206,6 +210,7 @@ class Links:
         if link.dials:
             core.root.learn(hello, hello.chain)
             core.neighbourhood.set_chain([core.identity.name, *hello.chain])
+        core.addressing.link_up(neighbour)
         core.neighbourhood.link_up(neighbour, event.held_count, event.held_digest)
         if link.dials:
             core.moves.adopt(neighbour)
@@ -299,6 +304,7 @@ class Links:
         neighbour.disconnected(self._core.moment.now, text)
         self._core.touch(neighbour)
         self._core.neighbourhood.link_down(neighbour)
+        self._core.addressing.link_down(neighbour)
 
     # --- custody on the link
 

@@ -6,12 +6,14 @@ Law: a local cell always wins; then exact routes and aliases; a well-known name 
 The hot path asks `targets` only, which costs one test more where an operator has set nothing.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from broker.core.custody import Custody, Place
 from broker.core.neighbours import Neighbour
 from broker.core.places import place_name
 from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.names import is_incarnation
 from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL, RoutingTable
 from treeconnector.static_routes import chosen_default
@@ -31,7 +33,11 @@ class Way(NamedTuple):
 
 
 class Lookup:
-    """Of one node. `zone`: where this node stands, '' = nowhere in particular. `parents`: by name."""
+    """Of one node. `zone`: where this node stands, '' = nowhere in particular. `parents`: by name.
+
+    `mine`: what may stand after the '@' for this node: its name and its incarnation. `meant` gives an
+    incarnation's address with its node's name, None if it is not known; `unresolved` is told of these.
+    """
 
     def __init__(
         self, node: str, custody: Custody, table: RoutingTable, neighbours: dict[str, Neighbour]
@@ -43,10 +49,13 @@ class Lookup:
         self.neighbours = neighbours
         self.parents: dict[str, Neighbour] = {}
         self.zone = ""
+        self.mine = frozenset((node,))
+        self.meant: Callable[[Destination], Destination | None] = lambda destination: None
+        self.unresolved: Callable[[Place], None] = lambda place: None
 
     def is_here(self, destination: Destination) -> bool:
         """Is it a cell of this node: read here, before a restart at least, or at home here?"""
-        if destination.node not in ("", self.node):
+        if destination.node and destination.node not in self.mine:
             return False
         place = self.custody.places.get(place_name(destination))
         if self.custody.readers.get(destination.name) or (place is not None and place.home):
@@ -66,10 +75,15 @@ class Lookup:
     def targets(self, place: Place) -> frozenset[str]:
         """The neighbours that may take these copies: by live child routes, else dormant, else a default."""
         destination = place.destination
-        if destination is None or place.home or destination.node == self.node:
+        if destination is None or place.home or destination.node in self.mine:
             return place.targets if destination is None else frozenset()
         if self.static.exact and (exact := self.static.exact.get(destination)):
             return frozenset(self._up_first(exact))
+        if is_incarnation(destination.node):
+            named = self.meant(destination)
+            if named is None:
+                return frozenset()
+            destination = named
         child = self.neighbours.get(destination.node)
         if child is not None and child.relation is Relation.CHILD and child.up:
             return frozenset((child.name,))
@@ -91,7 +105,7 @@ class Lookup:
     def way(self, destination: Destination) -> Way:
         """The same for people, with the reason; nothing is kept of the question."""
         address = self.address(destination)
-        if self.is_here(address) or address.node == self.node:
+        if self.is_here(address) or address.node in self.mine:
             return Way(address, "local", ())
         place = self.custody.places.get(place_name(address)) or Place(place_name(address), address)
         found = tuple(sorted(self.targets(place)))
@@ -102,6 +116,7 @@ class Lookup:
             return "dumpster" if self.static.dumpster else "none"
         if address in self.static.exact:
             return "exact"
+        address = self.meant(address) or address if is_incarnation(address.node) else address
         child = self.neighbours.get(address.node)
         below = set(self.table.gateways(address.route_key)) - {LOCAL, *self.parents}
         if below & set(found) or (child is not None and child.relation is Relation.CHILD and child.up):
@@ -133,12 +148,20 @@ class Lookup:
             return next(iter(self.parents.values()), None)
         return self.parents[chosen_default(destination, self._up_first(tuple(self.parents)))]
 
+    def look_for(self, place: Place) -> None:
+        """There is no way from this place: if it is an incarnation's that is not known, ask for that."""
+        node = place.destination.node if place.destination is not None else ""
+        if is_incarnation(node) and node not in self.mine:
+            self.unresolved(place)
+
     def is_unroutable(self, place: Place) -> bool:
         """Is it for the dumpster: a queue's address that is no cell here, and that nothing else takes?
 
         A queue that was made here is this node's own, whether it is read now or not.
         """
         destination = place.destination
-        if destination is None or destination.kind != Kind.QUEUE or destination.node == self.node:
+        if destination is None or destination.kind != Kind.QUEUE or destination.node in self.mine:
+            return False
+        if is_incarnation(destination.node):
             return False
         return not (place.created or place.home or place.readers) and not self.is_here(destination)

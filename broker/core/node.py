@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from broker.core import doubling
+from broker.core.addresses import Addresses
 from broker.core.advising import Advising
 from broker.core.arrivals import Arrivals
 from broker.core.custody import Custody, ReadBodies
@@ -167,8 +168,6 @@ class NodeCore:
         self.open_links: set[Link] = set()
         self.talking: set[Link] = set()
         self.forwarder.finished = self.arrivals.finished
-        self.arrivals.pressed = self.pressure.arrived
-        self.switch.sending.why_not = self.pressure.why_not
         self.forwarder.has_parent = self.role.has_parent
         self.switch.on_consumer = chronicle.consumer
         self.switch.on_acknowledged = self.statistics.acknowledged
@@ -177,6 +176,7 @@ class NodeCore:
         self.switch.on_local_route = self.advising.keep_local
         self.switch.on_interest = self.site.route_changed
         self.table.watch(self._route_changed)
+        self.addressing = Addresses(self)
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))
 
     def __repr__(self) -> str:
@@ -195,6 +195,7 @@ class NodeCore:
         restore(self, loaded)
         self.telling.begin()
         self.statistics.begin()
+        self.addressing.begin()
         settings = self.settings
         self.up = Advertiser(self.table, Up(), settings.linger)
         self.down = Advertiser(self.table, Down(settings.advise_down), settings.linger)
@@ -306,6 +307,7 @@ class NodeCore:
         if self._unsaid:
             self.advising.flush()
             self._unsaid = self.up.pending or self.down.pending
+        self.addressing.settle()
 
     def is_urgent(self) -> bool:
         """Does anybody wait for the next commit? What only removes may wait, and then costs nothing."""

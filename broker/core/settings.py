@@ -36,7 +36,11 @@ DEFAULT_POLICY = Policy()
 
 @dataclass(frozen=True, slots=True)
 class CoreSettings:
-    """One node's rules. `advise_down`: 'all', 'topics' or 'none'."""
+    """One node's rules. `advise_down`: 'all', 'topics' or 'none'.
+
+    `address_cache`: most logical addresses that are known, 0 = as the tree needs; `address_waiting`: most
+    messages for incarnations that are being asked for.
+    """
 
     advise_down: str = "all"
     linger: float = 10.0
@@ -48,6 +52,9 @@ class CoreSettings:
     dedup_window: float = 3600.0
     probe_time: float = 2.0
     max_deliveries: int = 10
+    address_cache: int = 0
+    address_lifetime: float = 120.0
+    address_waiting: int = 10_000
     max_message: int = 16 * 1024**2
     max_routes: int = 200_000
     max_filter_length: int = 1024

@@ -147,10 +147,7 @@ class Switch:
         if any(reader.connection is None and reader.places[0] is place for reader in session.readers):
             return
         number = len(session.readers) + 1
-        self._read_queue(Fetcher(session, number, _TRANSFER_CREDIT, self._places_of(name)), name)
-
-    def _places_of(self, name: str) -> list[Place]:
-        return [self._custody.queue(queue(name)), self._custody.queue(queue(name, self._node))]
+        self._read_queue(Fetcher(session, number, _TRANSFER_CREDIT, self._custody.queues_here(name)), name)
 
     def _read_queue(self, reader: Reader, name: str) -> None:
         reader.session.readers.append(reader)
@@ -412,5 +409,6 @@ class Switch:
         self.queues.existing(name)
         connection.send(Done(frame.request))
         self._read_queue(
-            Reader(session, connection, frame.subscription, frame.credit, self._places_of(name)), name
+            Reader(session, connection, frame.subscription, frame.credit, self._custody.queues_here(name)),
+            name,
         )

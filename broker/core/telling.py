@@ -23,7 +23,7 @@ from treeconnector import bundles
 from treeconnector.bundles import Flag, Message, Properties
 from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.errors import FrameError, InvalidName
-from treeconnector.names import LOCAL, node_name, queue_name
+from treeconnector.names import LOCAL, is_incarnation, node_name, queue_name
 
 if TYPE_CHECKING:
     from broker.core.neighbours import Neighbour
@@ -77,9 +77,9 @@ class Telling:
                 del self.watched[name]
 
     def _settled(self, place: Place) -> bool:
-        return self._is_nobodys(place) and self._is_certain(place) and self._answer_waiting(place)
+        return self._is_nobodys(place) and self._is_certain(place) and self.answer_waiting(place)
 
-    def _answer_waiting(self, place: Place) -> bool:
+    def answer_waiting(self, place: Place) -> bool:
         """Answer what waits, so many at a time. True: there is no more to be answered."""
         custody = self._core.custody
         asking = [copy for copy in place.waiting if _may_be_told(copy)]
@@ -98,11 +98,12 @@ class Telling:
     def _stays_here(self, place: Place) -> bool:
         """Is it this node's own queue, whoever reads one of that name elsewhere?"""
         destination = place.destination
-        return destination is not None and (place.home or destination.node == self._core.identity.name)
+        return destination is not None and (place.home or destination.node in self._core.forwarder.mine)
 
     def _decides(self, place: Place) -> bool:
         """Would a message wait in this place here, and nowhere else?"""
-        return self._stays_here(place) or not self._core.role.has_parent
+        named = place.destination is None or not is_incarnation(place.destination.node)
+        return self._stays_here(place) or (named and not self._core.role.has_parent)
 
     def _is_nobodys(self, place: Place) -> bool:
         """Is there no reader, and no route to one, not even a dormant or recovering one?"""
@@ -180,6 +181,10 @@ class Telling:
     def _notice(self, asked: Properties, destination: Destination) -> Message:
         node = self._core.identity.name
         text = f"nobody serves {destination}: node {node} knows of no reader in the whole tree"
+        if is_incarnation(destination.node) and destination.node not in self._core.forwarder.mine:
+            text = (
+                f"unknown incarnation: nobody serves {destination}, for that node has left or started again"
+            )
         error = {
             "code": NOBODY_SERVES,
             "message": text,
