@@ -19,7 +19,7 @@ async def test_a_region_meets_a_second_root(network: Network) -> None:
     await network.until(
         "north", lambda status: said in status["parent"]["dialling"]["error"], "kept from another root"
     )
-    assert said in network.nodes.by_name["hq2"].log.read_text()
-    assert (await network.status("york"))["chain"] == ["york", "north", "hq"]
+    await network.until("hq2", lambda _status: said in network.nodes["hq2"].log.read_text(), "told why")
+    await network.until("york", lambda status: status["chain"] == ["york", "north", "hq"], "where it belongs")
     ask(network.url("north"), "/api/node/forget/hq", method="POST")
     await network.until("york", lambda status: status["chain"][-1] == "hq2", "moved, as it was told to")
