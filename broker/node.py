@@ -23,7 +23,7 @@ from broker.journal import Journal
 from broker.link_brokers import LinkBroker
 from broker.location.registrar import Registrar, zone_of
 from broker.permits import Permits
-from broker.settings import core_settings, http_settings, link_settings, server_tls
+from broker.settings import announced, core_settings, http_settings, link_settings, server_tls
 from broker.site import SiteDesk, desk_of
 from broker.status import status
 from broker.store import GroupCommit, Store
@@ -164,7 +164,6 @@ class Node:
             secret_of=permits.secret_of,
             chronicle=self.chronicle,
             session_secret=secret.reveal() if secret else "",
-            addresses=list(site.listener.announced),
             zone=site.zone or "",
         )
         self.core.start(loaded)
@@ -202,6 +201,7 @@ class Node:
                 " is another node running there? Change the listener's port"
             ) from None
         self.port = self._port.addresses[0][1]
+        self.core.addressing.announce(announced(self.site, self.port))
 
     async def stop(self, text: str = "the node stops") -> None:
         """Commit what came, say that we pause, and close. Routes and custody stay."""

@@ -1,7 +1,9 @@
 """From a site's configuration to what the cores, links and HTTP need of it."""
 
+import socket
 import ssl
 from pathlib import Path
+from typing import Final
 
 from bridges.tls import TlsSettings, server_context
 from broker.core.settings import CoreSettings, Overflow, Policy
@@ -9,9 +11,12 @@ from broker.http.settings import HttpSettings
 from broker.metrics.collector import Labels
 from config.credentials import session_secret, token
 from config.model import ClientTls, DestinationPolicy, Site
+from config.uris import LINK_PATH
 from treeconnector.bundles import Scope
 from treeconnector.destinations import Kind
 from treeconnector.link import LinkSettings
+
+_EVERYWHERE: Final = ("0.0.0.0", "::", "[::]")  # noqa: S104 (nothing is bound here)
 
 
 def core_settings(site: Site) -> CoreSettings:
@@ -93,6 +98,16 @@ def server_tls(site: Site) -> ssl.SSLContext | None:
     """TLS of the node's own port, None where the site has none."""
     tls = site.listener.tls
     return server_context(tls.certificate, tls.key, tls.client_ca) if tls.certificate else None
+
+
+def announced(site: Site, port: int) -> list[str]:
+    """Where this node can be dialled: as its file says, else at the host and port where it listens."""
+    listener = site.listener
+    if listener.announced:
+        return list(listener.announced)
+    host = socket.gethostname() if listener.host in _EVERYWHERE else listener.host
+    scheme = "wss" if listener.tls.certificate else "ws"
+    return [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{LINK_PATH}"]
 
 
 def client_tls(tls: ClientTls) -> TlsSettings:

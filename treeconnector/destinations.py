@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from treeconnector.errors import InvalidName
-from treeconnector.names import LOCAL, node_name, queue_name
+from treeconnector.names import LOCAL, is_incarnation, node_name, queue_name
 
 
 class Kind(StrEnum):
@@ -49,11 +49,13 @@ def domain(node: str) -> Destination:
 
 
 def cell(text: str) -> Destination:
-    """Read `NAME`, `NAME@NODE` or `NAME@local`; else raise `InvalidName`.
+    """Read `NAME`, `NAME@NODE`, `NAME@UUID` (an incarnation) or `NAME@local`; else raise `InvalidName`.
 
     `NAME` and `NAME@local` are one: this node first, and whoever reads that queue where nobody does here.
     """
     name, at, node = text.partition("@")
+    if is_incarnation(node.lower()):
+        return queue(queue_name(name), node.lower())
     return queue(queue_name(name), node_name(node) if at and node != LOCAL else "")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.administration import answers
 from broker.administration import routing_answers as told
+from broker.administration.addresses import AddressBook
 from broker.administration.asking import asked
 from broker.administration.asking import told as in_words
 from broker.administration.pages import DEFAULT_LIMIT, MOST, Cut
@@ -20,7 +21,7 @@ from broker.core.custody import Place
 from broker.core.errors import BadRequest
 from broker.core.neighbours import Neighbour
 from broker.core.trace import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
-from treeconnector.names import LOCAL
+from treeconnector.names import LOCAL, incarnation_text
 from treeconnector.relations import Relation
 from treeconnector.static_routes import StaticRoute
 
@@ -38,6 +39,7 @@ class Routing:
         self._node = node
         self._me = node.site.name
         self._paths = Paths(node, node.cells)
+        self.addresses = AddressBook(node, self._paths)
         cells = node.cells.cells
         cells[SYSTEM]["cells"] = Command(lambda asker, arguments: self._cells())
         cells[LOCATION_MANAGER]["links"] = Command(lambda asker, arguments: self._links())
@@ -108,7 +110,7 @@ class Routing:
         )
 
     def _link(self, neighbour: Neighbour) -> told.Link:
-        core = self._node.core
+        core, incarnation = self._node.core, neighbour.detail.incarnation
         return told.Link(
             name=neighbour.name,
             relation=neighbour.relation,
@@ -119,6 +121,7 @@ class Routing:
             addresses=neighbour.detail.addresses,
             routes=neighbour.held.count,
             set=sum(route.to == neighbour.name for route in core.table.static),
+            incarnation=incarnation_text(incarnation) if incarnation else "",
         )
 
     # --- what an operator asks
@@ -166,7 +169,10 @@ class Routing:
 
     async def traceroute(self, address: str) -> told.Traceroute:
         """The way that a message for this address would take now."""
-        route = await self._paths.traceroute(address)
+        try:
+            route = await self._paths.traceroute(address)
+        except CellError as error:
+            raise in_words(error.node, error) from None
         return told.Traceroute(
             address=route.address,
             hops=[_hop(hop) for hop in route.hops],

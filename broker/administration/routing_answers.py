@@ -58,6 +58,7 @@ class Link(Answer):
     addresses: list[str]
     routes: int
     set: int
+    incarnation: str
 
 
 class Links(Answer):
@@ -101,3 +102,59 @@ class Traceroute(Answer):
     hops: list[Hop]
     complete: bool
     why: str
+
+
+class Address(Answer):
+    """A node that is known. `via`: the neighbour that said so; `told`: those that heard it from here.
+
+    `left_s`: how long an answer is good for yet; null for neighbours and the nodes below.
+    """
+
+    name: str
+    incarnation: str
+    addresses: list[str]
+    via: str
+    left_s: float | None
+    told: list[str]
+
+
+class Addresses(Answer):
+    """What a node knows of logical addresses. `incarnation`, `addresses`: its own. `more`: not listed.
+
+    `size` entries of at most `most`; `evicted`: that had to go for others. `asking`: questions without an
+    answer yet; `waiting`: messages for whose incarnation the node asks. `counters`: of what links said.
+    """
+
+    node: str
+    incarnation: str
+    addresses: list[str]
+    known: list[Address]
+    more: int
+    size: int
+    most: int
+    evicted: int
+    asking: int
+    waiting: int
+    counters: dict[str, int]
+
+
+class WhoHas(Answer):
+    """The node that has a name or an incarnation. `via`: the neighbour that said so, 'local' = itself."""
+
+    key: str
+    name: str
+    incarnation: str
+    addresses: list[str]
+    via: str
+    ms: float
+
+
+class Announce(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Where this node can be dialled from now on."""
+
+    addresses: list[str]
+
+
+class Announced(Answer):
+    node: str
+    addresses: list[str]

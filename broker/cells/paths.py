@@ -8,6 +8,7 @@ Law: what is answered here tells names along one way and whether somebody reads 
 node of the tree may ask.
 """
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +18,10 @@ from broker.cells.cells import Cells, Command
 from broker.cells.errors import NoAnswer
 from broker.core.errors import BadRequest
 from broker.core.trace import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
+from treeconnector.addresses import Entry
 from treeconnector.destinations import Destination, queue
 from treeconnector.errors import InvalidName, RouteError, SapwoodError
+from treeconnector.names import is_incarnation
 from treeconnector.static_routes import address_of
 
 if TYPE_CHECKING:
@@ -67,6 +70,7 @@ class Pong(msgspec.Struct):
     at: float
     cell: str
     here: bool
+    incarnation: str = ""
 
 
 class Paths:
@@ -89,7 +93,8 @@ class Paths:
 
     def _pinged(self, _asker: str, arguments: dict[str, Any]) -> Pong:
         cell = _address(str(arguments.get("cell", ""))).name
-        return Pong(self._me, time.time(), cell, self._node.core.forwarder.is_here(queue(cell)))
+        core = self._node.core
+        return Pong(self._me, time.time(), cell, core.forwarder.is_here(queue(cell)), core.addressing.own)
 
     def _hop(self, _asker: str, arguments: dict[str, Any]) -> Said:
         core = self._node.core
@@ -103,14 +108,41 @@ class Paths:
     async def ping(self, text: str) -> tuple[Pong, float]:
         """The answer of the node where the cell is, and how long that took in milliseconds.
 
-        `CELL@NODE`, or a well-known `CELL`: wherever a message for it would go now.
+        `CELL@NODE`, or a well-known `CELL`: wherever a message for it would go now. `CELL@UUID` is answered
+        by that incarnation only.
         """
         address = _address(text)
         node = address.node or await self._home_of(text)
+        if is_incarnation(node):
+            node = (await self.who_has(node)).found.name
         began = time.perf_counter()
         cell = address.name if address.name in self._cells.cells else SYSTEM
         told = await self._cells.ask(node, "ping", {"cell": address.name}, ANSWER_WITHIN, cell)
-        return _read(node, told, Pong), _since(began)
+        pong: Pong = _read(node, told, Pong)
+        if is_incarnation(address.node) and pong.incarnation != address.node:
+            raise NoAnswer(node, f"unknown incarnation {address.node}: {node} is {pong.incarnation} now")
+        return pong, _since(began)
+
+    async def who_has(self, key: str) -> Entry:
+        """The node with this name or incarnation. Raises `NoAnswer`, with the reason that the tree gives."""
+        future: asyncio.Future[tuple[Entry | None, str]] = asyncio.get_running_loop().create_future()
+
+        def told(entry: Entry | None, why: str) -> None:
+            if not future.done():
+                future.set_result((entry, why))
+
+        known = self._node.core.addressing
+        known.look_up(key, told)
+        self._node.wake()
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN):
+                entry, why = await future
+        except TimeoutError:
+            known.questions.forget(key, told)
+            raise NoAnswer(key, f"nobody answered within {ANSWER_WITHIN:g} s who has {key}") from None
+        if entry is None:
+            raise NoAnswer(key, why)
+        return entry
 
     async def _home_of(self, text: str) -> str:
         route = await self.traceroute(text)
@@ -120,7 +152,10 @@ class Paths:
 
     async def traceroute(self, text: str) -> Route:
         """The way of a message from this node, hop by hop."""
-        route = Route(str(_address(text)))
+        asked = _address(text)
+        route = Route(str(asked))
+        if is_incarnation(asked.node):
+            await self.who_has(asked.node)
         address, node, seen = route.address, self._me, set[str]()
         while node not in seen and len(seen) < MOST_HOPS:
             seen.add(node)

@@ -30,6 +30,9 @@ def add_to(app: typer.Typer) -> None:
     app.command()(traceroute)
     app.command()(cells)
     app.command()(links)
+    app.command("who-has")(who_has)
+    app.command()(addresses)
+    app.command()(announce)
 
 
 @route_app.command("show")
@@ -99,3 +102,35 @@ def links(node: Node = "", *, asked: Asked) -> None:
     from broker.cli.routes import show_links
 
     show_links(asked.api, node, as_json=asked.json)
+
+
+@asks_a_node
+def who_has(
+    who: Annotated[str, typer.Argument(metavar="NAME|UUID", help="A node's name, or an incarnation.")],
+    *,
+    asked: Asked,
+) -> None:
+    """Say which node has a name or an incarnation, and where it can be dialled; the tree is asked for it."""
+    from broker.cli.addresses import show_who_has
+
+    show_who_has(asked.api, who, as_json=asked.json)
+
+
+@asks_a_node
+def addresses(node: Node = "", search: Search = "", *, asked: Asked) -> None:
+    """List the names and incarnations that a node knows, who said so, and who heard it from there."""
+    from broker.cli.addresses import show_addresses
+
+    show_addresses(asked.api, node, search, as_json=asked.json)
+
+
+@asks_a_node
+def announce(
+    uris: Annotated[list[str], typer.Argument(metavar="URI...", help="Such as wss://HOST:7600/link.")],
+    *,
+    asked: Asked,
+) -> None:
+    """Tell the tree at which addresses this node can be dialled now, after a line or its address changed."""
+    from broker.cli.addresses import announce_addresses
+
+    announce_addresses(asked.api, uris, as_json=asked.json)

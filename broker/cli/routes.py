@@ -96,7 +96,7 @@ def show_links(api: NodeApi, node: str, *, as_json: bool) -> None:
         print_json(found)
         return
     print(f"{found['node']}, below {' < '.join(found['chain'][1:]) or 'nobody'}")
-    made = table("Neighbour", "Relation", "State", ">for", ">routes", ">set", "Zone", "Why")
+    made = table("Neighbour", "Relation", "State", ">for", ">routes", ">set", "Zone", "Incarnation", "Why")
     for link in found["links"]:
         made.add_row(
             link["name"],
@@ -106,6 +106,7 @@ def show_links(api: NodeApi, node: str, *, as_json: bool) -> None:
             str(link["routes"]),
             str(link["set"]),
             link["zone"],
+            link["incarnation"],
             link["error"],
         )
     print_table(made)

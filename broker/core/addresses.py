@@ -43,7 +43,7 @@ class Addresses:
 
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
-        self.cache = AddressCache(self._capacity)
+        self.cache = AddressCache(lambda: self.capacity)
         self.counters = Counter(
             dict.fromkeys(("who_has_in", "who_has_out", "i_have_in", "i_have_out"), 0)
             | dict.fromkeys(("invalidate_in", "invalidate_out", "not_believed"), 0)
@@ -66,7 +66,8 @@ class Addresses:
     def __repr__(self) -> str:
         return f"<Addresses of {self._core.identity.name} {self.cache!r}>"
 
-    def _capacity(self) -> int:
+    @property
+    def capacity(self) -> int:
         """Twice the nodes below: all of them, and as many that were asked for."""
         return self._core.settings.address_cache or max(LEAST, 2 * len(self._below))
 

@@ -49,3 +49,15 @@ def test_ping_traceroute_cells_and_links(running: Any, sapwood: Sapwood) -> None
     assert "RoutingMgr@hq" in sapwood("cells")
     assert sapwood("links").startswith("hq, below nobody")
     assert sapwood("links", "--json") == {"node": "hq", "chain": ["hq"], "links": [], "more": 0}
+
+
+def test_names_and_incarnations(running: Any, sapwood: Sapwood) -> None:
+    own = sapwood("status", "--json")["incarnation"]
+    assert sapwood("who-has", "hq").startswith(f"hq is {own}: local says so")
+    assert sapwood("who-has", own, "--json")["name"] == "hq"
+    with pytest.raises(CommandError, match="unknown node york: hq knows of none"):
+        sapwood("who-has", "york")
+    assert sapwood("addresses").startswith(f"hq is {own}; it knows 0 of at most 1000")
+    assert "wss://lte.example:7600/link; until it stops" in sapwood("announce", "wss://lte.example:7600/link")
+    with pytest.raises(CommandError, match="write ws://HOST:7600/link"):
+        sapwood("announce", "tcp://hq:1")

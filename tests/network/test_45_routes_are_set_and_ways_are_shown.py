@@ -1,36 +1,12 @@
 """Every node is asked from any other: its routes are set and kept, ping and traceroute show who is where."""
 
 import asyncio
-import json
-import sys
 from typing import Any
 
+from commands import refused, sapwood, told
 from harness import PATIENCE, Network, collect
 
 WAY = ["york", "north", "hq", "south"]
-
-
-async def sapwood(*arguments: str) -> tuple[int, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "broker.cli", *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    output, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
-    return process.returncode or 0, output.decode(), errors.decode()
-
-
-async def told(network: Network, node: str, *arguments: str) -> Any:
-    """What a command says with --json, asked of a node."""
-    code, output, errors = await sapwood(*arguments, "--json", "--url", network.url(node))
-    assert code == 0, errors
-    return json.loads(output)
-
-
-async def refused(network: Network, node: str, *arguments: str) -> str:
-    code, _, errors = await sapwood(*arguments, "--url", network.url(node))
-    assert code == 1, errors
-    return errors
 
 
 async def tree(network: Network) -> None:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from broker.administration import answers, routing_answers
 from broker.administration.routes import KINDS
-from broker.administration.routing_answers import RouteChange
+from broker.administration.routing_answers import Announce, RouteChange
 from broker.http.api.operations import Call, Operation, Parameter
 from broker.http.api.parameters import GONE, LIMIT, NODE, PAGE, SEARCH, cut_of
 from broker.http.ports import NodePort
@@ -22,7 +22,7 @@ _ADDRESS: Final = Parameter(
 
 def of_the_tree(node: NodePort) -> list[Operation]:
     """Of one node."""
-    return [*_tree(node), *_routes(node), *_ways(node)]
+    return [*_tree(node), *_routes(node), *_ways(node), *_addresses(node)]
 
 
 def _tree(node: NodePort) -> list[Operation]:
@@ -103,6 +103,50 @@ def _routes(node: NodePort) -> list[Operation]:
             remove,
             body=RouteChange,
             errors=_ASKED,
+        ),
+    ]
+
+
+def _addresses(node: NodePort) -> list[Operation]:
+    async def addresses(call: Call) -> Any:
+        return await node.administration.routing.addresses.of(call["node"], call["search"])
+
+    async def who_has(call: Call) -> Any:
+        return await node.administration.routing.addresses.who_has(call["key"])
+
+    async def announce(call: Call) -> Any:
+        return node.administration.routing.addresses.announce(call.body)
+
+    key = Parameter("key", "A node's name, or an incarnation: the 36 characters of a UUID.")
+    return [
+        Operation(
+            "GET",
+            "/api/addresses",
+            "What a node knows of names, incarnations and where they can be dialled.",
+            "tree",
+            routing_answers.Addresses,
+            addresses,
+            (_AT, SEARCH),
+            errors=_ASKED,
+        ),
+        Operation(
+            "GET",
+            "/api/who-has",
+            "The node that has a name or an incarnation; the tree is asked where this node does not know.",
+            "tree",
+            routing_answers.WhoHas,
+            who_has,
+            (key,),
+            errors={504: "UNREACHABLE: nobody has it, or nobody answers."},
+        ),
+        Operation(
+            "POST",
+            "/api/announce",
+            "Tell the neighbours at which addresses this node can be dialled now; until it stops.",
+            "tree",
+            routing_answers.Announced,
+            announce,
+            body=Announce,
         ),
     ]
 

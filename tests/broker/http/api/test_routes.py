@@ -79,3 +79,47 @@ async def test_ping_and_traceroute(api: Any, york: Any) -> None:
     assert route["complete"]
     assert (await api("GET /api/ping?address=", 400))["code"] == "BAD_REQUEST"
     assert "knows no way" in (await api("GET /api/ping?address=nobody", 504))["text"]
+
+
+async def test_names_and_incarnations(api: Any, york: Any, running: Any) -> None:
+    known = await api("GET /api/addresses")
+    own, other = running.core.addressing.own, york.core.addressing.own
+    assert (known["node"], known["incarnation"], known["most"]) == ("hq", own, 1000)
+    assert known["addresses"] == [f"ws://127.0.0.1:{running.port}/link"]
+    (there,) = known["known"]
+    assert (there["name"], there["incarnation"], there["via"], there["left_s"]) == (
+        "york",
+        other,
+        "york",
+        None,
+    )
+    assert there["addresses"] == [f"ws://127.0.0.1:{york.port}/link"]
+    assert (await api("GET /api/addresses?search=bath"))["known"] == []
+    assert (await api("GET /api/addresses?node=york"))["known"][0]["incarnation"] == own
+    assert (await api("GET /api/links"))["links"][0]["incarnation"] == other
+    for key, name in (("york", "york"), (other, "york"), (own, "hq")):
+        assert (await api(f"GET /api/who-has?key={key}"))["name"] == name
+    unknown = await api("GET /api/who-has?key=bath", 504)
+    assert unknown["text"] == "unknown node bath: hq knows of none"
+    assert (await api("GET /api/who-has?key=no+name", 400))["code"] == "BAD_REQUEST"
+
+
+async def test_an_incarnation_is_pinged_and_the_way_to_it_shown(api: Any, york: Any) -> None:
+    other = york.core.addressing.own
+    assert (await api(f"GET /api/ping?address=System@{other.upper()}"))["node"] == "york"
+    route = await api(f"GET /api/traceroute?address=till@{other}")
+    assert [(hop["node"], hop["how"]) for hop in route["hops"]] == [("hq", "domain"), ("york", "local")]
+    over = "01234567-89ab-cdef-0123-456789abcdef"
+    assert "unknown incarnation" in (await api(f"GET /api/ping?address=till@{over}", 504))["text"]
+    assert "unknown incarnation" in (await api(f"GET /api/traceroute?address=till@{over}", 504))["text"]
+
+
+async def test_other_addresses_are_announced(api: Any, york: Any, running: Any) -> None:
+    uri = "wss://second-line.example:7600/link"
+    assert (await api("POST /api/announce", json={"addresses": [uri]}))["addresses"] == [uri]
+    async with asyncio.timeout(20):
+        while york.core.neighbours["hq"].detail.addresses != [uri]:
+            await asyncio.sleep(0.01)
+    for wrong in ("tcp://hq:1", "srv://example.com", "wss://" + "x" * 600):
+        assert (await api("POST /api/announce", 400, json={"addresses": [wrong]}))["code"] == "BAD_REQUEST"
+    assert (await api("POST /api/announce", 400, json={"addresses": [uri] * 33}))["code"] == "BAD_REQUEST"

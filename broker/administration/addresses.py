@@ -1,0 +1,113 @@
+"""Logical addresses for people: what a node knows of names and incarnations, and who has one."""
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from broker.administration import routing_answers as told
+from broker.administration.asking import asked
+from broker.administration.asking import told as in_words
+from broker.cells.cells import Arguments, Command
+from broker.cells.errors import CellError
+from broker.cells.paths import Paths
+from broker.core.errors import BadRequest
+from broker.core.trace import SYSTEM
+from config.kinds import Fault
+from config.uris import ANNOUNCED_URI
+from treeconnector.addresses import Entry
+from treeconnector.errors import InvalidName
+from treeconnector.hellos import MAX_ADDRESS, MAX_ADDRESSES
+from treeconnector.names import incarnation_text, node_name
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+_MOST: Final = 5_000
+
+
+class AddressBook:
+    """Asks and answers for one node. Calls raise `SwitchError`s."""
+
+    def __init__(self, node: "Node", paths: Paths) -> None:
+        self._node = node
+        self._paths = paths
+        node.cells.cells[SYSTEM]["addresses"] = Command(self._answer)
+
+    def __repr__(self) -> str:
+        return f"<AddressBook of {self._node.site.name}>"
+
+    def _answer(self, _asker: str, arguments: Arguments) -> told.Addresses:
+        return self.here(str(arguments.get("search", "")))
+
+    def here(self, search: str) -> told.Addresses:
+        """What this node knows; of names and incarnations only those that contain `search`."""
+        core, known = self._node.core, self._node.core.addressing
+        entries = sorted(known.cache, key=lambda entry: entry.found.name)
+        shown = [made for entry in entries if search in (made := self._entry(entry)).name + made.incarnation]
+        return told.Addresses(
+            node=core.identity.name,
+            incarnation=known.own,
+            addresses=core.addresses,
+            known=shown[:_MOST],
+            more=max(len(shown) - _MOST, 0),
+            size=len(known.cache),
+            most=known.capacity,
+            evicted=known.cache.evicted,
+            asking=len(known.questions),
+            waiting=known.waiting(),
+            counters=dict(known.counters),
+        )
+
+    def _entry(self, entry: Entry) -> told.Address:
+        left = None if entry.is_kept else round(entry.expires - self._node.core.moment.now, 3)
+        return told.Address(
+            name=entry.found.name,
+            incarnation=incarnation_text(entry.found.incarnation),
+            addresses=entry.found.addresses,
+            via=entry.via,
+            left_s=left,
+            told=sorted(entry.told),
+        )
+
+    async def of(self, node: str, search: str) -> told.Addresses:
+        """What a node knows, '' = this one."""
+        if node in ("", self._node.site.name):
+            return self.here(search)
+        return await asked(self._node, node, "addresses", {"search": search}, told.Addresses)
+
+    async def who_has(self, key: str) -> told.WhoHas:
+        """The node that has a name or an incarnation, as this one knows or the tree answers."""
+        try:
+            key = node_name(key.strip())
+        except InvalidName as error:
+            raise BadRequest(str(error)) from None
+        began = time.perf_counter()
+        try:
+            entry = await self._paths.who_has(key)
+        except CellError as error:
+            raise in_words(error.node, error) from None
+        return told.WhoHas(
+            key=key,
+            name=entry.found.name,
+            incarnation=incarnation_text(entry.found.incarnation),
+            addresses=entry.found.addresses,
+            via=entry.via,
+            ms=round((time.perf_counter() - began) * 1000, 3),
+        )
+
+    def announce(self, change: told.Announce) -> told.Announced:
+        """This node can be dialled at these addresses until it stops: its neighbours hear of it."""
+        if len(change.addresses) > MAX_ADDRESSES:
+            raise BadRequest(f"{len(change.addresses)} addresses: {MAX_ADDRESSES} at most")
+        self._node.core.addressing.announce([_checked(each) for each in change.addresses])
+        self._node.wake()
+        return told.Announced(node=self._node.site.name, addresses=self._node.core.addresses)
+
+
+def _checked(text: str) -> str:
+    """Raises `BadRequest`."""
+    if len(text) > MAX_ADDRESS:
+        raise BadRequest(f"an address of {len(text)} characters: {MAX_ADDRESS} at most")
+    try:
+        return ANNOUNCED_URI.parse(text)
+    except Fault as error:
+        raise BadRequest(str(error)) from None
