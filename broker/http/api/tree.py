@@ -203,5 +203,6 @@ def _ways(node: NodePort) -> list[Operation]:
             routing_answers.Traceroute,
             traceroute,
             (_ADDRESS,),
+            errors={504: "UNREACHABLE: nobody has that incarnation."},
         ),
     ]
