@@ -7,7 +7,9 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from audit.regular import UNREACHED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,8 +32,8 @@ def available() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def _draw(width: float, height: float, paint: "Callable[[Axes], None]") -> str:
-    """An SVG with one set of axes, which `paint` fills."""
+def _draw(width: float, height: float, *paints: "Callable[[Axes], None]") -> str:
+    """An SVG with a set of axes, side by side, for each of `paints` to fill."""
     if not available():
         return ""
     import matplotlib as mpl
@@ -52,7 +54,8 @@ def _draw(width: float, height: float, paint: "Callable[[Axes], None]") -> str:
     }
     with mpl.rc_context(style):  # type: ignore[arg-type]
         figure = Figure(figsize=(width, height), layout="constrained")
-        paint(figure.subplots())
+        for axes, paint in zip(figure.subplots(1, len(paints), squeeze=False)[0], paints, strict=True):
+            paint(axes)
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
     svg = text.getvalue()
@@ -179,3 +182,60 @@ def growth(curves: Mapping[str, Sequence[tuple[int, int]]], here: int) -> str:
         axes.grid(True, color=FAINT)
 
     return _draw(9.6, 3.8, paint)
+
+
+class Panel(NamedTuple):
+    """`laws`: advisories by scheme; `counted`: the same by (scheme, 'simulated' or 'measured')."""
+
+    title: str
+    laws: Mapping[str, int]
+    counted: Mapping[tuple[str, str], int]
+
+
+MARKS: Final = {"simulated": ("D", "#f2b705"), "measured": ("o", "#c0504d")}
+
+
+def reference(panels: Sequence[Panel]) -> str:
+    """What the laws say, as bars, and what was counted, as marks on them; a log scale for each panel."""
+
+    def painter(panel: Panel, first: bool) -> "Callable[[Axes], None]":
+        return lambda axes: _paint_reference(axes, panel, first)
+
+    paints = [painter(panel, not index) for index, panel in enumerate(panels)]
+    return _draw(9.6, 1.2 + 0.34 * max(len(panel.laws) for panel in panels), *paints)
+
+
+def _paint_reference(axes: "Axes", panel: Panel, first: bool) -> None:
+    places = range(len(panel.laws))
+    colours = [TREE_GREEN if scheme == "tree" else OTHER for scheme in panel.laws]
+    axes.barh(places, list(panel.laws.values()), color=colours, height=0.62)
+    for how, (marker, colour) in MARKS.items():
+        found = [
+            (panel.counted[scheme, how], place)
+            for place, scheme in enumerate(panel.laws)
+            if (scheme, how) in panel.counted
+        ]
+        if found:
+            xs, ys = zip(*found, strict=True)
+            axes.scatter(xs, ys, s=52, marker=marker, color=colour, edgecolor="white", zorder=3, label=how)
+    most = max(panel.laws.values())
+    axes.set_xscale("log")
+    axes.set_xlim(0.5 * min(panel.laws.values()), most * (most / min(panel.laws.values())) ** 0.35)
+    for place, law in enumerate(panel.laws.values()):
+        axes.annotate(
+            f"{law:,}", (law, place), xytext=(8, 0), textcoords="offset points", va="center", zorder=4
+        )
+    axes.set_yticks(places, [_label(scheme) if first else "" for scheme in panel.laws])
+    axes.set_title(panel.title, loc="left", fontsize=10, color=INK)
+    axes.set_xlabel("advisories")
+    axes.xaxis.grid(True, color=FAINT)
+    axes.set_axisbelow(True)
+    axes.invert_yaxis()
+    if panel.counted:
+        axes.legend(frameon=False, loc="upper right")
+
+
+def _label(scheme: str) -> str:
+    if scheme == "tree":
+        return "this tree"
+    return scheme + ("  (does not reach)" if scheme in UNREACHED else "")

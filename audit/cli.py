@@ -109,8 +109,9 @@ def _run(options: argparse.Namespace) -> int:
     try:
         from audit.run import Request, audit
 
+        logs = _imported(session, options) if options.source else options.logs
         request = Request(
-            options.logs,
+            logs,
             options.deployment,
             options.out,
             range(1, options.ttl + 1),

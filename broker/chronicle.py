@@ -1,13 +1,18 @@
 """What this node tells the advisory log and its journal, in the words of its core."""
 
 import time
+from typing import TYPE_CHECKING
 
 from broker.administration.advisories import RecentAdvisories
 from broker.advisory_log import AdvisoryLog
 from broker.journal import Journal
+from broker.usage import UsageLog
 from config.model import Site
 from treeconnector.destinations import Destination
 from treeconnector.frames import Advice
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
 
 
 class Chronicle:
@@ -22,7 +27,9 @@ class Chronicle:
         self.recent = RecentAdvisories(site.name)
         self.journal: Journal | None = None
         self._log: AdvisoryLog | None = None
+        self._usage: UsageLog | None = None
         if settings.enabled:
+            self._usage = UsageLog(site.advisory_directory, site.name, settings.max_files)
             self._log = AdvisoryLog(
                 site.advisory_directory,
                 tree=site.tree,
@@ -40,7 +47,9 @@ class Chronicle:
     def warnings(self) -> list[str]:
         """What an operator is to know about the log."""
         error = self._log.last_error if self._log else ""
-        return [f"the advisory log cannot be written: {error}"] if error else []
+        usage = self._usage.last_error if self._usage else ""
+        found = [f"the advisory log cannot be written: {error}"] if error else []
+        return found + ([f"the use of routes cannot be written: {usage}"] if usage else [])
 
     def consumer(self, op: str, key: Destination, cause: str) -> None:
         self.recent.consumer(time.time(), op, key, cause)
@@ -65,6 +74,12 @@ class Chronicle:
         if self.journal:
             self.journal.chain(chain)
 
+    def begin(self, core: "NodeCore") -> None:
+        """The node starts; from now on it is counted which routes its messages use."""
+        self.node("start")
+        if self._usage:
+            self._usage.follow(core)
+
     def node(self, op: str) -> None:
         if self._log:
             self._log.write_node(op)
@@ -72,3 +87,5 @@ class Chronicle:
     def close(self) -> None:
         if self._log:
             self._log.close()
+        if self._usage:
+            self._usage.close()

@@ -173,7 +173,7 @@ class Node:
             _log.warning("! this store was saved from a damaged one: its neighbours tell what is missing")
         self._check_disk()
         self._commit_start()
-        self.chronicle.node("start")
+        self.chronicle.begin(self.core)
         self.committer = GroupCommit(self.store, on_failure=self.fail)
 
     def _commit_start(self) -> None:

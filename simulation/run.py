@@ -4,7 +4,8 @@ import gc
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -70,27 +71,17 @@ class Simulation:
         return self._population.warnings
 
     def run(self, progress: Progress = lambda what, share: None) -> dict[str, Any]:
-        """Build the chain, let `hours` pass, and return the summary.
-
-        Cycles are rare here and objects are many: the collector looks at them a hundred times less often.
-        """
-        before = gc.get_threshold()
-        gc.set_threshold(before[0] * 100, *before[1:])
-        try:
-            return self._run(progress)
-        finally:
-            gc.set_threshold(*before)
-
-    def _run(self, progress: Progress) -> dict[str, Any]:
-        self._build(progress)
-        end = self.task.hours * 3600
-        while self.world.now < end:
-            self.world.run(min(self.world.now + _SLICE, end))
-            progress("simulating", self.world.now / end)
-        if self._log is not None:
-            progress("writing the log", 1.0)
-            self._log.close()
-        return self._summary()
+        """Build the chain, let `hours` pass, and return the summary."""
+        with rare_collection():
+            self._build(progress)
+            end = self.task.hours * 3600
+            while self.world.now < end:
+                self.world.run(min(self.world.now + _SLICE, end))
+                progress("simulating", self.world.now / end)
+            if self._log is not None:
+                progress("writing the log", 1.0)
+                self._log.close()
+            return self._summary()
 
     def _build(self, progress: Progress) -> None:
         """All machines start, a level after the other from the root down, and find each other."""
@@ -134,6 +125,17 @@ class Simulation:
                 "memory": peak_memory(),
             },
         }
+
+
+@contextmanager
+def rare_collection() -> Iterator[None]:
+    """Cycles are rare here and objects are many: the collector looks at them a hundred times less often."""
+    before = gc.get_threshold()
+    gc.set_threshold(before[0] * 100, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def simulate(task: Task, out: Path, progress: Progress = lambda what, share: None) -> dict[str, Any]:

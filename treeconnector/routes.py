@@ -185,11 +185,16 @@ class RoutingTable:
         self._recent[topic] = found
         return found
 
-    def _match(self, topic: str) -> Matched:
+    def matching(self, topic: str) -> set[Destination]:
+        """The keys whose pattern a canonical topic name matches."""
         exact = Destination(Kind.TOPIC, topic)
         keys = self._trie().match(topic)
         if exact in self._keys:
             keys.add(exact)
+        return keys
+
+    def _match(self, topic: str) -> Matched:
+        keys = self.matching(topic)
         gateways: set[str] = set()
         for key in keys:
             gateways.update(self.gateways(key))

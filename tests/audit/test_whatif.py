@@ -1,5 +1,5 @@
-"""What-if against every row measured on real brokers, and against hop-by-hop counting on an irregular
-tree."""
+"""What-if against every row counted on real brokers and in the simulation, and against counting hop by hop
+on an irregular tree."""
 
 from collections import deque
 from typing import TYPE_CHECKING
@@ -8,8 +8,8 @@ import pytest
 from audit_tables import regular_sites, sites
 
 from audit import regular, whatif
+from audit.comparison import beside_the_laws, counted
 from audit.deployment import Tree, make_tree
-from audit.report import measured
 from audit.schema import SITES
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ IRREGULAR = sites(
 def regular_costs(spark: "SparkSession") -> dict[tuple[int, int], Costs]:
     """By (branches, leaves a branch): what one consumer costs, by place that stands for its like and
     scheme."""
-    shapes = {(row["branches"], row["leaves_a_branch"]) for row in measured()}
+    shapes = {(row["branches"], row["leaves_a_branch"]) for row in counted()}
     made = {}
     for branches, leaves in sorted(shapes):
         tree = make_tree(spark.createDataFrame(regular_sites(branches, leaves), SITES))
@@ -93,8 +93,8 @@ def above(name: str) -> list[str]:
     return way
 
 
-@pytest.mark.parametrize("row", measured(), ids=lambda row: f"{row['scheme']} of {row['brokers']}")
-def test_the_laws_give_every_row_that_was_measured(
+@pytest.mark.parametrize("row", counted(), ids=lambda row: f"{row['scheme']} of {row['brokers']}")
+def test_the_laws_give_every_row_that_was_counted(
     row: dict[str, int | str], regular_costs: dict[tuple[int, int], Costs]
 ) -> None:
     shape = (row["branches"], row["leaves_a_branch"])
@@ -211,11 +211,30 @@ def test_rules_by_role_are_the_same_as_naming_everybody(
     assert first == second
 
 
-def test_the_growth_curve_is_the_law_of_a_regular_tree(regular_costs: dict[tuple[int, int], Costs]) -> None:
-    costs = regular_costs[4, 10]
-    leaf = min(name for name, _ in costs if "leaf" in name)
-    found = regular.for_a_store(stores=40, a_region=10)
-    assert found["this tree"] == costs[leaf, "tree"][0]
-    assert found["connectors, TTL 2"] == costs[leaf, "connectors, TTL 2"][0]
-    assert found["connectors, TTL 3"] == costs[leaf, "connectors, TTL 3"][0]
-    assert found["connectors, TTL 4; leaf nodes; full mesh"] == costs[leaf, "leaf nodes"][0]
+def test_the_arithmetic_of_a_regular_tree_is_the_what_if_of_its_table(
+    regular_costs: dict[tuple[int, int], Costs],
+) -> None:
+    """Also for 1,000 stores in one region and 2,200 in 25, which the report shows."""
+    assert {(1, 1000), (25, 88)} < set(regular_costs)
+    for shape, costs in regular_costs.items():
+        leaf = min(name for name, _ in costs if "leaf" in name)
+        found = regular.one_consumer(*shape)
+        assert found == {scheme: costs[leaf, scheme] for scheme in found}, shape
+
+
+def test_the_report_sets_the_law_beside_every_count() -> None:
+    rows = beside_the_laws()
+    assert {row["how"] for row in rows} == {"simulated", "measured"}
+    assert [(row["added"], row["closed"]) for row in rows] == [
+        (row["law_added"], row["law_closed"]) for row in rows
+    ]
+
+
+def test_the_growth_curve_goes_through_the_law() -> None:
+    curves = regular.growth(10, (40,))
+    assert curves == {
+        "this tree": [(40, 80)],
+        "connectors, TTL 2": [(40, 440)],
+        "connectors, TTL 3": [(40, 560)],
+        "connectors, TTL 4; leaf nodes; full mesh": [(40, 1760)],
+    }

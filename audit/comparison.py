@@ -1,0 +1,121 @@
+"""The report's sections on what else one could build: this tree beside other networks of brokers."""
+
+import csv
+from collections.abc import Sequence
+from importlib.resources import files
+from statistics import median
+from typing import Any, Final
+
+from audit import charts, regular
+from audit.findings import Tables
+from audit.page import section, table
+
+Row = dict[str, Any]
+A_REGION: Final = 40
+"""Stores in a region, for the growth curve where the deployment has no region."""
+
+
+def alternatives(tables: Tables) -> str:
+    """This tree against what one could build instead."""
+    columns = {
+        "scheme": "scheme",
+        "added": "when all come",
+        "closed": "when all go",
+        "held": "held elsewhere",
+        "bytes_added": "bytes, coming",
+        "root_knows": "the root learns it",
+    }
+    leaf = [row for row in tables["what_if_one"] if row["role"] == "leaf"]
+    one = {
+        "scheme": "one consumer at a store",
+        "depth": "depth",
+        "added_mean": "comes",
+        "closed_mean": "goes",
+    }
+    return section(
+        "This tree against the alternatives",
+        "The same consumers at the same sites under other networks of brokers, by the laws measured on them."
+        " Log scale.",
+        charts.alternatives(tables["what_if"]),
+        table(sorted(tables["what_if"], key=lambda row: row["added"] or 0), columns, "tree"),
+        "<p>Where the root does not learn of a consumer, it costs little and gets no messages from there."
+        " Static bridges need no advisories, but every message crosses every line.</p>",
+        table(sorted(leaf, key=lambda row: (row["depth"], row["added_mean"])), one, "tree"),
+    )
+
+
+def growth(tables: Tables) -> str:
+    """How the cost grows with the number of stores, in regions as large as this deployment's."""
+    sizes = [row["below"] for row in tables["nodes"] if row["depth"] == 1 and row["below"]]
+    a_region = round(median(sizes)) if sizes else A_REGION
+    stores = sum(1 for row in tables["nodes"] if row["role"] == "leaf")
+    text = f"One consumer of its own at every store, in regions of {a_region:,} stores. Both axes are log."
+    return section("As the chain grows", text, charts.growth(regular.growth(a_region), stores))
+
+
+# --- the laws beside what was counted
+
+SHOWN: Final = ((1, 1000, 1), (25, 88, 55_000))
+"""Chains that the report draws: regions, stores in each, consumers of a destination of their own."""
+
+
+def counted() -> list[Row]:
+    """What was counted on networks of real brokers (measured.csv) and in the simulation (simulated.csv)."""
+    rows = []
+    for how in ("simulated", "measured"):
+        text = (files("audit") / f"{how}.csv").read_text("utf-8")
+        for row in csv.DictReader(text.splitlines()):
+            rows.append({name: int(cell) if cell.isdigit() else cell for name, cell in row.items()})
+            rows[-1]["how"] = how
+    return rows
+
+
+def beside_the_laws() -> list[Row]:
+    """Each row of `counted` with what the laws say: law_added, law_closed."""
+    rows = counted()
+    for row in rows:
+        laws = regular.one_consumer(row["branches"], row["leaves_a_branch"])[row["scheme"]]
+        row["law_added"], row["law_closed"] = (law * row["consumers"] for law in laws)
+        row["stores"] = f"{row['branches'] * row['leaves_a_branch']:,} in {_regions(row['branches'])}"
+    return rows
+
+
+def _regions(count: int) -> str:
+    return "one region" if count == 1 else f"{count} regions"
+
+
+def reference() -> str:
+    """The laws for two chains of known size, beside every count that there is."""
+    rows = beside_the_laws()
+    differ = sum((row["added"], row["closed"]) != (row["law_added"], row["law_closed"]) for row in rows)
+    verdict = f"{differ} of them differ." if differ else "All agree to the last advisory."
+    columns = {
+        "scheme": "scheme",
+        "stores": "stores",
+        "consumers": "consumers",
+        "law_added": "law: come",
+        "added": "counted",
+        "law_closed": "law: go",
+        "closed": "counted ",
+        "system": "counted in",
+    }
+    return section(
+        "The laws, beside simulation and measurement",
+        "What the what-if says of two chains, and what was counted: in the simulation, which runs the code of"
+        f" real nodes, and on networks of real brokers. {len(rows)} counts. {verdict}",
+        charts.reference([_panel(rows, *shape) for shape in SHOWN]),
+        table(rows, columns),
+    )
+
+
+def _panel(rows: Sequence[Row], regions: int, a_region: int, consumers: int) -> charts.Panel:
+    stores = f"{regions * a_region:,} stores in {_regions(regions)}"
+    readers = "1 consumer comes" if consumers == 1 else f"{consumers:,} consumers come"
+    here = (regions, a_region, consumers)
+    found = {
+        (row["scheme"], row["how"]): row["added"]
+        for row in rows
+        if (row["branches"], row["leaves_a_branch"], row["consumers"]) == here
+    }
+    laws = {name: each[0] * consumers for name, each in regular.one_consumer(regions, a_region).items()}
+    return charts.Panel(f"{stores}: {readers}", laws, found)

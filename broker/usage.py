@@ -1,0 +1,147 @@
+"""The use of routes, written beside the advisory log: so that an audit can tell which routes nobody needs.
+
+A file a day and node, `NODE.usage-20260314.jsonl`, lines of JSON: the first says since when and until when
+was counted, each other one how many messages used a route. It is written anew, whole, a quarter of an hour
+after messages came, and when the node stops.
+
+Law: like the log, it never stops a node. What cannot be written stays counted, and is tried again.
+"""
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from broker.advisory_log import iso_time
+from broker.core.usage import RouteUsage
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+    from treeconnector.destinations import Destination
+
+EVERY: Final = 900.0
+_MODE: Final = 0o640
+
+
+class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A line. Without `kind` it is the first of a file: counted from `since` to `until`."""
+
+    node: str
+    kind: str | None = None
+    destination: str | None = None
+    messages: int = 0
+    since: str | None = None
+    until: str | None = None
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(UsageRow)
+
+
+class UsageLog:
+    """Counts and writes for one node. Caller's duty: `close`. `last_error`: why the last try failed, or ''.
+
+    `most_files`: days that are kept. `clock`: wall clock, seconds since 1970.
+    """
+
+    def __init__(
+        self, directory: Path, node: str, most_files: int, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.last_error = ""
+        self._directory, self._node, self._most_files = directory, node, most_files
+        self._clock = clock
+        self._usage: RouteUsage | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._since = clock()
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def __repr__(self) -> str:
+        return f"<UsageLog of {self._node} routes={len(self._counts)}>"
+
+    def follow(self, core: "NodeCore") -> None:
+        """Count what passes, on top of what was counted today before a restart."""
+        self._usage = RouteUsage(core.table)
+        self._load()
+        core.arrivals.taps.append(self._saw)
+        self.write()
+
+    def _saw(self, stored: Any) -> None:
+        assert self._usage is not None
+        self._usage.saw(stored)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(EVERY, self.write)
+
+    def write(self) -> None:
+        """Write today's file, whole."""
+        self._timer = None
+        if self._usage is None:
+            return
+        for key, count in self._usage.take().items():
+            name = _name(key)
+            self._counts[name] = self._counts.get(name, 0) + count
+        now = self._clock()
+        try:
+            self._write(now)
+            self.last_error = ""
+        except OSError as error:
+            self.last_error = f"{self._path(now)}: {error.strerror or error}"
+            return
+        if self._day(now) != self._day(self._since):
+            self._since, self._counts = now, {}
+            self._remove_old()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.write()
+
+    def _write(self, now: float) -> None:
+        """The file is that of the day on which its counting began."""
+        head = UsageRow(node=self._node, since=iso_time(self._since), until=iso_time(now))
+        rows = [
+            UsageRow(node=self._node, kind=kind, destination=name, messages=count)
+            for (kind, name), count in sorted(self._counts.items())
+        ]
+        path = self._path(self._since)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.part")
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE)
+        with open(descriptor, "wb") as file:
+            file.write(_encoder.encode_lines([head, *rows]))
+        os.replace(part, path)
+
+    def _load(self) -> None:
+        """Go on with today's file. One that cannot be read begins anew."""
+        try:
+            head, *rows = _decoder.decode_lines(self._path(self._since).read_bytes())
+            self._counts = {(str(row.kind), str(row.destination)): row.messages for row in rows}
+            self._since = _seconds(str(head.since))
+        except (OSError, ValueError, msgspec.MsgspecError):
+            self._counts = {}
+
+    def _remove_old(self) -> None:
+        name = re.compile(re.escape(self._node) + r"\.usage-[0-9]{8}\.jsonl")
+        files = sorted(path for path in self._directory.iterdir() if name.fullmatch(path.name))
+        for path in files[: -self._most_files]:
+            path.unlink(missing_ok=True)
+
+    def _path(self, at: float) -> Path:
+        return self._directory / f"{self._node}.usage-{self._day(at)}.jsonl"
+
+    @staticmethod
+    def _day(at: float) -> str:
+        return iso_time(at)[:10].replace("-", "")
+
+
+def _name(key: "Destination") -> tuple[str, str]:
+    return str(key.kind), key.name
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
