@@ -5,7 +5,7 @@ Wrinkle: without matplotlib, as on a bare cluster, every chart is '' and the rep
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,6 +24,10 @@ LEVELS: Final = ("#0f5132", "#2f9e68", "#9bd3b4", "#cfe8d9", "#b7c4bc")
 LINES: Final = ("#1b7f4d", "#c0504d", "#d9902f", "#4f6bb0", "#7d5ba6", "#5b6b73")
 LEVEL_NAMES: Final = {0: "root", 1: "first level below", 2: "second level", 3: "third level"}
 MOST_REGIONS: Final = 24
+STEPS: Final = (1, 2, 3, 4, 6, 12, 24, 48, 96, 168, 336, 1_000, 10_000, 10**9)
+"""Hours between two labels of the time axis."""
+AN_HOUR: Final = timedelta(hours=1)
+MOST_HOURS: Final = 24 * 31
 LABEL_GAP: Final = 4.0
 """Labels of the growth curve stand at least so many times apart, so that none hides another."""
 
@@ -67,7 +71,7 @@ def volume_over_time(rows: Sequence[Row]) -> str:
     timed = [row for row in rows if row["hour"] is not None]
     if not timed:
         return ""
-    hours: list[datetime] = sorted({row["hour"] for row in timed})
+    hours = _hours({row["hour"] for row in timed})
     levels = sorted({row["depth"] if row["depth"] is not None else 99 for row in timed})
     counts = {(row["hour"], 99 if row["depth"] is None else row["depth"]): row["advisories"] for row in timed}
 
@@ -79,16 +83,24 @@ def volume_over_time(rows: Sequence[Row]) -> str:
             name = LEVEL_NAMES.get(level, "not in the deployment" if level == 99 else f"level {level}")
             axes.bar(places, heights, 0.86, bottom, color=LEVELS[min(index, 4)], label=name)
             bottom = [low + high for low, high in zip(bottom, heights, strict=True)]
-        step = max(1, len(hours) // 12)
+        step = next(step for step in STEPS if len(hours) <= 13 * step)
         pattern = "%H:%M" if len({hour.date() for hour in hours}) == 1 else "%d %b %H:%M"
         axes.set_xticks(list(places)[::step], [hour.strftime(pattern) for hour in hours[::step]])
         axes.set_xlim(-0.6, max(len(hours) - 0.4, 3))
+        axes.set_ylim(0, max(bottom) * 1.08)
         axes.set_ylabel("advisories an hour")
         axes.yaxis.grid(True, color=FAINT)
         axes.set_axisbelow(True)
         axes.legend(frameon=False, ncols=len(levels), loc="upper left", bbox_to_anchor=(0, 1.14))
 
     return _draw(9.6, 3.2, paint)
+
+
+def _hours(seen: set[datetime]) -> list[datetime]:
+    """Every hour from the first to the last, quiet ones too; of long logs only those seen."""
+    first, last = min(seen), max(seen)
+    count = round((last - first) / AN_HOUR) + 1
+    return [first + AN_HOUR * number for number in range(count)] if count <= MOST_HOURS else sorted(seen)
 
 
 def spillage_map(rows: Sequence[Row], regions: Sequence[str]) -> str:
@@ -137,7 +149,8 @@ def alternatives(rows: Sequence[Row]) -> str:
         for place, row in zip(places, shown, strict=True):
             times = f" · {row['added'] / tree:,.1f} x" if tree and row["scheme"] != "tree" else ""
             axes.text(row["added"] * 1.12, place, f"{row['added']:,}{times}", va="center")
-        axes.set_xlim(max(0.5, shown[0]["added"] / 3), shown[-1]["added"] * 60)
+        least, most = max(0.5, shown[0]["added"] / 3), shown[-1]["added"]
+        axes.set_xlim(least, most * (most / least) ** 0.45)
         axes.set_xlabel("advisories delivered when all consumers come")
         axes.xaxis.grid(True, color=FAINT)
         axes.set_axisbelow(True)
@@ -220,19 +233,19 @@ def _paint_reference(axes: "Axes", panel: Panel, first: bool) -> None:
             axes.scatter(xs, ys, s=52, marker=marker, color=colour, edgecolor="white", zorder=3, label=how)
     most = max(panel.laws.values())
     axes.set_xscale("log")
-    axes.set_xlim(0.5 * min(panel.laws.values()), most * (most / min(panel.laws.values())) ** 0.35)
+    axes.set_xlim(0.5 * min(panel.laws.values()), most * (most / min(panel.laws.values())) ** 0.45)
     for place, law in enumerate(panel.laws.values()):
         axes.annotate(
             f"{law:,}", (law, place), xytext=(8, 0), textcoords="offset points", va="center", zorder=4
         )
     axes.set_yticks(places, [_label(scheme) if first else "" for scheme in panel.laws])
-    axes.set_title(panel.title, loc="left", fontsize=10, color=INK)
+    axes.set_title(panel.title, loc="left", fontsize=11, color=INK)
     axes.set_xlabel("advisories")
     axes.xaxis.grid(True, color=FAINT)
     axes.set_axisbelow(True)
     axes.invert_yaxis()
     if panel.counted:
-        axes.legend(frameon=False, loc="upper right")
+        axes.legend(frameon=False, loc="upper right", handletextpad=0.2, borderaxespad=0)
 
 
 def _label(scheme: str) -> str:

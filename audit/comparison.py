@@ -118,4 +118,4 @@ def _panel(rows: Sequence[Row], regions: int, a_region: int, consumers: int) -> 
         if (row["branches"], row["leaves_a_branch"], row["consumers"]) == here
     }
     laws = {name: each[0] * consumers for name, each in regular.one_consumer(regions, a_region).items()}
-    return charts.Panel(f"{stores}: {readers}", laws, found)
+    return charts.Panel(f"{stores}\n{readers}", laws, found)

@@ -75,14 +75,14 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
     if faults:
         yield Finding(
             DOUBTFUL,
-            f"{len(faults)} files could not be read to their end, the first {faults[0]['file']}.",
+            f"{_count(len(faults), 'file')} could not be read to the end, the first {faults[0]['file']}.",
             "Fetch them again; what was in them is missing from every figure.",
             len(faults),
         )
     if lost:
         yield Finding(
             DOUBTFUL,
-            f"{lost:,} lines were not used: cut, malformed, of unknown kind, or without a time.",
+            f"{_count(lost, 'line')} not used: cut, malformed, of unknown kind, or without a time.",
             "See files.csv; a cut last line of a file that is being written is normal.",
             lost,
         )
@@ -90,7 +90,7 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
     if strangers:
         yield Finding(
             DOUBTFUL,
-            f"{len(strangers)} nodes wrote logs and are not in the deployment, such as"
+            f"Logs of {_count(len(strangers), 'node')} that the deployment does not have, such as"
             f" {strangers[0]['node']}.",
             "Add them to the table of sites: nothing about them can be judged.",
             len(strangers),
@@ -98,7 +98,7 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
     if silent and tables["files"]:
         yield Finding(
             DOUBTFUL,
-            f"No log of {len(silent):,} nodes was read, such as {silent[0]['node']}.",
+            f"No log of {_count(len(silent), 'node')} was read, such as {silent[0]['node']}.",
             "Fetch their logs: what they received is not in any figure.",
             len(silent),
         )
@@ -121,7 +121,7 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
     if clocks:
         yield Finding(
             DOUBTFUL,
-            f"The clocks of {len(clocks)} nodes jump or are not set, such as {clocks[0]['node']}.",
+            f"{_count(len(clocks), 'clock')} jumped or was never set, such as that of {clocks[0]['node']}.",
             "Give them a time server; their rows count in all sums, but in no series over time.",
             len(clocks),
         )
@@ -141,12 +141,13 @@ def _waste(tables: Tables) -> Iterator[Finding]:
         worst = flapping[0]
         yield Finding(
             COSTLY,
-            f"{len(flapping):,} consumers flap; {worst['kind']}:{worst['destination']} at {worst['node']}"
+            f"{_count(len(flapping), 'consumer')} that came and went again and again;"
+            f" {worst['kind']}:{worst['destination']} at {worst['node']}"
             f" {worst['most_in_an_hour']} times in an hour.",
             "Let the application keep its subscription open, or make it durable; or raise linger.",
             worst["came"],
         )
-    for row in [row for row in tables["links"] if row["flaps"]][:2]:
+    for row in _flapping_links(tables["links"])[:2]:
         yield Finding(
             COSTLY,
             f"The link {row['node']} - {row['peer']} went down {row['downs']} times.",
@@ -175,11 +176,24 @@ def _waste(tables: Tables) -> Iterator[Finding]:
     if unused:
         yield Finding(
             COSTLY,
-            f"{total(unused, 'unused'):,} routes were used by no message; most at {unused[0]['node']}"
+            f"{_count(total(unused, 'unused'), 'route')} that no message used; most at {unused[0]['node']}"
             f" ({unused[0]['share']:.0%}).",
             f"Ask whether these are still read: {unused[0]['examples']}.",
             total(unused, "unused"),
         )
+
+
+def _flapping_links(links: Sequence[Row]) -> list[Row]:
+    """Each link once, as the end saw it that lost it more often; both ends write it down."""
+    found: dict[frozenset[str], Row] = {}
+    for row in links:
+        if row["flaps"]:
+            found.setdefault(frozenset((row["node"], row["peer"])), row)
+    return list(found.values())
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _ahead(tables: Tables) -> Iterator[Finding]:

@@ -2,7 +2,9 @@
 
 A folder is read with all below it. Logs are known by their names: `.jsonl`, `.ndjson`, `.json`, each also
 with `.gz`, and `.parquet`; a file that is named itself is read whatever it is called. Names that begin with
-a dot or an underscore are nobody's log. What is left aside is told, never forgotten.
+a dot or an underscore are nobody's log, and `summary.json` is what a simulation wrote beside its log. What is
+left aside is told, never forgotten. `….usage.jsonl` and `….usage-DATE.jsonl` are the use of routes, which
+nodes write beside their logs.
 """
 
 import os
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 LINES: Final = (".jsonl", ".ndjson", ".json")
 _UNQUOTED: Final = "/:@,;$&+=-_!.~'()*"
+_USAGE: Final = re.compile(r".+\.usage(-[0-9]{8})?\.jsonl(\.gz)?")
+_SUMMARY: Final = "summary.json"
 PARQUET: Final = "parquet"
 JSON_LINES: Final = "lines"
 
@@ -49,10 +53,11 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The files to read, and the names of those left aside."""
+    """The files to read, and the names of those left aside. `usage`: files that count the use of routes."""
 
     files: tuple[LogFile, ...]
     ignored: tuple[str, ...]
+    usage: tuple[LogFile, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -66,6 +71,7 @@ def is_local(path: str) -> bool:
 def list_local(paths: list[str]) -> Listing:
     """List files and folders of this machine. Raises `UsageError` for one that is not there."""
     files: dict[str, LogFile] = {}
+    usage: dict[str, LogFile] = {}
     ignored: list[str] = []
     for given in paths:
         top = Path(urlsplit(given).path if given.startswith("file:") else given).absolute()
@@ -73,26 +79,32 @@ def list_local(paths: list[str]) -> Listing:
             raise UsageError(f"{given}: there is no such file or folder: expected advisory logs")
         for path in [top] if top.is_file() else _walk(top):
             kind = format_of(path.name)
-            if kind or path == top:
+            if is_usage(path.name):
+                usage[str(path)] = _local_file(path, JSON_LINES)
+            elif kind or path == top:
                 files[str(path)] = _local_file(path, kind or JSON_LINES)
             elif not path.name.endswith(".crc") and path.name != "_SUCCESS":
                 ignored.append(str(path))
-    return Listing(tuple(files[name] for name in sorted(files)), tuple(sorted(ignored)))
+    logs, used = (tuple(found[name] for name in sorted(found)) for found in (files, usage))
+    return Listing(logs, tuple(sorted(ignored)), used)
 
 
 def list_remote(spark: "SparkSession", paths: list[str]) -> Listing:
     """List files of other file systems (hdfs://, s3a://, …) through Spark."""
     files: list[LogFile] = []
+    usage: list[LogFile] = []
     ignored: list[str] = []
     for given in paths:
         for path, size in _remote(spark, given):
             name = path.rsplit("/", 1)[-1]
             kind = format_of(name) or (JSON_LINES if path.rstrip("/") == given.rstrip("/") else "")
-            if kind:
+            if is_usage(name):
+                usage.append(LogFile(path, size, JSON_LINES))
+            elif kind:
                 files.append(LogFile(path, size, kind))
             elif not name.startswith((".", "_")):
                 ignored.append(path)
-    return Listing(tuple(sorted(files, key=lambda file: file.path)), tuple(sorted(ignored)))
+    return Listing(tuple(sorted(files, key=lambda file: file.path)), tuple(sorted(ignored)), tuple(usage))
 
 
 def list_all(spark: "SparkSession | None", paths: list[str]) -> Listing:
@@ -102,12 +114,17 @@ def list_all(spark: "SparkSession | None", paths: list[str]) -> Listing:
     if not far or spark is None:
         return near
     there = list_remote(spark, far)
-    return Listing(near.files + there.files, near.ignored + there.ignored)
+    return Listing(near.files + there.files, near.ignored + there.ignored, near.usage + there.usage)
+
+
+def is_usage(name: str) -> bool:
+    """Is a file of that name the use of routes, and no log?"""
+    return _USAGE.fullmatch(name) is not None
 
 
 def format_of(name: str) -> str:
     """How a file of that name is read; '' if it is nobody's log."""
-    if name.startswith((".", "_")):
+    if name.startswith((".", "_")) or name == _SUMMARY or is_usage(name):
         return ""
     if name.endswith(".parquet"):
         return PARQUET

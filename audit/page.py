@@ -25,13 +25,14 @@ border-left-color:var(--bad) } .verdict.unsure { border-left-color:var(--warn) }
  line-height:1.25; white-space:nowrap } .tile span { color:var(--soft); font-size:14px }
 table { border-collapse:collapse; width:100%; font-size:14px } .wide { overflow-x:auto }
 th { text-align:left; color:var(--soft); font-weight:600; border-bottom:2px solid var(--line); padding:5px
-10px 5px 0 } td { border-bottom:1px solid var(--line); padding:5px 10px 5px 0; vertical-align:top;
+18px 5px 0 } td { border-bottom:1px solid var(--line); padding:5px 18px 5px 0; vertical-align:top;
 overflow-wrap:anywhere } .n { text-align:right; white-space:nowrap; font-variant-numeric:tabular-nums }
 ol.findings { list-style:none; margin:0; padding:0 } ol.findings li { padding:9px 0 9px 14px; margin:0 0 6px;
  border-left:4px solid var(--line) } li.bad { border-color:var(--bad)!important } li.good {
  border-color:var(--leaf)!important }
 li.doubtful,li.costly { border-color:var(--warn)!important } li div { color:var(--soft) }
-tr.ours td { font-weight:700; color:var(--leaf) } .none { color:var(--soft); font-style:italic }
+tr.ours td { font-weight:700; color:var(--leaf) } .wide+p { margin-top:12px }
+th:last-child,td:last-child { padding-right:0 } .none { color:var(--soft); font-style:italic }
 """
 
 
@@ -39,7 +40,7 @@ def as_text(value: Any) -> str:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M}"
     if isinstance(value, bool):
-        return "yes" if value else ""
+        return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):

@@ -11,22 +11,25 @@ from audit.page import STYLE, as_size, as_text, section, table
 
 def write_report(path: Path, tables: Tables, summary: Mapping[str, Any], findings: Sequence[Finding]) -> None:
     """Write the report of an audit. `tables`: the small ones, by name, as `run.audit` wrote them."""
-    parts = [
-        _verdict(summary),
-        _tiles(tables, summary),
-        _findings(findings),
-        _volume(tables),
-        _spillage(tables),
-        comparison.alternatives(tables),
-        comparison.reference(),
-        comparison.growth(tables),
-        _consumers(tables),
-        _waste(tables),
-        _scope(tables),
-        _capacity(tables),
-        _intake(tables, summary),
-    ]
-    span = _span(tables)
+    costs = [comparison.alternatives(tables), comparison.reference(), comparison.growth(tables)]
+    if tables["files"]:
+        title, span = "Audit of advisories", _span(tables)
+        parts = [
+            _verdict(summary),
+            _tiles(tables, summary),
+            _findings(findings),
+            _volume(tables),
+            _spillage(tables),
+            *costs,
+            _consumers(tables),
+            _waste(tables),
+            _scope(tables),
+            _capacity(tables),
+            _intake(tables, summary),
+        ]
+    else:
+        title, span = "What it would cost", f"{summary['nodes']:,} nodes as planned, without any log"
+        parts = [*costs, _scope(tables)]
     body = "\n".join(part for part in parts if part)
     missing = (
         ""
@@ -37,7 +40,7 @@ def write_report(path: Path, tables: Tables, summary: Mapping[str, Any], finding
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>Sapwood audit</title><style>{STYLE}</style></head><body><main>"
-        "<h1>Audit of advisories</h1><p"
+        f"<h1>{title}</h1><p"
         f" class=sub>{as_text(span)}</p>{missing}\n{body}\n</main></body></html>\n"
     )
     path.write_text(text, "utf-8")

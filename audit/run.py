@@ -13,7 +13,7 @@ from audit import capacity, scope, spillage, volume, waste, whatif
 from audit.deployment import Tree, make_tree, read_sites
 from audit.errors import UsageError
 from audit.findings import find, total
-from audit.listing import list_all
+from audit.listing import Listing, list_all
 from audit.output import Output
 from audit.reading import COUNTS, Intake, read, totals
 from audit.report import write_report
@@ -47,14 +47,18 @@ def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
     began = time.monotonic()
     tree = make_tree(read_sites(spark, request.deployment))
     output = Output(request.out)
-    intake = read(spark, list_all(spark, list(request.logs)))
+    listing = list_all(spark, list(request.logs))
+    intake = read(spark, listing)
     output.write("files", intake.files.orderBy(F.col("fault").isNull(), "file"))
     output.write("intake", totals(intake.files))
     output.write("clocks", intake.clocks.orderBy("node"))
     output.write("nodes", tree.nodes.orderBy("depth", "node"))
     consumers = _volume(output, intake.events, tree)
     _spillage(output, intake.events, tree)
-    _waste(spark, output, intake.events, tree, request)
+    _waste(output, intake.events, tree)
+    usage = _usage(spark, listing, request)
+    if usage is not None:
+        output.write("unused_routes", waste.unused_routes(waste.held_routes(intake.events), usage))
     _what_if(spark, output, tree, consumers, request)
     output.write("scope_cost", scope.scope_cost(tree, consumers))
     _capacity(spark, output, intake.events, request)
@@ -84,15 +88,21 @@ def _spillage(output: Output, events: DataFrame, tree: Tree) -> None:
     output.write("spillage_reasons", spillage.reasons(rows))
 
 
-def _waste(spark: "SparkSession", output: Output, events: DataFrame, tree: Tree, request: Request) -> None:
+def _waste(output: Output, events: DataFrame, tree: Tree) -> None:
     output.write("flapping_consumers", waste.flapping_consumers(events))
     output.write("links", waste.links(events))
     output.write("cut_off", waste.cut_off(events, tree.nodes))
     output.write("strangers", waste.strangers(events, tree.nodes))
     output.write("silent", waste.silent(events, tree.nodes))
+
+
+def _usage(spark: "SparkSession", listing: Listing, request: Request) -> DataFrame | None:
+    """Messages by route: of the table that was given, else of the files that lie beside the logs."""
     if request.usage:
-        usage = read_table(spark, request.usage, USAGE)
-        output.write("unused_routes", waste.unused_routes(waste.held_routes(events), usage))
+        return read_table(spark, request.usage, USAGE)
+    if listing.usage:
+        return spark.read.schema(USAGE).json([file.pattern for file in listing.usage])
+    return None
 
 
 def _what_if(

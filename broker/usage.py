@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from broker.advisory_log import iso_time
-from broker.core.usage import RouteUsage
+from broker.core.usage import RouteUsage, UsageRow
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
@@ -27,17 +27,6 @@ if TYPE_CHECKING:
 
 EVERY: Final = 900.0
 _MODE: Final = 0o640
-
-
-class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A line. Without `kind` it is the first of a file: counted from `since` to `until`."""
-
-    node: str
-    kind: str | None = None
-    destination: str | None = None
-    messages: int = 0
-    since: str | None = None
-    until: str | None = None
 
 
 _encoder = msgspec.json.Encoder()
@@ -106,7 +95,7 @@ class UsageLog:
         head = UsageRow(node=self._node, since=iso_time(self._since), until=iso_time(now))
         rows = [
             UsageRow(node=self._node, kind=kind, destination=name, messages=count)
-            for (kind, name), count in sorted(self._counts.items())
+            for (kind, name), count in self._counts.items()
         ]
         path = self._path(self._since)
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -126,9 +115,10 @@ class UsageLog:
             self._counts = {}
 
     def _remove_old(self) -> None:
+        """Of finished days; today's file is one of `most_files`."""
         name = re.compile(re.escape(self._node) + r"\.usage-[0-9]{8}\.jsonl")
         files = sorted(path for path in self._directory.iterdir() if name.fullmatch(path.name))
-        for path in files[: -self._most_files]:
+        for path in files[: max(len(files) - self._most_files + 1, 0)]:
             path.unlink(missing_ok=True)
 
     def _path(self, at: float) -> Path:

@@ -44,14 +44,23 @@ def core_settings(workload: Workload) -> CoreSettings:
 
 
 class Population:
-    """Everybody in one world. `start` puts them in; from then on they look after themselves."""
+    """Everybody in one world. `start` puts them in; from then on they look after themselves.
+
+    `booted`: who else is to hear of every start of a node.
+    """
 
     def __init__(
-        self, world: World, deployment: Deployment, workload: Workload, delivered: Delivered
+        self,
+        world: World,
+        deployment: Deployment,
+        workload: Workload,
+        delivered: Delivered,
+        booted: Callable[[Machine], object],
     ) -> None:
         self._world = world
         self._workload = workload
         self._delivered = delivered
+        self._also_booted = booted
         self._random = Random(world.random.random())
         self._leaves = [place.name for place in deployment.of_role("leaf")]
         self._consumers: dict[str, list[Consumers]] = {}
@@ -150,6 +159,7 @@ class Population:
 
     def _booted(self, machine: Machine) -> None:
         """The site's broker and applications find their node again."""
+        self._also_booted(machine)
         self._world.at(
             self._world.now + self._random.uniform(*_REATTACH), self._reattach, machine, machine.core
         )

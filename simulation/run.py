@@ -15,7 +15,9 @@ import msgspec
 from simulation import summary
 from simulation.advisory_log import Counts, ParquetLog, every
 from simulation.deployment import Deployment
+from simulation.machine import Machine
 from simulation.population import Population, core_settings, line_of
+from simulation.usage import Usage
 from simulation.workload import Workload
 from simulation.world import World, WorldSettings
 from treeconnector.link import LinkSettings
@@ -60,7 +62,9 @@ class Simulation:
         )
         sink = every([self.counts, log]) if log is not None else self.counts
         self.world = World(settings, task.seed, sink)
-        self._population = Population(self.world, task.deployment, workload, self.deliveries)
+        self.usage = Usage()
+        counts = self.usage.follow if workload.messages else _nobody
+        self._population = Population(self.world, task.deployment, workload, self.deliveries, counts)
 
     def __repr__(self) -> str:
         return f"<Simulation of {len(self.task.deployment)} nodes, {self.world!r}>"
@@ -127,6 +131,10 @@ class Simulation:
         }
 
 
+def _nobody(machine: Machine) -> None:
+    """Where nothing is sent, no route is used."""
+
+
 @contextmanager
 def rare_collection() -> Iterator[None]:
     """Cycles are rare here and objects are many: the collector looks at them a hundred times less often."""
@@ -141,12 +149,16 @@ def rare_collection() -> Iterator[None]:
 def simulate(task: Task, out: Path, progress: Progress = lambda what, share: None) -> dict[str, Any]:
     """Run a task; below `out` write `advisories/`, `sites.csv` and `summary.json`. Returns the summary.
 
+    Where messages were sent, `TREE.usage.jsonl` says which routes they used.
+
     Raises `SapwoodError` if a log lies there already, or pyarrow is not installed.
     """
     out.mkdir(parents=True, exist_ok=True)
     simulation = Simulation(task, ParquetLog(out / "advisories"))
     task.deployment.write(out / "sites.csv")
     found = simulation.run(progress)
+    if task.workload.messages:
+        simulation.usage.write(out / f"{simulation.world.settings.tree}.usage.jsonl")
     found["warnings"] = simulation.warnings
     (out / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
     return found

@@ -6,6 +6,8 @@ messages, when the counts are taken; so a route that came in between counts as u
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from treeconnector.destinations import Destination, Kind
 
 if TYPE_CHECKING:
@@ -13,6 +15,17 @@ if TYPE_CHECKING:
     from treeconnector.routes import RoutingTable
 
 _MOST_SEEN: Final = 10_000
+
+
+class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of what is written. Without `kind` it is a file's first: counted from `since` to `until`."""
+
+    node: str
+    kind: str | None = None
+    destination: str | None = None
+    messages: int = 0
+    since: str | None = None
+    until: str | None = None
 
 
 class RouteUsage:

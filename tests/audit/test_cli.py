@@ -5,10 +5,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from audit import cli, package
+from audit import cli, package, run, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DATA = Path(__file__).parent / "data"
 
@@ -37,6 +41,35 @@ def test_wrong_use_is_said_at_once(
 def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     assert "--deployment" in capsys.readouterr().out
+
+
+def test_another_brokers_log_is_imported_before_it_is_audited(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the audit itself is left out here: what it would read is looked at."""
+
+    class Lent:
+        """The tests' session, which nobody stops."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(spark, name)
+
+        def stop(self) -> None:
+            pass
+
+    asked: list[run.Request] = []
+
+    def audit(_: object, request: run.Request) -> dict[str, object]:
+        asked.append(request)
+        return {"verdicts": {"spilled": 0}}
+
+    monkeypatch.setattr(session, "start", lambda *_: Lent())
+    monkeypatch.setattr(run, "audit", audit)
+    log = ["--from", "nats", str(DATA / "leafz.jsonl"), "--deployment", "sites.csv", "--json"]
+    assert cli.main([*log, "--out", str(tmp_path)]) == 0, capsys.readouterr().err
+    (imported,) = asked[0].logs
+    assert imported == str(tmp_path / "imported")
+    assert spark.read.parquet(imported).where("event = 'advisory'").count() > 0
 
 
 def test_the_packaged_file_alone_audits_the_demo_under_spark_submit(tmp_path: Path) -> None:

@@ -23,20 +23,22 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def summary(spark: "SparkSession", out: Path) -> dict[str, Any]:
-    usage = out / "usage.csv"
-    usage.write_text("node,kind,destination,messages\nhq,topic,offers/north,120\nnorth,topic,offers/west,0\n")
-    spools = out / "spools.jsonl"
-    rows = [
-        {"node": "hq", "figure": "spool_bytes", "at": f"2026-11-{day:02}T12:00:00Z", "value": day * 2**30}
-        for day in (1, 2, 3, 4)
+    """With the use of routes as nodes write it beside their logs, and figures of an operator's own."""
+    usage = out / "hq.usage-20261121.jsonl"
+    used = [
+        {"node": "hq", "since": "2026-11-21T00:00:00.000000Z", "until": "2026-11-21T23:00:00.000000Z"},
+        {"node": "hq", "kind": "topic", "destination": "offers/north", "messages": 120},
+        {"node": "north", "kind": None, "destination": None, "messages": 0},
     ]
-    spools.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    usage.write_text("".join(json.dumps(row) + "\n" for row in used))
+    spools = out / "spools.csv"
+    days = [f"hq,spool_bytes,2026-11-{day:02}T12:00:00Z,{day * 2**30}\n" for day in (1, 2, 3, 4)]
+    spools.write_text("node,figure,at,value\n" + "".join(days))
     request = Request(
-        [str(DATA / "demo")],
+        [str(DATA / "demo"), str(usage)],
         str(DATA / "stores.csv"),
         out / "found",
         range(1, 4),
-        usage=str(usage),
         figures=str(spools),
     )
     return audit(spark, request)
@@ -105,8 +107,14 @@ def test_the_report_needs_nothing_else_and_says_what_was_found(out: Path, summar
         re.sub(r'xmlns(:\w+)?="[^"]*"', "", page),
     )
     assert "0 advisories spilled" in page
-    assert page.count("<svg") == 3  # volume, alternatives, growth; nothing was spilled, so there is no map
-    for text in ("Volume over the day", "1,001", "offers/north", "connectors, TTL 3"):
+    assert page.count("<svg") == 4  # volume, alternatives, laws, growth; nothing was spilled: no map
+    for text in (
+        "Volume over the day",
+        "2,200 stores in 25 regions",
+        "All agree to the last advisory",
+        "offers/north",
+        "connectors, TTL 3",
+    ):
         assert text in page
 
 

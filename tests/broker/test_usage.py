@@ -1,0 +1,114 @@
+"""The use of routes in its files: a day each, gone on with after a restart, never in the node's way."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from broker.core.usage import UsageRow
+from broker.usage import UsageLog
+from treeconnector.destinations import parse
+from treeconnector.routes import Route, RoutingTable
+
+DAY = 86_400.0
+NOON = 20_000 * DAY + DAY / 2  # 2024-10-04
+_decoder = msgspec.json.Decoder(UsageRow)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Core:
+    """What of a core is used: its table and its taps."""
+
+    def __init__(self) -> None:
+        self.table = RoutingTable()
+        self.table.add(Route(parse("queue:sales"), "store"))
+        self.arrivals = SimpleNamespace(taps=[])
+
+    def message(self, count: int) -> None:
+        for tap in self.arrivals.taps:
+            tap(SimpleNamespace(header=SimpleNamespace(destination=parse("queue:sales"), count=count)))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def followed(folder: Path, clock: Clock, most_files: int = 10) -> tuple[UsageLog, Any]:
+    log, core = UsageLog(folder, "hq", most_files, clock), Core()
+    log.follow(core)  # type: ignore[arg-type]
+    return log, core
+
+
+def rows(folder: Path) -> dict[str, list[UsageRow]]:
+    return {path.name: _decoder.decode_lines(path.read_bytes()) for path in sorted(folder.glob("*.jsonl"))}
+
+
+async def test_a_node_that_starts_says_that_it_counts_and_at_its_end_what(
+    tmp_path: Path, clock: Clock
+) -> None:
+    log, core = followed(tmp_path, clock)
+    ((head,),) = rows(tmp_path).values()
+    assert (head.node, head.kind, head.since) == ("hq", None, "2024-10-04T12:00:00.000000Z")
+    core.message(3)
+    clock.now += 60
+    log.close()
+    assert list(rows(tmp_path)) == ["hq.usage-20241004.jsonl"]
+    ((head, row),) = rows(tmp_path).values()
+    assert head.until == "2024-10-04T12:01:00.000000Z"
+    assert (row.kind, row.destination, row.messages) == ("queue", "sales", 3)
+
+
+async def test_a_restart_goes_on_with_the_days_file(tmp_path: Path, clock: Clock) -> None:
+    for count in (3, 4):
+        log, core = followed(tmp_path, clock)
+        core.message(count)
+        log.close()
+        clock.now += 60
+    ((head, row),) = rows(tmp_path).values()
+    assert (head.since, row.messages) == ("2024-10-04T12:00:00.000000Z", 7)
+
+
+async def test_each_day_has_its_file_and_the_oldest_goes(tmp_path: Path, clock: Clock) -> None:
+    log, core = followed(tmp_path, clock, most_files=2)
+    for count in (1, 2, 3):
+        core.message(count)
+        clock.now += DAY
+        log.write()
+    log.close()
+    found = rows(tmp_path)
+    assert list(found) == ["hq.usage-20241006.jsonl", "hq.usage-20241007.jsonl"]
+    assert [row.messages for row in found["hq.usage-20241006.jsonl"][1:]] == [3]
+
+
+async def test_a_damaged_file_begins_anew(tmp_path: Path, clock: Clock) -> None:
+    (tmp_path / "hq.usage-20241004.jsonl").write_text('{"node":"hq"}\n{"no')
+    log, core = followed(tmp_path, clock)
+    core.message(5)
+    log.close()
+    ((_, row),) = rows(tmp_path).values()
+    assert row.messages == 5
+
+
+async def test_what_cannot_be_written_stays_counted_and_stops_nobody(tmp_path: Path, clock: Clock) -> None:
+    folder = tmp_path / "here"
+    folder.write_text("a file where the folder should be")
+    log, core = followed(folder, clock)
+    core.message(2)
+    log.write()
+    assert "hq.usage-20241004.jsonl" in log.last_error
+    folder.unlink()
+    core.message(2)
+    log.close()
+    assert log.last_error == ""
+    ((_, row),) = rows(folder).values()
+    assert row.messages == 4
