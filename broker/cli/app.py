@@ -50,6 +50,9 @@ def root(
 @app.command()
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the chain running at the end.")] = False,
+    logs: Annotated[
+        Path | None, typer.Option("--logs", help="Folder for the advisory logs, to be audited.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run a small chain, break it, and count what arrived.
@@ -58,7 +61,7 @@ def demo(
     """
     from broker.cli.demo.run import run_demo
 
-    raise typer.Exit(run_demo(keep=keep, as_json=json))
+    raise typer.Exit(run_demo(keep=keep, as_json=json, logs=logs))
 
 
 @node_app.command("run")

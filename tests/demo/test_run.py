@@ -1,5 +1,6 @@
 """The demo itself, as a user runs it: nine real nodes, a killed store, a cut line, nothing lost."""
 
+import csv
 import json
 import os
 import signal
@@ -7,12 +8,22 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
 
 pytestmark = pytest.mark.network
 DEMO = [sys.executable, "-P", "-m", "broker.cli", "demo"]
+
+
+class Performance(NamedTuple):
+    """`folder`: where it had its files; `logs`: the advisory logs it kept; `said`: its standard error."""
+
+    folder: Path
+    logs: Path
+    report: dict[str, Any]
+    said: str
 
 
 def nodes_of(folder: Path) -> list[psutil.Process]:
@@ -29,12 +40,20 @@ def environment(folder: Path) -> dict[str, str]:
     return os.environ | {"TMPDIR": str(folder)}
 
 
-def test_every_message_arrives_once_and_every_consumer_costs_what_the_rules_say(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [*DEMO, "--json"], env=environment(tmp_path), capture_output=True, text=True, timeout=90
-    )
+@pytest.fixture(scope="module")
+def performance(tmp_path_factory: pytest.TempPathFactory) -> Performance:
+    """The demo from its beginning to its end, once."""
+    folder, logs = tmp_path_factory.mktemp("demo"), tmp_path_factory.mktemp("logs")
+    command = [*DEMO, "--json", "--logs", str(logs)]
+    ran = subprocess.run(command, env=environment(folder), capture_output=True, text=True, timeout=90)
     assert ran.returncode == 0, ran.stderr
-    report = json.loads(ran.stdout)
+    return Performance(folder, logs, json.loads(ran.stdout), ran.stderr)
+
+
+def test_every_message_arrives_once_and_every_consumer_costs_what_the_rules_say(
+    performance: Performance,
+) -> None:
+    report = performance.report
     total = report["total"]
     assert report["well"]
     assert (total["sent"], total["to_deliver"], total["delivered"]) == (4248, 4488, 4488)
@@ -45,9 +64,37 @@ def test_every_message_arrives_once_and_every_consumer_costs_what_the_rules_say(
     assert cost["hq", "queue:sales"] == (8, 8)
     assert [cost[store, "topic:offers/north"][0] for store in ("york", "durham", "lancaster")] == [2, 1, 1]
     for event in ("york is killed", "line between region north and HQ is cut", "the line is mended"):
-        assert event in ran.stderr
-    assert nodes_of(tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
+        assert event in performance.said
+    assert nodes_of(performance.folder) == []
+    assert list(performance.folder.iterdir()) == []
+
+
+@pytest.mark.timeout(900)
+def test_spark_confirms_the_table_of_this_very_performance_and_finds_nothing_spilled(
+    performance: Performance, tmp_path: Path
+) -> None:
+    logs, out = performance.logs, tmp_path / "audit"
+    command = [sys.executable, "-P", "-m", "broker.cli", "audit", str(logs), "--json", "--strict"]
+    command += ["--deployment", str(logs / "sites.csv"), "--out", str(out)]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    verdicts = json.loads(ran.stdout)["verdicts"]
+    assert (verdicts["spilled"], verdicts["moved"], verdicts["unknown"]) == (0, 0, 0)
+
+    told = performance.report["consumers"]
+    costs = {(row["node"], row["destination"]): (row["added"], row["closed"] or 0) for row in told}
+    counted = {
+        (row["node"], f"{row['kind']}:{row['destination']}"): (int(row["added"]), int(row["closed"]))
+        for row in table(out, "consumers")
+    }
+    assert counted == costs
+    unused = {row["node"]: row["unused"] for row in table(out, "unused_routes")}
+    assert (unused["hq"], unused["north"]) == ("0", "0"), "offers went to all who stay subscribed"
+
+
+def table(out: Path, name: str) -> list[dict[str, str]]:
+    with (out / "csv" / f"{name}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -81,8 +81,11 @@ class Chain:
 
 def read_table(name: str) -> list[dict[str, str]]:
     """Rows of one of the example chain's tables, which come with the program."""
-    text = files("broker.cli.demo").joinpath("data", name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+    return list(csv.DictReader(read_text(name).splitlines()))
+
+
+def read_text(name: str) -> str:
+    return files("broker.cli.demo").joinpath("data", name).read_text(encoding="utf-8")
 
 
 def read_chain() -> Chain:

@@ -39,11 +39,16 @@ REFRESH: Final = 0.25
 POLL: Final = 0.05
 
 
-def run_demo(*, keep: bool, as_json: bool) -> int:
-    """Run the demo and print its report; return the exit code. Raises `CommandError` if it cannot run."""
+def run_demo(*, keep: bool, as_json: bool, logs: Path | None = None) -> int:
+    """Run the demo and print its report; return the exit code. Raises `CommandError` if it cannot run.
+
+    `logs`: a folder that then has the advisory logs of all nodes, and the table of sites.
+    """
     folder = Path(tempfile.mkdtemp(prefix="sapwood-demo-"))
     try:
         report = asyncio.run(_Demo(folder, keep=keep, as_json=as_json).play())
+        if logs is not None:
+            _keep_logs(folder, logs)
     except (KeyboardInterrupt, asyncio.CancelledError):
         shutil.rmtree(folder, ignore_errors=True)
         raise CommandError("the demo was stopped, and all its nodes with it") from None
@@ -57,6 +62,13 @@ def run_demo(*, keep: bool, as_json: bool) -> int:
         return WELL
     print(f"sapwood: the nodes' files and logs are in {folder}", file=sys.stderr)
     return FAILED
+
+
+def _keep_logs(folder: Path, logs: Path) -> None:
+    logs.mkdir(parents=True, exist_ok=True)
+    for found in sorted(folder.glob("data/*/advisories")):
+        shutil.copytree(found, logs / found.parent.name, dirs_exist_ok=True)
+    (logs / "sites.csv").write_text(plan.read_text("stores.csv"), encoding="utf-8")
 
 
 def _innermost(error: Exception) -> Exception:
