@@ -89,6 +89,7 @@ def volume_over_time(rows: Sequence[Row]) -> str:
         axes.set_xlim(-0.6, max(len(hours) - 0.4, 3))
         axes.set_ylim(0, max(bottom) * 1.08)
         axes.set_ylabel("advisories an hour")
+        axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.yaxis.grid(True, color=FAINT)
         axes.set_axisbelow(True)
         axes.legend(frameon=False, ncols=len(levels), loc="upper left", bbox_to_anchor=(0, 1.14))
@@ -116,8 +117,11 @@ def spillage_map(rows: Sequence[Row], regions: Sequence[str]) -> str:
     worst = max(spilled.values())
 
     def paint(axes: "Axes") -> None:
+        import matplotlib as mpl
+
         grid = [[spilled.get((source, target), 0) for target in names] for source in names]
-        axes.imshow(grid, cmap="Reds", vmin=0, vmax=worst, aspect="auto")
+        reds = mpl.colormaps["Reds"].with_extremes(under="white")
+        axes.imshow(grid, cmap=reds, vmin=0.5, vmax=max(worst, 1), aspect="auto")
         axes.set_xticks(range(len(names)), names, rotation=40, ha="right")
         axes.set_yticks(range(len(names)), names)
         axes.set_xlabel("received in")

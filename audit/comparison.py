@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, Final
 
 from audit import charts, regular
-from audit.findings import Tables
+from audit.findings import Tables, total
 from audit.page import section, table
 
 Row = dict[str, Any]
@@ -48,7 +48,7 @@ def growth(tables: Tables) -> str:
     """How the cost grows with the number of stores, in regions as large as this deployment's."""
     sizes = [row["below"] for row in tables["nodes"] if row["depth"] == 1 and row["below"]]
     a_region = round(median(sizes)) if sizes else A_REGION
-    stores = sum(1 for row in tables["nodes"] if row["role"] == "leaf")
+    stores = total(tables["what_if_one"], "nodes", role="leaf", scheme="tree")
     text = f"One consumer of its own at every store, in regions of {a_region:,} stores. Both axes are log."
     return section("As the chain grows", text, charts.growth(regular.growth(a_region), stores))
 
@@ -72,7 +72,7 @@ def counted() -> list[Row]:
 
 def beside_the_laws() -> list[Row]:
     """Each row of `counted` with what the laws say: law_added, law_closed."""
-    rows = counted()
+    rows = sorted(counted(), key=lambda row: (-row["brokers"], row["consumers"]))
     for row in rows:
         laws = regular.one_consumer(row["branches"], row["leaves_a_branch"])[row["scheme"]]
         row["law_added"], row["law_closed"] = (law * row["consumers"] for law in laws)

@@ -4,6 +4,7 @@ Works on the small tables, as lists of rows; no Spark here. The order: what brea
 makes the audit itself doubtful, what costs most.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +18,7 @@ COSTLY: Final = "costly"
 GOOD: Final = "good"
 _ORDER: Final = (BAD, DOUBTFUL, COSTLY, GOOD)
 TOP: Final = 10
+MOST_ROWS: Final = 10_000
 SOON_DAYS: Final = 90.0
 
 
@@ -57,15 +59,18 @@ def _spilled(tables: Tables) -> Iterator[Finding]:
         what = (
             f"{row['node']} received {row['advisories']:,} advisories that it can never use: {row['reason']}."
         )
-        yield Finding(BAD, what, _ADVICE.get(row["reason"], _ADVICE[""]), row["advisories"])
+        tellers = Counter(told["peer"] for told in tables["spilled"] if told["node"] == row["node"])
+        teller = next((peer for peer, _ in tellers.most_common(1) if peer), "its neighbour")
+        advice = _ADVICE.get(row["reason"], _ADVICE[""]).format(teller=teller)
+        yield Finding(BAD, what, advice, row["advisories"])
 
 
 _ADVICE: Final = {
     "second root": "Two trees meet here: give this node a tree connector, or take the link away.",
-    "re-sent although known": "A neighbour tells again what it has told: look at its links.",
-    "stale cause": "A neighbour holds routes of consumers that have gone: let it resync, or restart it.",
-    "": "Find the neighbour that told it (spilled.csv, column peer), and what else links the two sites:"
-    " a bridge of the brokers themselves tells everybody.",
+    "re-sent although known": "{teller} tells again what it has told: look at its links.",
+    "stale cause": "{teller} holds routes of consumers that have gone: let it resync, or restart it.",
+    "": "Most came from {teller}: look what else links the two sites, since a bridge of the brokers"
+    " themselves tells everybody. spilled.csv has each of them.",
 }
 
 
@@ -75,7 +80,7 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
     if faults:
         yield Finding(
             DOUBTFUL,
-            f"{_count(len(faults), 'file')} could not be read to the end, the first {faults[0]['file']}.",
+            f"{_rows(faults, 'file')} could not be read to the end, the first {faults[0]['file']}.",
             "Fetch them again; what was in them is missing from every figure.",
             len(faults),
         )
@@ -90,7 +95,7 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
     if strangers:
         yield Finding(
             DOUBTFUL,
-            f"Logs of {_count(len(strangers), 'node')} that the deployment does not have, such as"
+            f"Logs of {_rows(strangers, 'node')} that the deployment does not have, such as"
             f" {strangers[0]['node']}.",
             "Add them to the table of sites: nothing about them can be judged.",
             len(strangers),
@@ -98,7 +103,7 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
     if silent and tables["files"]:
         yield Finding(
             DOUBTFUL,
-            f"No log of {_count(len(silent), 'node')} was read, such as {silent[0]['node']}.",
+            f"No log of {_rows(silent, 'node')} was read, such as {silent[0]['node']}.",
             "Fetch their logs: what they received is not in any figure.",
             len(silent),
         )
@@ -121,7 +126,7 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
     if clocks:
         yield Finding(
             DOUBTFUL,
-            f"{_count(len(clocks), 'clock')} jumped or was never set, such as that of {clocks[0]['node']}.",
+            f"{_rows(clocks, 'clock')} that jumped or were never set, such as that of {clocks[0]['node']}.",
             "Give them a time server; their rows count in all sums, but in no series over time.",
             len(clocks),
         )
@@ -141,18 +146,20 @@ def _waste(tables: Tables) -> Iterator[Finding]:
         worst = flapping[0]
         yield Finding(
             COSTLY,
-            f"{_count(len(flapping), 'consumer')} that came and went again and again;"
+            f"{_rows(flapping, 'consumer')} that came and went again and again;"
             f" {worst['kind']}:{worst['destination']} at {worst['node']}"
             f" {worst['most_in_an_hour']} times in an hour.",
             "Let the application keep its subscription open, or make it durable; or raise linger.",
             worst["came"],
         )
-    for row in _flapping_links(tables["links"])[:2]:
+    links = [row for row in once(tables["links"]) if row["flaps"]]
+    if links:
         yield Finding(
             COSTLY,
-            f"The link {row['node']} - {row['peer']} went down {row['downs']} times.",
+            f"{_rows(links, 'link')} that went down again and again, that of {links[0]['node']} with"
+            f" {links[0]['peer']} {_count(links[0]['downs'], 'time')}.",
             "Look at the line; nothing is lost, but each time costs a handshake.",
-            row["downs"],
+            links[0]["downs"],
         )
     if tables["resyncs"]:
         worst = tables["resyncs"][0]
@@ -164,13 +171,15 @@ def _waste(tables: Tables) -> Iterator[Finding]:
             " off.",
             worst["advisories"] / 10,
         )
-    for row in [row for row in tables["cut_off"] if row["since"]][:2]:
+    away = [row for row in tables["cut_off"] if row["since"]]
+    if away:
+        worst = max(away, key=lambda row: row["below"] or 0)
         yield Finding(
             COSTLY,
-            f"{row['node']}, with {row['below'] or 0:,} nodes below it, is cut off since"
-            f" {row['since']:%Y-%m-%d %H:%M}.",
-            "Messages wait at its parent; see that its spool does not fill.",
-            (row["below"] or 0) + 1,
+            f"{_rows(away, 'node')} still cut off when the logs end: {worst['node']}, with"
+            f" {_count(worst['below'] or 0, 'node')} below it, since {worst['since']:%Y-%m-%d %H:%M}.",
+            "Messages wait at the parent; see that its spool does not fill.",
+            sum((row["below"] or 0) + 1 for row in away),
         )
     unused = [row for row in tables.get("unused_routes", ()) if row["unused"]]
     if unused:
@@ -183,17 +192,21 @@ def _waste(tables: Tables) -> Iterator[Finding]:
         )
 
 
-def _flapping_links(links: Sequence[Row]) -> list[Row]:
+def once(links: Sequence[Row]) -> list[Row]:
     """Each link once, as the end saw it that lost it more often; both ends write it down."""
     found: dict[frozenset[str], Row] = {}
     for row in links:
-        if row["flaps"]:
-            found.setdefault(frozenset((row["node"], row["peer"])), row)
+        found.setdefault(frozenset((row["node"], row["peer"])), row)
     return list(found.values())
 
 
 def _count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _rows(table: Sequence[Row], noun: str) -> str:
+    """How many rows a table has, of which only the first `MOST_ROWS` and one more are here."""
+    return f"more than {MOST_ROWS:,} {noun}s" if len(table) > MOST_ROWS else _count(len(table), noun)
 
 
 def _ahead(tables: Tables) -> Iterator[Finding]:

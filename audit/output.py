@@ -18,9 +18,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
 from audit.errors import UsageError
+from audit.findings import MOST_ROWS
 
 Row = dict[str, Any]
-CSV_ROWS: Final = 10_000
+CSV_ROWS: Final = MOST_ROWS
 LARGE: Final = ("spilled", "consumer_events", "volume", "judged")
 """Tables that may have as many rows as the log: Spark writes them, in as many files as it has them."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from audit import charts, comparison
-from audit.findings import Finding, Tables, total
+from audit.findings import MOST_ROWS, Finding, Tables, once, total
 from audit.page import STYLE, as_size, as_text, section, table
 
 
@@ -82,7 +82,7 @@ def _tiles(tables: Tables, summary: Mapping[str, Any]) -> str:
         "nodes in the deployment": f"{summary['nodes']:,}",
         "advisories received": f"{summary['advisories']:,}",
         "bytes of advisories": as_size(summary["bytes"]),
-        "consumers that came": f"{total(consumers, 'came'):,}" + ("+" if len(consumers) > 10_000 else ""),
+        "consumers that came": f"{total(consumers, 'came'):,}" + ("+" if len(consumers) > MOST_ROWS else ""),
         "log files": f"{summary['files']:,}",
         "lines not used": f"{sum(summary[name] for name in ('half', 'malformed', 'unknown', 'untimed')):,}",
     }
@@ -183,7 +183,9 @@ def _waste(tables: Tables) -> str:
     parts = []
     for name, title, columns in _WASTE:
         if tables.get(name):
-            rows = [row for row in tables[name] if name != "links" or row["downs"]]
+            rows = tables[name]
+            if name == "links":
+                rows = [row for row in once(rows) if row["downs"]]
             if rows:
                 parts += [f"<h3>{as_text(title)}</h3>", table(rows, columns)]
     return section("Waste", "What costs and brings nothing.", *(parts or ["<p class=none>None found.</p>"]))

@@ -15,9 +15,8 @@ HOUR = datetime(2026, 3, 14, 8, tzinfo=UTC)
 EVIL = "<script>alert(1)</script>"
 NAMES = (
     "files intake clocks nodes volume_by_hour volume_by_hour_level volume_by_kind volume_by_region spillage"
-    " spillage_reasons spillage_regions advise_down strange_links storms flapping_consumers links resyncs"
-    " cut_off"
-    " strangers silent what_if what_if_one scope_cost capacity consumers knowing"
+    " spillage_reasons spillage_regions spilled advise_down strange_links storms flapping_consumers"
+    " links resyncs cut_off strangers silent what_if what_if_one scope_cost capacity consumers knowing"
 )
 VERDICTS = {"needed": 90, "spilled": 10, "moved": 0, "unknown": 0, "domain": 5}
 
@@ -76,7 +75,19 @@ def test_what_breaks_the_law_comes_before_doubts_and_these_before_costs() -> Non
     found = find(tables(spillage=spillage(10), spillage_reasons=[REASON], storms=[STORM], silent=[SILENT]))
     assert [one.kind for one in found] == ["bad", "doubtful", "costly"]
     assert "can never use: peer of a leaf" in found[0].what
-    assert "column peer" in found[0].do
+    assert "its neighbour" in found[0].do
+
+
+def test_the_neighbour_that_spilled_most_is_named() -> None:
+    told = [{"node": EVIL, "peer": peer} for peer in ("south", "north", "north", None)]
+    (found,) = find(tables(spillage=spillage(10), spillage_reasons=[REASON], spilled=told))
+    assert "Most came from north" in found.do
+
+
+def test_a_link_that_flaps_is_told_once_though_both_ends_write_it_down() -> None:
+    ends = [{"node": node, "peer": peer, "downs": 9, "flaps": True} for node, peer in ("ab", "ba", "ac")]
+    (found,) = find(tables(links=ends))
+    assert found.what == "2 links that went down again and again, that of a with b 9 times."
 
 
 def test_a_healthy_tree_is_told_so() -> None:
