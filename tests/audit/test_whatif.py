@@ -238,3 +238,18 @@ def test_the_growth_curve_goes_through_the_law() -> None:
         "connectors, TTL 3": [(40, 560)],
         "connectors, TTL 4; leaf nodes; full mesh": [(40, 1760)],
     }
+
+
+def test_a_hundred_thousand_stores_are_a_few_joins(spark: "SparkSession") -> None:
+    """A million take the same joins; `benchmarks.what_if` runs them."""
+    regions, a_region = 100, 1000
+    store = ("concat('store-', id)", f"concat('region-', id % {regions})", "'leaf'", "CAST(NULL AS STRING)")
+    stores = spark.range(regions * a_region).selectExpr(*store)
+    above = sites("root - root", *(f"region-{n} root branch" for n in range(regions)))
+    tree = make_tree(spark.createDataFrame(above, SITES).union(stores))
+    wanted = whatif.interests_by_role(spark, tree, [("leaf", "own", 25)])
+    costs = whatif.per_consumer(tree).localCheckpoint()
+    found = {row.scheme: (row.added, row.closed) for row in whatif.population(tree, wanted, costs).collect()}
+    consumers = 25 * regions * a_region
+    for scheme, (added, closed) in regular.one_consumer(regions, a_region).items():
+        assert found[scheme] == (consumers * added, consumers * closed), scheme
