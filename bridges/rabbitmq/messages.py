@@ -6,11 +6,13 @@ exchange and key. What comes back through the topic exchange with a mark that fi
 goes nowhere; an application that sends a message on, headers and all, to somewhere else is not mistaken.
 
 Wrinkle: what was given to a queue may be taken back from it, and only when nobody reads it there any more:
-so it follows the queue's readers, as any message that waits does.
+so it follows the queue's readers, as any message that waits does. By its mark it is another one than before:
+what was given to the broker is in its custody, and counts as taken only once it is taken again.
 """
 
 import zlib
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, Final
 
 import pika
@@ -72,15 +74,19 @@ def taken_for(destination: Destination, message: Incoming, reply: Spell) -> Take
 
 def _taken(destination: Destination, place: str, message: Incoming, reply: Spell) -> Taken:
     properties, retained = from_amqp(message.properties, reply)
-    properties.headers.pop(MARK, None)
-    key = f"{place}\n{message.properties.app_id or ''}\n{properties.message_id}"
+    given = properties.headers.pop(MARK, None)
+    key = f"{place}\n{message.properties.app_id or ''}\n{properties.message_id}\n{given or ''}\n"
     return Taken(
         destination,
         Message(message.body, properties),
         retained=retained and destination.kind == Kind.TOPIC,
-        key=key if properties.message_id else "",
+        key=_digest(key, message.body) if properties.message_id else "",
         again=message.redelivered,
     )
+
+
+def _digest(key: str, body: bytes) -> str:
+    return blake2b(body, key=blake2b(key.encode(), digest_size=32).digest(), digest_size=16).hexdigest()
 
 
 def address_of(delivery: Delivery, exchange: str) -> tuple[str, str]:
