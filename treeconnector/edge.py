@@ -29,7 +29,8 @@ class Taken(NamedTuple):
     `persistent` False: it may be lost where a line is down (MQTT QoS 0). `retained`: the topic's last value.
     `key`: what it has in common with its repetition, if the broker gives it again for want of our answer, and
     with no other message that we have answered or not; '' = nothing. `again`: the broker says that it may
-    be such a repetition; only then is `key` looked up.
+    be such a repetition; only then is `key` looked up. `odd`: why it cannot go into the tree: it is a dead
+    letter with this text.
     """
 
     destination: Destination
@@ -38,6 +39,7 @@ class Taken(NamedTuple):
     retained: bool = False
     key: str = ""
     again: bool = False
+    odd: str = ""
 
 
 class Delivery(NamedTuple):

@@ -25,7 +25,7 @@ from bridges.rabbitmq.messages import (
     taken_from_queue,
     taken_from_topic,
 )
-from bridges.rabbitmq.publisher import Outgoing, Publisher, Refused
+from bridges.rabbitmq.publisher import NO_QUEUE, Outgoing, Publisher, Refused
 from bridges.rabbitmq.replies import ARGUMENTS, DIRECT, Replies, destination_of
 from bridges.rabbitmq.settings import management_of, server_of
 from bridges.rabbitmq.taker import Read, Taker
@@ -233,7 +233,7 @@ class Visit:
         def done(refused: Refused | None) -> None:
             if refused is None:
                 self._desk.confirm((delivery.id,))
-            else:
+            elif refused.reason != NO_QUEUE or not self._vanished(delivery.destination.name):
                 self._desk.refuse(delivery.id, str(refused))
 
         self._publisher.give(
@@ -248,6 +248,17 @@ class Visit:
                 ARGUMENTS,
             )
         )
+
+    def _vanished(self, name: str) -> bool:
+        """A queue has gone before the broker said so. Are those who read it away, so that another may have
+        what is for them? One that is declared is read whatever the broker tells.
+        """
+        if str(queue(name)) in self._setup.settings.consumers:
+            return False
+        self._census.counted(name, None)
+        came, went = self._census.changes()
+        self._tell(came, went)
+        return any(consumer.destination == queue(name) for consumer in went)
 
     # --- for people
 

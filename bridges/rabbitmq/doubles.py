@@ -1,16 +1,20 @@
-"""Floating-point numbers and times in headers: pika reads numbers as whole ones, cannot write them, and ends
-the connection over a time that no calendar has. It learns better here.
+"""Odd headers: pika reads floating-point numbers as whole ones and cannot write them, and it ends the
+connection over a time that no calendar has, and over lists in lists in lists. It learns better here.
 
 Without this, what a Java program put into a header would change between one RabbitMQ and another, and one odd
-time would end each connection that its message is given to. Wrinkle: pika's functions are those of the whole
-process; nothing that they could do is changed.
+header would end each connection that its message is given to. What lies more than `DEEPEST` levels deep is
+left out. Wrinkle: pika's functions are those of the whole process; nothing else of them is changed.
 """
 
 import struct
-from typing import Any
+import threading
+from typing import Any, Final
 
 import pika.data
 
+DEEPEST: Final = 32
+
+_nested = threading.local()
 _encode, _decode = pika.data.encode_value, pika.data.decode_value
 
 
@@ -32,7 +36,21 @@ def _decode_value(encoded: bytes, offset: int) -> tuple[Any, int]:
                 return tuple(_decode(encoded, offset))
             except (ValueError, OverflowError, OSError):
                 return struct.unpack_from(">Q", encoded, offset + 1)[0], offset + 9
+        case b"F" | b"A":
+            return _decode_nested(encoded, offset)
     return tuple(_decode(encoded, offset))
+
+
+def _decode_nested(encoded: bytes, offset: int) -> tuple[Any, int]:
+    """A table or a list: its length, and what is in it."""
+    depth = getattr(_nested, "depth", 0)
+    if depth >= DEEPEST:
+        return None, offset + 5 + struct.unpack_from(">I", encoded, offset + 1)[0]
+    _nested.depth = depth + 1
+    try:
+        return tuple(_decode(encoded, offset))
+    finally:
+        _nested.depth = depth
 
 
 pika.data.encode_value, pika.data.decode_value = _encode_value, _decode_value

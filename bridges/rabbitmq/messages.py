@@ -26,12 +26,14 @@ from treeconnector.errors import PatternError
 from treeconnector.patterns import topic_from_amqp, topic_to_amqp
 
 MARK: Final = "x-sapwood"
+_LONGEST_TEXT: Final = 300
 
 Spell = Callable[[str], str]
 
 
-def mark(node: str, number: int, exchange: str, key: str) -> str:
-    return f"{node}/{number}/{_check(exchange, key)}"
+def mark(node: str, number: int, exchange: str, key: str, visit: str = "") -> str:
+    """`number` counts within a `visit`, and `visit` is never the same again."""
+    return f"{node}/{number}/{visit}/{_check(exchange, key)}"
 
 
 def _check(exchange: str, key: str) -> str:
@@ -48,7 +50,7 @@ def number_of(properties: pika.BasicProperties) -> int:
     """The number in a message's mark, 0 if it has none."""
     text = (properties.headers or {}).get(MARK)
     parts = text.split("/") if isinstance(text, str) else []
-    return int(parts[1]) if len(parts) == 3 and parts[1].isdecimal() else 0
+    return int(parts[1]) if len(parts) == 4 and parts[1].isdecimal() else 0
 
 
 def taken_from_queue(name: str, message: Incoming, reply: Spell) -> Taken:
@@ -65,6 +67,12 @@ def taken_from_topic(message: Incoming, reply: Spell) -> Taken | None:
     except PatternError:
         return None
     return _taken(destination, "", message, reply)
+
+
+def unreadable(message: Incoming, mistake: Exception) -> Taken:
+    """A message that cannot be read: its body alone, for the dead letters."""
+    text = f"UNREADABLE: a message of exchange {message.exchange!r}, key {message.key!r}: {mistake!r}"
+    return Taken(topic("unreadable"), Message(message.body), odd=text[:_LONGEST_TEXT])
 
 
 def taken_for(destination: Destination, message: Incoming, reply: Spell) -> Taken:

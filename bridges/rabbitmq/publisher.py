@@ -14,6 +14,7 @@ Wrinkle: which message was returned is known by the number in its mark, a header
 """
 
 import asyncio
+import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -71,6 +72,7 @@ class Publisher:
         self._node = node
         self._window = window
         self._channel: Channel | None = None
+        self._visit = ""
         self._number = 0
         self._bytes = 0
         self._waiting: deque[Outgoing] = deque()
@@ -131,6 +133,7 @@ class Publisher:
         channel = await self._connection.channel(confirms=True)
         channel.on_confirm = self._confirmed
         channel.on_return = self._return
+        self._visit = secrets.token_hex(6)
         self._number = self._bytes = 0
         self._returned.clear()
         return channel
@@ -155,7 +158,7 @@ class Publisher:
 
     def _put(self, channel: Channel, message: Outgoing) -> None:
         number = self._number + 1
-        marked = mark(self._node, number, message.exchange, message.key)
+        marked = mark(self._node, number, message.exchange, message.key, self._visit)
         message.properties.headers = {**(message.properties.headers or {}), MARK: marked}
         self._number = number
         self._under_way[number] = message

@@ -6,7 +6,8 @@ filter that is wanted: so what is published while the node is away waits for it,
 
 Law: a queue is never made or changed for an application: it would not find it as it declares it.
 
-Law: messages are acknowledged in the order in which they came on their channel, and only by `done`.
+Law: messages are acknowledged in the order in which they came on their channel, and only by `done`. Since one
+acknowledgement covers all before it, none is sent after a batch that could not be handed over.
 
 Wrinkle: each queue has a channel of its own, because the broker closes the channel when it refuses.
 
@@ -25,6 +26,7 @@ from bridges.rabbitmq.census import OURS
 from bridges.rabbitmq.connection import Channel, Connection, Incoming
 from bridges.rabbitmq.discovery import Prober
 from bridges.rabbitmq.errors import ChannelLost
+from bridges.rabbitmq.messages import unreadable
 from treeconnector.edge import Taken
 from treeconnector.errors import PatternError
 from treeconnector.patterns import to_amqp
@@ -106,6 +108,7 @@ class Taker:
         self._taps: dict[str, Tap] = {}
         self._changing: set[str] = set()
         self._gathered: list[tuple[Tap, Incoming]] = []
+        self._mistake: Exception | None = None
         self._news = asyncio.Event()
         self.troubles: dict[str, str] = {}
 
@@ -147,6 +150,8 @@ class Taker:
         """For ever. Raises `AmqpError` when the connection is lost."""
         while True:
             self._news.clear()
+            if self._mistake is not None:
+                raise self._mistake
             wanted = self._queues | self._replies
             if await self._bindings.settle(self._keys):
                 wanted = wanted | {TOPICS}
@@ -255,13 +260,22 @@ class Taker:
         self._gathered.append((tap, message))
 
     def _hand_over(self) -> None:
-        """All that has come, as one batch."""
+        """All that has come, as one batch. After a mistake of ours nothing more is acknowledged."""
+        if self._mistake is not None:
+            return
+        try:
+            self._hand_all_over()
+        except Exception as mistake:
+            self._mistake = mistake
+            self._news.set()
+
+    def _hand_all_over(self) -> None:
         gathered, self._gathered = self._gathered, []
         batch: list[Taken] = []
         lasts: dict[Tap, int] = {}
         for tap, message in gathered:
             lasts[tap] = message.tag
-            taken = tap.read(message)
+            taken = _read(tap, message)
             if taken is not None:
                 batch.append(taken)
         handed = [(tap, tap.handed(last)) for tap, last in lasts.items()]
@@ -271,3 +285,12 @@ class Taker:
                 tap.settle(each)
 
         self._take(batch, done)
+
+
+def _read(tap: Tap, message: Incoming) -> Taken | None:
+    """Whatever an application may have put into a message, it stops none but this one."""
+    try:
+        return tap.read(message)
+    except Exception as mistake:
+        _log.warning("! a message of %s cannot be read: %r", tap.queue, mistake, extra={"queue": tap.queue})
+        return unreadable(message, mistake)

@@ -382,7 +382,8 @@ class Site:
     def take(self, batch: Sequence[Taken]) -> int:
         """Let messages into the tree; return how many of them, from the first on. Fewer: the node is full.
 
-        What cannot go into the tree at all is a dead letter, and counts as taken.
+        What cannot go into the tree at all is a dead letter, and counts as taken; so does what is not
+        persistent and finds no room, which is dropped.
         """
         keys: list[str] = []
         count = 0
@@ -390,7 +391,9 @@ class Site:
             if taken.again and taken.key in self._keys:
                 self.repeated += 1
             elif not self._let_in(taken):
-                break
+                if taken.persistent:
+                    break
+                self._core.counters["volatile_dropped"] += 1
             count += 1
             if taken.key:
                 keys.append(taken.key)
@@ -404,20 +407,23 @@ class Site:
         kind = Class(destination, flags_of(taken.persistent, taken.retained, again=taken.again), scope, SITE)
         body = bundles.encode_message(taken.message)
         try:
+            if taken.odd:
+                raise SapwoodError(taken.odd)
             self._core.switch.sending.check_site(destination, len(body), scope)
         except QueueFull:
             return False
         except SapwoodError as error:
-            self._refuse(kind, taken.message, error)
+            self._refuse(kind, taken, error)
         else:
             self._core.entry.add(kind, batch_of([taken.message], body))
         return True
 
-    def _refuse(self, kind: Class, message: Message, error: SapwoodError) -> None:
+    def _refuse(self, kind: Class, taken: Taken, error: SapwoodError) -> None:
         code = error.code if isinstance(error, SwitchError) else "DESTINATION"
+        text = taken.odd or f"{code}: {error}"
         name = kind.destination.name[:_LONGEST_NAME]
         kind = kind._replace(destination=Destination(kind.destination.kind, name))
-        self._core.entry.refuse(kind, message, self._core.arrivals.refuse, f"{code}: {error}"[:300])
+        self._core.entry.refuse(kind, taken.message, self._core.arrivals.refuse, text[:300])
 
     def _keep(self, keys: list[str]) -> None:
         """These keys are in the same transaction as their messages."""

@@ -226,7 +226,7 @@ class SiteDesk:
     def named_in_tree(self, batch: Sequence[Taken]) -> list[Taken]:
         found: list[Taken] = []
         for taken in batch:
-            key = self._rules.to_tree(taken.destination)
+            key = taken.destination if taken.odd else self._rules.to_tree(taken.destination)
             if key is not None:
                 found.append(taken if key == taken.destination else taken._replace(destination=key))
         return found

@@ -1,13 +1,14 @@
 """The bridge at a real RabbitMQ, with a desk that writes down: what is given, taken, refused."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 
 import pika
 import pytest
 from rabbitmq_server import RabbitServer
 
 from bridges.rabbitmq.taker import PREFETCH
-from bridges.site_broker import SiteBrokerError, SiteBrokerRefused
+from bridges.site_broker import SiteBrokerError, SiteBrokerRefused, Taken
 
 
 class TestGiving:
@@ -37,6 +38,26 @@ class TestGiving:
         await york.until_answered(gone, there)
         assert york.desk.confirmed == [there]
         assert york.desk.refused[gone].startswith("QUEUE_DOES_NOT_EXIST: ")
+
+    async def test_what_is_for_a_queue_that_vanished_is_routed_again(
+        self, york, applications, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The reader is told to have gone, and what it was given is not refused."""
+        channel = applications.channel()
+        channel.queue_declare("passing", auto_delete=True)
+        tag = channel.basic_consume("passing", lambda *message: None)
+        await york.desk.until_consumers("queue:passing")
+        monkeypatch.setattr(york.bridge._visit._census, "event", lambda kind, headers: None)
+        channel.basic_cancel(tag)
+        york.deliver("queue:passing", b"late")
+        await york.desk.until_consumers()
+        assert york.desk.refused == {}
+
+    async def test_a_queue_that_is_declared_is_read_whatever_the_broker_tells(self, place) -> None:
+        york = await place(consumers=("queue:passing",)).start()
+        number = york.deliver("queue:passing", b"late")
+        await york.until_answered(number)
+        assert york.desk.refused[number].startswith("QUEUE_DOES_NOT_EXIST: ")
 
     async def test_what_is_too_large_for_a_queue_or_the_broker_is_refused(self, york, applications) -> None:
         small = {"x-max-length-bytes": 10, "x-overflow": "reject-publish"}
@@ -158,6 +179,47 @@ class TestTaking:
         await york.desk.until(lambda: york.bridge.status()["queues_known"] == 3)
         york.want("queue:passing", "queue:mine", "queue:orders")
         await york.desk.until(lambda: york.bridge.status()["taking_queues"] == ["orders"])
+
+    async def test_a_message_that_cannot_be_read_takes_no_other_with_it(self, york, applications) -> None:
+        york.want("topic:h/#")
+        await until_bound(york, 1)
+        channel = applications.channel()
+        deep: list[object] = []
+        for _ in range(200):
+            deep = [deep]
+        for number in range(30):
+            properties = pika.BasicProperties(
+                delivery_mode=2, headers={"deep": deep} if number == 9 else None
+            )
+            channel.basic_publish(
+                "amq.topic", "h.x" if number != 5 else b"h.\xff", b"%d" % number, properties
+            )
+        await york.desk.until(lambda: len(york.desk.payloads) == 30)
+        assert york.desk.payloads == [b"%d" % number for number in range(30)]
+        assert [taken.message.payload for taken in york.desk.taken if taken.odd] == [b"5"]
+        await york.stop()
+        assert applications.drain("sapwood.topics") == []
+
+    async def test_a_mistake_of_ours_ends_the_connection_and_acknowledges_nothing(
+        self, york, applications, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        applications.channel().queue_declare("orders", durable=True)
+        mistakes = iter([ZeroDivisionError()])
+        take = york.desk.take
+
+        def broken(batch: Sequence[Taken], done: Callable[[], None]) -> None:
+            for mistake in mistakes:
+                raise mistake
+            take(batch, done)
+
+        monkeypatch.setattr(york.desk, "take", broken)
+        york.want("queue:orders")
+        for number in range(20):
+            applications.publish("orders", b"%d" % number)
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.wait_for(york.task, 60)
+        assert york.desk.payloads == []
+        assert len(applications.drain("orders")) == 20
 
     async def test_a_queue_that_may_not_be_read_is_shown_and_blocks_no_other(
         self, place, applications, rabbitmq: RabbitServer, vhost: str

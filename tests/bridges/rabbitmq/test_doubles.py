@@ -7,7 +7,7 @@ from typing import Any
 import pika.data
 import pytest
 
-import bridges.rabbitmq.doubles  # noqa: F401 - it is its import that counts
+from bridges.rabbitmq.doubles import DEEPEST
 
 
 def there_and_back(value: Any) -> Any:
@@ -32,3 +32,26 @@ def test_a_time_of_the_calendar_is_one() -> None:
 
 def test_another_time_is_a_number() -> None:
     assert pika.data.decode_value(b"T" + struct.pack(">Q", 2**60), 0) == (2**60, 9)
+
+
+def nested(levels: int, kind: bytes = b"A") -> bytes:
+    """A list in a list in a list; or tables, each under the name `a`."""
+    value = b"t\x01"
+    for _ in range(levels):
+        inner = value if kind == b"A" else b"\x01a" + value
+        value = kind + struct.pack(">I", len(inner)) + inner
+    return value
+
+
+@pytest.mark.parametrize("kind", [b"A", b"F"])
+def test_what_lies_too_deep_is_left_out_and_the_rest_is_read(kind: bytes) -> None:
+    deep, level = nested(5000, kind) + b"t\x01", 0
+    found, end = pika.data.decode_value(deep, 0)
+    while found:
+        found, level = (found[0] if kind == b"A" else found["a"]), level + 1
+    assert (found, level) == (None, DEEPEST)
+    assert pika.data.decode_value(deep, end) == (True, len(deep))
+    shallow = pika.data.decode_value(nested(DEEPEST, kind), 0)[0]
+    while isinstance(shallow, (list, dict)):
+        shallow = shallow[0] if kind == b"A" else shallow["a"]
+    assert shallow is True

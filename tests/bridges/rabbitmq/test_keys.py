@@ -21,5 +21,5 @@ def test_another_content_or_place_under_the_same_id_is_another_message() -> None
 
 
 def test_what_a_node_gave_back_to_the_queue_is_another_message_each_time() -> None:
-    first, second = ({MARK: mark("hq", number, "", "q")} for number in (7, 8))
+    first, second = ({MARK: mark("hq", 1, "", "q", visit)} for visit in ("a1", "b2"))
     assert len({key_of(), key_of(**first), key_of(**second)}) == 3

@@ -203,6 +203,24 @@ def test_the_rest_of_a_batch_waits_while_the_node_is_full(forest: Forest) -> Non
     assert broker.sends("queue:orders", b"1", b"2", b"3", b"4") == 3
 
 
+def test_what_is_not_persistent_does_not_wait_for_a_full_node(forest: Forest) -> None:
+    hq = forest.add("hq", policies=(Policy(Kind.QUEUE, "#", max_messages=1, home=True),))
+    broker = Broker(forest, "hq")
+    destination = parse("queue:orders")
+    batch = [Taken(destination, Message(b"%d" % number), persistent=number != 1) for number in range(4)]
+    assert broker.site.take(batch) == 2, "the first is in, the second dropped, the third waits"
+    assert hq.core.counters["volatile_dropped"] == 1
+
+
+def test_what_the_bridge_cannot_read_is_a_dead_letter(forest: Forest) -> None:
+    broker = chain(forest)
+    odd = Taken(parse("topic:unreadable"), Message(b"odd"), odd="UNREADABLE: its key is no text")
+    assert broker.site.take([odd, Taken(parse("topic:t"), Message(b"good"))]) == 2
+    forest.settle(1.0)
+    ((reason, message),) = forest["york"].dead()
+    assert (reason, message.payload) == ("UNREADABLE: its key is no text", b"odd")
+
+
 def test_what_remains_of_the_expiry_is_told(forest: Forest) -> None:
     broker = chain(forest)
     broker.consumers("queue:orders")
