@@ -109,7 +109,7 @@ async def pair(request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
 
 async def collect(carrier: Carrier, count: int) -> list[bytes]:
     found: list[bytes] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(found) < count:
             batch = await carrier.receive()
             assert batch
@@ -181,7 +181,7 @@ async def test_the_buffer_says_when_it_is_full_and_when_it_has_room_again(pair: 
     assert sent * MAX_PACKET >= BUFFER_BYTES
     waiting = asyncio.create_task(sender.drain())
     assert len(await collect(receiver, sent)) == sent
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await waiting
     assert sender.writable
 
@@ -194,7 +194,7 @@ async def test_an_unread_line_makes_the_sender_wait(pair: Pair) -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     await collect(receiver, 2 * BUFFER_BYTES // MAX_PACKET if isinstance(sender, ws.WebSocketCarrier) else 1)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await waiting
 
 

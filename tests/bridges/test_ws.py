@@ -48,7 +48,7 @@ async def exchange(uri: str, tls: TlsSettings | None = None) -> list[bytes]:
     carrier = await ws.connect(uri, tls=tls)
     try:
         carrier.send([b"there and back"])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await carrier.receive()
     finally:
         await carrier.close()
@@ -226,7 +226,7 @@ async def test_a_request_without_upgrade_is_no_carrier() -> None:
 
 
 async def collect_end(carrier: ws.WebSocketCarrier) -> CarrierError:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await carrier.receive()

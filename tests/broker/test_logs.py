@@ -113,7 +113,7 @@ async def running(
 
 
 async def until_said(file: Path, part: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while part not in file.read_text("utf-8"):
             await asyncio.sleep(0.02)
 

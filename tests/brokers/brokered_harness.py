@@ -14,7 +14,7 @@ from bridges.brokered.line import Access, Broker
 from bridges.brokered.listener import Listener, answer
 from bridges.mqtt import MqttBroker
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 TREE = "acme"
 Server = MosquittoServer | RabbitServer
 Ends = tuple[BrokeredCarrier, BrokeredCarrier]

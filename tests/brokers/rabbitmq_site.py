@@ -16,7 +16,7 @@ from bridges.site_broker import Consumer, Delivery, Setup, Taken
 from treeconnector.bundles import Message, Properties
 from treeconnector.destinations import parse
 
-PATIENCE = 40.0
+PATIENCE = 60.0
 _ids = itertools.count(1)
 
 

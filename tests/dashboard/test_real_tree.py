@@ -66,7 +66,7 @@ class Tree:
         return f"http://127.0.0.1:{self.nodes[name].port}"
 
     async def until(self, name: str, holds: Callable[[dict[str, Any]], Any]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not holds(self.nodes[name].status()):
                 await asyncio.sleep(0.01)
 

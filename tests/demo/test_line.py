@@ -46,7 +46,7 @@ async def ask(port: int, data: bytes) -> tuple[bytes, asyncio.StreamReader, asyn
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.01)
 

@@ -96,7 +96,7 @@ async def _observed(folder: Path) -> list[Metric]:
         )
     )
     await store.start()
-    async with asyncio.timeout(30), connect(f"http://127.0.0.1:{store.port}") as client:
+    async with asyncio.timeout(60), connect(f"http://127.0.0.1:{store.port}") as client:
         await client.create("sales")
         await client.send_many("queue:sales", [b"x"] * 10)
         delivery = await anext(client.subscribe("queue:sales"))

@@ -27,7 +27,7 @@ from broker.cli.demo.processes import NodeFailed, NodeProcess, Nodes, Status
 from sapwood.client import Client, connect
 from sapwood.inbox import Delivery
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 WARNINGS_ARE_ERRORS = {"PYTHONWARNINGS": "error"}
 QUICK: dict[str, Any] = {
     "tree": "test",

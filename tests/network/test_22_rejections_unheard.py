@@ -54,8 +54,8 @@ async def test_a_client_hears_after_a_kill_what_was_not_taken_before(network: Ne
         line.answers.set()
         await line.restore()
         with pytest.raises(SendRejected) as rejected:
-            await asyncio.wait_for(refused, 30)
-        await asyncio.wait_for(taken, 30)
+            await asyncio.wait_for(refused, 60)
+        await asyncio.wait_for(taken, 60)
         assert [(each.code, each.messages) for each in rejected.value.rejections] == [("QUEUE_FULL", 2)]
         await client.send("queue:other", b"7")
     assert await network.collect("hq", "queue:full", 3) == [b"1", b"2", b"3"]

@@ -80,7 +80,7 @@ async def test_what_the_node_had_committed_is_not_stored_again_when_the_broker_r
         getting = asyncio.ensure_future(anext(subscription))
         await takes(network, "york", "queue/orders")
         publish_lines(york.port, "queue/orders", [b"1", b"2", b"3"])
-        first = await asyncio.wait_for(getting, 10)
+        first = await asyncio.wait_for(getting, 60)
         assert first.payload == b"1"
     network.kill("york")
     await network.start("york")

@@ -13,7 +13,7 @@ from quick import QUICK_SITE
 
 from broker.cli.demo.plan import free_ports
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 Message = tuple[str, bytes, int, bool]
 
 

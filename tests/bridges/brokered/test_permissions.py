@@ -34,7 +34,7 @@ async def talks(carrier: BrokeredCarrier, other: BrokeredCarrier) -> None:
     """Both directions work."""
     carrier.send([b"up"])
     other.send([b"down"])
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await other.receive() == [b"up"]
         assert await carrier.receive() == [b"down"]
 

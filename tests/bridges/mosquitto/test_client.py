@@ -50,10 +50,10 @@ class Line:
         self.client.post(
             Post(topic, payload, qos, retained, MqttProperties(user=[("a", "b")]), done.set_result)
         )
-        return await asyncio.wait_for(done, 10)
+        return await asyncio.wait_for(done, 60)
 
     async def until(self, count: int) -> list[Received]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.got) < count:
                 await asyncio.sleep(0.01)
         return self.got
@@ -117,7 +117,7 @@ async def test_a_broker_that_goes_is_lost_and_one_that_is_not_there_is_said(tmp_
     line = Line(server, "lost")
     await line.client.open()
     server.kill()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not line.errors:
             await asyncio.sleep(0.01)
     assert "was lost" in str(line.errors[0])

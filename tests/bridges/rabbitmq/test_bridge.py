@@ -155,7 +155,7 @@ class TestTaking:
         channel.basic_consume("orders", lambda ch, method, properties, body: got.append(body), auto_ack=True)
         for number in range(50):
             applications.publish("orders", b"%d" % number)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(got) < 50:
                 channel.connection.process_data_events(0.05)
         assert york.desk.payloads == []
@@ -379,7 +379,7 @@ async def test_an_answer_comes_to_the_channel_that_waits_for_it(york, applicatio
     number = york.deliver(f"queue:{address.removesuffix('@york')}", b"seven")
     await york.until_answered(number)
     assert york.desk.refused == {}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not got:
             channel.connection.process_data_events(0.05)
     assert got == [b"seven"]

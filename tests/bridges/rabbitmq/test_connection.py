@@ -16,7 +16,7 @@ async def receive(channel: Channel, queue: str, count: int, priority: int = 0) -
     """Consume `count` messages of a queue, without acknowledging them."""
     got: asyncio.Queue[Incoming] = asyncio.Queue()
     await channel.consume(queue, got.put_nowait, priority=priority)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         return [await got.get() for _ in range(count)]
 
 
@@ -71,7 +71,7 @@ async def test_a_negative_priority_gives_way_to_plain_consumers(connect) -> None
     await theirs.consume("till", lambda message: got.append(b"theirs"))
     for _ in range(20):
         theirs.publish("", "till", b"x", PLAIN)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while len(got) < 20:
             await asyncio.sleep(0.01)
     assert set(got) == {b"theirs"}
@@ -99,7 +99,7 @@ async def test_a_cancelled_consumer_is_told(connect) -> None:
     channel.on_cancelled = told.put_nowait
     tag = await channel.consume("till", lambda message: None)
     await (await connection.channel()).delete("till")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await told.get() == tag
 
 
@@ -144,7 +144,7 @@ async def test_a_killed_broker_ends_the_connection(rabbitmq: RabbitServer, conne
     connection = await connect()
     channel = await connection.channel()
     await asyncio.to_thread(rabbitmq.kill)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         lost = await connection.ended
     assert f"127.0.0.1:{rabbitmq.port}" in str(lost)
     assert channel.ended.result().code == 0

@@ -211,7 +211,7 @@ class Plain:
         return await self.answer()
 
     async def answer(self) -> Answer:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
             length = next(
                 int(line.split(":")[1])

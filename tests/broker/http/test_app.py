@@ -63,7 +63,7 @@ async def test_closing_the_port_ends_waiting_requests(serve: Any, node: Any) -> 
         writer.write(b"GET " + path + b" HTTP/1.1\r\n\r\n")
     while not node.switch.waiters:
         await asyncio.sleep(0.001)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await opened.cleanup()
         while await reader.read(1000):
             pass
@@ -105,7 +105,7 @@ async def _fail_with_tls(node: Any, folder: Path) -> list[tuple[str, str]]:
     silent.close()
     await silent.wait_closed()
     writer.write(b"GET / HTTP/1.1\r\n\r\n")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await reader.read()
         writer.close()
         with pytest.raises(ssl.SSLError):
@@ -137,7 +137,7 @@ def test_uvloop_serves_the_same(node: Any) -> None:
         reader, writer = await asyncio.open_connection(*opened.addresses[0])
         for path in (b"/login/t", b"/create/a b"):
             writer.write(b"GET " + path + b" HTTP/1.1\r\n\r\n")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await reader.readuntil(b"a b")
         assert len(node.switch.tokens) == 1
         writer.close()

@@ -79,7 +79,7 @@ def names_of(found: Samples, name: str, label: str) -> set[str]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.005)
 

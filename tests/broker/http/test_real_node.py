@@ -34,7 +34,7 @@ async def plain(running: Node) -> AsyncIterator[Any]:
         verb = "GET" if body is None else "POST"
         length = b"" if body is None else b"Content-Length: %d\r\n" % len(body)
         writer.write(f"{verb} {path} HTTP/1.1\r\n".encode() + length + b"\r\n" + (body or b""))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             head = await reader.readuntil(b"\r\n\r\n")
             size = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
             return int(head.split(b" ")[1]), await reader.readexactly(size)
@@ -156,7 +156,7 @@ async def test_a_blocked_transfer_is_woken(running: Node, plain: Any) -> None:
     while not running.switch.sessions["reader"].waiters:
         await asyncio.sleep(0.001)
     assert await plain(f"/send/{name.decode()}/9/back", b"late", writer) == (200, b"")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         _, body = await waiting
     ((_, message),) = json.loads(body)["messages"]
     assert message == {"payload": "late", "correlation_id": 9, "reply_to": "back"}
@@ -167,7 +167,7 @@ async def test_a_sessions_end_takes_its_transient_queues(running: Node, plain: A
     await plain("/create", line=line)
     assert "till-7" in running.switch.sessions
     line[1].close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while running.switch.sessions:
             await asyncio.sleep(0.001)
 

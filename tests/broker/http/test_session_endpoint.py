@@ -45,7 +45,7 @@ class Line:
         self.near.send([encode_packet(frames)])
 
     async def hear(self) -> list[Any]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return [frame for packet in await self.near.receive() for frame in decode_node_packet(packet)]
 
 

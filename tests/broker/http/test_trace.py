@@ -36,7 +36,7 @@ class Plain:
             *headers,
         ]
         self.writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + (body or b""))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             head = await self.reader.readuntil(b"\r\n\r\n")
             size = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
             return int(head.split(b" ")[1]), await self.reader.readexactly(size)

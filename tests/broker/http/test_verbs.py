@@ -24,7 +24,7 @@ async def reading(port: Any, queue: str = "q") -> Any:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.001)
 

@@ -374,7 +374,7 @@ async def test_a_node_leaves(api: Any, york: Node, running: Node) -> None:
         found = await answer.json()
     api.check("POST", "/api/node/leave", 200, found)
     assert found == {"left": "hq", "messages_kept_here": 0}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await york.stopped.wait()
         while running.core.children():
             await asyncio.sleep(0.01)

@@ -29,7 +29,7 @@ async def following(api: Any, query: str = "") -> AsyncIterator[aiohttp.StreamRe
 async def events(api: Any, stream: aiohttp.StreamReader, count: int) -> list[dict[str, Any]]:
     """The next events, each as it is described."""
     found: list[dict[str, Any]] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(found) < count:
             line = (await stream.readline()).strip()
             if line:
@@ -85,7 +85,7 @@ async def test_who_goes_is_forgotten(api: Any, client: Client, running: Node) ->
     async with following(api):
         assert running.administration.following.followers == 1
         assert len(running.core.arrivals.taps) == 1
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while running.administration.following.followers:
             await client.send("queue:sales", b"x")
     assert running.core.arrivals.taps == []
