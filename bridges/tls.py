@@ -73,6 +73,11 @@ def certified_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
     return frozenset((*common, *hosts))
 
 
+def serial_number(certificate: Mapping[str, Any] | None) -> int:
+    """The serial number of such a certificate, 0 without one."""
+    return int(certificate.get("serialNumber", "0"), 16) if certificate else 0
+
+
 def is_certified(name: str, names: frozenset[str]) -> bool:
     """Whether one of a certificate's names is a node's: the very name, or a host of that name in some domain.
 

@@ -33,7 +33,7 @@ from bridges.carrier import (
     CarrierEnded,
     CarrierError,
 )
-from bridges.tls import TlsSettings, certified_names, client_context
+from bridges.tls import TlsSettings, certified_names, client_context, serial_number
 from treeconnector.frames import DEFAULT_MAX_FRAME
 from treeconnector.identity import Shown
 
@@ -94,7 +94,8 @@ async def accept(request: web.BaseRequest, *, max_packet: int = DEFAULT_MAX_FRAM
     except (aiohttp.ClientError, OSError) as error:
         raise CarrierBroken(f"{peer} went away while its WebSocket was opened: {error}") from error
     carrier = WebSocketCarrier(opened, peer, max_packet)
-    carrier.shown = Shown(certified=certified_names(peer_certificate(request)))
+    certificate = peer_certificate(request)
+    carrier.shown = Shown(certified=certified_names(certificate), serial=serial_number(certificate))
     return carrier
 
 

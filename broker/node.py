@@ -19,6 +19,7 @@ from broker.core.neighbours import Neighbour
 from broker.core.node import NodeCore
 from broker.core.rows import MetaRow, QueueRow
 from broker.core.turn import Turn
+from broker.enrolment import office_of, renewal_of
 from broker.journal import Journal
 from broker.link_brokers import LinkBroker
 from broker.location.registrar import Registrar, zone_of
@@ -35,6 +36,8 @@ from treeconnector.errors import SapwoodError, StoreError
 from treeconnector.identity import Identity, new_uuid
 
 if TYPE_CHECKING:
+    from broker.enrolment.office import Office
+    from broker.enrolment.renewal import Renewal
     from broker.http.app import Port
     from broker.mqtt import Door
 
@@ -83,6 +86,8 @@ class Node:
         self.supervisor: Supervisor | None = None
         self.link_brokers: list[LinkBroker] = []
         self.registrar: Registrar | None = None
+        self.enrolment: Office | None = None
+        self.renewal: Renewal | None = None
         self.failure: SapwoodError | None = None
         self.leaving = False
         self.stopped = asyncio.Event()
@@ -119,6 +124,7 @@ class Node:
             self.administration = Administration(self)
             self.desk = desk_of(self)
             self.link_brokers = [LinkBroker(self, site, one) for one in site.listener.link_brokers]
+            self.renewal = renewal_of(self)
             if site.registration.domain:
                 self.registrar = Registrar(site, self.core.identity.incarnation.hex(), zone_of(site))
             await self._listen()
@@ -136,8 +142,9 @@ class Node:
             self.spawn(self.supervisor.run())
         for listening in self.link_brokers:
             self.spawn(listening.run())
-        if self.registrar is not None:
-            self.spawn(self.registrar.run())
+        for work in (self.registrar, self.enrolment, self.renewal):
+            if work is not None:
+                self.spawn(work.run())
         _log.info("= node %s (%s) of tree %s listens on port %d", site.name, site.role, site.tree, self.port)
 
     def _make_core(self, permits: Permits) -> None:
@@ -175,6 +182,7 @@ class Node:
         self._commit_start()
         self.chronicle.begin(self.core)
         self.committer = GroupCommit(self.store, on_failure=self.fail)
+        self.enrolment = permits.office = office_of(self, loaded)
 
     def _commit_start(self) -> None:
         """What the start itself changes is on disk before anybody is spoken to; transfer ids are reserved."""
@@ -186,7 +194,8 @@ class Node:
     async def _listen(self) -> None:
         from broker.http.app import listen
 
-        listener, tls, settings = self.site.listener, server_tls(self.site), http_settings(self.site)
+        listener, settings = self.site.listener, http_settings(self.site)
+        tls = self.enrolment.authority.context if self.enrolment is not None else server_tls(self.site)
         if self.site.mqtt.port is not None:
             from broker.mqtt import Door
 

@@ -1,13 +1,14 @@
 """Which secret a link is proven with, and who may connect at all.
 
 A node that has permits accepts only the children that are named in them. A node without permits accepts
-children without a secret from this machine only, unless the site says otherwise or asks each child for a
-certificate. Law: a secret proves the name of its child; where certificates are asked for, a child without
-a secret has one that names it, or a stolen store could be any other. A child that dials at a broker is the
-one whose topics or queues it uses there; where the broker's permissions ensure that, its name is proven.
+children without a secret from this machine only, unless the site says otherwise, asks each child for a
+certificate, or invites its children. Law: a secret proves the name of its child; where certificates are asked
+for, a child without a secret has one that names it, or a stolen store could be any other. A child that dials
+at a broker is the one whose topics or queues it uses there; where the broker's permissions ensure that, its
+name is proven.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bridges.tls import is_certified
 from config.credentials import children_secrets, connector_secret, permitted_children
@@ -15,19 +16,26 @@ from config.model import Site
 from treeconnector.errors import LinkRefused, Refusal
 from treeconnector.identity import Shown
 
+if TYPE_CHECKING:
+    from broker.enrolment.office import Office
+
 _LISTED: Final = 5
 _MOST_TEXT: Final = 200
 _NOTHING: Final = Shown()
 
 
 class Permits:
-    """The secrets of one site, read once at the start. Raises `ConfigurationError` if one cannot be read."""
+    """The secrets of one site, read once at the start. Raises `ConfigurationError` if one cannot be read.
+
+    `office`: who knows the children that joined by invitation, where this node invites.
+    """
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._own = connector_secret(site)
         self._children = children_secrets(site)
         self._permitted = permitted_children(site, self._children)
+        self.office: Office | None = None
 
     def __repr__(self) -> str:
         return f"<Permits of {self._site.name} children={len(self._children)}>"
@@ -41,7 +49,7 @@ class Permits:
                 Refusal.SECRET,
                 f"{name!r} came over the topics or queues of {shown.place!r}: each child has its own",
             )
-        if self._permitted is not None and name not in self._permitted:
+        if not self._is_permitted(name):
             raise LinkRefused(
                 Refusal.SECRET,
                 f"{self._site.name!r} has no permit for a child {name!r}: name it in <children> or in the"
@@ -52,11 +60,19 @@ class Permits:
             return secret.reveal().encode()
         if shown.place:
             self._demand_voucher(name, shown)
+        elif self.office is not None:
+            self.office.admit_link(name, shown)
         elif self._site.listener.tls.client_ca:
             self._demand_certificate(name, shown.certified)
         else:
             self._allow_anonymous(name)
         return None
+
+    def _is_permitted(self, name: str) -> bool:
+        """Whether nothing speaks against the name. Who joined by invitation needs no further permit."""
+        if self._permitted is None or name in self._permitted:
+            return True
+        return self.office is not None and self.office.is_member(name)
 
     def _demand_voucher(self, name: str, shown: Shown) -> None:
         if not (shown.vouched or self._site.listener.allow_anonymous):

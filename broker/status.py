@@ -50,6 +50,7 @@ def status(node: "Node") -> dict[str, Any]:
         "children": [child.status(now) for child in children[:_LISTED]],
         "link_brokers": [listening.status() for listening in node.link_brokers],
         "registration": node.registrar.status() if node.registrar is not None else None,
+        "certificate": node.renewal.status() if node.renewal is not None else None,
         "children_more": max(0, len(children) - _LISTED),
         "site_broker": node.desk.status() if node.desk is not None else {"uri": EMBEDDED, "state": "running"},
         **_queues(node),

@@ -25,8 +25,10 @@ from config.behaviour import (
     Spool,
     Trace,
 )
+from config.enrolment import Enrolment
 from config.fields import part, parts, section, value, values
 from config.kinds import Choice, Whole
+from config.tls import ClientTls, ServerTls
 from config.uris import (
     ANNOUNCED_URI,
     BROKER_URI,
@@ -49,6 +51,7 @@ __all__ = [
     "Debug",
     "Delivery",
     "DestinationPolicy",
+    "Enrolment",
     "Http",
     "Limits",
     "Link",
@@ -69,50 +72,6 @@ __all__ = [
 ]
 
 Role = Literal["leaf", "branch", "root"]
-
-
-@section
-class ClientTls:
-    """TLS towards a server that this node dials."""
-
-    ca: Path | None = value(
-        PATH,
-        "file of the certificate authorities (PEM) that the server's certificate must come from; "
-        "without it the system's",
-        default=None,
-        example="tls/ca.pem",
-    )
-    certificate: Path | None = value(
-        PATH, "file of this node's client certificate (PEM)", default=None, example="tls/node.pem"
-    )
-    key: Path | None = value(
-        PATH, "file of the private key of `certificate`", default=None, example="tls/node.key"
-    )
-    verify_hostname: bool = value(
-        FLAG, "whether the server's certificate must name the host that was dialled", default=True
-    )
-
-
-@section
-class ServerTls:
-    """TLS of the node's own port."""
-
-    certificate: Path | None = value(
-        PATH,
-        "file of the certificate chain (PEM); with it the port speaks wss and https only",
-        default=None,
-        example="tls/node.pem",
-    )
-    key: Path | None = value(
-        PATH, "file of the private key of `certificate`", default=None, example="tls/node.key"
-    )
-    client_ca: Path | None = value(
-        PATH,
-        "file of the certificate authorities (PEM) that children's certificates must come from; "
-        "with it every child needs a certificate",
-        default=None,
-        example="tls/children-ca.pem",
-    )
 
 
 @section
@@ -263,6 +222,11 @@ class TreeConnector:
         example=("10.0.0.53",),
     )
     tls: ClientTls = part("TLS towards the parent (wss, mqtts, amqps)", default=ClientTls())
+    renew: bool = value(
+        FLAG,
+        "whether this node renews `certificate` at its parent before it ends; `sapwood join` writes it so",
+        default=False,
+    )
 
     @property
     def ways(self) -> tuple[str, ...]:
@@ -402,6 +366,7 @@ class Site:
     )
     listener: Listener = part("the node's port", default=Listener())
     registration: Registration = part("the node's own records in DNS", default=Registration())
+    enrolment: Enrolment = part("how new children join by invitation", default=Enrolment())
     mqtt: Mqtt = part("a port for MQTT applications, where the site has no broker", default=Mqtt())
     children: tuple[Child, ...] = parts(
         Child,

@@ -40,6 +40,7 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
         _permits,
         _secrets,
         _tls,
+        _enrolment,
         _site_broker,
         _ways,
         _way_through_broker,
@@ -187,9 +188,29 @@ def _tls_of_listener(site: Site, spell: Spelling) -> Iterator[Contradiction]:
     announced = [("listener", "public_uri")] if site.listener.public_uri else []
     for where in (*announced, *(("listener", "addresses", i) for i in range(len(site.listener.addresses)))):
         uri = site.listener.public_uri if where[1] == "public_uri" else site.listener.addresses[int(where[2])]
-        if tls.certificate and uri and address(uri).scheme == "ws":
+        certified = tls.certificate or site.enrolment.authority
+        if certified and uri and address(uri).scheme == "ws":
             message = "the port has a certificate and speaks TLS only: write wss://"
             yield Contradiction(where, message, (path, ("listener", "addresses")))
+
+
+def _enrolment(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    path = ("enrolment", "authority")
+    if site.enrolment.authority and site.role == "leaf":
+        advice = f"a leaf has no children: leave this out, or write {spell('nodetype')} branch"
+        yield Contradiction(path, advice, (("tree_connectors",), ("tree_connectors", 0, "nodetype")))
+    given = [name for name in ("certificate", "key", "client_ca") if getattr(site.listener.tls, name)]
+    if site.enrolment.authority and given:
+        message = f"the port has a certificate of {spell('authority')!r}: leave 'tls' out"
+        yield Contradiction(("listener", "tls", given[0]), message, (path,))
+    for i, connector in enumerate(site.tree_connectors):
+        tls, where = connector.tls, ("tree_connectors", i)
+        if connector.renew and not (tls.ca and tls.certificate and tls.key):
+            message = f"{spell('renew')!r} needs a 'certificate', a 'key' and a 'ca' in 'tls'"
+            yield Contradiction((*where, "renew"), message, ((*where, "tls"),))
+        if connector.renew and all(address(uri).scheme not in ("wss", "srv") for uri in connector.ways):
+            message = f"{spell('renew')!r} asks the parent's port: give a way with wss:// or srv://"
+            yield Contradiction((*where, "renew"), message, ((*where, "uri"), (*where, "uris")))
 
 
 def _needless(

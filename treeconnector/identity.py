@@ -39,12 +39,13 @@ class Shown(NamedTuple):
 
     `certified`: the names in its certificate, none if it showed none. `place`: the node whose topics or
     queues at a broker the carrier rides on, '' for a carrier without such a thing. `vouched`: the broker's
-    permissions keep everyone else from them.
+    permissions keep everyone else from them. `serial`: the number of the certificate, 0 if there is none.
     """
 
     certified: frozenset[str] = frozenset()
     place: str = ""
     vouched: bool = False
+    serial: int = 0
 
 
 class MessageId(NamedTuple):

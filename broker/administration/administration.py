@@ -9,6 +9,7 @@ from bridges.location.errors import LocationError
 from broker.administration import answers
 from broker.administration.dead import Dead
 from broker.administration.follow import Following
+from broker.administration.invitations import Invitations
 from broker.administration.queues import Queues
 from broker.administration.routes import Routes
 from broker.administration.routing import Routing
@@ -37,6 +38,7 @@ class Administration:
         self.routing = Routing(node)
         self.tree = TreeView(node)
         self.following = Following(node)
+        self.invitations = Invitations(node)
         node.cells.commands["tree"] = Command(lambda asker, arguments: self.tree.here())
         node.cells.commands["status"] = Command(lambda asker, arguments: node.status())
 

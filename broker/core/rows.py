@@ -123,6 +123,33 @@ class SeenRow(NamedTuple):
     at: int
 
 
+class InvitationRow(NamedTuple):
+    """An invitation to join this node. `stored`: what is kept of its secret. `ends`: seconds since 1970;
+    `until`: tick; whichever comes first. `key`: public key of the node that used it, empty = nobody yet.
+    """
+
+    id: bytes
+    name: str
+    role: str
+    stored: bytes
+    ends: int
+    until: int
+    key: bytes
+
+
+class MemberRow(NamedTuple):
+    """A child that has a certificate of ours. `key`: its public key; `former`: the one before, while it may
+    not have the answer yet. `ends`: of its latest certificate, seconds since 1970. `revoked`: 1 = it is.
+    """
+
+    name: str
+    role: str
+    key: bytes
+    former: bytes
+    ends: int
+    revoked: int
+
+
 class MetaRow(NamedTuple):
     """Single values: 'ticks', 'transfer' (first id not reserved), and what the store itself keeps."""
 
@@ -141,6 +168,8 @@ Row = (
     | RejectedRow
     | RetainedRow
     | SeenRow
+    | InvitationRow
+    | MemberRow
     | MetaRow
 )
 
@@ -155,6 +184,8 @@ KEYS: Final[dict[type[Any], int]] = {
     RejectedRow: 2,
     RetainedRow: 1,
     SeenRow: 1,
+    InvitationRow: 1,
+    MemberRow: 1,
     MetaRow: 1,
 }
 

@@ -50,6 +50,10 @@ def build_app(
     app.on_response_prepare.append(add_link)
     status = StatusEndpoint(node, settings)
     router = app.router
+    if node.enrolment is not None:
+        from broker.http.enrolment import EnrolmentEndpoint
+
+        EnrolmentEndpoint(node.enrolment).add_to(router)
     router.add_get("/link", LinkEndpoint(node, settings).handle, allow_head=False)
     SessionEndpoint(node, settings).add_to(app)
     (verbs or Verbs(node, settings)).add_to(router)

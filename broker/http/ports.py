@@ -11,6 +11,7 @@ from treeconnector.session_frames import ClientFrame
 
 if TYPE_CHECKING:
     from broker.administration import Administration
+    from broker.enrolment.office import Office
 
 Outcome = Callable[[SwitchError | None], None]
 
@@ -84,6 +85,9 @@ class NodePort(Protocol):
 
     @property
     def wires(self) -> WiresPort: ...
+
+    @property
+    def enrolment(self) -> "Office | None": ...
 
     @property
     def administration(self) -> "Administration": ...

@@ -23,7 +23,20 @@ def _remember_rejections(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_remember_rejections,)
+def _remember_members(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        'CREATE TABLE "invitation" ("id" BLOB NOT NULL, "name" TEXT NOT NULL, "role" TEXT NOT NULL,'
+        ' "stored" BLOB NOT NULL, "ends" INTEGER NOT NULL, "until" INTEGER NOT NULL, "key" BLOB NOT NULL,'
+        ' PRIMARY KEY ("id")) WITHOUT ROWID'
+    )
+    connection.execute(
+        'CREATE TABLE "member" ("name" TEXT NOT NULL, "role" TEXT NOT NULL, "key" BLOB NOT NULL,'
+        ' "former" BLOB NOT NULL, "ends" INTEGER NOT NULL, "revoked" INTEGER NOT NULL,'
+        ' PRIMARY KEY ("name")) WITHOUT ROWID'
+    )
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_remember_rejections, _remember_members)
 VERSION: Final = len(MIGRATIONS) + 1
 
 

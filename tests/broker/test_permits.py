@@ -6,7 +6,7 @@ import pytest
 
 from broker.permits import Permits
 from config.model import Child, Listener, ServerTls, Site
-from treeconnector.errors import LinkRefused
+from treeconnector.errors import LinkRefused, Refusal
 from treeconnector.identity import Shown
 
 CERTIFIED = Listener(
@@ -35,6 +35,27 @@ def test_also_a_child_that_is_permitted_without_a_secret_is_named_by_its_certifi
         found.secret_of("bath", False, Shown(frozenset({"durham"})))
     with pytest.raises(LinkRefused, match="no permit for a child 'durham'"):
         found.secret_of("durham", False, Shown(frozenset({"durham"})))
+
+
+class Inviting:
+    """An office that knows `york`, whatever certificate it shows."""
+
+    def is_member(self, name: str) -> bool:
+        return name == "york"
+
+    def admit_link(self, name: str, shown: Shown) -> None:
+        if name != "york":
+            raise LinkRefused(Refusal.SECRET, f"{name!r} did not join")
+
+
+def test_who_joined_by_invitation_needs_no_other_permit() -> None:
+    found = permits(Listener(), Child(name="bath"))
+    found.office = Inviting()  # type: ignore[assignment]
+    assert found.secret_of("york", False) is None
+    with pytest.raises(LinkRefused, match="'bath' did not join"):
+        found.secret_of("bath", False)
+    with pytest.raises(LinkRefused, match="no permit for a child 'durham'"):
+        found.secret_of("durham", False)
 
 
 def test_a_secret_proves_a_name_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from config.model import (
     ClientTls,
     Delivery,
     DestinationPolicy,
+    Enrolment,
     Http,
     Limits,
     Link,
@@ -50,7 +51,31 @@ def registered(given: Registration = REGISTERED, **listener: object) -> Site:
     return replace(ROOT, registration=given, listener=listening)
 
 
+INVITING = Enrolment(authority=FILE)
+RENEWED = ClientTls(ca=FILE, certificate=FILE, key=FILE)
+
 IMPOSSIBLE = [
+    (replace(with_connector(), enrolment=INVITING), "enrolment.authority", "a leaf has no children"),
+    (
+        replace(ROOT, enrolment=INVITING, listener=Listener(tls=ServerTls(certificate=FILE, key=FILE))),
+        "listener.tls.certificate",
+        "the port has a certificate of 'authority': leave 'tls' out",
+    ),
+    (
+        replace(ROOT, enrolment=INVITING, listener=Listener(public_uri="ws://hq")),
+        "listener.public_uri",
+        "speaks TLS only: write wss://",
+    ),
+    (
+        with_connector(uri="wss://hq", renew=True, tls=ClientTls(ca=FILE)),
+        "tree_connectors.0.renew",
+        "'renew' needs a 'certificate', a 'key' and a 'ca'",
+    ),
+    (
+        with_connector(uri="mqtts://hq", renew=True, tls=RENEWED),
+        "tree_connectors.0.renew",
+        "give a way with wss:// or srv://",
+    ),
     (with_connector(name_servers=("10.0.0.53",)), "tree_connectors.0.name_servers", "no use without srv://"),
     (
         replace(with_connector(), registration=REGISTERED, listener=registered().listener),
@@ -260,6 +285,8 @@ def test_what_cannot_be_together_is_named_once(site: Site, path: str, text: str)
 
 
 POSSIBLE = [
+    with_connector(uri="mqtts://hq", uris=("wss://hq",), renew=True, tls=RENEWED),
+    replace(ROOT, enrolment=INVITING, listener=Listener(public_uri="wss://hq")),
     registered(),
     registered(replace(REGISTERED, zone="Example.com"), addresses=("amqps://lte.example.com/vhost",)),
     with_connector(uris=("srv://uk.example.com",), name_servers=("10.0.0.53:5300", "[::1]")),

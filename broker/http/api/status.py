@@ -124,6 +124,7 @@ class Status(msgspec.Struct, kw_only=True):
     refusing: str
     parent: Link | None
     registration: dict[str, Any] | None = None
+    certificate: dict[str, Any] | None = None
     children: list[Link]
     link_brokers: list[LinkBroker]
     children_more: int

@@ -6,6 +6,7 @@ from broker.administration import answers
 from broker.administration.dead import Selection
 from broker.administration.queues import ORDERS
 from broker.http.api.following import follow
+from broker.http.api.invitations import of_invitations
 from broker.http.api.operations import NDJSON, Call, Operation, Parameter
 from broker.http.api.parameters import GONE, NODE, PAGE, SEARCH, cut_of
 from broker.http.api.status import Status
@@ -28,6 +29,7 @@ def operations(node: NodePort) -> list[Operation]:
         *_sessions(node),
         *_dead(node),
         *of_the_tree(node),
+        *of_invitations(node),
         *_messages(node),
     ]
 

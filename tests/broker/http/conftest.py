@@ -140,6 +140,7 @@ class FakeNode:
     ready: bool = True
     linked: list[list[bytes]] = field(default_factory=list)
     sent_away: list[tuple[str, str]] = field(default_factory=list)
+    enrolment: None = None
 
     def wake(self) -> None:
         after, self.switch.after = self.switch.after, []

@@ -2,7 +2,7 @@ import sqlite3
 
 import pytest
 
-from broker.core.rows import QueueRow, RejectedRow, Transaction
+from broker.core.rows import MemberRow, QueueRow, RejectedRow, Transaction
 from broker.store import StoreMismatch, migrations, schema
 
 ALL = migrations.MIGRATIONS
@@ -51,7 +51,7 @@ def test_a_newer_database_is_refused_and_untouched(opened, monkeypatch):
     with monkeypatch.context() as later:
         later.setattr(migrations, "MIGRATIONS", (*ALL, rename_queue))
         opened().close()
-    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 3, this one knows 2\)"):
+    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 4, this one knows 3\)"):
         opened()
 
 
@@ -59,7 +59,8 @@ def test_a_database_of_the_first_version_remembers_rejections_from_now_on(opened
     with_queue(opened)
     store = opened()
     connection = store._writing()
-    connection.execute("DROP TABLE rejected")
+    for table in ("rejected", "invitation", "member"):
+        connection.execute(f"DROP TABLE {table}")
     migrations.set_version(connection, 1)
     store.close()
     store = opened()
@@ -71,3 +72,25 @@ def test_a_database_of_the_first_version_remembers_rejections_from_now_on(opened
     store.apply(transaction)
     assert store.load().rows(RejectedRow) == [RejectedRow("till", 3, 4, "QUEUE_FULL", "no room")]
     assert store.load().rows(QueueRow) == [QueueRow("prices", 0)]
+
+
+def test_a_database_of_the_second_version_remembers_members_from_now_on(opened):
+    with_queue(opened)
+    store = opened()
+    connection = store._writing()
+    for table in ("invitation", "member"):
+        connection.execute(f"DROP TABLE {table}")
+    migrations.set_version(connection, 2)
+    store.close()
+    store = opened()
+    assert schema.missing(store._writing()) == ""
+    for table in ("invitation", "member"):
+        (made,) = (
+            store._writing().execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
+        )
+        assert made == f'CREATE TABLE "{table}" {schema.TABLES[table]}'
+    row = MemberRow("york", "leaf", b"key", b"", 1_800_000_000, 0)
+    transaction = Transaction()
+    transaction.put(row)
+    store.apply(transaction)
+    assert store.load().rows(MemberRow) == [row]

@@ -1,0 +1,152 @@
+"""`sapwood invite` and `sapwood join`: what is asked, and what people are told."""
+
+import asyncio
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from broker.cli.errors import WELL, WRONG_USE, CommandError
+from broker.cli.node_api import NodeApi, part
+from broker.cli.output import note, print_json, print_table, table
+from config.kinds import Duration, Fault
+from config.uris import BROKER_URI, EMBEDDED
+
+_BROKERS: Final = ((1883, "mqtt://localhost:1883"), (5672, "amqp://localhost:5672"))
+_QUICK: Final = 0.3
+_MAX_TOKEN_LINE: Final = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a new child shall be. `expires`: a duration as in a site's file."""
+
+    name: str
+    role: str
+    uris: tuple[str, ...]
+    expires: str
+
+
+def invite_child(api: NodeApi, wanted: Wanted, *, as_json: bool) -> None:
+    """Print a token, on standard output and by itself. Raises `CommandError`."""
+    try:
+        lifetime = Duration(minimum=1).parse(wanted.expires)
+    except Fault as error:
+        raise CommandError(f"--expires: {error}", WRONG_USE) from None
+    body = {"name": wanted.name, "role": wanted.role, "uris": list(wanted.uris), "lifetime": lifetime}
+    made = api.change("POST", "/api/invitations", body)
+    if as_json:
+        print_json(made)
+        return
+    note(
+        f"{made['name']} may join as a {made['role']} until {_day(made['ends'])} at {', '.join(made['ways'])}"
+    )
+    note("Whoever has this token can join in its place, once; it is shown only now. On the new machine:")
+    note("  sapwood join TOKEN --dir /var/lib/sapwood")
+    print(made["token"])
+
+
+def list_invitations(api: NodeApi, *, as_json: bool) -> None:
+    """Print invitations and who has joined. Raises `CommandError`."""
+    found = api.get("/api/invitations")
+    if as_json:
+        print_json(found)
+        return
+    made = table("Invited", "As", "State", "Until", "Id", title="Invitations")
+    for each in found["invitations"]:
+        made.add_row(each["name"], each["role"], each["state"], _day(each["ends"]), each["id"])
+    print_table(made)
+    made = table("Child", "Joined as", "Certificate until", "", title="Joined")
+    for each in found["members"]:
+        state = "revoked" if each["revoked"] else ""
+        made.add_row(each["name"], each["role"], _day(each["certificate_ends"]), state)
+    print_table(made)
+
+
+def revoke_child(api: NodeApi, what: str, *, as_json: bool) -> None:
+    """Take back an invitation or a child's right to its name. Raises `CommandError`."""
+    gone = api.change("DELETE", f"/api/invitations/{part(what)}")
+    if as_json:
+        print_json(gone)
+        return
+    if gone["invitations"]:
+        print(f"{what}: the invitation is taken back")
+    if gone["member"]:
+        print(f"{what} may link no more, and its certificate is not renewed; what waits for it stays here:")
+        print(f"  sapwood node forget {what}   withdraws its routes and routes its messages again")
+
+
+def join_tree(
+    token: str, folder: Path, site_broker: str, patience: float, *, run: bool, as_json: bool
+) -> int:
+    """Join, say what was done, and run the node if wished; returns the exit code.
+
+    Raises `EnrolmentError`, `ConfigurationError` or `CommandError`.
+    """
+    try:
+        from broker.enrolment.joining import join
+    except ModuleNotFoundError as error:
+        from broker.enrolment.errors import without_library
+
+        raise without_library(error) from None
+    from broker.enrolment.errors import TokenError
+
+    if token == "-":  # noqa: S105 - a word that means standard input
+        token = sys.stdin.readline(_MAX_TOKEN_LINE)
+    try:
+        broker = BROKER_URI.parse(site_broker) if site_broker else EMBEDDED
+    except Fault as error:
+        raise CommandError(f"--site-broker: {error}", WRONG_USE) from None
+    try:
+        joined = asyncio.run(join(token, folder, site_broker=broker, patience=patience, say=note))
+    except TokenError as error:
+        raise CommandError(str(error), WRONG_USE) from None
+    site = joined.site
+    if as_json:
+        print_json(
+            {
+                "name": site.name,
+                "tree": site.tree,
+                "role": site.role,
+                "parent": joined.parent,
+                "file": str(joined.file),
+                "certificate_ends": round(joined.ends),
+            }
+        )
+    else:
+        print(f"{site.name} has joined the tree {site.tree} as a {site.role} below {joined.parent}")
+        print(f"  {joined.file}: its configuration; beside it, in tls/, certificate and key")
+        print(f"  the certificate is good until {_day(joined.ends)}; the node renews it itself")
+        _say_what_is_next(joined.file, site_broker)
+    if not run:
+        return WELL
+    from broker.cli.run import run_file
+
+    return run_file(joined.file, log_json=False)
+
+
+def _say_what_is_next(file: Path, site_broker: str) -> None:
+    found = "" if site_broker else next(_brokers_here(), "")
+    if found:
+        print(f"A broker answers at {found}. To join it to the tree, add to {file}:")
+        print(f"  site_broker: {{uri: {found}}}")
+    print("Next:")
+    print(f"  sapwood node check {file}")
+    print(f"  sapwood node run {file}      (as a service: examples/zero-touch/sapwood@.service)")
+
+
+def _brokers_here() -> Iterator[str]:
+    """Brokers that answer on this machine."""
+    for port, uri in _BROKERS:
+        with closing(socket.socket()) as probe:
+            probe.settimeout(_QUICK)
+            if not probe.connect_ex(("127.0.0.1", port)):
+                yield uri
+
+
+def _day(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))

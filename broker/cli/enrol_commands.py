@@ -1,0 +1,77 @@
+"""The names, options and help of the commands by which children are invited and join."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.cli.options import DEFAULT_URL, Authorities, Certificate, Json, Key, Token, Url
+from broker.cli.tls import Tls
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands on the program."""
+    app.command()(invite)
+    app.command()(join)
+
+
+def invite(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="The new child, such as store-0042.")] = "",
+    role: Annotated[str, typer.Option("--role", help="leaf or branch.")] = "leaf",
+    uri: Annotated[
+        list[str] | None,
+        typer.Option("--uri", help="How the child reaches this node, if not as it announces itself."),
+    ] = None,
+    expires: Annotated[
+        str, typer.Option("--expires", help="How long the token is good, as 2h or 7d.")
+    ] = "1d",
+    list_: Annotated[bool, typer.Option("--list", help="Instead: invitations and who has joined.")] = False,
+    revoke: Annotated[
+        str,
+        typer.Option(
+            "--revoke",
+            help="Instead: take back an invitation (NAME or id), or a child's right.",
+            metavar="NAME",
+        ),
+    ] = "",
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    ca: Authorities = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    json: Json = False,
+) -> None:
+    """Invite a child: print a token with which `sapwood join` makes a fresh machine that node, once."""
+    from broker.cli.enrol import Wanted, invite_child, list_invitations, revoke_child
+    from broker.cli.errors import WRONG_USE, CommandError
+    from broker.cli.node_api import NodeApi
+
+    if (bool(name), list_, bool(revoke)).count(True) != 1:
+        raise CommandError("say one of: a NAME to invite, --list, --revoke NAME", WRONG_USE)
+    api = NodeApi(url, token, Tls(ca, certificate, key))
+    if list_:
+        list_invitations(api, as_json=json)
+    elif revoke:
+        revoke_child(api, revoke, as_json=json)
+    else:
+        invite_child(api, Wanted(name, role, tuple(uri or ()), expires), as_json=json)
+
+
+def join(
+    token: Annotated[
+        str, typer.Argument(metavar="TOKEN", help="As `sapwood invite` printed it; '-' reads it.")
+    ],
+    folder: Annotated[Path, typer.Option("--dir", help="Folder to write into.")] = Path(),
+    site_broker: Annotated[
+        str, typer.Option("--site-broker", help="The broker of this site, as mqtt://localhost:1883.")
+    ] = "",
+    patience: Annotated[
+        float, typer.Option("--patience", min=0, help="Seconds for which a silent parent is asked again.")
+    ] = 60.0,
+    run: Annotated[bool, typer.Option("--run", help="Run the node then, until SIGTERM or Ctrl-C.")] = False,
+    json: Json = False,
+) -> None:
+    """Make this machine a node of a tree: get its configuration and its certificate from the parent."""
+    from broker.cli.enrol import join_tree
+
+    raise typer.Exit(join_tree(token, folder, site_broker, patience, run=run, as_json=json))

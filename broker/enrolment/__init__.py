@@ -1,0 +1,51 @@
+"""Children that join by invitation, and certificates that are renewed: both ends of it.
+
+`tokens` what travels by hand; `proofs` how a secret is proven that only its hash is kept of; `authority` the
+inviting node's files; `office` what the inviting node decides; `messages` what is said; `contact` how the
+parent is asked; `joining` a fresh machine's side; `renewal` a running node's.
+"""
+
+from typing import TYPE_CHECKING
+
+from broker.core.rows import InvitationRow, MemberRow
+from broker.enrolment.errors import without_library
+
+if TYPE_CHECKING:
+    from broker.enrolment.office import Office
+    from broker.enrolment.renewal import Renewal
+    from broker.node import Node
+    from broker.store.loaded import Loaded
+
+__all__ = ["office_of", "renewal_of"]
+
+
+def office_of(node: "Node", loaded: "Loaded") -> "Office | None":
+    """What decides who joins, where the site's file names an authority. Raises `EnrolmentError`."""
+    site = node.site
+    if site.enrolment.authority is None:
+        return None
+    try:
+        from broker.enrolment.authority import KeptAuthority
+        from broker.enrolment.office import Office
+    except ModuleNotFoundError as error:
+        raise without_library(error) from None
+    return Office(
+        site,
+        KeptAuthority(site.enrolment.authority, site),
+        loaded.rows(InvitationRow),
+        loaded.rows(MemberRow),
+        node.committer.commit,
+        node.now,
+    )
+
+
+def renewal_of(node: "Node") -> "Renewal | None":
+    """What renews the node's certificate, where its connector says so. Raises `EnrolmentError`."""
+    connector = node.site.connector
+    if connector is None or not connector.renew:
+        return None
+    try:
+        from broker.enrolment.renewal import Renewal
+    except ModuleNotFoundError as error:
+        raise without_library(error) from None
+    return Renewal(node.site)

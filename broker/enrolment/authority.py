@@ -1,0 +1,124 @@
+"""The files of an inviting node's certificate authority, and the TLS of its port, which is made from them.
+
+    authority.key        the private key; whoever reads it can be any child: mode 0600, never copied or logged
+    authority.pem        its certificate; its fingerprint is in every token
+    also-trusted.pem     further authorities, while one takes the place of another (may be absent)
+    port.pem             the certificate of this node's own port, and its key; made anew when it is due
+
+Law: what children trust, and what the port trusts of children, is `trusted`: the authority and those beside
+it.
+"""
+
+import logging
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from bridges import certificates
+from bridges.certificates import Authority, CertificateError
+from bridges.tls import server_context
+from broker.enrolment.errors import EnrolmentError
+from broker.enrolment.files import PRIVATE, PUBLIC, private_folder, write
+from config.model import Site
+from config.uris import address
+
+_log = logging.getLogger("sapwood.enrolment")
+RENEW_AFTER: Final = 2 / 3
+"""Share of a certificate's lifetime after which it is renewed."""
+_EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - names of no host
+
+
+class KeptAuthority:
+    """Opened, or made, at the start of a node. Raises `EnrolmentError`. `clock`: seconds since 1970."""
+
+    def __init__(self, folder: Path, site: Site, clock: Callable[[], float] = time.time) -> None:
+        self.folder = folder
+        self._site = site
+        self._clock = clock
+        try:
+            private_folder(folder)
+            self.authority = self._opened()
+            self.trusted = self._trusted()
+            self.fingerprint = certificates.fingerprint(self.authority.certificate)
+            self._port = self._port_certificate()
+            self.context = self._context()
+        except (OSError, CertificateError) as error:
+            raise EnrolmentError(f"the certificate authority in {folder} cannot be used: {error}") from None
+
+    def __repr__(self) -> str:
+        return f"<KeptAuthority {self.folder} {self.fingerprint.hex()[:16]}>"
+
+    def _opened(self) -> Authority:
+        key_file, file = self.folder / "authority.key", self.folder / "authority.pem"
+        if file.exists() and not key_file.exists():
+            raise CertificateError("authority.key is gone: put it back, or move authority.pem away too")
+        if not key_file.exists():
+            write(key_file, certificates.make_key(), PRIVATE)
+            _log.info("= made a certificate authority in %s: keep a copy of it in a safe place", self.folder)
+        if key_file.stat().st_mode & 0o077:
+            raise CertificateError(f"others can read {key_file}: chmod 600 {key_file}")
+        key = key_file.read_bytes()
+        if not file.exists():
+            made = Authority.certify(key, self._site.name, self._site.tree, self._clock())
+            write(file, made, PUBLIC)
+        return Authority(key, file.read_bytes())
+
+    def _trusted(self) -> bytes:
+        beside = self.folder / "also-trusted.pem"
+        more = certificates.split(beside.read_bytes()) if beside.exists() else []
+        return b"".join([self.authority.certificate, *more])
+
+    # --- the port
+
+    def _context(self) -> ssl.SSLContext:
+        """Asks for children's certificates. No tickets: with one, an ended certificate would still do."""
+        context = server_context(self.folder / "port.pem", None, self.folder / "authority.pem")
+        context.load_verify_locations(cadata=self.trusted.decode("ascii"))
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
+        return context
+
+    def _port_certificate(self) -> certificates.Facts:
+        file = self.folder / "port.pem"
+        if file.exists():
+            found = certificates.facts(file.read_bytes())
+            if found.hosts == self._hosts() and not self._is_due(found) and self._is_ours(file):
+                return found
+        return self._new_port_certificate()
+
+    def _is_ours(self, file: Path) -> bool:
+        return certificates.is_issued_by(file.read_bytes(), self.authority.certificate)
+
+    def _new_port_certificate(self) -> certificates.Facts:
+        site = self._site
+        made = self.authority.for_own_node(
+            site.name, site.tree, self._hosts(), self._clock(), site.enrolment.lifetime
+        )
+        write(self.folder / "port.pem", made, PRIVATE)
+        return certificates.facts(made)
+
+    def _hosts(self) -> frozenset[str]:
+        """The hosts under which applications and browsers reach the port. Children need none of them."""
+        site = self._site
+        announced = {address(uri).host for uri in site.listener.announced}
+        own = {site.name, "localhost", "127.0.0.1", "::1", site.listener.host}
+        return frozenset(announced | own) - _EVERYWHERE
+
+    def _is_due(self, found: certificates.Facts) -> bool:
+        return not found.begins <= self._clock() < self._due(found)
+
+    def _due(self, found: certificates.Facts) -> float:
+        return found.ends - (1 - RENEW_AFTER) * self._site.enrolment.lifetime
+
+    def renew_port(self) -> float:
+        """Give the port a new certificate where that is due; connections that are open go on.
+
+        Returns when to come again, in seconds from now. Raises `OSError`.
+        """
+        if self._is_due(self._port):
+            self._port = self._new_port_certificate()
+            self.context.load_cert_chain(self.folder / "port.pem")
+            _log.info("= the port has a new certificate")
+        return self._due(self._port) - self._clock()

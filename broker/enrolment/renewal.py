@@ -1,0 +1,158 @@
+"""A running node renews its certificate: after two thirds of its lifetime, or at once where it has ended.
+
+Law: the next key is on disk before the parent hears of it, and certificate and key take the place of the old
+ones in one step, so that a crash at any moment leaves a pair that the parent knows. A link that is up goes
+on; the next one shows the new certificate. An ended certificate is not shown: the signature with its key
+proves the name, as long as the parent's grace lasts.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from bridges import certificates
+from bridges.certificates import CertificateError
+from broker.enrolment import proofs
+from broker.enrolment.authority import RENEW_AFTER
+from broker.enrolment.contact import ask, context_for
+from broker.enrolment.errors import EnrolmentError, EnrolmentRefused, ParentUnreachable
+from broker.enrolment.files import PRIVATE, PUBLIC, write
+from broker.enrolment.joining import ways_of
+from broker.enrolment.messages import RENEW_PATH, Granted, Renew
+from config.model import Site
+
+_log = logging.getLogger("sapwood.enrolment")
+_LOOK_EVERY: Final = 600.0
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 900.0
+_EARLIER: Final = 0.05
+
+
+class Renewal:
+    """Of the certificate in the tree connector's `tls`. `error`: of the latest attempt, '' if it was good.
+
+    `ends`: of the present certificate, seconds since 1970. `renewed`: how often, since this start.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        *,
+        clock: Callable[[], float] = time.time,
+        chance: random.Random | None = None,
+    ) -> None:
+        """Raises `EnrolmentError` where the files are not what they should be."""
+        connector = site.connector
+        assert connector is not None
+        tls = connector.tls
+        assert tls.certificate is not None
+        assert tls.key is not None
+        assert tls.ca is not None
+        self._site = site
+        self._file, self._key_file, self._ca = tls.certificate, tls.key, tls.ca
+        self._next = tls.certificate.with_name(tls.certificate.name + ".next")
+        self._clock = clock
+        self._earlier = 1 - (chance or random.Random()).uniform(0, _EARLIER)
+        self._pause = _FIRST_PAUSE
+        self.error = ""
+        self.renewed = 0
+        if self._key_file != self._file:
+            raise EnrolmentError(
+                f"{self._file} and {self._key_file}: with `renew` both stand in one file, so that they change"
+                " in one step; put the key behind the certificate"
+            )
+        try:
+            self._look()
+        except (OSError, CertificateError) as error:
+            raise EnrolmentError(f"{self._file}: {error}") from None
+
+    def __repr__(self) -> str:
+        return f"<Renewal of {self._site.name} ends={self.ends:.0f} renewed={self.renewed}>"
+
+    def _look(self) -> None:
+        found = certificates.facts(self._file.read_bytes())
+        self.begins, self.ends = found.begins, found.ends
+
+    def due_in(self) -> float:
+        """Seconds until the certificate is to be renewed; 0 or less: now."""
+        lifetime = self.ends - self.begins
+        return self.begins + lifetime * RENEW_AFTER * self._earlier - self._clock()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            pause = min(self.due_in(), _LOOK_EVERY)
+            if pause <= 0:
+                pause = await self._attempt()
+            await asyncio.sleep(max(pause, 0.0))
+
+    async def _attempt(self) -> float:
+        """Renew, or say why not; returns seconds until the next look."""
+        try:
+            await self.renew()
+        except (EnrolmentError, CertificateError, OSError) as error:
+            self._say(str(error))
+            return self._longer()
+        self._pause, self.error = _FIRST_PAUSE, ""
+        return 0.0
+
+    def _longer(self) -> float:
+        """The pause grows; never all nodes at the same moment."""
+        pause, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
+        return pause * random.uniform(0.5, 1.0)
+
+    def _say(self, error: str) -> None:
+        """Once for each new text."""
+        if error != self.error:
+            _log.warning("! the certificate is not renewed: %s", error, extra={"reason": error})
+        self.error = error
+
+    async def renew(self) -> None:
+        """Ask for the next certificate now, at each way in turn, and put it into its place.
+
+        Raises `EnrolmentError`, `CertificateError`, `OSError`.
+        """
+        site, present = self._site, self._file.read_bytes()
+        if not self._next.exists():
+            write(self._next, certificates.make_key(), PRIVATE)
+        key = self._next.read_bytes()
+        request = certificates.make_request(key, site.name, site.tree)
+        text = proofs.renewal_text(site.tree, site.name, certificates.read_request(request).der)
+        body = Renew(name=site.name, request=request, signature=certificates.sign(present, text))
+        self._take(key, await self._ask_all(body))
+
+    async def _ask_all(self, body: Renew) -> Granted:
+        failed: EnrolmentError = ParentUnreachable("no way to the parent")
+        context = context_for(self._ca.read_bytes())
+        for way in await ways_of(self._site):
+            try:
+                return await ask(way, RENEW_PATH, body, context)
+            except EnrolmentRefused:
+                raise
+            except EnrolmentError as error:
+                failed = error
+        raise failed
+
+    def _take(self, key: bytes, granted: Granted) -> None:
+        certificate, authorities = granted.certificate.encode(), granted.authorities.encode()
+        found = certificates.facts(certificate)
+        if found.key != certificates.public_key(key) or found.name != self._site.name:
+            raise CertificateError(f"the parent gave a certificate for {found.name!r} or for another key")
+        certificates.split(authorities)
+        if authorities != self._ca.read_bytes():
+            write(self._ca, authorities, PUBLIC)
+        write(self._file, certificate + key, PRIVATE)
+        self._next.unlink(missing_ok=True)
+        self._look()
+        self.renewed += 1
+        _log.info("= renewed the certificate, good for %.0f s", self.ends - self._clock())
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "ends_s": round(self.ends - self._clock(), 3),
+            "renewed": self.renewed,
+            "error": self.error,
+        }

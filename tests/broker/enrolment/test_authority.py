@@ -1,0 +1,93 @@
+"""The files of an authority: made once, with the right modes, and what is missing or open is told."""
+
+from pathlib import Path
+
+import pytest
+
+from bridges import certificates
+from broker.enrolment.authority import KeptAuthority
+from broker.enrolment.errors import EnrolmentError
+from config.model import Enrolment, Listener, Site
+
+NOW = 1_800_000_000.0
+
+
+def site(host: str = "hq.example.com") -> Site:
+    return Site(
+        name="hq",
+        tree="acme",
+        listener=Listener(public_uri=f"wss://{host}:7600/link"),
+        enrolment=Enrolment(authority=Path("ignored"), lifetime=900.0),
+    )
+
+
+def opened(folder: Path, now: float = NOW, host: str = "hq.example.com") -> KeptAuthority:
+    return KeptAuthority(folder / "authority", site(host), lambda: now)
+
+
+def test_it_is_made_once_and_only_its_owner_reads_the_keys(tmp_path: Path) -> None:
+    first = opened(tmp_path)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in first.folder.iterdir()}
+    assert modes == {"authority.key": 0o600, "authority.pem": 0o644, "port.pem": 0o600}
+    assert first.folder.stat().st_mode & 0o777 == 0o700
+    assert opened(tmp_path).fingerprint == first.fingerprint
+
+
+def test_the_port_has_a_certificate_for_its_addresses_from_the_authority(tmp_path: Path) -> None:
+    kept = opened(tmp_path)
+    pem = (kept.folder / "port.pem").read_bytes()
+    found = certificates.facts(pem)
+    assert {"hq", "hq.example.com", "localhost", "127.0.0.1"} <= found.hosts
+    assert found.ends == NOW + 900
+    assert certificates.is_issued_by(pem, kept.authority.certificate)
+
+
+def test_the_ports_certificate_is_kept_until_it_is_due_or_says_other_addresses(tmp_path: Path) -> None:
+    first = (opened(tmp_path).folder / "port.pem").read_bytes()
+    assert (opened(tmp_path, NOW + 599).folder / "port.pem").read_bytes() == first
+    later = (opened(tmp_path, NOW + 600).folder / "port.pem").read_bytes()
+    assert certificates.facts(later).ends == NOW + 1500
+    moved = (opened(tmp_path, NOW + 600, "other.example.com").folder / "port.pem").read_bytes()
+    assert "other.example.com" in certificates.facts(moved).hosts
+
+
+def test_a_running_node_renews_it_when_it_is_due(tmp_path: Path) -> None:
+    now = [NOW]
+    kept = KeptAuthority(tmp_path / "authority", site(), lambda: now[0])
+    assert kept.renew_port() == 600
+    now[0] += 601
+    assert kept.renew_port() == 600
+    assert certificates.facts((kept.folder / "port.pem").read_bytes()).ends == now[0] + 900
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    key = opened(tmp_path).folder / "authority.key"
+    key.chmod(0o640)
+    with pytest.raises(EnrolmentError, match=r"others can read .*authority.key: chmod 600"):
+        opened(tmp_path)
+
+
+def test_a_lost_key_is_told_and_a_lost_certificate_is_made_anew(tmp_path: Path) -> None:
+    kept = opened(tmp_path)
+    child = certificates.read_request(certificates.make_request(certificates.make_key(), "york", "acme"))
+    pem = kept.authority.for_child(child, "acme", NOW, 60)
+    (kept.folder / "authority.pem").rename(tmp_path / "away.pem")
+    assert certificates.is_issued_by(pem, opened(tmp_path).authority.certificate)
+    (kept.folder / "authority.key").unlink()
+    with pytest.raises(EnrolmentError, match=r"authority.key is gone: put it back"):
+        opened(tmp_path)
+
+
+def test_another_authority_is_trusted_beside_it_while_one_takes_the_place_of_the_other(
+    tmp_path: Path,
+) -> None:
+    kept = opened(tmp_path)
+    key = certificates.make_key()
+    next_one = certificates.Authority(key, certificates.Authority.certify(key, "hq", "acme", NOW))
+    (kept.folder / "also-trusted.pem").write_bytes(next_one.certificate)
+    again = opened(tmp_path)
+    assert certificates.split(again.trusted) == [kept.authority.certificate, next_one.certificate]
+    assert len(again.context.get_ca_certs()) == 2
+    (kept.folder / "also-trusted.pem").write_text("nonsense")
+    with pytest.raises(EnrolmentError, match="no certificates in PEM"):
+        opened(tmp_path)
