@@ -13,7 +13,7 @@ from typing import Final
 
 from treeconnector.errors import SapwoodError
 from treeconnector.frames import Whereabouts
-from treeconnector.names import incarnation_of, is_incarnation
+from treeconnector.names import incarnation_text
 
 LEAST: Final = 1_000
 FOR_EVER: Final = float("inf")
@@ -50,7 +50,7 @@ class AddressCache:
         self._capacity = capacity
         self._kept: dict[str, Entry] = {}
         self._lent: dict[str, Entry] = {}
-        self._names: dict[bytes, str] = {}
+        self._names: dict[str, str] = {}
         self.evicted = 0
 
     def __repr__(self) -> str:
@@ -69,19 +69,19 @@ class AddressCache:
 
     def of(self, incarnation: bytes, now: float) -> Entry | None:
         """The entry of an incarnation."""
-        name = self._names.get(incarnation)
+        name = self._names.get(incarnation_text(incarnation))
         return None if name is None else self.named(name, now)
 
     def find(self, key: str, now: float) -> Entry | None:
         """The entry of a name, or of an incarnation as text."""
-        return self.of(incarnation_of(key), now) if is_incarnation(key) else self.named(key, now)
+        return self.named(self._names.get(key, key), now)
 
     def _used(self, name: str, now: float) -> Entry | None:
         entry = self._lent.pop(name, None)
         if entry is None:
             return None
         if entry.expires <= now:
-            del self._names[entry.found.incarnation]
+            del self._names[incarnation_text(entry.found.incarnation)]
             return None
         self._lent[name] = entry
         return entry
@@ -105,13 +105,13 @@ class AddressCache:
         if same and before is not None:
             entry.told = before.told
         (self._kept if entry.is_kept else self._lent)[found.name] = entry
-        self._names[found.incarnation] = found.name
+        self._names[incarnation_text(found.incarnation)] = found.name
         self._make_room()
         return None if same else before
 
     def take(self, incarnation: bytes) -> Entry | None:
         """Take out an incarnation, and return its entry."""
-        name = self._names.get(incarnation)
+        name = self._names.get(incarnation_text(incarnation))
         if name is None:
             return None
         entry = self._kept.get(name) or self._lent[name]
@@ -134,7 +134,7 @@ class AddressCache:
 
     def _take(self, entry: Entry) -> None:
         (self._kept if entry.is_kept else self._lent).pop(entry.found.name, None)
-        self._names.pop(entry.found.incarnation, None)
+        self._names.pop(incarnation_text(entry.found.incarnation), None)
 
     def _make_room(self) -> None:
         while len(self._names) > max(self._capacity(), 1):

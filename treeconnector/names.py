@@ -7,7 +7,6 @@ UUID mean one incarnation of a node, and are nobody's name.
 
 import re
 from typing import Final
-from uuid import UUID
 
 from treeconnector.errors import InvalidName
 
@@ -47,14 +46,8 @@ def is_incarnation(node: str) -> bool:
 
 def incarnation_text(incarnation: bytes) -> str:
     """An incarnation's 16 bytes as they stand in addresses."""
-    return str(UUID(bytes=incarnation))
-
-
-def incarnation_of(text: str) -> bytes:
-    """The inverse of `incarnation_text`. Raises `InvalidName`."""
-    if not is_incarnation(text):
-        raise InvalidName(f"{text[:80]!r} is no incarnation: expected the 36 characters of a UUID")
-    return UUID(text).bytes
+    digits = incarnation.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def queue_name(text: str) -> str:

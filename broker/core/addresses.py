@@ -354,6 +354,8 @@ class Addresses:
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
         if key.kind == Kind.DOMAIN:
             self._changed[key.name] = None
+            below = any(way != LOCAL for way in self._core.table.gateways(key))
+            (self._below.add if below else self._below.discard)(key.name)
 
     def settle(self) -> None:
         """Let changed ways have their effects; tell the parents who came below; ask what is to be asked."""
@@ -367,7 +369,6 @@ class Addresses:
     def _way_changed(self, name: str) -> None:
         core = self._core
         ways = [way for way in core.table.gateways(domain(name)) if way in core.neighbours]
-        (self._below.add if ways else self._below.discard)(name)
         entry = self.cache.named(name, core.moment.now)
         if entry is None:
             return
