@@ -285,7 +285,8 @@ class _Client(paho.Client):
 
 def _dial(access: Access, context: ssl.SSLContext | None) -> socket.socket:
     """In a thread: a connection, encrypted if there is a context."""
-    made = socket.create_connection((access.host, access.port), timeout=_DIAL_TIMEOUT)
+    bound = (access.local, 0) if access.local else None
+    made = socket.create_connection((access.host, access.port), _DIAL_TIMEOUT, bound)
     if context is None:
         return made
     try:

@@ -50,16 +50,18 @@ async def connect(
     tls: TlsSettings | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     max_packet: int = DEFAULT_MAX_FRAME,
+    local: str = "",
 ) -> "WebSocketCarrier":
     """Dial `uri` (ws:// or wss://, with path). `timeout`: seconds for everything until it is open.
 
+    `local`: the address to bind, '' = as the system chooses.
     Raises `CarrierBroken`, `CarrierBusy`, or `bridges.tls.TlsError` for unusable files.
     """
     scheme = urlsplit(uri).scheme
     if scheme not in ("ws", "wss"):
         raise CarrierBroken(f"{uri} is no address of this carrier: expected ws://HOST:PORT/link or wss://…")
     context = client_context(tls) if scheme == "wss" else None
-    session = _session(context)
+    session = _session(context, local)
     try:
         async with asyncio.timeout(timeout):
             opened = await session.ws_connect(
@@ -73,7 +75,7 @@ async def connect(
     except BaseException as error:
         await session.close()
         if isinstance(error, aiohttp.ClientError | OSError | TimeoutError | ValueError):
-            raise _explain(error, uri, timeout, tls) from error
+            raise _explain(error, f"{uri} from {local}" if local else uri, timeout, tls) from error
         raise
     return WebSocketCarrier(opened, uri, max_packet, session)
 
@@ -284,11 +286,12 @@ def _queue_of(opened: _Socket) -> Collection[Any]:
     return queue if isinstance(queue, deque) else ()
 
 
-def _session(context: ssl.SSLContext | None) -> aiohttp.ClientSession:
+def _session(context: ssl.SSLContext | None, local: str) -> aiohttp.ClientSession:
     """A session for one connection: no redirects, no proxy, no cookies, no cached names."""
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(_refuse_redirect)
-    connector = aiohttp.TCPConnector(ssl=context or True, limit=1, use_dns_cache=False)
+    bound = (local, 0) if local else None
+    connector = aiohttp.TCPConnector(ssl=context or True, limit=1, use_dns_cache=False, local_addr=bound)
     return aiohttp.ClientSession(
         connector=connector,
         trust_env=False,

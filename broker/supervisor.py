@@ -16,7 +16,7 @@ from bridges.brokered import carrier as brokered
 from bridges.brokered.line import Access
 from bridges.brokered.schemes import broker_for
 from bridges.carrier import Carrier, CarrierError
-from broker.location.ways import Way, Ways, finders_of
+from broker.location.ways import Way, ways_of
 from broker.settings import client_tls
 from config.credentials import connector_password
 from config.model import Site, TreeConnector
@@ -46,8 +46,8 @@ class Supervisor:
         self._site = site
         self._connector = connector
         self._tls = client_tls(connector.tls)
-        self.ways = Ways(connector.ways, finders_of(site, connector))
-        self._way = ""
+        self.ways = ways_of(site, connector)
+        self._way = self._local = ""
         self.state = "connecting"
         self.error = ""
         self.failures = 0
@@ -76,9 +76,10 @@ class Supervisor:
         self.state = "connecting"
         way = await self.ways.next()
         uri = self._way = way.uri
-        carrier = await self._connect(uri)
+        self._local = way.local
+        carrier = await self._connect(way)
         link = self._node.core.dial(carrier.max_packet)
-        following = self._node.spawn(self._follow(way, link)) if way.finder is not None else None
+        following = self._node.spawn(self._follow(way, link)) if self.ways.follows(way) else None
         try:
             was_up, error = await self._node.wires.drive(link, carrier)
         finally:
@@ -93,18 +94,20 @@ class Supervisor:
         await asyncio.sleep(random.uniform(0, self._site.link.backoff_initial))
 
     async def _follow(self, way: Way, link: Link) -> None:
-        """Where DNS says that the parent has moved, end the link; the next one goes where it is now."""
+        """Where the parent has moved, or a better way works again, end the link; the next one goes there."""
         text = await self.ways.moved(way)
         _log.warning("! parent %s: %s", self._connector.uri, text, extra={"link": way.uri, "reason": text})
         self._node.core.links.handle(link, link.pause(text))
         self._node.wake()
 
-    async def _connect(self, uri: str) -> Carrier:
+    async def _connect(self, chosen: Way) -> Carrier:
         """The carrier that the address asks for. Raises `SapwoodError`."""
-        site, way = self._site, address(uri)
+        site, way = self._site, address(chosen.uri)
         timeout, max_packet = site.link.connect_timeout, site.limits.max_frame
         if not way.brokered:
-            return await ws.connect(uri, tls=self._tls, timeout=timeout, max_packet=max_packet)
+            return await ws.connect(
+                chosen.uri, tls=self._tls, timeout=timeout, max_packet=max_packet, local=chosen.local
+            )
         password = connector_password(site)
         access = Access(
             host=way.host,
@@ -113,6 +116,7 @@ class Supervisor:
             password=password.reveal() if password else "",
             tls=self._tls if way.tls else None,
             vhost=way.vhost,
+            local=chosen.local,
         )
         broker = broker_for(way.scheme, access, site.tree, max_packet)
         return await brokered.connect(broker, site.name, timeout=timeout, max_packet=max_packet)
@@ -134,6 +138,7 @@ class Supervisor:
         return {
             "uris": list(self._connector.ways),
             "uri": self._way,
+            "local": self._local,
             "location": self.ways.status(),
             "state": self.state,
             "failures": self.failures,

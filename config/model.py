@@ -37,10 +37,11 @@ from config.uris import (
     HTTP_URI,
     LINK_BROKER_URI,
     LINK_URI,
+    LOCAL_ADDRESS,
     NAME_SERVER,
     is_loopback,
 )
-from config.values import COUNT, EXCHANGE, FLAG, NAME, NODETYPE, PATH, PATTERN, PREFIX, USER, VARIABLE
+from config.values import COUNT, EXCHANGE, FLAG, NAME, NODETYPE, PATH, PATTERN, PREFIX, TIME, USER, VARIABLE
 
 __all__ = [
     "Advisories",
@@ -189,6 +190,25 @@ class TreeConnector:
         item="uri",
         default=(),
         example=("wss://hq-backup.example.com:7600/link", "srv://hq.example.com"),
+    )
+    strategy: Literal["in-order", "random", "least-latency", "load-shared"] = value(
+        Choice(("in-order", "random", "least-latency", "load-shared")),
+        "which way is taken of several: the first that works; any; where a connection is made soonest; each "
+        "node one of its own, so that many nodes spread",
+        default="in-order",
+    )
+    local_addresses: tuple[str, ...] = values(
+        LOCAL_ADDRESS,
+        "addresses of this machine, one for each line out (LAN, LTE, VPN): each way is tried over each line",
+        item="local_address",
+        default=(),
+        example=("10.0.42.2", "192.168.8.2"),
+    )
+    go_back: float = value(
+        TIME,
+        "how often a node whose link goes over another than the best way looks whether that works again, "
+        "and goes back; 0 = never",
+        default=60.0,
     )
     user: str | None = value(
         USER,

@@ -43,6 +43,7 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
         _enrolment,
         _site_broker,
         _ways,
+        _lines,
         _way_through_broker,
         _link_brokers,
         _name_servers,
@@ -265,6 +266,17 @@ def _ways(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             if way in own:
                 yield Contradiction(path, f"{uri!r} is this node's own address: write its parent's", whole)
             seen.add(way)
+
+
+def _lines(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    for i, connector in enumerate(site.tree_connectors):
+        path: Path = ("tree_connectors", i, "local_addresses")
+        for j, line in enumerate(connector.local_addresses):
+            if line in connector.local_addresses[:j]:
+                yield Contradiction((*path, j), f"{line!r} is listed twice", (path,))
+        if connector.local_addresses and any(address(uri).scheme[:4] == "amqp" for uri in connector.ways):
+            message = f"the library for amqp binds no address: leave {spell('local_addresses')!r} out"
+            yield Contradiction(path, message, ((*path[:2], "uri"), (*path[:2], "uris")))
 
 
 def _way_through_broker(site: Site, spell: Spelling) -> Iterator[Contradiction]:

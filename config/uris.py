@@ -59,6 +59,16 @@ class Server(Text):
         return server
 
 
+class LocalAddress(Text):
+    """An IP address, without a port."""
+
+    def parse(self, text: str) -> str:
+        found = super().parse(text)
+        if not is_address(found):
+            raise self.refuse(text)
+        return found
+
+
 LINK_URI: Final = Uri(
     "a URI such as wss://HOST:7600/link (ws, wss, mqtt, mqtts, amqp, amqps) or srv://DOMAIN",
     f"{_LINK}|{_SRV}",
@@ -87,6 +97,9 @@ DOMAIN: Final = Text("a domain such as uk.example.com", r"[A-Za-z0-9_\-]{1,63}(\
 NAME_SERVER: Final = Server(
     "the IP address of a DNS server, with or without its port, such as 10.0.0.53, 127.0.0.1:5300 or [::1]:53",
     r"([0-9]{1,3}\.){3}[0-9]{1,3}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?",
+)
+LOCAL_ADDRESS: Final = LocalAddress(
+    "an IP address of this machine, such as 10.0.42.2", r"[0-9.]{7,15}|[0-9A-Fa-f:.]{2,45}"
 )
 UPDATE_SERVER: Final = Server(
     "a host or an IP address, with or without its port, such as ns1.example.com, 10.0.0.53:53 or [::1]:53",

@@ -20,7 +20,10 @@ from bridges.tls import TlsSettings
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where a broker is, and as whom to log in. `tls` None: a plain connection. `vhost`: of AMQP."""
+    """Where a broker is, and as whom to log in. `tls` None: a plain connection. `vhost`: of AMQP.
+
+    `local`: the address to bind, '' = as the system chooses; for MQTT only.
+    """
 
     host: str
     port: int
@@ -28,6 +31,7 @@ class Access:
     password: str = ""
     tls: TlsSettings | None = None
     vhost: str = "/"
+    local: str = ""
 
     def __repr__(self) -> str:
         return f"<Access {self.user or 'nobody'} at {self.host}:{self.port}>"

@@ -1,25 +1,30 @@
-"""The ways to one parent: those of the file in their order, and in place of a `srv://` what DNS says.
+"""The ways to one parent: those of the file in their order, and in place of a `srv://` what DNS says; each
+over each line of this node; in the order that the strategy makes of them.
 
 Law: DNS is asked each time when its turn comes: at the start, after a link was lost, and in each round of
 ways that all failed. So a parent that has moved is found without a restart.
+Law: a link goes back to a better way once that was reachable twice in a row; if going back does not last, the
+next time is twice as far.
 """
 
+import asyncio
+import time
 from collections import deque
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from bridges.location.errors import LocationError
 from broker.location.finder import Finder, Wanted
+from broker.location.strategies import InOrder, Strategy, Way, strategy_of
 from config.model import ClientTls, Site, TreeConnector
 from config.uris import address
 
+__all__ = ["Way", "Ways", "finders_of", "ways_of"]
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One address to dial. `finder`: who found it, None for one of the file."""
-
-    uri: str
-    finder: Finder | None = None
+_LONGER: Final = 16
+_AGAIN: Final = 2
+"""How often in a row a better way is reachable before the link goes back to it."""
 
 
 def finders_of(site: Site, connector: TreeConnector) -> dict[str, Finder]:
@@ -33,20 +38,60 @@ def finders_of(site: Site, connector: TreeConnector) -> dict[str, Finder]:
     return {uri: Finder(uri, wanted) for uri in connector.ways if address(uri).scheme == "srv"}
 
 
-class Ways:
-    """Gives one way after the other, round and round."""
+def ways_of(site: Site, connector: TreeConnector) -> "Ways":
+    """The ways of a connector."""
+    return Ways(
+        connector.ways,
+        finders_of(site, connector),
+        lines=connector.local_addresses,
+        strategy=strategy_of(connector.strategy, site.name),
+        go_back=connector.go_back,
+    )
 
-    def __init__(self, uris: tuple[str, ...], finders: dict[str, Finder]) -> None:
+
+class Ways:
+    """Gives one way after the other, round and round.
+
+    `lines`: local addresses to bind, none = as the system chooses. `go_back`: seconds between two looks for a
+    better way while a link is up, 0 = never. `sleep`, `clock`: seconds; a test's own.
+    """
+
+    def __init__(
+        self,
+        uris: tuple[str, ...],
+        finders: dict[str, Finder],
+        *,
+        lines: Sequence[str] = (),
+        strategy: Strategy | None = None,
+        go_back: float = 0.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._uris = uris
         self._left: deque[str] = deque()
         self._found: deque[Way] = deque()
+        self._pairs: deque[Way] = deque()
+        self._lines = tuple(lines) or ("",)
+        self._strategy = strategy or InOrder()
+        self._go_back = self._pause = go_back
+        self._went_back = -float("inf")
+        self._sleep = sleep
+        self._clock = clock
         self.finders = finders
 
     def __repr__(self) -> str:
-        return f"<Ways {' '.join(self._uris)} left={len(self._left)} found={len(self._found)}>"
+        left = len(self._left) + len(self._pairs)
+        return f"<Ways {' '.join(self._uris)} left={left} found={len(self._found)}>"
 
     async def next(self) -> Way:
         """The next one to try. Raises `LocationError` where only DNS is left, and says nothing."""
+        if not self._pairs:
+            addresses = [await self._address()] if self._strategy.lazy else await self._addresses()
+            self._pairs.extend(await self._strategy.order(self._over_lines(addresses)))
+        return self._pairs.popleft()
+
+    async def _address(self) -> Way:
+        """The next address, whatever the line."""
         failed: LocationError | None = None
         for _ in range(2 * len(self._uris)):
             if self._found:
@@ -68,18 +113,71 @@ class Ways:
             raise failed
         return self._found.popleft()
 
+    async def _addresses(self) -> list[Way]:
+        """All addresses at once. Raises `LocationError` where there is none."""
+        failed: LocationError | None = None
+        for finder in self.finders.values():
+            try:
+                await finder.look()
+            except LocationError as error:
+                failed = error
+        found = self._known()
+        if not found and failed is not None:
+            raise failed
+        return found
+
+    def _known(self) -> list[Way]:
+        """All addresses, as the file and the latest answers of DNS have them."""
+        found: list[Way] = []
+        for uri in self._uris:
+            finder = self.finders.get(uri)
+            found += [Way(uri)] if finder is None else [Way(each, finder) for each in finder.ways()]
+        return found
+
+    def _over_lines(self, addresses: list[Way]) -> list[Way]:
+        """Each address over each line; the lines take turns at the first address, then at the second."""
+        return [
+            replace(way, local=line, place=self._place(way) * len(self._lines) + number)
+            for way in addresses
+            for number, line in enumerate(self._lines)
+        ]
+
+    def _place(self, way: Way) -> int:
+        """Where the URI stands in the file that is, or found, a way."""
+        named = next((uri for uri, finder in self.finders.items() if finder is way.finder), way.uri)
+        return self._uris.index(named)
+
     def restart(self) -> None:
         """A link was up: begin with the first way again."""
         self._left.clear()
         self._found.clear()
+        self._pairs.clear()
+
+    def follows(self, way: Way) -> bool:
+        """Whether a link over this way may have to leave it while it works; see `moved`."""
+        return way.finder is not None or self._may_go_back
+
+    @property
+    def _may_go_back(self) -> bool:
+        return self._go_back > 0 and len(self._uris) * len(self._lines) > 1
 
     async def moved(self, way: Way) -> str:
-        """Return, saying why, once DNS has said that the parent is not at `way` any more.
+        """Return, saying why, once a link should leave `way`: DNS names it no more, or a better one works."""
+        reasons: list[Coroutine[Any, Any, str]] = []
+        if way.finder is not None:
+            reasons.append(self._unnamed(way, way.finder))
+        if self._may_go_back:
+            reasons.append(self._back(way))
+        waiting = [asyncio.ensure_future(reason) for reason in reasons]
+        try:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            return done.pop().result()
+        finally:
+            for each in waiting:
+                each.cancel()
 
-        Twice in a row, a TTL apart: one odd answer cuts no link that works. On request, once is enough.
-        """
-        finder = way.finder
-        assert finder is not None
+    async def _unnamed(self, way: Way, finder: Finder) -> str:
+        """DNS says so twice in a row, a TTL apart: one odd answer cuts nothing. On request once is enough."""
         missed = 0
         while True:
             asked = await finder.due()
@@ -88,6 +186,17 @@ class Ways:
             missed = 0 if finder.names(way.uri) else missed + 1
             if missed and (asked or missed > 1):
                 return f"DNS for {finder.domain} names {way.uri} no more"
+
+    async def _back(self, way: Way) -> str:
+        lasted = self._clock() - self._went_back > 2 * self._pause
+        self._pause = self._go_back if lasted else min(2 * self._pause, _LONGER * self._go_back)
+        seen = 0
+        while seen < _AGAIN:
+            await self._sleep(self._pause)
+            better = await self._strategy.better(way, self._over_lines(self._known()))
+            seen = seen + 1 if better is not None else 0
+        self._went_back = self._clock()
+        return f"{better} is better than {way}, and can be reached"
 
     def status(self) -> list[dict[str, Any]]:
         return [finder.status() for finder in self.finders.values()]

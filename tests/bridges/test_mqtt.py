@@ -231,3 +231,19 @@ async def test_the_listener_says_why_it_cannot_listen(tmp_path: Path) -> None:
                 await connect(broker_at(server), "york", timeout=PATIENCE)
     finally:
         server.stop()
+
+
+async def test_a_given_local_address_is_bound() -> None:
+    callers = []
+
+    def hear(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        callers.append(writer.get_extra_info("peername")[0])
+        writer.transport.abort()
+
+    server = await asyncio.start_server(hear, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        broker = MqttBroker(Access("127.0.0.1", port, local="127.0.0.9"), "acme", 65536)
+        with pytest.raises(CarrierBroken):
+            await connect(broker, "york", timeout=PATIENCE)
+    assert callers == ["127.0.0.9"]

@@ -315,3 +315,18 @@ async def test_the_environments_proxy_is_ignored(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with listening() as port:
         assert await exchange(f"ws://127.0.0.1:{port}/link") == [b"there and back"]
+
+
+async def test_a_given_local_address_is_bound_and_one_that_is_not_ours_is_named() -> None:
+    callers = []
+
+    async def hear(request: web.Request) -> web.StreamResponse:
+        callers.append(request.remote)
+        return await echo(request)
+
+    async with listening(hear) as port:
+        carrier = await ws.connect(f"ws://127.0.0.1:{port}/link", local="127.0.0.9")
+        await carrier.close()
+        with pytest.raises(CarrierBroken, match=r"/link from 192.0.2.1 cannot be reached"):
+            await ws.connect(f"ws://127.0.0.1:{port}/link", local="192.0.2.1")
+    assert callers == ["127.0.0.9"]

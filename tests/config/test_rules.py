@@ -55,6 +55,16 @@ INVITING = Enrolment(authority=FILE)
 RENEWED = ClientTls(ca=FILE, certificate=FILE, key=FILE)
 
 IMPOSSIBLE = [
+    (
+        with_connector(local_addresses=("10.0.0.1", "10.0.0.2", "10.0.0.1")),
+        "tree_connectors.0.local_addresses.2",
+        "'10.0.0.1' is listed twice",
+    ),
+    (
+        with_connector(uri="amqp://hq", local_addresses=("10.0.0.1",)),
+        "tree_connectors.0.local_addresses",
+        "the library for amqp binds no address",
+    ),
     (replace(with_connector(), enrolment=INVITING), "enrolment.authority", "a leaf has no children"),
     (
         replace(ROOT, enrolment=INVITING, listener=Listener(tls=ServerTls(certificate=FILE, key=FILE))),
@@ -285,6 +295,9 @@ def test_what_cannot_be_together_is_named_once(site: Site, path: str, text: str)
 
 
 POSSIBLE = [
+    with_connector(
+        uri="mqtt://hq", uris=("ws://hq",), local_addresses=("10.0.0.1", "::1"), strategy="random"
+    ),
     with_connector(uri="mqtts://hq", uris=("wss://hq",), renew=True, tls=RENEWED),
     replace(ROOT, enrolment=INVITING, listener=Listener(public_uri="wss://hq")),
     registered(),

@@ -1,0 +1,108 @@
+"""Which way comes first, and when a link goes back to a better one."""
+
+import asyncio
+import random
+import socket
+from collections import Counter
+
+import pytest
+
+from broker.location.strategies import InOrder, LeastLatency, LoadShared, Random, Way, reach, strategy_of
+
+LAN, LTE, VPN = (Way("ws://hq:1/link", local=f"10.0.0.{number}", place=number) for number in range(3))
+ALL = [LAN, LTE, VPN]
+
+
+class Lines:
+    """How long a connection takes over each way; a way that is not there is down."""
+
+    def __init__(self, **seconds: float) -> None:
+        self.seconds = seconds
+
+    async def __call__(self, way: Way) -> float | None:
+        names = {LAN: "lan", LTE: "lte", VPN: "vpn"}
+        return self.seconds.get(names[way])
+
+
+async def test_in_order_the_first_that_works_is_better_than_those_behind_it() -> None:
+    assert await InOrder(Lines()).order(ALL) == ALL
+    assert await InOrder(Lines(lan=1.0, lte=1.0)).better(VPN, ALL) == LAN
+    assert await InOrder(Lines(lte=1.0, vpn=1.0)).better(VPN, ALL) == LTE
+    assert await InOrder(Lines(vpn=1.0)).better(VPN, ALL) is None
+    assert await InOrder(Lines(lan=9.0, lte=0.1)).better(LAN, ALL) is None
+
+
+async def test_ways_that_dns_names_together_are_equal() -> None:
+    one, other = (Way(f"ws://hq-{number}:1/link", place=1) for number in range(2))
+
+    async def all_work(_way: Way) -> float:
+        return 0.1
+
+    assert await InOrder(all_work).better(one, [one, other]) is None
+
+
+async def test_at_random_all_come_and_none_is_better() -> None:
+    strategy = Random(random.Random(1))
+    orders = {tuple(await strategy.order(ALL)) for _ in range(200)}
+    assert len(orders) == 6
+    assert await strategy.better(VPN, ALL) is None
+
+
+async def test_the_fastest_comes_first_and_what_is_down_comes_last() -> None:
+    strategy = LeastLatency(Lines(lan=0.2, vpn=0.1))
+    assert await strategy.order(ALL) == [VPN, LAN, LTE]
+    assert await strategy.better(LAN, ALL) == VPN
+
+
+@pytest.mark.parametrize(
+    ("lan", "lte", "goes"), [(0.1, 0.07, True), (0.1, 0.09, False), (0.001, 0.0001, False)]
+)
+async def test_what_is_about_as_fast_is_not_worth_a_new_link(lan: float, lte: float, goes: bool) -> None:
+    assert (await LeastLatency(Lines(lan=lan, lte=lte)).better(LAN, ALL) == LTE) is goes
+
+
+async def test_load_is_shared_by_the_nodes_names_and_each_stays_where_it_is() -> None:
+    first = Counter[Way]()
+    for number in range(600):
+        order = await LoadShared(f"store-{number}").order(ALL)
+        assert sorted(order, key=ALL.index) == ALL
+        assert await LoadShared(f"store-{number}").order(ALL[::-1]) == order
+        first[order[0]] += 1
+    assert all(150 < count < 250 for count in first.values())
+
+
+async def test_a_shared_load_goes_back_to_the_nodes_own_way() -> None:
+    strategy = LoadShared("york", Lines(lan=1.0, lte=1.0, vpn=1.0))
+    order = await strategy.order(ALL)
+    assert await strategy.better(order[2], ALL) == order[0]
+    assert await strategy.better(order[0], ALL) is None
+
+
+def test_every_word_of_the_file_has_a_strategy() -> None:
+    kinds = {"in-order": InOrder, "random": Random, "least-latency": LeastLatency, "load-shared": LoadShared}
+    assert {word: type(strategy_of(word, "york")) for word in kinds} == kinds
+
+
+async def test_reaching_binds_the_local_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert await reach(Way(f"ws://127.0.0.1:{port}/link", local="127.0.0.9")) is not None
+        connection, caller = server.accept()
+        connection.close()
+        assert caller[0] == "127.0.0.9"
+        assert await reach(Way(f"ws://127.0.0.1:{port}/link", local="192.0.2.1")) is None
+    assert await reach(Way(f"ws://127.0.0.1:{port}/link")) is None
+
+
+async def test_a_line_that_takes_connections_and_drops_them_leads_nowhere() -> None:
+    def drop(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    server = await asyncio.start_server(drop, "127.0.0.1", 0)
+    async with server:
+        assert await reach(Way(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/link")) is None
+
+
+def test_a_way_says_which_line_it_takes() -> None:
+    assert str(LTE) == "ws://hq:1/link from 10.0.0.1"
+    assert str(Way("ws://hq:1/link")) == "ws://hq:1/link"

@@ -1,0 +1,97 @@
+"""Pairs of lines and addresses, one after the other; and leaving a way that works for a better one."""
+
+import pytest
+
+from broker.location.strategies import InOrder, LoadShared, Way
+from broker.location.ways import Ways
+
+A, B = "ws://a:1/link", "ws://b:1/link"
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Reachable:
+    """The ways that work, look by look; the last look's stay."""
+
+    def __init__(self, *looks: set[str]) -> None:
+        self.looks = list(looks)
+
+    async def __call__(self, way: Way) -> float | None:
+        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        return 0.1 if str(way) in look else None
+
+
+async def test_each_address_is_tried_over_each_line() -> None:
+    ways = Ways((A, B), {}, lines=("10.0.0.1", "10.0.0.2"))
+    assert [str(await ways.next()) for _ in range(5)] == [
+        f"{A} from 10.0.0.1",
+        f"{A} from 10.0.0.2",
+        f"{B} from 10.0.0.1",
+        f"{B} from 10.0.0.2",
+        f"{A} from 10.0.0.1",
+    ]
+    ways.restart()
+    assert await ways.next() == Way(A, local="10.0.0.1", place=0)
+
+
+async def test_a_strategy_orders_all_of_them() -> None:
+    ways = Ways((A, B), {}, lines=("10.0.0.1", "10.0.0.2"), strategy=LoadShared("york"))
+    one_round = [await ways.next() for _ in range(4)]
+    assert {each.place for each in one_round} == {0, 1, 2, 3}
+    assert [await ways.next() for _ in range(4)] == one_round
+
+
+def test_a_link_leaves_a_way_that_works_only_where_there_is_another() -> None:
+    assert Ways((A, B), {}, go_back=60.0).follows(Way(A))
+    assert Ways((A,), {}, lines=("10.0.0.1", "10.0.0.2"), go_back=60.0).follows(Way(A))
+    assert not Ways((A, B), {}, go_back=0.0).follows(Way(A))
+    assert not Ways((A,), {}, go_back=60.0).follows(Way(A))
+
+
+async def test_it_goes_back_once_a_better_way_was_reachable_twice_in_a_row() -> None:
+    time = Time()
+    reachable = Reachable(set(), {A}, set(), {A}, {A})
+    ways = Ways((A, B), {}, strategy=InOrder(reachable), go_back=60.0, sleep=time.sleep, clock=time)
+    assert await ways.moved(Way(B, place=1)) == f"{A} is better than {B}, and can be reached"
+    assert time.slept == [60.0] * 5
+
+
+async def test_going_back_that_does_not_last_is_tried_less_often() -> None:
+    time = Time()
+    ways = Ways((A, B), {}, strategy=InOrder(Reachable({A})), go_back=60.0, sleep=time.sleep, clock=time)
+    pauses = []
+    for _ in range(7):
+        await ways.moved(Way(B, place=1))
+        pauses.append(time.slept[-1])
+    assert pauses == [60.0, 120.0, 240.0, 480.0, 960.0, 960.0, 960.0]
+    time.now += 86_400
+    await ways.moved(Way(B, place=1))
+    assert time.slept[-1] == 60.0
+
+
+async def test_what_cannot_be_reached_is_waited_for() -> None:
+    looks = 0
+
+    class Enough(Exception):
+        """The test has seen enough."""
+
+    async def sleep(_seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks > 50:
+            raise Enough
+
+    ways = Ways((A, B), {}, strategy=InOrder(Reachable(set())), go_back=1.0, sleep=sleep)
+    with pytest.raises(Enough):
+        await ways.moved(Way(B, place=1))
