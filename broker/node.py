@@ -23,6 +23,7 @@ from broker.enrolment import office_of, renewal_of
 from broker.journal import Journal
 from broker.link_brokers import LinkBroker
 from broker.location.registrar import Registrar, zone_of
+from broker.naming import Naming
 from broker.permits import Permits
 from broker.settings import announced, core_settings, http_settings, link_settings, server_tls
 from broker.site import SiteDesk, desk_of
@@ -72,8 +73,9 @@ def _vital(step: Callable[..., None]) -> Callable[..., None]:
 class Node:
     """One site's node. `start`, then `stop`; errors at start are `SapwoodError`s that say what to do."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, *, drawn_name: bool = False) -> None:
         self.site = site
+        self.naming = Naming(self, drawn=drawn_name)
         self.core: NodeCore
         self.store: Store
         self.committer: GroupCommit
@@ -150,6 +152,7 @@ class Node:
     def _make_core(self, permits: Permits) -> None:
         site = self.site
         loaded = self.store.load()
+        self.naming.restore(loaded.rows(MetaRow))
         ticks = next((int(row.value) for row in loaded.rows(MetaRow) if row.name == "ticks"), 0)
         self._offset = ticks / 1000 - time.monotonic()
         identity = Identity(

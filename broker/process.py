@@ -2,28 +2,42 @@
 
 import asyncio
 import gc
+import logging
 import signal
 from typing import Final
 
+from broker.naming import named, renamed
 from broker.node import Node
 from config.model import Site
 
+_log = logging.getLogger("sapwood.node")
 _COLLECT: Final = (100_000, 20, 100)  # copies that wait are many and make no cycles
 
 
 async def _run(site: Site) -> int:
-    node = Node(site)
+    """Under another name again, as long as the one that was drawn turns out to be taken."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    drawn, site = not site.name, named(site)
+    while (code := await _run_once(Node(site, drawn_name=drawn), stop)) is None:
+        taken, site = site.name, renamed(site)
+        _log.warning("! the name %s is taken: this node is %s from now on", taken, site.name)
+    return code
+
+
+async def _run_once(node: Node, stop: asyncio.Event) -> int | None:
+    """The exit code; None if the node has to have another name."""
     await node.start()
     waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(node.stopped.wait())]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
     await node.stop()
-    return 1 if node.failure is not None else 0
+    if node.failure is not None:
+        return 1
+    return None if node.naming.taken and not stop.is_set() else 0
 
 
 def run_node(site: Site) -> int:

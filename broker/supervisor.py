@@ -80,11 +80,13 @@ class Supervisor:
         carrier = await self._connect(way)
         link = self._node.core.dial(carrier.max_packet)
         following = self._node.spawn(self._follow(way, link)) if self.ways.follows(way) else None
+        watching = self._node.spawn(self._node.naming.watch(link)) if self._node.naming.drawn else None
         try:
             was_up, error = await self._node.wires.drive(link, carrier)
         finally:
-            if following is not None:
-                following.cancel()
+            for task in filter(None, (following, watching)):
+                task.cancel()
+        self._node.naming.ended(link)
         self.strangers += carrier.strangers
         if not was_up:
             raise LinkLost(error or f"{uri}: the link ended in its handshake")

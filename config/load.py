@@ -39,8 +39,8 @@ def load(path: str | Path) -> Site:
 
 
 def anchored(site: Site, folder: Path) -> Site:
-    """Return `site` with relative paths beginning at `folder`, and with `data` set."""
-    whole = replace(site, data=site.data_directory)
+    """Return `site` with relative paths beginning at `folder`, `data` set, and '' for a name not given."""
+    whole = replace(site, data=site.data_directory, name=site.name or "")
     anchored: Site = _anchored(whole, folder.absolute())
     return anchored
 

@@ -353,10 +353,19 @@ class Child:
 class Site:
     """One node and its site: the element or key `broker` of a file."""
 
-    name: str = value(NAME, "the node's name, unique in its tree", example="region-uk")
+    name: str = value(
+        NAME,
+        "the node's name, unique in its tree; without it a readable one is drawn at the first start and kept "
+        "with the store",
+        default=None,
+        example="region-uk",
+    )
     tree: str = value(NAME, "the tree's name, the same at all its nodes", default="sapwood")
     data: Path | None = value(
-        PATH, "folder of the durable store; without it data/NAME", default=None, example="data/region-uk"
+        PATH,
+        "folder of the durable store; without it data/NAME, or data/unnamed",
+        default=None,
+        example="data/region-uk",
     )
     scheme: Literal["core", "satellite"] | None = value(
         Choice(("core", "satellite")),
@@ -420,7 +429,7 @@ class Site:
     @property
     def data_directory(self) -> Path:
         """Folder of the durable store; absolute once the site was loaded from a file."""
-        return self.data or Path("data") / self.name
+        return self.data or Path("data") / (self.name or "unnamed")
 
     @property
     def advisory_directory(self) -> Path:

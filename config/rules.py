@@ -11,6 +11,7 @@ from config.errors import ConfigurationError, Problem
 from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, settings
 from config.model import ClientTls, ServerTls, Site
 from config.uris import DOMAIN, EMBEDDED, Address, address, is_address
+from treeconnector.names import is_incarnation
 
 _LONGEST_PATH = 200
 
@@ -37,6 +38,7 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
     """Return all combinations of `site` that cannot be, worded in the names of `spelling`."""
     rules = (
         _nodetype,
+        _name,
         _permits,
         _secrets,
         _tls,
@@ -111,6 +113,14 @@ def _nodetype(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             )
         elif not connector.nodetype and not site.scheme:
             yield Contradiction(path, f"{nodetype!r} is missing: expected leaf or branch", (("scheme",),))
+
+
+def _name(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    if site.name and is_incarnation(site.name.lower()):
+        yield Contradiction(
+            ("name",),
+            f"{site.name!r} is a UUID, which means one incarnation of a node: name it otherwise",
+        )
 
 
 def _permits(site: Site, spell: Spelling) -> Iterator[Contradiction]:

@@ -21,6 +21,7 @@ from broker.cli.errors import FAILED, WELL, WRONG_USE
 from broker.cli.output import patience, print_json, print_lines, print_table, table
 from broker.cli.status import size
 from broker.cli.unsupported import what_is_missing
+from broker.naming import named
 from broker.site.bridges import make_bridge
 from config.credentials import (
     children_secrets,
@@ -75,7 +76,9 @@ def examine(file: Path) -> tuple[list[Finding], int]:
         site = load(file)
     except ConfigurationError as error:
         return [Finding("configuration", "failed", str(problem)) for problem in error.problems], WRONG_USE
-    summary = f"{site.role} {site.name!r} of tree {site.tree!r}"
+    called = repr(site.name) if site.name else "without a name in the file"
+    site = named(site)
+    summary = f"{site.role} {called} of tree {site.tree!r}"
     findings = [Finding("configuration", "ok", summary)]
     missing = [Finding("configuration", "failed", text) for text in what_is_missing(site)]
     if missing:

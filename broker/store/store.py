@@ -139,6 +139,26 @@ class Store:
             row = low + (high - low) * part // _SAMPLE
             writer.execute('SELECT * FROM bundle WHERE "row" >= ? ORDER BY "row" LIMIT 1', (row,)).fetchall()
 
+    @staticmethod
+    def owner(directory: Path) -> str:
+        """The node whose database lies there; '' if there is none. Raises `StoreCorrupt`."""
+        path = directory / files.NAME
+        if not path.exists():
+            return ""
+        try:
+            connection = files.connect(path, reader=True)
+            try:
+                return files.own_values(connection).get(files.NODE, b"").decode()
+            finally:
+                connection.close()
+        except (sqlite3.Error, ValueError) as error:
+            raise StoreCorrupt(path, f"it does not say whose it is: {error}") from None
+
+    def rename(self, node: str) -> None:
+        """It belongs to that node from now on. Caller's duty: nobody knows it under the old name."""
+        assert self._writer is not None
+        self._writer.execute("UPDATE meta SET value = ? WHERE name = ?", (node.encode(), files.NODE))
+
     def _begin_start(self, writer: sqlite3.Connection, tree: str, node: str) -> None:
         own = files.own_values(writer)
         try:

@@ -19,7 +19,6 @@ def test_only_what_cannot_be_guessed_is_required() -> None:
         ".".join(path) for path, one in every_setting(Site) if isinstance(one, Scalar) and one.required
     ]
     assert required == [
-        "name",
         "site_broker.rules.pattern",
         "tree_connectors.uri",
         "listener.link_brokers.uri",
