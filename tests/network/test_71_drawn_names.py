@@ -53,10 +53,13 @@ async def test_a_drawn_name_that_is_in_use_stays(network: Network) -> None:
     network.add("store", "hq")
     nameless(network, "store")
     Store.open(network.data("store"), tree="test", node="york").close()
-    await network.start("hq", "york")
     await network.launch("store")
+    await network.status("store")
     async with network.client("store") as client:
         await client.create("till")
+    network.kill("store")
+    await network.start("hq", "york")
+    await network.launch("store")
     status = await network.until(
         "store", lambda status: "another node has this name" in json.dumps(status), "refused", 60
     )
