@@ -17,6 +17,8 @@ from audit.errors import AuditError, UsageError
 WELL: Final = 0
 FAILED: Final = 1
 WRONG_USE: Final = 2
+SITES_WEIGHT: Final = 20
+"""What a byte of the table of sites counts for beside the logs': each site is joined with all above it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -100,12 +102,9 @@ def _run(options: argparse.Namespace) -> int:
         return _follow(options)
     rules, limits = [_rule(text) for text in options.consumers], dict(_limit(text) for text in options.limit)
     settings = dict(_pair(text, "--spark") for text in options.spark)
-    from audit.listing import is_local, list_local
-
-    size = list_local([path for path in options.logs if is_local(path)]).bytes
     from audit.session import start
 
-    session = start(options.master, size, settings)
+    session = start(options.master, _data_bytes(options), settings)
     try:
         from audit.run import Request, audit
 
@@ -125,6 +124,15 @@ def _run(options: argparse.Namespace) -> int:
         session.stop()
     _print(summary, as_json=options.json)
     return FAILED if options.strict and summary["verdicts"]["spilled"] else WELL
+
+
+def _data_bytes(options: argparse.Namespace) -> int:
+    """For how much data the session is to be fit. Raises `UsageError` for a log that is not there."""
+    from audit.listing import is_local, list_local
+
+    logs = list_local([path for path in options.logs if is_local(path)]).bytes
+    sites = Path(options.deployment)
+    return logs + SITES_WEIGHT * (sites.stat().st_size if sites.is_file() else 0)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -163,7 +171,7 @@ def _follow(options: argparse.Namespace) -> int:
     settings = dict(_pair(text, "--spark") for text in options.spark)
     from audit.session import start
 
-    session = start(options.master, 0, settings)
+    session = start(options.master, _data_bytes(options), settings)
     from audit.deployment import make_tree, read_sites
     from audit.follow import Follower, Following
 

@@ -63,10 +63,13 @@ def test_another_brokers_log_is_imported_before_it_is_audited(
         asked.append(request)
         return {"verdicts": {"spilled": 0}}
 
-    monkeypatch.setattr(session, "start", lambda *_: Lent())
+    sizes: list[int] = []
+    monkeypatch.setattr(session, "start", lambda _master, size, _settings: sizes.append(size) or Lent())
     monkeypatch.setattr(run, "audit", audit)
-    log = ["--from", "nats", str(DATA / "leafz.jsonl"), "--deployment", "sites.csv", "--json"]
+    log = ["--from", "nats", str(DATA / "leafz.jsonl"), "--deployment", str(DATA / "stores.csv"), "--json"]
     assert cli.main([*log, "--out", str(tmp_path)]) == 0, capsys.readouterr().err
+    wanted = (DATA / "leafz.jsonl").stat().st_size + cli.SITES_WEIGHT * (DATA / "stores.csv").stat().st_size
+    assert sizes == [wanted], "the session is fit to logs and table of sites"
     (imported,) = asked[0].logs
     assert imported == str(tmp_path / "imported")
     assert spark.read.parquet(imported).where("event = 'advisory'").count() > 0
