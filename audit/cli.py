@@ -234,6 +234,9 @@ def _print(summary: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
         return
+    if not summary["files"]:
+        _print_plan(summary)
+        return
     verdicts = summary["verdicts"]
     print(
         f"{summary['rows']:,} rows of {summary['files']:,} files, {summary['advisories']:,} advisories"
@@ -241,4 +244,11 @@ def _print(summary: dict[str, Any], *, as_json: bool) -> None:
     )
     for finding in summary["findings"]:
         print(f"- {finding['what']}\n  {finding['do']}")
+    print(f"report: {summary['report']}")
+
+
+def _print_plan(summary: dict[str, Any]) -> None:
+    print(f"{summary['nodes']:,} nodes; advisories when all consumers come:")
+    for scheme, added in sorted(summary["what_if"].items(), key=lambda pair: pair[1]):
+        print(f"  {'this tree' if scheme == 'tree' else scheme:<36}{added:>20,}")
     print(f"report: {summary['report']}")

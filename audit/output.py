@@ -7,6 +7,7 @@ table is in UTC wherever it is made.
 """
 
 import csv
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -33,11 +34,12 @@ def url(path: Path) -> str:
 
 
 class Output:
-    """Writes below one folder. `tables`: what was written so far, its first rows, as dictionaries."""
+    """Writes below one folder. `tables`: what was written so far, its first rows, as dictionaries; what was
+    not written has none."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.tables: dict[str, list[Row]] = {}
+        self.tables: defaultdict[str, list[Row]] = defaultdict(list)
         try:
             (folder / "csv").mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -47,6 +47,8 @@ def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
     began = time.monotonic()
     tree = make_tree(read_sites(spark, request.deployment))
     output = Output(request.out)
+    if not request.logs:
+        return _plan(spark, output, tree, request, began)
     listing = list_all(spark, list(request.logs))
     intake = read(spark, listing)
     output.write("files", intake.files.orderBy(F.col("fault").isNull(), "file"))
@@ -62,6 +64,18 @@ def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
     _what_if(spark, output, tree, consumers, request)
     output.write("scope_cost", scope.scope_cost(tree, consumers))
     _capacity(spark, output, intake.events, request)
+    return _finish(output, tree, intake, time.monotonic() - began)
+
+
+def _plan(
+    spark: "SparkSession", output: Output, tree: Tree, request: Request, began: float
+) -> dict[str, Any]:
+    """What it would cost, without any log: nothing is asked of events that are not there."""
+    intake = read(spark, Listing((), ()))
+    output.write("intake", totals(intake.files))
+    output.write("nodes", tree.nodes.orderBy("depth", "node"))
+    nobody = spark.createDataFrame([], "node string, kind string, destination string")
+    _what_if(spark, output, tree, nobody, request)
     return _finish(output, tree, intake, time.monotonic() - began)
 
 
@@ -156,6 +170,7 @@ def _finish(output: Output, tree: Tree, intake: Intake, seconds: float) -> dict[
         "advisories": total(tables["volume_by_direction"], "advisories"),
         "bytes": total(tables["volume_by_direction"], "bytes"),
         "verdicts": {name: total(tables["spillage"], "advisories", verdict=name) for name in verdicts},
+        "what_if": {row["scheme"]: row["added"] for row in tables["what_if"]},
         "findings": [{"kind": one.kind, "what": one.what, "do": one.do} for one in found],
         "seconds": round(seconds, 1),
         "report": str(output.folder / "report.html"),

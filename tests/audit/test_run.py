@@ -129,3 +129,18 @@ def test_routes_that_no_message_used_and_spools_that_fill_are_found(
     assert (spool["node"], spool["points"], spool["now"]) == ("hq", "4", str(4.0 * 2**30))
     assert (float(spool["a_day"]), float(spool["days_left"])) == pytest.approx((2**30, 4.0))
     assert spool["full_at"].startswith("2026-11-08 00:00")
+
+
+def test_a_plan_needs_no_log_and_tells_of_none(spark: "SparkSession", tmp_path: Path) -> None:
+    request = Request([], str(DATA / "stores.csv"), tmp_path, rules=[("leaf", "own", 2), ("root", "own", 1)])
+    summary = audit(spark, request)
+    stores, others = 6, 8
+    assert summary["what_if"]["tree"] == 2 * 2 * stores + others
+    assert summary["what_if"]["leaf nodes"] == (2 * stores + 1) * others
+    assert sorted(path.stem for path in (tmp_path / "csv").iterdir()) == sorted(
+        ("domain_routes", "intake", "nodes", "what_if", "what_if_one")
+    )
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<svg") == 3
+    assert "What it would cost" in page
+    assert "spilled" not in page
