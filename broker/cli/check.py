@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,7 +20,7 @@ from typing import Final, Literal
 from bridges.site_broker import SiteBrokerError, SiteBrokerRefused
 from broker.cli.errors import FAILED, WELL, WRONG_USE
 from broker.cli.output import patience, print_json, print_lines, print_table, table
-from broker.cli.status import size
+from broker.cli.status import duration, size
 from broker.cli.unsupported import what_is_missing
 from broker.naming import named
 from broker.site.bridges import make_bridge
@@ -235,6 +236,33 @@ def check_secrets(site: Site) -> Iterator[Finding]:
         yield from _permissions(path)
 
 
+def check_certificate(site: Site) -> Iterator[Finding]:
+    """What joining by invitation needs: its library, and a certificate whose end is known."""
+    connector = site.connector
+    renewed = connector.tls.certificate if connector and connector.renew else None
+    if renewed is None and site.enrolment.authority is None:
+        return
+    try:
+        from bridges.certificates import CertificateError, facts
+    except ModuleNotFoundError as error:
+        text = f"the Python package {error.name!r} is missing: pip install 'sapwood[join]'"
+        yield Finding("certificates", "failed", text)
+        return
+    if renewed is not None:
+        try:
+            left = facts(renewed.read_bytes()).ends - time.time()
+        except (OSError, CertificateError) as error:
+            yield Finding("own certificate", "failed", f"{renewed}: {error}")
+            return
+        if left > 0:
+            yield Finding("own certificate", "ok", f"good for {duration(left)}; the node renews it")
+        else:
+            text = (
+                f"ended {duration(-left)} ago: the node asks for a new one, which its parent's grace allows"
+            )
+            yield Finding("own certificate", "warning", text)
+
+
 def _secret_files(site: Site) -> Iterator[Path]:
     named = [site.site_broker.secret_file]
     named += [connector.secret_file for connector in site.tree_connectors]
@@ -245,6 +273,8 @@ def _secret_files(site: Site) -> Iterator[Path]:
     named += [site.http.token_file, site.http.session_secret_file, site.children_secrets]
     named += [site.listener.tls.key, site.site_broker.tls.key, *(one.tls.key for one in site.tree_connectors)]
     named += [broker.tls.key for broker in site.listener.link_brokers]
+    authority = site.enrolment.authority
+    named += [authority / "authority.key"] if authority else []
     yield from sorted({path for path in named if path})
 
 
@@ -380,6 +410,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_port,
     check_tls,
     check_secrets,
+    check_certificate,
     check_site_broker,
     check_parent,
     check_link_brokers,

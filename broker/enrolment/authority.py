@@ -25,6 +25,7 @@ from config.model import Site
 from config.uris import address
 
 _log = logging.getLogger("sapwood.enrolment")
+PORT_LIFETIME: Final = 90 * 86_400.0
 RENEW_AFTER: Final = 2 / 3
 """Share of a certificate's lifetime after which it is renewed."""
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - names of no host
@@ -93,9 +94,7 @@ class KeptAuthority:
 
     def _new_port_certificate(self) -> certificates.Facts:
         site = self._site
-        made = self.authority.for_own_node(
-            site.name, site.tree, self._hosts(), self._clock(), site.enrolment.lifetime
-        )
+        made = self.authority.for_own_node(site.name, site.tree, self._hosts(), self._clock(), PORT_LIFETIME)
         write(self.folder / "port.pem", made, PRIVATE)
         return certificates.facts(made)
 
@@ -110,7 +109,7 @@ class KeptAuthority:
         return not found.begins <= self._clock() < self._due(found)
 
     def _due(self, found: certificates.Facts) -> float:
-        return found.ends - (1 - RENEW_AFTER) * self._site.enrolment.lifetime
+        return found.ends - (1 - RENEW_AFTER) * PORT_LIFETIME
 
     def renew_port(self) -> float:
         """Give the port a new certificate where that is due; connections that are open go on.

@@ -28,11 +28,12 @@ from bridges import certificates
 from bridges.location.errors import LocationError
 from broker.enrolment import proofs
 from broker.enrolment.contact import ask, trusted_authority
-from broker.enrolment.errors import EnrolmentError, EnrolmentRefused, ParentUnreachable
+from broker.enrolment.errors import EnrolmentError, EnrolmentRefused, ParentUnreachable, TokenError
 from broker.enrolment.files import PRIVATE, PUBLIC, private_folder, write
 from broker.enrolment.messages import JOIN_PATH, Granted, Join
 from broker.enrolment.tokens import Invitation, read_token
 from broker.location.ways import finders_of
+from config.kinds import Fault
 from config.model import ClientTls, Enrolment, Site, SiteBroker, TreeConnector
 from config.rules import check
 from config.uris import EMBEDDED, LINK_URI
@@ -79,8 +80,14 @@ async def join(
 
 
 def _site(invitation: Invitation, site_broker: str) -> Site:
-    """The configuration. Its values came from outside, so they are checked as those of a file."""
-    first, *more = (LINK_URI.parse(way) for way in invitation.ways)
+    """The configuration. Its values came from outside, so they are checked as those of a file.
+
+    Raises `TokenError`, `ConfigurationError`.
+    """
+    try:
+        first, *more = (LINK_URI.parse(way) for way in invitation.ways)
+    except Fault as error:
+        raise TokenError(f"the token names a way to the parent that is none: {error}") from None
     connector = TreeConnector(
         nodetype=invitation.role,
         uri=first,

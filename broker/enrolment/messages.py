@@ -22,7 +22,6 @@ class Join(msgspec.Struct, kw_only=True, frozen=True):
 class Renew(msgspec.Struct, kw_only=True, frozen=True):
     """`request`: for the next key. `signature`: of `proofs.renewal_text`, with the present key."""
 
-    name: str
     request: bytes
     signature: bytes
 

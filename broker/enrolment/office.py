@@ -217,17 +217,14 @@ class Office:
     async def renew(self, asked: Renew) -> Granted:
         """The next certificate, for who proves the present key. Raises `EnrolmentRefused`."""
         request = _read(asked.request)
-        member = self._members.get(asked.name)
-        if member is None or request.name != asked.name:
-            raise EnrolmentRefused("REFUSED", f"{asked.name[:64]!r} has no certificate of ours: invite it")
-        self._check_member(member)
-        text = proofs.renewal_text(self._site.tree, asked.name, request.der)
-        if not self._may_renew(member, request, asked.signature, text):
+        member = self._members.get(request.name)
+        if member is None or not self._may_renew(member, request, asked.signature):
             raise EnrolmentRefused(
                 "REFUSED",
-                f"this is not the key that {member.name!r} has here now: another machine, or a copy from"
-                " before its last renewal. Invite it again",
+                f"this is not the key that {request.name[:64]!r} has here now: it is another machine's, or a"
+                " copy from before the last renewal. Invite it again",
             )
+        self._check_member(member)
         grace = self._site.enrolment.grace
         if self._clock() > member.ends + grace:
             raise EnrolmentRefused(
@@ -242,7 +239,8 @@ class Office:
         _log.info("= renewed the certificate of %s", member.name, extra={"link": member.name})
         return granted
 
-    def _may_renew(self, member: MemberRow, request: Request, signature: bytes, text: bytes) -> bool:
+    def _may_renew(self, member: MemberRow, request: Request, signature: bytes) -> bool:
+        text = proofs.renewal_text(self._site.tree, member.name, request.der)
         if _signed(member.key, signature, text):
             return True
         repeats = request.key == member.key and bool(member.former)

@@ -96,6 +96,9 @@ class Renewal:
         except (EnrolmentError, CertificateError, OSError) as error:
             self._say(str(error))
             return self._longer()
+        if self.due_in() <= 0:
+            self._say("the new certificate is due already: the clocks here and at the parent differ too much")
+            return self._longer()
         self._pause, self.error = _FIRST_PAUSE, ""
         return 0.0
 
@@ -121,7 +124,7 @@ class Renewal:
         key = self._next.read_bytes()
         request = certificates.make_request(key, site.name, site.tree)
         text = proofs.renewal_text(site.tree, site.name, certificates.read_request(request).der)
-        body = Renew(name=site.name, request=request, signature=certificates.sign(present, text))
+        body = Renew(request=request, signature=certificates.sign(present, text))
         self._take(key, await self._ask_all(body))
 
     async def _ask_all(self, body: Renew) -> Granted:

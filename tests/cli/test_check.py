@@ -3,6 +3,7 @@
 import os
 import socket
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import trustme
 from bind_server import KEY, KEY_NAME, OTHER_KEY, ZONE, BindServer
 from mosquitto_server import MosquittoServer
 
+from bridges import certificates
 from broker.cli.check import Finding, check_file, examine
 from broker.cli.demo.plan import free_ports
 from broker.store import Store
@@ -240,3 +242,35 @@ def test_the_key_of_a_registration_is_tried_and_nothing_is_changed(
         )
         assert state(file, "registration") == expected
     assert bind.records(domain, "SRV") == []
+
+
+def certified(folder: Path, ends_in: float) -> Path:
+    """A store's file, whose certificate ends in so many seconds."""
+    key, now = certificates.make_key(), time.time() - 1e6
+    authority = certificates.Authority(key, certificates.Authority.certify(key, "hq", "acme", now))
+    request = certificates.read_request(certificates.make_request(key, "york", "acme"))
+    (folder / "ca.pem").write_bytes(authority.certificate)
+    (folder / "node.pem").write_bytes(authority.for_child(request, "acme", now, 1e6 + ends_in) + key)
+    (folder / "node.pem").chmod(0o600)
+    tls = "tls: {ca: ca.pem, certificate: node.pem, key: node.pem}"
+    uri = f"wss://127.0.0.1:{free_ports(1)[0]}/link"
+    connector = f"  tree_connectors: [{{nodetype: leaf, uri: '{uri}', renew: true, {tls}}}]\n"
+    return site(folder, connector)
+
+
+def test_a_certificate_that_has_ended_is_told_and_cured_by_the_node_itself(tmp_path: Path) -> None:
+    (good,) = found(certified(tmp_path, 90_000.0), "own certificate")
+    assert (good.state, good.text.startswith("good for 1d")) == ("ok", True)
+    (ended,) = found(certified(tmp_path, -7200.0), "own certificate")
+    assert (ended.state, ended.text.startswith("ended 2h")) == ("warning", True)
+    file = certified(tmp_path, 90_000.0)
+    (tmp_path / "node.pem").write_text("nonsense")
+    assert state(file, "own certificate") == "failed"
+
+
+def test_an_authority_that_others_can_read_is_told(tmp_path: Path) -> None:
+    file = site(tmp_path, "  enrolment: {authority: authority}\n")
+    assert not found(file, "permissions")
+    (tmp_path / "authority").mkdir()
+    (tmp_path / "authority" / "authority.key").touch(mode=0o644)
+    assert state(file, "permissions") == "warning"

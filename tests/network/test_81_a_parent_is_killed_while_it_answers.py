@@ -80,7 +80,8 @@ async def test_the_same_key_is_answered_after_a_kill(network: Network) -> None:
     async with Swallowing(network.ports["hq"], swallows) as line:
         token = await hq.invite("york", uris=[f"wss://127.0.0.1:{line.port}/link"])
         folder = network.folder / "york"
-        joining = asyncio.ensure_future(sapwood("join", token, "--dir", str(folder), seconds=2 * GENEROUS))
+        words = ("join", token, "--dir", str(folder), "--patience", str(2 * GENEROUS))
+        joining = asyncio.ensure_future(sapwood(*words, seconds=3 * GENEROUS))
         async with asyncio.timeout(GENEROUS):
             await swallowed.wait()
         assert not (folder / "york.yaml").exists()

@@ -86,7 +86,7 @@ class Machine:
         request = certificates.make_request(next_key, self.name, "acme")
         text = proofs.renewal_text("acme", self.name, certificates.read_request(request).der)
         signature = certificates.sign(present or self.key, text)
-        return Renew(name=self.name, request=request, signature=signature)
+        return Renew(request=request, signature=signature)
 
 
 @pytest.fixture

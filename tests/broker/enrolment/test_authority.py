@@ -10,6 +10,7 @@ from broker.enrolment.errors import EnrolmentError
 from config.model import Enrolment, Listener, Site
 
 NOW = 1_800_000_000.0
+DAY = 86_400.0
 
 
 def site(host: str = "hq.example.com") -> Site:
@@ -17,7 +18,7 @@ def site(host: str = "hq.example.com") -> Site:
         name="hq",
         tree="acme",
         listener=Listener(public_uri=f"wss://{host}:7600/link"),
-        enrolment=Enrolment(authority=Path("ignored"), lifetime=900.0),
+        enrolment=Enrolment(authority=Path("ignored"), lifetime=7.0),
     )
 
 
@@ -38,26 +39,26 @@ def test_the_port_has_a_certificate_for_its_addresses_from_the_authority(tmp_pat
     pem = (kept.folder / "port.pem").read_bytes()
     found = certificates.facts(pem)
     assert {"hq", "hq.example.com", "localhost", "127.0.0.1"} <= found.hosts
-    assert found.ends == NOW + 900
+    assert found.ends == NOW + 90 * DAY
     assert certificates.is_issued_by(pem, kept.authority.certificate)
 
 
 def test_the_ports_certificate_is_kept_until_it_is_due_or_says_other_addresses(tmp_path: Path) -> None:
     first = (opened(tmp_path).folder / "port.pem").read_bytes()
-    assert (opened(tmp_path, NOW + 599).folder / "port.pem").read_bytes() == first
-    later = (opened(tmp_path, NOW + 600).folder / "port.pem").read_bytes()
-    assert certificates.facts(later).ends == NOW + 1500
-    moved = (opened(tmp_path, NOW + 600, "other.example.com").folder / "port.pem").read_bytes()
+    assert (opened(tmp_path, NOW + 59 * DAY).folder / "port.pem").read_bytes() == first
+    later = (opened(tmp_path, NOW + 60 * DAY).folder / "port.pem").read_bytes()
+    assert certificates.facts(later).ends == NOW + 150 * DAY
+    moved = (opened(tmp_path, NOW + 60 * DAY, "other.example.com").folder / "port.pem").read_bytes()
     assert "other.example.com" in certificates.facts(moved).hosts
 
 
 def test_a_running_node_renews_it_when_it_is_due(tmp_path: Path) -> None:
     now = [NOW]
     kept = KeptAuthority(tmp_path / "authority", site(), lambda: now[0])
-    assert kept.renew_port() == 600
-    now[0] += 601
-    assert kept.renew_port() == 600
-    assert certificates.facts((kept.folder / "port.pem").read_bytes()).ends == now[0] + 900
+    assert kept.renew_port() == 60 * DAY
+    now[0] += 61 * DAY
+    assert kept.renew_port() == 60 * DAY
+    assert certificates.facts((kept.folder / "port.pem").read_bytes()).ends == now[0] + 90 * DAY
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:

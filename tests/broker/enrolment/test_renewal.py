@@ -112,3 +112,12 @@ async def test_files_that_cannot_be_are_told_at_the_start(store, tmp_path: Path)
     (tmp_path / "node.pem").write_text("nonsense")
     with pytest.raises(EnrolmentError, match=r"node.pem: no certificate in PEM"):
         Renewal(store._site)
+
+
+async def test_clocks_that_differ_too_much_make_no_endless_round(store, desk, monkeypatch) -> None:
+    """The parent's clock is two months behind: what it gives has ended by ours."""
+    store._clock = lambda: desk.now + 60 * DAY
+    pauses = [await store._attempt() for _ in range(4)]
+    assert all(pause >= 0.5 for pause in pauses)
+    assert pauses[3] >= 4.0
+    assert "the clocks here and at the parent differ" in store.error

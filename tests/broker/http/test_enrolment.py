@@ -46,9 +46,7 @@ async def test_who_asks_is_answered(url: str, office: FakeOffice) -> None:
             assert await answer.read() == b"-----BEGIN CERTIFICATE-----"
         async with http.post(f"{url}/enrol/join", json=JOIN) as answer:
             assert await answer.json() == {"certificate": "one", "authorities": "two", "ways": ["three"]}
-        async with http.post(
-            f"{url}/enrol/renew", json={"name": "york", "request": "", "signature": ""}
-        ) as answer:
+        async with http.post(f"{url}/enrol/renew", json={"request": "", "signature": ""}) as answer:
             assert (answer.status, await answer.json()) == (
                 410,
                 {"code": "ENDED", "text": "the grace is over"},
