@@ -19,13 +19,21 @@ from broker.core.neighbours import Neighbour
 from broker.core.node import NodeCore
 from broker.core.rows import MetaRow, QueueRow
 from broker.core.turn import Turn
+from broker.diallers import Diallers
 from broker.enrolment import office_of, renewal_of
 from broker.journal import Journal
 from broker.link_brokers import LinkBroker
 from broker.location.registrar import Registrar, zone_of
 from broker.naming import Naming
 from broker.permits import Permits
-from broker.settings import announced, core_settings, http_settings, link_settings, server_tls
+from broker.settings import (
+    announced,
+    core_settings,
+    http_settings,
+    link_settings,
+    mesh_settings,
+    server_tls,
+)
 from broker.site import SiteDesk, desk_of
 from broker.status import status
 from broker.store import GroupCommit, Store
@@ -46,6 +54,7 @@ _log = logging.getLogger("sapwood.node")
 _LONGEST_SLEEP: Final = 1.0
 _SHORTEST_SLEEP: Final = 0.002
 _DRAIN: Final = 2.0
+_HAND_OVER: Final = 5.0
 _LAST_WORDS: Final = 0.3
 _PATIENCE: Final = 0.02
 _DISK_EVERY: Final = 1.0
@@ -86,6 +95,7 @@ class Node:
         self.administration: Administration
         self.desk: SiteDesk | None = None
         self.supervisor: Supervisor | None = None
+        self.diallers: Diallers
         self.link_brokers: list[LinkBroker] = []
         self.registrar: Registrar | None = None
         self.enrolment: Office | None = None
@@ -139,9 +149,11 @@ class Node:
         self._tick()
         if self.desk is not None:
             self.spawn(self.desk.run())
+        self.diallers = Diallers(self, site)
         if site.connector is not None:
             self.supervisor = Supervisor(self, site, site.connector)
             self.spawn(self.supervisor.run())
+        self.spawn(self.diallers.run())
         for listening in self.link_brokers:
             self.spawn(listening.run())
         for work in (self.registrar, self.enrolment, self.renewal):
@@ -175,6 +187,7 @@ class Node:
             chronicle=self.chronicle,
             session_secret=secret.reveal() if secret else "",
             zone=site.zone or "",
+            mesh=mesh_settings(site),
         )
         self.core.start(loaded)
         self.journal = self.chronicle.journal = Journal(self.core)
@@ -224,6 +237,7 @@ class Node:
             self.desk.pause()
         if self.failure is None:
             await self._drain()
+            await self._hand_over(text)
         self.wires.pause(text)
         for task in list(self._tasks):
             task.cancel()
@@ -245,6 +259,17 @@ class Node:
         """Give acknowledgements that are under way a moment."""
         end = self._loop.time() + _DRAIN
         while self._loop.time() < end and self._busy():
+            await asyncio.sleep(0.01)
+
+    async def _hand_over(self, text: str) -> None:
+        """In a mesh: the children go to the others, and so does all that waits here for them."""
+        if not any(peer.up for peer in self.core.mesh.peers()):
+            return
+        self.wires.pause(text, self.core.children())
+        self.core.handover.leave()
+        self.wake()
+        end = self._loop.time() + _HAND_OVER
+        while self._loop.time() < end and not (self.core.handover.is_done and not self._busy()):
             await asyncio.sleep(0.01)
 
     def _busy(self) -> bool:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from bridges.tls import TlsSettings, server_context
-from broker.core.settings import CoreSettings, Overflow, Policy
+from broker.core.settings import CoreSettings, MeshSettings, Overflow, Policy
 from broker.http.settings import HttpSettings
 from broker.metrics.collector import Labels
-from config.credentials import session_secret, token
+from config.credentials import mesh_secret, session_secret, token
 from config.model import ClientTls, DestinationPolicy, Site
 from config.uris import LINK_PATH
 from treeconnector.bundles import Scope
@@ -19,11 +19,17 @@ from treeconnector.link import LinkSettings
 _EVERYWHERE: Final = ("0.0.0.0", "::", "[::]")  # noqa: S104 (nothing is bound here)
 
 
+_WITHOUT_TOPICS: Final = {"all": "queues", "topics": "none", "none": "none"}
+"""dCache's cores keep their topic routes from the satellites, whose topics come to a core in any case."""
+_IN_A_STAR: Final = (Policy(kind=Kind.TOPIC, scope=Scope.TREE),)
+
+
 def core_settings(site: Site) -> CoreSettings:
     """The rules of one node."""
     advisories, delivery, limits = site.advisories, site.delivery, site.limits
+    core = site.scheme == "core"
     return CoreSettings(
-        advise_down=advisories.advise_down,
+        advise_down=_WITHOUT_TOPICS[advisories.advise_down] if core else advisories.advise_down,
         linger=advisories.linger,
         dormant_after=advisories.dormant_after,
         reattach_time=advisories.reattach_time,
@@ -47,7 +53,10 @@ def core_settings(site: Site) -> CoreSettings:
         trace_events=site.trace.events,
         deliver_twice=site.debug.deliver_twice,
         seed=site.debug.seed,
-        policies=tuple(_policy(site, policy) for policy in delivery.destinations),
+        policies=(
+            *(_policy(site, policy) for policy in delivery.destinations),
+            *(_IN_A_STAR if site.scheme else ()),
+        ),
     )
 
 
@@ -63,6 +72,16 @@ def _policy(site: Site, given: DestinationPolicy) -> Policy:
         max_bytes=given.max_bytes or plain.max_bytes,
         overflow=Overflow(given.policy),
         home=given.home == site.name,
+    )
+
+
+def mesh_settings(site: Site) -> MeshSettings:
+    """The mesh that a node is in. Raises `ConfigurationError` if its secret cannot be read."""
+    secret = mesh_secret(site)
+    return MeshSettings(
+        members={core.name: core.ways for core in site.mesh.cores},
+        secret=secret.reveal().encode() if secret else None,
+        ways=site.connector.ways if site.connector else (),
     )
 
 

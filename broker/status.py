@@ -47,6 +47,8 @@ def status(node: "Node") -> dict[str, Any]:
         "ready": node.ready,
         "refusing": core.switch.sending.refusing or core.pressure.refusing,
         "parent": _parent(node) if parent is None else {**parent.status(now), **_dialling(node)},
+        "parents": _parents(node),
+        "mesh": _mesh(node),
         "children": [child.status(now) for child in children[:_LISTED]],
         "link_brokers": [listening.status() for listening in node.link_brokers],
         "registration": node.registrar.status() if node.registrar is not None else None,
@@ -103,6 +105,29 @@ def _parent(node: "Node") -> dict[str, Any] | None:
 
 def _dialling(node: "Node") -> dict[str, Any]:
     return {"dialling": node.supervisor.status()} if node.supervisor is not None else {}
+
+
+def _parents(node: "Node") -> list[dict[str, Any]]:
+    """All parents, where these are a mesh; each with how it is dialled."""
+    core, parents = node.core, node.core.neighbourhood.parents()
+    return [_link(node, parent) for parent in troubled_first(parents)] if core.forwarder.meshed else []
+
+
+def _mesh(node: "Node") -> list[dict[str, Any]]:
+    """The other nodes of this node's mesh; of one that was never met the name only."""
+    core = node.core
+    met = [_link(node, peer) for peer in troubled_first(core.mesh.peers())]
+    names = sorted(core.mesh.members.keys() - core.neighbours.keys())
+    return met + [{"name": name, "state": "connecting", **_dialled(node, name)} for name in names]
+
+
+def _link(node: "Node", neighbour: "Neighbour") -> dict[str, Any]:
+    return {**neighbour.status(node.core.moment.now), **_dialled(node, neighbour.name)}
+
+
+def _dialled(node: "Node", name: str) -> dict[str, Any]:
+    supervisor = node.diallers.supervisors.get(name)
+    return {"dialling": supervisor.status()} if supervisor is not None else {}
 
 
 def _route_counts(node: "Node") -> list[tuple[tuple[str, str], int]]:

@@ -1,4 +1,5 @@
-"""Keeps the link to the parent: dials, waits longer after each failure, dials again, for ever.
+"""Keeps a link to a parent, or to another node of the mesh: dials, waits longer after each failure, dials
+again, for ever.
 
 A failed link dies whole; the next one is new. How it stands shows in the node's status.
 """
@@ -23,6 +24,7 @@ from config.model import Site, TreeConnector
 from config.uris import address
 from treeconnector.errors import LinkRefused, SapwoodError
 from treeconnector.link import Link
+from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -36,25 +38,41 @@ class LinkLost(SapwoodError):
 
 
 class Supervisor:
-    """Dials the ways to one parent in turn. `state`: 'connecting', 'running' or 'waiting'.
+    """Dials the ways to one node in turn. `state`: 'connecting', 'running' or 'waiting'.
 
-    `strangers`: of links that have ended, what came through a broker and was not of the link.
+    `name`: of the node that is to be there; '' = whichever the ways lead to. `linked`: the node at the other
+    end of the link, '' = there is none. `uri`: the way that is tried or used. `strangers`: of links that have
+    ended, what came through a broker and was not of the link.
     """
 
-    def __init__(self, node: "Node", site: Site, connector: TreeConnector) -> None:
+    def __init__(
+        self,
+        node: "Node",
+        site: Site,
+        connector: TreeConnector,
+        name: str = "",
+        relation: Relation = Relation.PARENT,
+    ) -> None:
         self._node = node
         self._site = site
-        self._connector = connector
+        self.connector = connector
+        self._name = name
+        self._relation = relation
+        self._link: Link | None = None
         self._tls = client_tls(connector.tls)
         self.ways = ways_of(site, connector)
-        self._way = self._local = ""
+        self.uri = self._local = ""
         self.state = "connecting"
         self.error = ""
         self.failures = 0
         self.strangers = 0
 
     def __repr__(self) -> str:
-        return f"<Supervisor {self._connector.uri} {self.state} failures={self.failures}>"
+        return f"<Supervisor {self._name or self.connector.uri} {self.state} failures={self.failures}>"
+
+    @property
+    def linked(self) -> str:
+        return self._link.peer_name if self._link is not None and self._link.is_up else ""
 
     async def run(self) -> None:
         """Until cancelled, or until the node has left its tree."""
@@ -73,32 +91,48 @@ class Supervisor:
 
     async def _once(self) -> None:
         """One link, from dialling to its end. Returns if it was up, raises if it never was."""
+        if not self._name:
+            await self._wanted()
         self.state = "connecting"
         way = await self.ways.next()
-        uri = self._way = way.uri
+        uri = self.uri = way.uri
         self._local = way.local
         carrier = await self._connect(way)
-        link = self._node.core.dial(carrier.max_packet)
+        link = self._link = self._node.core.dial(carrier.max_packet, self._name, self._relation)
         following = self._node.spawn(self._follow(way, link)) if self.ways.follows(way) else None
         watching = self._node.spawn(self._node.naming.watch(link)) if self._node.naming.drawn else None
         try:
             was_up, error = await self._node.wires.drive(link, carrier)
         finally:
+            self._link = None
+            if link.peer is not None:
+                self._node.diallers.leads[uri] = link.peer.name
             for task in filter(None, (following, watching)):
                 task.cancel()
+            self._node.diallers.changed()
         self._node.naming.ended(link)
         self.strangers += carrier.strangers
         if not was_up:
             raise LinkLost(error or f"{uri}: the link ended in its handshake")
         self.ways.restart()
         self.failures = 0
-        self._note(f"lost the parent at {uri}: {error}", logging.DEBUG)
+        self._note(f"lost the {self._what} at {uri}: {error}", logging.DEBUG)
         await asyncio.sleep(random.uniform(0, self._site.link.backoff_initial))
+
+    async def _wanted(self) -> None:
+        """Return when no other parent is up: each node of a mesh has a supervisor of its own."""
+        while any(parent.up for parent in self._node.core.neighbourhood.parents()):
+            self.state, self.error = "waiting", ""
+            await asyncio.sleep(self._site.link.backoff_initial)
+
+    @property
+    def _what(self) -> str:
+        return "node of the mesh" if self._relation is Relation.MESH else "parent"
 
     async def _follow(self, way: Way, link: Link) -> None:
         """Where the parent has moved, or a better way works again, end the link; the next one goes there."""
         text = await self.ways.moved(way)
-        _log.warning("! parent %s: %s", self._connector.uri, text, extra={"link": way.uri, "reason": text})
+        _log.warning("! parent %s: %s", self.connector.uri, text, extra={"link": way.uri, "reason": text})
         self._node.core.links.handle(link, link.pause(text))
         self._node.wake()
 
@@ -108,13 +142,13 @@ class Supervisor:
         timeout, max_packet = site.link.connect_timeout, site.limits.max_frame
         if not way.brokered:
             return await ws.connect(
-                chosen.uri, tls=self._tls, timeout=timeout, max_packet=max_packet, local=chosen.local
+                way.uri, tls=self._tls, timeout=timeout, max_packet=max_packet, local=chosen.local
             )
         password = connector_password(site)
         access = Access(
             host=way.host,
             port=way.port,
-            user=self._connector.user or "",
+            user=self.connector.user or "",
             password=password.reveal() if password else "",
             tls=self._tls if way.tls else None,
             vhost=way.vhost,
@@ -132,14 +166,14 @@ class Supervisor:
         """Say it once. That a link which was up is lost is in the log already."""
         self.state = "waiting"
         if text != self.error:
-            fields = {"link": self._connector.uri, "relation": "parent", "reason": text}
-            _log.log(level, "! parent %s: %s", self._connector.uri, text, extra=fields)
+            fields = {"link": self.connector.uri, "relation": str(self._relation), "reason": text}
+            _log.log(level, "! %s %s: %s", self._what, self.connector.uri, text, extra=fields)
         self.error = text
 
     def status(self) -> dict[str, object]:
         return {
-            "uris": list(self._connector.ways),
-            "uri": self._way,
+            "uris": list(self.connector.ways),
+            "uri": self.uri,
             "local": self._local,
             "location": self.ways.status(),
             "state": self.state,

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from bridges.carrier import Carrier, CarrierError
 from broker.complaints import Complaints
+from broker.core.neighbours import Neighbour
 from treeconnector.link import Link
 
 if TYPE_CHECKING:
@@ -112,11 +114,13 @@ class Wires:
             if dropped is not None:
                 self._node.spawn(dropped.carrier.close(link.end_text[:100]))
 
-    def pause(self, text: str) -> None:
-        """Say on all that this node stops and means to come back."""
+    def pause(self, text: str, neighbours: Iterable[Neighbour] | None = None) -> None:
+        """Say on all, or to these neighbours, that this node stops and means to come back."""
+        links = None if neighbours is None else {neighbour.link for neighbour in neighbours}
         for wire in list(self._wires.values()):
-            self._node.core.links.handle(wire.link, wire.link.pause(text))
-            self._pull(wire)
+            if links is None or wire.link in links:
+                self._node.core.links.handle(wire.link, wire.link.pause(text))
+                self._pull(wire)
 
     def goodbye(self, link: Link, text: str) -> None:
         """Say on one that this node leaves for good."""

@@ -74,6 +74,11 @@ def connector_secret(site: Site) -> Secret | None:
     return resolve_secret(connector.secret_env, connector.secret_file, what="secret for the parent")
 
 
+def mesh_secret(site: Site) -> Secret | None:
+    """What the nodes of this node's mesh prove to each other."""
+    return resolve_secret(site.mesh.secret_env, site.mesh.secret_file, what="secret of the mesh")
+
+
 def connector_password(site: Site) -> Secret | None:
     """The password at the parent's broker, where the link rides on one."""
     connector = site.connector

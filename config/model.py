@@ -28,6 +28,7 @@ from config.behaviour import (
 from config.enrolment import Enrolment
 from config.fields import part, parts, section, value, values
 from config.kinds import Choice, Whole
+from config.mesh import Core, Mesh
 from config.tls import ClientTls, ServerTls
 from config.uris import (
     ANNOUNCED_URI,
@@ -48,6 +49,7 @@ __all__ = [
     "AdvisoryLog",
     "Child",
     "ClientTls",
+    "Core",
     "DeadLetter",
     "Debug",
     "Delivery",
@@ -59,6 +61,7 @@ __all__ = [
     "LinkBroker",
     "Listener",
     "Log",
+    "Mesh",
     "Metrics",
     "Mqtt",
     "Registration",
@@ -369,7 +372,8 @@ class Site:
     )
     scheme: Literal["core", "satellite"] | None = value(
         Choice(("core", "satellite")),
-        "the node's place in dCache's words; excludes `nodetype`",
+        "the node's place in dCache's words: a core is a root, in a `mesh` with the others; a satellite a "
+        "leaf of all of them; excludes `nodetype`",
         default=None,
         aside=True,
     )
@@ -393,6 +397,7 @@ class Site:
         default=(),
         maximum=1,
     )
+    mesh: Mesh = part("the mesh of two or three roots, or branches, that are one", default=Mesh())
     listener: Listener = part("the node's port", default=Listener())
     registration: Registration = part("the node's own records in DNS", default=Registration())
     enrolment: Enrolment = part("how new children join by invitation", default=Enrolment())

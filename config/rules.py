@@ -40,6 +40,7 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
         _nodetype,
         _name,
         _permits,
+        _mesh,
         _secrets,
         _tls,
         _enrolment,
@@ -113,6 +114,9 @@ def _nodetype(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             )
         elif not connector.nodetype and not site.scheme:
             yield Contradiction(path, f"{nodetype!r} is missing: expected leaf or branch", (("scheme",),))
+        elif site.scheme == "core":
+            message = f"a core has no parent: list the other cores in {spell('mesh')!r} instead"
+            yield Contradiction(("tree_connectors", i), message, (("scheme",),))
 
 
 def _name(site: Site, spell: Spelling) -> Iterator[Contradiction]:
@@ -143,12 +147,39 @@ def _permits(site: Site, spell: Spelling) -> Iterator[Contradiction]:
         names.setdefault(child.name, path)
 
 
+def _mesh(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    """A mesh is one of roots or of branches, and lists each other node once."""
+    cores = site.mesh.cores
+    looked_at: tuple[Path, ...] = (("scheme",), ("tree_connectors",), ("tree_connectors", 0, "nodetype"))
+    for name in ("cores", "secret_env", "secret_file"):
+        if getattr(site.mesh, name) and site.role == "leaf":
+            role = "satellite" if site.scheme else "leaf"
+            message = f"a {role} is in no mesh: it finds all cores by its connector"
+            yield Contradiction(("mesh", name), message, looked_at)
+    seen: dict[str, Path] = {site.name: ("name",)}
+    ways: dict[Address, Path] = {address(uri): ("listener",) for uri in site.listener.announced}
+    for i, core in enumerate(cores):
+        path: Path = ("mesh", "cores", i)
+        if core.name in seen:
+            what = "this node itself: list the others" if core.name == site.name else "listed twice"
+            yield Contradiction((*path, "name"), f"core {core.name!r} is {what}", (seen[core.name],))
+        seen.setdefault(core.name, (*path, "name"))
+        for j, uri in enumerate(core.ways):
+            where: Path = (*path, "uris", j - 1) if j else (*path, "uri")
+            if address(uri) in ways:
+                message = f"{uri!r} is the address of another node, or stands twice: each has its own"
+                yield Contradiction(where, message, (ways[address(uri)],))
+            ways.setdefault(address(uri), where)
+            yield from _path_of_mqtt(where, address(uri))
+
+
 def _pairs(site: Site) -> Iterator[tuple[Path, Any, str]]:
     """All places where a secret can be named: path of the section, the section, the secret's name."""
     yield ("site_broker",), site.site_broker, "secret"
     yield ("http",), site.http, "token"
     yield ("http",), site.http, "session_secret"
     yield ("registration",), site.registration, "key"
+    yield ("mesh",), site.mesh, "secret"
     for i, connector in enumerate(site.tree_connectors):
         yield ("tree_connectors", i), connector, "secret"
         yield ("tree_connectors", i), connector, "password"
@@ -173,6 +204,7 @@ def _tls(site: Site, spell: Spelling) -> Iterator[Contradiction]:
     ends: list[tuple[Path, ClientTls | ServerTls]] = [
         (("site_broker", "tls"), site.site_broker.tls),
         (("listener", "tls"), site.listener.tls),
+        (("mesh", "tls"), site.mesh.tls),
     ]
     ends += [(("tree_connectors", i, "tls"), one.tls) for i, one in enumerate(site.tree_connectors)]
     brokers = site.listener.link_brokers
@@ -186,6 +218,9 @@ def _tls(site: Site, spell: Spelling) -> Iterator[Contradiction]:
                     ((*path, absent),),
                 )
     yield from _tls_of_listener(site, spell)
+    if site.mesh.cores:
+        ways = [address(uri) for core in site.mesh.cores for uri in core.ways]
+        yield from _needless(("mesh",), site.mesh.tls, ways, spell, (("mesh", "cores"),))
     for i, connector in enumerate(site.tree_connectors):
         ways = [address(uri) for uri in connector.ways]
         yield from _needless(("tree_connectors", i), connector.tls, ways, spell)
@@ -225,14 +260,14 @@ def _enrolment(site: Site, spell: Spelling) -> Iterator[Contradiction]:
 
 
 def _needless(
-    path: Path, tls: ClientTls, ways: Iterable[Address], spell: Spelling
+    path: Path, tls: ClientTls, ways: Iterable[Address], spell: Spelling, related: tuple[Path, ...] = ()
 ) -> Iterator[Contradiction]:
     """TLS settings beside addresses that all go without TLS: probably the wrong scheme."""
     plain = [way for way in ways if not way.tls and way.scheme != "srv"]
     if tls != ClientTls() and plain and len(plain) == len(list(ways)):
         scheme = plain[0].scheme
         message = f"{spell('tls')!r} has no use with {scheme}://: write {scheme}s://, or leave it out"
-        yield Contradiction((*path, "tls"), message, ((*path, "uri"), (*path, "uris")))
+        yield Contradiction((*path, "tls"), message, related or ((*path, "uri"), (*path, "uris")))
 
 
 def _site_broker(site: Site, spell: Spelling) -> Iterator[Contradiction]:

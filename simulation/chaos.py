@@ -22,7 +22,10 @@ from simulation.forest import QUICK, Forest
 from simulation.invariants import check_routes
 from treeconnector.bundles import Flag
 
-TREE = [
+Tree = list[tuple[str, ...]]
+"""Name, parent and role of each site, and the others of its mesh."""
+
+TREE: Tree = [
     ("hq", "", "root"),
     ("r1", "hq", "branch"),
     ("r2", "hq", "branch"),
@@ -31,26 +34,37 @@ TREE = [
     ("s3", "r2", "leaf"),
 ]
 
+MESH: Tree = [
+    ("hq", "", "root", "hq2", "hq3"),
+    ("hq2", "", "root", "hq", "hq3"),
+    ("hq3", "", "root", "hq", "hq2"),
+    *TREE[1:],
+]
+"""The same with three roots."""
+
 EVERYWHERE = {"hq", "s2", "s3"}
 SUBTREE_AND_ABOVE = {"hq": {"hq", "s2", "s3"}, "r1": {"hq", "s2"}, "s1": {"hq"}, "s3": {"hq", "s3"}}
 """Which sites of the topic's three subscribers a message reaches, by where it enters."""
 
 
 class Chaos:
-    """One history. `kinds`: which of the rarer things may happen: 'crash', 'move', 'restore', 'replace'.
+    """One history. `kinds`: which of the rarer things may happen: 'crash', 'move', 'restore', 'replace', and
+    'split', where two sites cannot reach each other for a while.
 
     `linger`: seconds for which a route that has gone is offered still.
     """
 
-    def __init__(self, seed: int, kinds: frozenset[str], steps: int = 300, linger: float = 0.0) -> None:
+    def __init__(
+        self, seed: int, kinds: frozenset[str], steps: int = 300, linger: float = 0.0, tree: Tree = TREE
+    ) -> None:
         self.random = random.Random(seed)
         self.kinds = kinds
         self.steps = steps
         self.forest = Forest(replace(QUICK, max_deliveries=1000, linger=linger))
         self.history: list[Action] = []
-        for name, parent, role in TREE:
-            self.forest.add(name, parent, role)
-        self.forest.heal(1.0)
+        for name, parent, role, *mesh in tree:
+            self.forest.add(name, parent, role, mesh=mesh)
+        self.forest.heal(1.0 if tree is TREE else 5.0)
         self.producers = [self.forest.producer(name, f"p-{name}") for name in ("hq", "r1", "s1", "s3")]
         self.consumers = [
             self._consumer("s1", "queue:one"),
@@ -130,6 +144,8 @@ class Chaos:
             choices += [(2, lambda: Action("backup", (self._site(),))), (1, self._choose_restore)]
         if "replace" in self.kinds:
             choices += [(1, lambda: Action("replace", (self._site(),)))]
+        if "split" in self.kinds:
+            choices += [(2, self._choose_split), (2, lambda: Action("join"))]
         return choices
 
     # --- choosing, as things stand
@@ -146,7 +162,8 @@ class Chaos:
         wire = self.random.choice(self.forest.wires)
         budget = self.random.choice([1, 100, 1 << 18])
         side = self.random.choice(range(2))
-        return Action("packets", (wire.child.name, budget, side, self.random.choice([1, 2, 1 << 30])))
+        count = self.random.choice([1, 2, 1 << 30])
+        return Action("packets", (wire.child.name, wire.parent.name, budget, side, count))
 
     def _choose_send(self) -> Action:
         producer = self.random.choice(range(len(self.producers)))
@@ -171,7 +188,13 @@ class Chaos:
             return None
         wire = self.random.choice(self.forest.wires)
         lost = self.random.choice([["up"], ["down"], ["up", "down"], []])
-        return Action("cut", (wire.child.name, *lost))
+        return Action("cut", (wire.child.name, wire.parent.name, *lost))
+
+    def _choose_split(self) -> Action | None:
+        if not self.forest.wires:
+            return None
+        wire = self.random.choice(self.forest.wires)
+        return Action("split", (wire.child.name, wire.parent.name))
 
     def _choose_crash(self) -> Action | None:
         name = self._site()
@@ -205,8 +228,8 @@ class Chaos:
             case _:
                 site.run()
 
-    def _packets(self, child: str, budget: int, side: int, count: int) -> None:
-        wire = self.forest.wire_of(child)
+    def _packets(self, child: str, parent: str, budget: int, side: int, count: int) -> None:
+        wire = self.forest.wire_of(child, parent)
         if wire is not None:
             wire.pull(budget)
             _, target, way = wire.sides()[side]
@@ -239,10 +262,17 @@ class Chaos:
     def _dial(self) -> None:
         self.forest.dial_all()
 
-    def _cut(self, child: str, *lost: str) -> None:
-        wire = self.forest.wire_of(child)
+    def _cut(self, child: str, parent: str, *lost: str) -> None:
+        wire = self.forest.wire_of(child, parent)
         if wire is not None:
             self.forest.cut(wire, lost)
+
+    def _split(self, child: str, parent: str) -> None:
+        self._cut(child, parent)
+        self.forest.cut_off.append({child, parent})
+
+    def _join(self) -> None:
+        self.forest.cut_off.clear()
 
     def _time(self, seconds: float) -> None:
         self.forest.pass_time(seconds)
@@ -288,6 +318,7 @@ class Chaos:
             client.connect()
         for consumer in self.consumers:
             consumer.auto = True
+        self._join()
         self.forest.heal(90.0)
         self._check_all_confirmed()
         self._check_nothing_waits()
@@ -299,7 +330,7 @@ class Chaos:
 
     def _check_order(self) -> None:
         """Messages of one producer come to one consumer in order, where none was given again or rerouted."""
-        if self.kinds - {"crash"}:
+        if self.kinds - {"crash", "split"}:
             return
         for consumer in self.consumers:
             last: dict[tuple[str, str], bytes] = {}
@@ -397,6 +428,8 @@ _ACTIONS: Final[dict[str, Callable[..., None]]] = {
     "client": Chaos._client,
     "dial": Chaos._dial,
     "cut": Chaos._cut,
+    "split": Chaos._split,
+    "join": Chaos._join,
     "time": Chaos._time,
     "crash": Chaos._crash,
     "boot": Chaos._boot,

@@ -22,7 +22,7 @@ LINKS = LinkSettings(window_bundles=8, keep_alive=5.0, dead_after=2.0, handshake
 
 
 class Forest:
-    """All sites, wires and clients of one test, and the time."""
+    """All sites, wires and clients of one test, and the time. `cut_off`: pairs between which no line is."""
 
     def __init__(self, settings: CoreSettings = QUICK, links: LinkSettings = LINKS) -> None:
         self.now = 1000.0
@@ -30,14 +30,16 @@ class Forest:
         self.wires: list[Wire] = []
         self.clients: list[Client] = []
         self.settings, self.links = settings, links
+        self.cut_off: list[set[str]] = []
 
     # --- sites
 
     def add(self, name: str, parent: str = "", role: str = "", **changes: Any) -> Site:
-        """A site that runs. `changes`: of its `CoreSettings`."""
+        """A site that runs. `changes`: of its `CoreSettings`; `links`, `mesh`: as of `Site`."""
         role = role or ("leaf" if parent else "root")
-        links = changes.pop("links", self.links)
-        site = self.sites[name] = Site(self, name, parent, role, replace(self.settings, **changes), links)
+        links, mesh = changes.pop("links", self.links), changes.pop("mesh", ())
+        settings = replace(self.settings, **changes)
+        site = self.sites[name] = Site(self, name, parent, role, settings, links, mesh=mesh)
         site.boot()
         return site
 
@@ -54,21 +56,36 @@ class Forest:
 
     # --- lines
 
-    def wire_of(self, child: str) -> Wire | None:
-        return next((wire for wire in self.wires if wire.child.name == child), None)
+    def wire_of(self, child: str, parent: str = "") -> Wire | None:
+        """The wire that a site has dialled, to `parent` if there may be several."""
+        found = (wire for wire in self.wires if wire.child.name == child)
+        return next((wire for wire in found if parent in ("", wire.parent.name)), None)
 
     def dial(self, child: str) -> Wire | None:
         """Connect a site with the parent that its file names, if both run and it has no wire."""
-        site = self.sites[child]
-        parent = self.sites.get(site.parent)
-        if parent is None or not site.running or not parent.running or self.wire_of(child):
+        return self._dial(child, self.sites[child].parent, mesh=False)
+
+    def _dial(self, child: str, parent: str, *, mesh: bool) -> Wire | None:
+        site, other = self.sites[child], self.sites.get(parent)
+        if other is None or not site.running or not other.running:
             return None
-        wire = Wire(site, parent)
+        if self.wire_of(child, parent) or self.wire_of(parent, child):
+            return None
+        if {child, parent} in self.cut_off:
+            return None
+        wire = Wire(site, other, mesh=mesh)
         self.wires.append(wire)
         return wire
 
     def dial_all(self) -> bool:
-        dialled = [self.dial(name) for name in self.sites]
+        """Dial as the nodes of these sites would: parents and nodes of the mesh as far as they are known."""
+        dialled: list[Wire | None] = []
+        for name, site in self.sites.items():
+            if not site.running:
+                continue
+            dialled += [self._dial(name, other, mesh=True) for other in site.core.mesh.to_dial()]
+            dialled.append(self._dial(name, site.parent, mesh=False))
+            dialled += [self._dial(name, parent, mesh=False) for parent in site.core.mesh.parents_to_dial()]
         return any(wire is not None for wire in dialled)
 
     def cut(self, wire: Wire, lost: Iterable[str] = ("up", "down")) -> None:

@@ -2,14 +2,15 @@
 
 Law (rules 2 to 5): a key that is wanted at a node is known to all its ancestors, each through its child on
 the way, and, but for domain routes, to all its descendants, each through its parent, as far as `advise_down`
-lets it through; and to nobody else. Both ends of a link agree on what was offered.
+lets it through; and to nobody else. In a mesh each node knows besides what is wanted at the others
+themselves, and to whom they have a line. Both ends of a link agree on what was offered.
 """
 
 from collections.abc import Iterable, Sequence
 
 from simulation.site import Site
-from treeconnector.advertiser import ADVISE_DOWN
-from treeconnector.destinations import Destination, Kind
+from treeconnector.advertiser import ADVISE_DOWN, Advertiser
+from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.names import LOCAL
 
 Routes = dict[str, set[tuple[Destination, str]]]
@@ -26,8 +27,24 @@ def check_routes(sites: Sequence[Site]) -> None:
         assert not beyond, f"{site.name} has {_shown(beyond)}, which nobody wants there"
         asleep = [route for route in core.table.routes() if not route.live]
         assert not asleep, f"{site.name}: {asleep[0].key} through {asleep[0].gateway} is dormant"
+    by_name = {each.name: each for each in sites}
     for site in sites:
-        _check_link(site, {each.name: each for each in sites})
+        for parent in parents_of(site, by_name):
+            _check_link(site, parent, site.core.up, parent.core.down)
+        for other in _beside(site, by_name):
+            assert site.core.mesh.offers is not None
+            assert other.core.mesh.offers is not None
+            _check_link(site, other, site.core.mesh.offers, other.core.mesh.offers)
+
+
+def parents_of(site: Site, by_name: dict[str, Site]) -> list[Site]:
+    """The parent that a site's file names, and the other nodes of its mesh."""
+    parent = by_name.get(site.parent)
+    return [parent, *_beside(parent, by_name)] if parent is not None else []
+
+
+def _beside(site: Site, by_name: dict[str, Site]) -> list[Site]:
+    return [by_name[name] for name in sorted(site.core.mesh.members)]
 
 
 def expected_routes(sites: Sequence[Site]) -> Routes:
@@ -35,16 +52,24 @@ def expected_routes(sites: Sequence[Site]) -> Routes:
     by_name = {site.name: site for site in sites}
     children: dict[str, list[Site]] = {}
     for site in sites:
-        children.setdefault(site.parent, []).append(site)
+        for parent in parents_of(site, by_name):
+            children.setdefault(parent.name, []).append(site)
     found: Routes = {site.name: set() for site in sites}
     for site in sites:
         local = list(site.core.table.routes_of(LOCAL))
-        below, above = site, by_name.get(site.parent)
-        while above is not None:
-            found[above.name].update((key, below.name) for key in local)
-            below, above = above, by_name.get(above.parent)
+        _tell_above(site, local, by_name, found)
         _tell_below(site, local, children, found)
+        lines = [*children.get(site.name, ()), *parents_of(site, by_name)]
+        for other in _beside(site, by_name):
+            found[other.name].update((key, site.name) for key in local)
+            found[other.name].update((domain(line.name), site.name) for line in lines)
     return found
+
+
+def _tell_above(site: Site, keys: list[Destination], by_name: dict[str, Site], found: Routes) -> None:
+    for parent in parents_of(site, by_name):
+        found[parent.name].update((key, site.name) for key in keys)
+        _tell_above(parent, keys, by_name, found)
 
 
 def _tell_below(
@@ -58,17 +83,14 @@ def _tell_below(
             _tell_below(child, told, children, found)
 
 
-def _check_link(site: Site, by_name: dict[str, Site]) -> None:
-    """What was offered on the link to the parent is what is held at its other end, both ways."""
-    parent = by_name.get(site.parent)
-    if parent is None:
-        return
+def _check_link(site: Site, parent: Site, upward: Advertiser, downward: Advertiser) -> None:
+    """What was offered on a link is what is held at its other end, both ways."""
     ours, theirs = site.core.neighbours[parent.name], parent.core.neighbours[site.name]
     assert ours.up, f"the link between {site.name} and {parent.name} is not up: {ours.error}"
     assert theirs.up, f"the link between {site.name} and {parent.name} is not up: {theirs.error}"
     for offers, held, teller, hearer in (
-        (site.core.up, theirs.held, site, parent),
-        (parent.core.down, ours.held, parent, site),
+        (upward, theirs.held, site, parent),
+        (downward, ours.held, parent, site),
     ):
         assert (offers.count, offers.digest) == (held.count, held.digest), (
             f"{teller.name} has told {offers.count} routes, {hearer.name} holds {held.count}, or others"

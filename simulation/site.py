@@ -5,12 +5,12 @@ Nothing happens by itself: whoever drives the world says when a turn is taken, w
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from broker.core.node import Chronicle, NodeCore
 from broker.core.rows import MetaRow
-from broker.core.settings import CoreSettings
+from broker.core.settings import CoreSettings, MeshSettings
 from broker.core.turn import Turn
 from simulation.disk import Disk
 from treeconnector import bundles
@@ -39,7 +39,10 @@ class Silent:
 
 
 class Site:
-    """One machine. `parent`: the name that its file says; change it and boot again to move the site."""
+    """One machine. `parent`: the name that its file says; change it and boot again to move the site.
+
+    `mesh`: the other nodes of its mesh, as its file has them.
+    """
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class Site:
         tree: str = "test",
         chronicle: Chronicle | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+        mesh: Sequence[str] = (),
     ) -> None:
         self.world = world
         self.name = name
@@ -61,6 +65,7 @@ class Site:
         self.settings = settings
         self.links = links
         self.tree = tree
+        self.mesh = tuple(mesh)
         self.chronicle: Chronicle = chronicle or Silent()
         self.random_bytes = random_bytes
         self.disk = Disk(random_bytes(16))
@@ -109,6 +114,7 @@ class Site:
             read_bodies=self.disk.bodies,
             secret_of=lambda name, dials, certified: None,
             chronicle=self.chronicle,
+            mesh=MeshSettings(dict.fromkeys(self.mesh, ()), ways=(self.parent,)),
         )
         core.start(self.disk)
         self.disk.routes.share(core.table.route)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from simulation.site import Site
 from treeconnector.link import Link
+from treeconnector.relations import Relation
 
 
 class Way(NamedTuple):
@@ -20,11 +21,12 @@ class Way(NamedTuple):
 
 
 class Wire:
-    """A connection between a child and its parent."""
+    """A connection between a child and its parent, or two nodes of one mesh (`child`: who dialled)."""
 
-    def __init__(self, child: Site, parent: Site) -> None:
+    def __init__(self, child: Site, parent: Site, *, mesh: bool = False) -> None:
         self.child, self.parent = child, parent
-        dialled, accepted = child.core.dial(), parent.core.accept()
+        relation = Relation.MESH if mesh else Relation.PARENT
+        dialled, accepted = child.core.dial(name=parent.name, relation=relation), parent.core.accept()
         self.up = Way(dialled, accepted, deque())
         self.down = Way(accepted, dialled, deque())
 

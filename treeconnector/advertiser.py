@@ -1,4 +1,5 @@
-"""What this node tells one audience: its parents (`Up`), or all its children (`Down`), the same to each.
+"""What this node tells one audience: its parents (`Up`), its children (`Down`), or the other nodes of its
+mesh (`Beside`); the same to each of them.
 
 Law, up: everything that a local consumer wants or a child has told; live if any such route is. Law, down:
 what a local consumer wants or the parent has told; never what a child has told, and no domain routes.
@@ -32,6 +33,7 @@ AT_ONCE: Final = 0.0
 ADVISE_DOWN: Final[Mapping[str, tuple[Kind, ...]]] = {
     "all": (Kind.QUEUE, Kind.TOPIC),
     "topics": (Kind.TOPIC,),
+    "queues": (Kind.QUEUE,),
     "none": (),
 }
 
@@ -68,7 +70,7 @@ class Up:
 
 
 class Down:
-    """The children: hear of what this node and its ancestors want. `advise`: 'all', 'topics' or 'none'."""
+    """The children: hear of what this node and its ancestors want. `advise`: a key of `ADVISE_DOWN`."""
 
     name: Final = "down"
 
@@ -93,7 +95,31 @@ class Down:
         return found
 
 
-Audience = Up | Down
+class Beside:
+    """The other nodes of a mesh: hear of what is wanted on this node itself, of its name, and to which
+    neighbours it has a line. What is below a child they hear from the child.
+    """
+
+    name: Final = "mesh"
+
+    def standing(self, table: RoutingTable, key: Destination) -> Standing | None:
+        """In which state `key` is to be offered; None = not at all. A neighbour without a line is dormant."""
+        route = self.route(table, key)
+        if route is not None and route.gateway == LOCAL:
+            return standing(route.live, route.reads if key.kind == Kind.DOMAIN else 0)
+        if route is not None or (key.kind == Kind.DOMAIN and key.name in table.parents):
+            return standing(key.name in table.lines, route.reads if route else 0)
+        return None
+
+    def route(self, table: RoutingTable, key: Destination) -> Route | None:
+        """The route that makes `key` appear; a parent has none."""
+        local = table.route(key, LOCAL)
+        if local is not None or key.kind != Kind.DOMAIN or key.name in table.mesh:
+            return local
+        return table.route(key, key.name)
+
+
+Audience = Up | Down | Beside
 
 
 class _Leaving(NamedTuple):

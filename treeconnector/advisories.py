@@ -11,7 +11,7 @@ second consumer of the same on the same node none, and the last one's going as m
 
 from collections.abc import Iterable
 
-from treeconnector.advertiser import AT_ONCE, LINGER, MOVED, RESYNC, Advertiser, Audience, Down, Up
+from treeconnector.advertiser import AT_ONCE, LINGER, MOVED, RESYNC, Advertiser, Audience, Beside, Down, Up
 from treeconnector.destinations import Destination
 from treeconnector.frames import Advice
 from treeconnector.held import Applied, Held, Kept, Limits, StoredRoute
@@ -26,6 +26,7 @@ __all__ = [
     "Applied",
     "Audience",
     "Backlog",
+    "Beside",
     "Down",
     "Held",
     "Kept",

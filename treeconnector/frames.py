@@ -52,6 +52,13 @@ class Whereabouts(msgspec.Struct, array_like=True, frozen=True):
     addresses: list[str] = []
 
 
+class Member(NamedTuple):
+    """A node of a mesh, and where it can be dialled, as far as its neighbours know."""
+
+    name: str
+    addresses: list[str]
+
+
 class Position(msgspec.Struct, array_like=True, frozen=True):
     """One end's account of a link. All numbers belong to `epoch` and to the pair of store ids.
 
@@ -78,7 +85,8 @@ class Hello(Frame, frozen=True, tag=1, kw_only=True):
 
     `chain`: names from this node up to the root, this one first; from a child that has no parent yet, or
     has a parent as its dialled peer, just itself. `window_*`: how much the *receiver* of this frame may
-    send unacknowledged. `addresses`: where this node can be dialled.
+    send unacknowledged. `addresses`: where this node can be dialled. `mesh`: the other nodes of its mesh; a
+    dialler that lists its peer there means to be beside it, not below.
     """
 
     version: int
@@ -98,6 +106,7 @@ class Hello(Frame, frozen=True, tag=1, kw_only=True):
     addresses: list[str] = []
     zone: str = ""
     reads: int = 1
+    mesh: list[Member] = []
 
 
 class Prove(Frame, frozen=True, tag=2, kw_only=True):
@@ -253,6 +262,12 @@ class Nobody(Frame, frozen=True, tag=73):
     text: str
 
 
+class Mesh(Frame, frozen=True, tag=90):
+    """The other nodes of the sender's mesh, as it knows them now. Told to parents and children."""
+
+    members: list[Member]
+
+
 class Unknown(msgspec.Struct, frozen=True):
     """Stands for an optional frame of a later version. Is never sent."""
 
@@ -284,6 +299,7 @@ AnyFrame = (
     | IHave
     | Invalidate
     | Nobody
+    | Mesh
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -4,13 +4,14 @@ Limits hold before anybody is trusted. What cannot be is a `FrameError`; what is
 (version, tree, roles, names) is an objection, with a text that names both sides.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from treeconnector.errors import FrameError, InvalidName, Refusal
-from treeconnector.frames import DEFAULT_MAX_FRAME, Hello
+from treeconnector.frames import DEFAULT_MAX_FRAME, Hello, Member
 from treeconnector.names import node_name, own_name
 from treeconnector.positions import MAX_NUMBER
-from treeconnector.roles import role_of, why_not_below
+from treeconnector.roles import role_of, why_not_below, why_not_beside
 
 MAX_HELLO: Final = DEFAULT_MAX_FRAME
 MIN_FRAME: Final = 32 * 1024
@@ -18,6 +19,7 @@ MAX_CHAIN: Final = 64
 MAX_ADDRESSES: Final = 32
 MAX_ADDRESS: Final = 512
 MAX_ZONE: Final = 255
+MAX_MESH: Final = 31
 _ID_BYTES: Final = 16
 _MAX_NONCE: Final = 64
 
@@ -38,10 +40,10 @@ def check(hello: Hello) -> None:
         check_chain(hello.chain, hello.name)
     except InvalidName as error:
         raise FrameError(f"a hello that cannot be: {error}") from None
+    check_mesh(hello.mesh, hello.name)
     _check_ids(hello)
     _check_numbers(hello)
-    if len(hello.addresses) > MAX_ADDRESSES or any(len(address) > MAX_ADDRESS for address in hello.addresses):
-        raise FrameError(f"a hello has at most {MAX_ADDRESSES} addresses of {MAX_ADDRESS} characters")
+    _check_addresses(hello.addresses)
     if len(hello.zone) > MAX_ZONE:
         raise FrameError(f"a hello whose zone has {len(hello.zone)} characters: {MAX_ZONE} at most")
 
@@ -56,6 +58,36 @@ def check_chain(chain: list[str], name: str) -> None:
         raise FrameError(f"a chain in which a name stands twice: {' - '.join(chain)[:400]}")
     for each in chain:
         node_name(each)
+
+
+def _check_addresses(addresses: list[str]) -> None:
+    if len(addresses) > MAX_ADDRESSES or any(len(address) > MAX_ADDRESS for address in addresses):
+        raise FrameError(f"a hello has at most {MAX_ADDRESSES} addresses of {MAX_ADDRESS} characters")
+
+
+def check_mesh(members: list[Member], name: str) -> None:
+    """Raise `FrameError` if these cannot be the other nodes of the mesh of `name`."""
+    names = [member.name for member in members]
+    if len(names) > MAX_MESH:
+        raise FrameError(f"a mesh of {len(names) + 1} nodes: expected {MAX_MESH + 1} at most")
+    if len({name, *names}) <= len(names):
+        raise FrameError(f"a mesh in which a name stands twice: {', '.join([name, *names])[:400]}")
+    for member in members:
+        try:
+            node_name(member.name)
+        except InvalidName as error:
+            raise FrameError(f"a node of a mesh that cannot be: {error}") from None
+        _check_addresses(member.addresses)
+
+
+def is_mesh(dialler: Hello, other: Hello) -> bool:
+    """Do these two mean to be beside each other? The dialler says so."""
+    return any(member.name == other.name for member in dialler.mesh)
+
+
+def mesh_name(name: str, members: Iterable[str]) -> str:
+    """What a mesh is called in chains of names, whichever of its nodes speaks: its smallest name."""
+    return min((name, *members))
 
 
 def _check_ids(hello: Hello) -> None:
@@ -95,10 +127,12 @@ def objection(mine: Hello, theirs: Hello, *, dials: bool) -> tuple[Refusal, str]
         return Refusal.VERSION, f"{_versions(child)}, {_versions(parent)}: upgrade the older one"
     if child.tree != parent.tree:
         return Refusal.TREE, f"{_tree(child)}, its parent {_tree(parent)}"
-    why = why_not_below(role_of(child.role), role_of(parent.role))
+    mesh = is_mesh(child, parent)
+    roles = role_of(child.role), role_of(parent.role)
+    why = why_not_beside(*roles) if mesh else why_not_below(*roles)
     if why:
         text = f"{child.name}, a {child.role}, dialled {parent.name}, a {parent.role}: {why}"
-        return Refusal.ROLE if role_of(child.role).has_parent else Refusal.SECOND_ROOT, text
+        return Refusal.ROLE if mesh or roles[0].has_parent else Refusal.SECOND_ROOT, text
     if child.name == parent.name:
         return Refusal.NAME, f"both ends are named {child.name}{_place(child)}: names are unique in a tree"
     if child.store_id == parent.store_id:

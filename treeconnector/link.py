@@ -18,7 +18,7 @@ from typing import Any
 from treeconnector import address_frames, bundles, frames, hellos
 from treeconnector.destinations import Destination
 from treeconnector.errors import FrameError, InvalidName, LocalError, SequenceError
-from treeconnector.frames import Advice, Frame, Whereabouts
+from treeconnector.frames import Advice, Frame, Member, Whereabouts
 from treeconnector.incoming import declined_keys, destination_text
 from treeconnector.link_events import (
     Acked,
@@ -27,6 +27,7 @@ from treeconnector.link_events import (
     ChainChanged,
     Ended,
     Event,
+    MeshChanged,
     PeerAsks,
     PeerConflict,
     PeerDeclined,
@@ -60,6 +61,7 @@ __all__ = [
     "Event",
     "Link",
     "LinkSettings",
+    "MeshChanged",
     "PeerAsks",
     "PeerConflict",
     "PeerDeclined",
@@ -160,6 +162,10 @@ class Link(Handshake):
     def _on_nobody(self, frame: frames.Nobody, events: list[Event]) -> None:
         events.append(PeerKnowsNobody(address_frames.checked_keys(frame.keys), clean(frame.text)))
 
+    def _on_mesh(self, frame: frames.Mesh, events: list[Event]) -> None:
+        hellos.check_mesh(frame.members, self.peer_name)
+        events.append(MeshChanged(frame.members))
+
     def _on_unknown(self, frame: frames.Unknown, events: list[Event]) -> None:
         """An optional frame of a later version."""
 
@@ -228,6 +234,11 @@ class Link(Handshake):
         if self._require(frames.Chain):
             self._out.control(frames.Chain(list(chain)))
 
+    def send_mesh(self, members: Sequence[Member]) -> None:
+        """The other nodes of our mesh, as we know them now."""
+        if self._require(frames.Mesh):
+            self._out.control(frames.Mesh(list(members)))
+
     def moved(self, name: str) -> None:
         """Parent only. `name`, which is below the peer, is live elsewhere."""
         if self._require(frames.Moved):
@@ -293,5 +304,6 @@ Link._handlers = {
     frames.IHave: Link._on_i_have,
     frames.Invalidate: Link._on_invalidate,
     frames.Nobody: Link._on_nobody,
+    frames.Mesh: Link._on_mesh,
     frames.Unknown: Link._on_unknown,
 }

@@ -9,7 +9,7 @@ import msgspec
 from treeconnector.bundles import Header
 from treeconnector.destinations import Destination
 from treeconnector.errors import LinkRefused, RemoteError
-from treeconnector.frames import Advice, Hello, Whereabouts
+from treeconnector.frames import Advice, Hello, Member, Whereabouts
 from treeconnector.positions import Resumption
 
 
@@ -134,6 +134,12 @@ class PeerKnowsNobody(Event, frozen=True):
 
     keys: list[str]
     text: str
+
+
+class MeshChanged(Event, frozen=True):
+    """The other nodes of the peer's mesh. Names and addresses are checked."""
+
+    members: list[Member]
 
 
 class PeerPaused(Event, frozen=True):

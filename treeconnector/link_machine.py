@@ -7,7 +7,7 @@ import msgspec
 
 from treeconnector import bundles, frames, hellos
 from treeconnector.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
-from treeconnector.frames import Frame, Hello
+from treeconnector.frames import Frame, Hello, Member
 from treeconnector.identity import Identity
 from treeconnector.incoming import Incoming
 from treeconnector.link_events import Ended, Event, Throttled
@@ -36,6 +36,7 @@ class LinkMachine:
         now: float,
         addresses: Sequence[str] = (),
         zone: str = "",
+        mesh: Sequence[Member] = (),
         nonce: bytes,
         reads: int = bundles.VERSION,
     ) -> None:
@@ -49,7 +50,7 @@ class LinkMachine:
         self.heard_at = now
         self.bytes_in = self.bytes_out = 0
         self._settings = settings
-        self._hello = hello_of(identity, settings, chain, addresses, zone, nonce, reads)
+        self._hello = hello_of(identity, settings, chain, addresses, zone, mesh, nonce, reads)
         self._hello_packet = frames.packet([frames.encode(self._hello)])
         self._peer_packet = b""
         self._secret: bytes | None = None

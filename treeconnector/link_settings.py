@@ -6,7 +6,7 @@ from typing import Final
 
 from treeconnector import frames, hellos
 from treeconnector.errors import FrameError, InvalidName, LocalError
-from treeconnector.frames import Hello, Position
+from treeconnector.frames import Hello, Member, Position
 from treeconnector.identity import Identity
 from treeconnector.names import node_name
 
@@ -46,6 +46,7 @@ def hello_of(
     chain: Sequence[str],
     addresses: Sequence[str],
     zone: str,
+    mesh: Sequence[Member],
     nonce: bytes,
     reads: int,
 ) -> Hello:
@@ -68,6 +69,7 @@ def hello_of(
         addresses=list(addresses),
         zone=zone,
         reads=reads,
+        mesh=list(mesh),
     )
     try:
         hellos.check(hello)

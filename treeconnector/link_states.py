@@ -67,6 +67,7 @@ _WHILE_UP = (
     frames.IHave,
     frames.Invalidate,
     frames.Nobody,
+    frames.Mesh,
 )
 _WHILE_UP_FROM_PARENT = (frames.Chain, frames.Moved, frames.Conflict)
 _AFTER_HELLO = (State.CHOOSING, State.PROVING, State.ADMITTING, State.UP)

@@ -61,10 +61,19 @@ def role_of(name: str) -> Role:
     return role
 
 
+def why_not_beside(one: Role, other: Role) -> str:
+    """Why these two may not be nodes of one mesh; '' if they may."""
+    if not (one.accepts_children and other.accepts_children):
+        return "a leaf is in no mesh: two or three roots are, or two or three branches"
+    if one is not other:
+        return "the nodes of a mesh are all roots, or all branches below the same parents"
+    return ""
+
+
 def why_not_below(child: Role, parent: Role) -> str:
     """Why `child` may not be linked below `parent`; '' if it may."""
     if not child.has_parent:
-        return "a root has no parent: two roots cannot be in one tree"
+        return "a root has no parent: two roots cannot be in one tree, but as a mesh that both list"
     if not parent.accepts_children:
         return f"a {parent.name} accepts no children: connect to a branch or the root"
     return ""

@@ -74,7 +74,8 @@ class RoutingTable:
     """All routes of one node. `cached_topics`: how many topics at least are remembered with their matches.
 
     `parents`: the gateways for what no route names; `mesh`: other nodes of the same mesh; by name. `apart`:
-    both; what goes through any other gateway but `LOCAL` is below this node.
+    both; what goes through any other gateway but `LOCAL` is below this node. `lines`: in a node of a mesh,
+    the neighbours whose link is up.
     """
 
     def __init__(self, cached_topics: int = CACHED_TOPICS) -> None:
@@ -83,6 +84,7 @@ class RoutingTable:
         self.parents: tuple[str, ...] = ()
         self.mesh: tuple[str, ...] = ()
         self.apart: tuple[str, ...] = ()
+        self.lines: set[str] = set()
         self.static = StaticRoutes()
         self._watchers: list[Watcher] = []
         self._wildcards: PatternTrie[Destination] | None = None
@@ -130,6 +132,12 @@ class RoutingTable:
             )
         self.parents, self.mesh = tuple(sorted(parents)), tuple(sorted(mesh))
         self.apart = self.parents + self.mesh
+
+    def set_line(self, gateway: str, up: bool) -> None:
+        """The link to a neighbour came or went; in a node of a mesh the others hear of it."""
+        if up != (gateway in self.lines):
+            (self.lines.add if up else self.lines.discard)(gateway)
+            self._tell(Destination(Kind.DOMAIN, gateway), "line", gateway)
 
     def gateways(self, key: Destination) -> Mapping[str, Route]:
         """The routes of a key by gateway, without a copy where there are several; read it at once."""

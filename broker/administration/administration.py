@@ -91,7 +91,8 @@ class Administration:
         return answers.Located(location=[finder.status() for finder in finders])
 
     def forget(self, name: str) -> answers.Forgotten:
-        """Forget a child that will not come back: its routes go, what waits for it is routed again.
+        """Forget a child, or a node of a mesh, that will not come back: its routes go, what waits for it is
+        routed again.
 
         Or the root that this node knows, so that it accepts another one; its messages stay where they are.
         """
@@ -101,11 +102,13 @@ class Administration:
             node.wake()
             return answers.Forgotten(forgotten=name, messages_routed_again=0)
         neighbour = node.core.neighbours.get(name)
-        if neighbour is None or neighbour.relation is not Relation.CHILD:
+        spare = len(node.core.forwarder.parents) > 1
+        if neighbour is None or (neighbour.relation is Relation.PARENT and not spare):
             raise NotFound(f"{node.site.name} has no child {name!r}")
         if neighbour.up:
             raise SwitchError(f"{name!r} is connected: run 'sapwood node leave' there, or stop it first")
         waiting = neighbour.place.messages
+        node.core.mesh.left(name)
         node.core.moves.forget(neighbour, moved=False)
         node.wake()
         return answers.Forgotten(forgotten=name, messages_routed_again=waiting)

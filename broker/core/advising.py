@@ -5,6 +5,7 @@ links, and what follows from a name that came or went.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from broker.core.neighbours import Neighbour
@@ -21,18 +22,20 @@ if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
 _MAX_FORMER: Final = 10_000
+_TOLD: Final = {Relation.PARENT: "up", Relation.CHILD: "down", Relation.MESH: "mesh"}
 
 
 class Advising:
     """The ears and the mouth of one node's routing.
 
-    `heard`, `told`: advisories since the start by direction: 'up' = from a child, or to the parent.
+    `heard`, `told`: advisories since the start by direction: 'up' = from a child, or to a parent; 'mesh' =
+    between nodes of a mesh.
     """
 
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
-        self.heard: Counter[str] = Counter(up=0, down=0)
-        self.told: Counter[str] = Counter(up=0, down=0)
+        self.heard: Counter[str] = Counter(up=0, down=0, mesh=0)
+        self.told: Counter[str] = Counter(up=0, down=0, mesh=0)
 
     def __repr__(self) -> str:
         return f"<Advising at {self._core.identity.name}>"
@@ -56,6 +59,8 @@ class Advising:
         if from_child:
             core.moves.caught_up(neighbour, fresh)
             self._names(neighbour, advices)
+        elif neighbour.relation is Relation.MESH:
+            self._lines(advice.key for advice in advices)
 
     def _known(self, neighbour: Neighbour, advices: list[Advice]) -> frozenset[Destination]:
         """The keys that were to be had through this neighbour before."""
@@ -83,12 +88,20 @@ class Advising:
             elif advice.op == "remove":
                 self._core.moves.gone(neighbour, advice.name, advice.cause)
 
+    def _lines(self, keys: Iterable[Destination]) -> None:
+        """Another node of the mesh says to whom it has a line."""
+        for key in keys:
+            if key.kind == Kind.DOMAIN:
+                self._core.neighbourhood.line_elsewhere(key.name)
+
     def snapshot_ended(self, neighbour: Neighbour, digest: bytes) -> None:
         applied = neighbour.held.end_snapshot()
         self._keep_routes(neighbour, applied)
         for key in applied.gone:
             if key.kind == Kind.DOMAIN and neighbour.relation is Relation.CHILD:
                 self._core.moves.gone(neighbour, key.name, RESYNC)
+        if neighbour.relation is Relation.MESH:
+            self._lines(applied.gone)
 
     def withdraw(self, neighbour: Neighbour, cause: str) -> None:
         """All that a neighbour told us is void."""
@@ -137,6 +150,8 @@ class Advising:
         if self.tells_upward:
             self._advise(core.neighbourhood.parents(), core.up.take(now))
         self._advise(core.neighbourhood.children(), core.down.take(now))
+        if core.mesh.offers is not None:
+            self._advise(core.mesh.peers(), core.mesh.offers.take(now))
 
     @property
     def tells_upward(self) -> bool:
@@ -146,7 +161,15 @@ class Advising:
 
     def offers_to(self, neighbour: Neighbour) -> Advertiser:
         """What such a neighbour is told."""
-        return self._core.up if neighbour.relation is Relation.PARENT else self._core.down
+        core = self._core
+        match neighbour.relation:
+            case Relation.PARENT:
+                return core.up
+            case Relation.CHILD:
+                return core.down
+            case Relation.MESH:
+                assert core.mesh.offers is not None
+                return core.mesh.offers
 
     def _advise(self, neighbours: list[Neighbour], advices: list[Advice]) -> None:
         for neighbour in neighbours if advices else ():
@@ -160,7 +183,7 @@ class Advising:
         self._count_told(neighbour, offers.count)
 
     def _count_told(self, neighbour: Neighbour, count: int) -> None:
-        self.told["up" if neighbour.relation is Relation.PARENT else "down"] += count
+        self.told[_TOLD[neighbour.relation]] += count
 
 
 def _route_row(route: Route, declined: bool) -> RouteRow:

@@ -81,6 +81,7 @@ class Arrivals:
         self.seen = Seen(forwarder)
         self.taps: list[Callable[[Stored], None]] = []
         self.nobody_serves: Callable[[Stored], bool] = lambda stored: False
+        self.passing: Callable[[Copy], None] = lambda copy: None
         self.pressed: Callable[[Neighbour, Destination, Stored], None] = lambda *arrived: None
 
     def __repr__(self) -> str:
@@ -150,11 +151,12 @@ class Arrivals:
     def _is_forged(self, neighbour: Neighbour, header: Header) -> bool:
         if neighbour.relation is not Relation.CHILD or header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE):
             return False
-        if header.origin == neighbour.name:
-            return False
         if header.origin in neighbour.former:
             return False
-        return self._forwarder.table.route(domain(header.origin), neighbour.name) is None
+        names = (neighbour.name, *(member.name for member in neighbour.detail.mesh))
+        if header.origin in names:
+            return False
+        return all(self._forwarder.table.route(domain(header.origin), name) is None for name in names)
 
     def _was_here(self, header: Header) -> bool:
         """Delivered here before, or kept here now? A topic's copy for another node is none of ours."""
@@ -186,7 +188,9 @@ class Arrivals:
             if self._aliases:
                 self._readdress(stored)
             if not (stored.header.flags & Flag.TELL and self.nobody_serves(stored)):
-                self._forwarder.wait(stored, came, sender)
+                copy = self._forwarder.wait(stored, came, sender)
+                if copy is not None and destination.kind == Kind.TOPIC:
+                    self.passing(copy)
 
     def _readdress(self, stored: Stored) -> None:
         """It goes on under the address that its alias stands for."""

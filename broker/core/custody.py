@@ -37,8 +37,9 @@ ReadBodies = Callable[[Sequence[int]], dict[int, bytes]]
 class Place:
     """Where copies wait, in order. `waiting`: those with messages that nobody has; all of it in memory.
 
-    `keeps`: for readers here or to be routed; not for a link, not dead. `resting`: by row, those that would
-    go back where they came from, until a timer ends; for a link, those that the peer does not take now.
+    `keeps`: for readers here or to be routed; not for a link or for another node's subscribers, not dead.
+    `resting`: by row, those that would go back where they came from, until a timer ends; for a link, those
+    that the peer does not take now.
     `spool`: where it counts, None = nowhere; `together`: bytes of copies with no spool of their own.
     """
 
@@ -66,7 +67,8 @@ class Place:
     def __init__(self, name: str, destination: Destination | None) -> None:
         self.name = name
         self.destination = destination
-        self.keeps = destination is not None or name.startswith(SUBSCRIPTION)
+        for_a_node = destination is not None and destination.kind == Kind.TOPIC
+        self.keeps = (destination is not None and not for_a_node) or name.startswith(SUBSCRIPTION)
         self.waiting: deque[Copy] = deque()
         self.resting: dict[int, Copy] = {}
         self.messages = 0
@@ -219,7 +221,7 @@ class Custody:
         self._next_copy += 1
         if stored.header.done:
             copy.done = bundles.mask_bits(stored.header.done)
-        if stored.doubted and place.keeps:
+        if stored.doubted and (place.keeps or place.destination is not None):
             copy.deliveries = 1
         stored.copies += 1
         self._count(copy, 1)

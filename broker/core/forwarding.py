@@ -15,29 +15,23 @@ from itertools import islice
 from typing import Final
 
 from broker.core.custody import Copy, Custody, Place, Spool, Stored
-from broker.core.holds import Holds
-from broker.core.lookup import Lookup
+from broker.core.delivery import Delivery
 from broker.core.moment import Moment
 from broker.core.neighbours import Neighbour
 from broker.core.outgoing import head_of, is_too_large, outgoing
-from broker.core.readers import Given, Reader, next_run
 from broker.core.rehousing import dumped, readdressed
 from broker.core.settings import CoreSettings
 from broker.core.trace import EVERY, REROUTED
-from broker.core.turn import Turn
-from treeconnector import bundles
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind
-from treeconnector.errors import FrameError
 from treeconnector.routes import RoutingTable
 
 _FIRST_REST: Final = 0.05
 _LONGEST_REST: Final = 30.0
 _LOOK_THROUGH: Final = 1000
-_AHEAD: Final = 32
 
 
-class Forwarder(Lookup):
+class Forwarder(Delivery):
     """Moves copies on. One for each node; the only one that takes copies out of `waiting`."""
 
     def __init__(
@@ -50,19 +44,14 @@ class Forwarder(Lookup):
         neighbours: dict[str, Neighbour],
         counters: dict[str, int],
     ) -> None:
-        super().__init__(node, custody, table, neighbours)
-        self.settings = settings
-        self.moment = moment
-        self.counters = counters
-        self.turn = Turn()
+        super().__init__(node, settings, moment, custody, table, neighbours, counters)
         self._rests: dict[tuple[str, str, int], list[Copy]] = {}
         self.has_parent = False
         self.touched: dict[str, Neighbour] = {}
-        self.next_transfer = 1
         self._woken: dict[str, Neighbour] = {}
-        self.holds = Holds(settings, custody, neighbours)
         self.offered_up: Callable[[Destination], bool] = lambda key: False
         self.finished: Callable[[Copy], None] = lambda copy: None
+        self.lost: Callable[[Neighbour], None] = lambda neighbour: None
 
     def __repr__(self) -> str:
         return f"<Forwarder of {self.node} next_transfer={self.next_transfer}>"
@@ -211,7 +200,7 @@ class Forwarder(Lookup):
                 self.custody.bury(copy, "EXPIRED")
             elif is_too_large(copy.stored, neighbour):
                 self.custody.bury(copy, "TOO_LARGE")
-            elif copy.came == neighbour.name and place.destination and not copy.backed_off:
+            elif place.destination and not copy.backed_off and self.is_back(copy, neighbour):
                 self._rest(copy, neighbour)
             elif not place.destination and neighbour.holds(copy.stored.header.destination):
                 place.resting[copy.row] = copy
@@ -219,12 +208,11 @@ class Forwarder(Lookup):
                 return copy
         return None
 
-    @staticmethod
-    def _first_for(neighbour: Neighbour, place: Place) -> Copy | None:
+    def _first_for(self, neighbour: Neighbour, place: Place) -> Copy | None:
         """What rests, so that it does not go back to another one, comes before what waits."""
         if place.resting and len(place.targets) > 1:
             for copy in islice(place.resting.values(), _LOOK_THROUGH):
-                if copy.came != neighbour.name:
+                if not self.is_back(copy, neighbour):
                     return place.resting.pop(copy.row)
         return place.waiting.popleft() if place.waiting else None
 
@@ -275,7 +263,7 @@ class Forwarder(Lookup):
             self.counters["rerouted"] += header.count
             self.custody.trace.happened(REROUTED, copy, EVERY, neighbour.name)
             self.custody.header_changed(copy.stored)
-        if copy.deliveries:
+        if copy.deliveries or (self.meshed and self._may_be_elsewhere(copy)):
             self.flag(copy.stored, Flag.MAYBE_DUPLICATE)
         if copy.note:
             self.custody.sent(copy.place, copy.note, -copy.open)
@@ -288,16 +276,14 @@ class Forwarder(Lookup):
 
     def _goes_back(self, copy: Copy, neighbour: Neighbour) -> bool:
         """To where it came from; or up, though it came down from a parent that is ours no more."""
-        if copy.came == neighbour.name:
+        if self.is_back(copy, neighbour):
             return True
         return neighbour.name in self.parents and bool(copy.came) and copy.came not in self.neighbours
 
-    def flag(self, stored: Stored, flags: int) -> None:
-        """Tell all later nodes, and keep it on disk."""
-        header = stored.header
-        if flags & ~header.flags:
-            header.flags |= flags
-            self.custody.header_changed(stored)
+    def _may_be_elsewhere(self, copy: Copy) -> bool:
+        """Has its sender lost its line to this node since? Then it may have sent the same over another."""
+        sender = self.neighbours.get(copy.came)
+        return sender is not None and copy.since <= sender.broken_at
 
     def send_committed(self, neighbour: Neighbour) -> None:
         """Put on the link what has its number on disk."""
@@ -318,124 +304,6 @@ class Forwarder(Lookup):
 
     def outgoing(self, copy: Copy) -> Header:
         return outgoing(copy, self.moment.now)
-
-    # --- local readers
-
-    def deliver(self, place: Place) -> None:
-        """Give what waits to the readers, as far as their credit goes; readers are served in turn."""
-        while place.waiting:
-            copy = place.waiting[0]
-            if not copy.stored.safe:
-                self.turn.places[place.name] = place
-                return
-            if copy.stored.header.expires_first and self._drop_expired(copy):
-                continue
-            before = place.turn
-            reader = self._reader_with_room(place)
-            if reader is None:
-                return
-            if reader.connection is not None and not self._known_on_disk(copy):
-                place.turn = before
-                self.turn.places[place.name] = place
-                return
-            position, count = next_run(copy, reader.room)
-            if count and not self._give(copy, reader, position, count):
-                place.waiting.popleft()
-                self.custody.bury(copy, "UNREADABLE")
-                continue
-            if not count or copy.given | copy.done == copy.all:
-                place.waiting.popleft()
-        if place.held_back:
-            self.holds.relieve(place)
-
-    @staticmethod
-    def _reader_with_room(place: Place) -> Reader | None:
-        readers = place.readers
-        for _ in readers:
-            place.turn = (place.turn + 1) % len(readers)
-            if readers[place.turn].room > 0:
-                return readers[place.turn]
-        return None
-
-    def _known_on_disk(self, copy: Copy) -> bool:
-        """Would a start after a crash know that this may have been given? By its row; or it comes again."""
-        return copy.transfer > 0 or not copy.stored.row or copy.stored.row in self.custody.fresh
-
-    def number(self, place: Place) -> None:
-        """What readers are about to be given gets its transfer ids in this transaction, and a little more."""
-        pushed = (reader.room for reader in place.readers if reader.connection is not None)
-        room = next((room for room in pushed if room > 0), 0)
-        messages = 0
-        for count, copy in enumerate(place.waiting):
-            if not room or (count >= _AHEAD and messages >= room):
-                return
-            messages += copy.open
-            if not copy.transfer and copy.stored.row:
-                self._number(copy)
-                self.custody.changed(copy)
-
-    def _number(self, copy: Copy) -> None:
-        copy.transfer = self.next_transfer
-        self.next_transfer += copy.stored.header.count
-
-    def _give(self, copy: Copy, reader: Reader, position: int, count: int) -> bool:
-        """Hand a slice over. False: what came here as this bundle's body is no such thing."""
-        known = copy.transfer > 0
-        if not known:
-            self._number(copy)
-        first, at = copy.transfer + position, self.custody.trace.clock()
-        given = Given(first, position, count, copy, reader, at, known)
-        try:
-            reader.give(given, self.custody.body(copy))
-        except FrameError:
-            return False
-        copy.given |= given.bits
-        self.custody.trace.delivered(given)
-        if reader.session.token:  # the node itself has none
-            self.counters["delivered"] += count
-        return True
-
-    # --- expiry
-
-    def expired(self, copy: Copy) -> bool:
-        """Have all its messages expired?"""
-        last = copy.stored.header.expires_last
-        return bool(last) and (self.moment.now - copy.stored.since) * 1000 >= last
-
-    def _drop_expired(self, copy: Copy) -> bool:
-        """Bury the expired messages of a copy that is about to be given. True if none is left to give.
-
-        A header cannot say that no time is left, so the last millisecond counts as over.
-        """
-        header = copy.stored.header
-        elapsed = (self.moment.now - copy.stored.since) * 1000 + 1
-        if elapsed < header.expires_first:
-            return False
-        try:
-            messages = bundles.unpack(header, self.custody.body(copy))
-        except FrameError:
-            return False
-        times = [max(message.properties.expires_in, 0) for message in messages]
-        gone_before = min(filter(None, times), default=0) - header.expires_first
-        over = sum(1 << i for i, time in enumerate(times) if time and time - gone_before <= elapsed)
-        over &= ~(copy.done | copy.given)
-        if not over:
-            return False
-        gone = self.bury_part(copy, over, "EXPIRED")
-        if gone or copy.given | copy.done == copy.all:
-            copy.place.waiting.popleft()
-            return True
-        return False
-
-    def bury_part(self, copy: Copy, bits: int, reason: str) -> bool:
-        """Some messages of a copy go to the dead letters. True if that was all that was left of it."""
-        dead = self.custody.add(copy.stored, copy.place, copy.came, self.moment.now)
-        others = dead.all & ~bits
-        dead.place.messages -= (others & ~dead.done).bit_count()
-        dead.place.tally.entered -= dead.open
-        dead.done, dead.deliveries = others, copy.deliveries
-        self.custody.bury(dead, reason)
-        return self.custody.mark_done(copy, bits)
 
     # --- other ways
 

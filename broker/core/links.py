@@ -4,6 +4,7 @@ The link machine knows the protocol, this room knows the tree. Law: nothing of a
 before all that came before it is on disk, so that a position that is shown is one that is kept.
 """
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.custody import Copy
@@ -14,6 +15,7 @@ from treeconnector import link_events as events
 from treeconnector.bundles import Flag
 from treeconnector.errors import LinkRefused, Refusal, RemoteError
 from treeconnector.frames import Hello, Position
+from treeconnector.hellos import mesh_name
 from treeconnector.identity import Shown
 from treeconnector.link import Link, Standing
 from treeconnector.relations import Relation
@@ -92,17 +94,20 @@ class Links:
                 neighbour.peer_holds.add(destination)
             case events.PeerReleases(destination):
                 self._released(neighbour, destination)
-            case events.ChainChanged(chain):
+            case events.ChainChanged(chain) if neighbour.relation is Relation.PARENT:
                 self._chain(link, chain)
-            case events.PeerMoved(name):
-                core.moves.moved(name)
-            case events.PeerConflict(name, text):
+            case events.MeshChanged(members):
+                core.mesh.changed_at(neighbour, members)
+            case events.PeerMoved(name) if neighbour.relation is Relation.PARENT:
+                core.moves.told(name, neighbour)
+            case events.PeerConflict(name, text) if neighbour.relation is Relation.PARENT:
                 core.moves.conflict(name, text)
             case events.PeerDeclined(keys, text):
                 core.advising.declined(neighbour, keys, text)
             case events.PeerLeft():
+                core.mesh.left(neighbour.name)
                 core.moves.forget(neighbour, moved=False)
-                if link.dials:
+                if link.dials and not core.forwarder.parents and core.role.has_parent:
                     core.addressing.rejoin()
             case events.PeerAsks() | events.PeerHas() | events.PeerInvalidates() | events.PeerKnowsNobody():
                 core.addressing.said(neighbour, event)
@@ -114,17 +119,30 @@ class Links:
     def _hello(self, link: Link, hello: Hello) -> None:
         """The peer says who it is: is that possible at all? Then let it prove it."""
         core = self._core
+        if link not in core.open_links:
+            return
         try:
             self._check(link, hello)
-            secret = core.secret_of(hello.name, link.dials, self.shown.get(link, Shown()))
+            if core.mesh.relation(link, hello) is Relation.MESH:
+                secret = core.mesh.secret_of(link, hello)
+            else:
+                secret = core.secret_of(hello.name, link.dials, self.shown_on(link))
         except LinkRefused as refused:
             self.handle(link, link.refuse(refused.reason, refused.text))
             return
         link.accept(secret, self._standing(hello) if link.dials else None)
 
+    def shown_on(self, link: Link) -> Shown:
+        """What the peer has shown on its carrier."""
+        return self.shown.get(link, Shown())
+
     def _check(self, link: Link, hello: Hello) -> None:
         core = self._core
         me = core.identity.name
+        if hello.name != me:
+            core.mesh.check(link, hello)
+            if core.mesh.relation(link, hello) is Relation.MESH:
+                return
         child, parent = (core.role, role_of(hello.role)) if link.dials else (role_of(hello.role), core.role)
         if hello.name == me:
             raise LinkRefused(Refusal.NAME, f"both ends are called {me!r}: names are unique in a tree")
@@ -137,7 +155,7 @@ class Links:
         if why:
             reason = Refusal.ROLE if child.has_parent else Refusal.SECOND_ROOT
             raise LinkRefused(reason, f"{hello.name!r} ({hello.role}) and {me!r} ({core.role.name}): {why}")
-        objection = core.root.objection(hello, hello.chain) if link.dials else ""
+        objection = core.root.objection(hello, way_up(hello)) if link.dials else ""
         if objection:
             raise LinkRefused(Refusal.SECOND_ROOT, objection)
 
@@ -207,30 +225,43 @@ class Links:
         neighbour.connected(link, hello, core.moment.now)
         self._names[link] = neighbour.name
         core.touch(neighbour)
-        if link.dials:
-            core.root.learn(hello, hello.chain)
-            core.neighbourhood.set_chain([core.identity.name, *hello.chain])
+        if neighbour.relation is Relation.PARENT:
+            core.root.learn(hello, way_up(hello))
+            core.neighbourhood.set_chain([core.identity.name, *way_up(hello)])
+        if hello.mesh or core.forwarder.meshed or neighbour.relation is not Relation.CHILD:
+            core.neighbourhood.look_again()
         core.addressing.link_up(neighbour)
         core.neighbourhood.link_up(neighbour, event.held_count, event.held_digest)
-        if link.dials:
+        if neighbour.relation is Relation.PARENT:
             core.moves.adopt(neighbour)
-        else:
+            core.mesh.met_parent()
+        elif neighbour.relation is Relation.CHILD:
             core.moves.settle(neighbour)
 
     def _neighbour(self, link: Link, hello: Hello) -> Neighbour:
         core = self._core
-        relation = Relation.PARENT if link.dials else Relation.CHILD
-        if link.dials:
-            for parent in core.neighbourhood.parents():
-                if parent.name != hello.name:
-                    core.moves.forget(parent, moved=False)
+        relation = core.mesh.relation(link, hello)
+        if relation is Relation.PARENT:
+            self._leave_others(hello)
         found = core.neighbours.get(hello.name)
         if found is not None and found.relation is not relation:
             core.moves.forget(found, moved=False)
             found = None
         if found is not None and found.link is not None:
             self.drop(found, "superseded by a newer link")
-        return found or core.neighbourhood.add(hello.name, relation)
+        neighbour = found or core.neighbourhood.add(hello.name, relation)
+        if relation is Relation.MESH:
+            core.mesh.joined(hello)
+            if found is None:
+                core.topics.greet_mesh(neighbour)
+        return neighbour
+
+    def _leave_others(self, hello: Hello) -> None:
+        """A parent that is no node of the mesh of this one is none any more."""
+        names = {hello.name, *(member.name for member in hello.mesh)}
+        for parent in self._core.neighbourhood.parents():
+            if parent.name not in names and all(each.name != hello.name for each in parent.detail.mesh):
+                self._core.moves.forget(parent, moved=False)
 
     def _resume(self, neighbour: Neighbour, hello: Hello, event: events.Up) -> None:
         """Go on where both stand, or number everything in the outbox again where state was lost."""
@@ -241,9 +272,9 @@ class Links:
             neighbour.doubt(resumption.peer_assigned)
             self._confirmed(neighbour, resumption.peer_received)
             neighbour.sent = resumption.peer_received
-            neighbour.unsent.clear()
-            neighbour.unsent.extend(neighbour.outbox)
-            neighbour.committed = neighbour.assigned
+            for copy in neighbour.number_after(resumption.peer_received):
+                core.custody.changed(copy)
+            neighbour.unsent = deque(neighbour.outbox)
             return
         again = neighbour.empty_outbox()
         if neighbour.store_id and resumption.new_epoch:
@@ -342,9 +373,16 @@ class Links:
             return
         parent = link.peer
         assert parent is not None
+        chain = way_up(parent, chain)
         objection = self._core.root.objection(parent, chain)
         if objection:
             self.handle(link, link.refuse(Refusal.SECOND_ROOT, objection))
             return
         self._core.root.learn(parent, chain)
         self._core.neighbourhood.set_chain([me, *chain])
+
+
+def way_up(parent: Hello, chain: list[str] | None = None) -> list[str]:
+    """A parent's chain, in which its mesh has the same name whichever of its nodes speaks."""
+    first, *rest = chain or parent.chain
+    return [mesh_name(first, (member.name for member in parent.mesh)), *rest]

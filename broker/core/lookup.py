@@ -6,16 +6,16 @@ Law: a local cell always wins; then exact routes and aliases; a well-known name 
 The hot path asks `targets` only, which costs one test more where an operator has set nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from broker.core.custody import Custody, Place
+from broker.core.custody import Copy, Custody, Place
 from broker.core.neighbours import Neighbour
 from broker.core.places import place_name
-from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.destinations import Destination, Kind, domain, queue
 from treeconnector.names import is_incarnation
 from treeconnector.relations import Relation
-from treeconnector.routes import LOCAL, RoutingTable
+from treeconnector.routes import LOCAL, Route, RoutingTable
 from treeconnector.static_routes import chosen_default
 
 _MOST_ALIASES: Final = 10_000
@@ -37,6 +37,8 @@ class Lookup:
 
     `mine`: what may stand after the '@' for this node: its name and its incarnation. `meant` gives an
     incarnation's address with its node's name, None if it is not known; `unresolved` is told of these.
+    `meshed`: is this node in a mesh, or next to one? Then what follows a route takes one of several lines.
+    `leaving`: it is about to stop, and hands to the others of its mesh what it cannot deliver itself.
     """
 
     def __init__(
@@ -48,6 +50,8 @@ class Lookup:
         self.static = table.static
         self.neighbours = neighbours
         self.parents: dict[str, Neighbour] = {}
+        self.meshed = False
+        self.leaving = False
         self.zone = ""
         self.mine = frozenset((node,))
         self.meant: Callable[[Destination], Destination | None] = lambda destination: None
@@ -88,6 +92,9 @@ class Lookup:
         if child is not None and child.relation is Relation.CHILD and child.up:
             return frozenset((child.name,))
         routes = self.table.gateways(destination.route_key)
+        if self.meshed:
+            found = self._through_mesh(destination, routes.values())
+            return self._or_beside(found, place) if self.leaving else found
         below = [
             route for name, route in routes.items() if name not in self.parents and name in self.neighbours
         ]
@@ -137,9 +144,96 @@ class Lookup:
         neighbours = (self.neighbours[name] for name in live)
         return [each.name for each in neighbours if each.up and each.detail.zone == self.zone] or live
 
+    # --- in a mesh, or next to one
+
+    def _through_mesh(self, destination: Destination, routes: Iterable[Route]) -> frozenset[str]:
+        """The same where several lines lead to one place: of each mesh below, the node that the destination
+        chooses; and for a child that has no line to this node, another node that has one.
+        """
+        node = destination.node
+        near = self.neighbours.get(node)
+        if near is not None and near.up:
+            return frozenset((node,))
+        found = [route for route in routes if self._leads_there(route, node)]
+        ways = [route.gateway for route in found if route.live] or [route.gateway for route in found]
+        if not ways and (peers := self.peers_to(node)):
+            return frozenset((chosen_default(destination, peers),))
+        if not ways:
+            return self._default(destination)
+        chosen = self._one_of_each(ways, destination)
+        if node:
+            return frozenset((self._incumbent(chosen),))
+        return frozenset(self._nearest(chosen) if self.zone and len(chosen) > 1 else chosen)
+
+    def _or_beside(self, found: frozenset[str], place: Place) -> frozenset[str]:
+        """What would wait here goes to another node of the mesh; but a queue that was made here stays."""
+        peers = [name for name in self.table.mesh if self.neighbours[name].up]
+        stays = place.created or any(self.neighbours[name].up for name in found)
+        if stays or not peers or place.destination is None:
+            return found
+        return frozenset((chosen_default(place.destination, peers),))
+
+    def _leads_there(self, route: Route, node: str) -> bool:
+        """Is it a way down, or one to what is wanted at another node of the mesh itself?"""
+        neighbour = self.neighbours.get(route.gateway)
+        if neighbour is None or neighbour.relation is Relation.PARENT:
+            return False
+        return neighbour.relation is Relation.CHILD or node in ("", route.gateway)
+
+    def _one_of_each(self, ways: list[str], destination: Destination) -> list[str]:
+        """One line to each place, and always the same for a destination, while it is up."""
+        groups: dict[str, list[str]] = {}
+        for way in ways:
+            groups.setdefault(self.neighbours[way].group, []).append(way)
+        return [self._line(self._chosen(group, destination), destination) for group in groups.values()]
+
+    def _chosen(self, names: list[str], destination: Destination) -> str:
+        return chosen_default(destination, self._up_first(tuple(names))) if len(names) > 1 else names[0]
+
+    def _line(self, name: str, destination: Destination) -> str:
+        """The line to a child, or to a node of the mesh that has one."""
+        if self.neighbours[name].up or self.neighbours[name].relation is not Relation.CHILD:
+            return name
+        peers = self.peers_to(name)
+        return chosen_default(destination, peers) if peers else name
+
+    def peers_to(self, name: str) -> list[str]:
+        """The nodes of the mesh that have a line to a neighbour of this node's."""
+        found = []
+        for peer in self.table.mesh:
+            route = self.table.route(domain(name), peer)
+            if route is not None and route.live and self.neighbours[peer].up:
+                found.append(peer)
+        return found
+
+    def fan_out(self, asked: Iterable[str], came: str, destination: Destination) -> list[Neighbour]:
+        """The neighbours below, and beside, that a topic's message goes to: of each mesh below one."""
+        sender = self.neighbours.get(came)
+        if sender is not None and sender.relation is Relation.MESH:
+            return []
+        known = [self.neighbours[name] for name in asked if name in self.neighbours and name != came]
+        group = sender.group if sender is not None else ""
+        below = [each.name for each in known if each.relation is Relation.CHILD and each.group != group]
+        groups: dict[str, list[str]] = {}
+        for name in below:
+            groups.setdefault(self.neighbours[name].group, []).append(name)
+        found = [self.neighbours[self._chosen(names, destination)] for names in groups.values()]
+        return found + [each for each in known if each.relation is Relation.MESH]
+
+    def is_back(self, copy: Copy, neighbour: Neighbour) -> bool:
+        """Is this neighbour where it came from: the very node, or another one of its mesh above or below?"""
+        if copy.came == neighbour.name or not self.meshed or neighbour.relation is Relation.MESH:
+            return copy.came == neighbour.name
+        sender = self.neighbours.get(copy.came)
+        return sender is not None and sender.group == neighbour.group
+
+    # --- what no route names
+
     def _default(self, destination: Destination) -> frozenset[str]:
         """One of the defaults that are up, chosen by the destination; each parent is one of them."""
         known = self._up_first(tuple({*self.parents, *self.static.defaults}))
+        if self.table.mesh and not any(self.neighbours[name].up for name in known):
+            known = sorted({peer for name in self.parents for peer in self.peers_to(name)}) or known
         return frozenset((chosen_default(destination, known),)) if known else frozenset()
 
     def parent_for(self, destination: Destination) -> Neighbour | None:

@@ -29,6 +29,7 @@ class Moves:
 
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
+        self._said: dict[str, set[str]] = {}
 
     def __repr__(self) -> str:
         return f"<Moves at {self._core.identity.name}>"
@@ -51,7 +52,7 @@ class Moves:
         """
         core, name = self._core, advice.name
         ways = dict.fromkeys((*core.table.gateways(domain(name)), name))
-        below = self._below(way for way in ways if way != neighbour.name)
+        below = self._others(neighbour, ways)
         if advice.cause == CONFLICT:
             neighbour.untold.discard(name)
             self._pass_conflict(neighbour, below, advice)
@@ -79,9 +80,7 @@ class Moves:
     def name_rests(self, neighbour: Neighbour, name: str) -> None:
         """A child misses a name. If it is live elsewhere, it has moved."""
         ways = self._core.table.gateways(domain(name))
-        if neighbour.relation is Relation.CHILD and any(
-            route.live and way != neighbour.name for way, route in ways.items()
-        ):
+        if any(ways[other.name].live for other in self._others(neighbour, ways)):
             self._tell(neighbour, name)
 
     def settle(self, neighbour: Neighbour) -> None:
@@ -91,7 +90,7 @@ class Moves:
         core, untold = self._core, neighbour.untold
         neighbour.untold = set()
         for name in (neighbour.name, *untold):
-            others = self._others(neighbour, name)
+            others = self._others(neighbour, core.table.gateways(domain(name)))
             if core.table.route(domain(name), neighbour.name) is None or not others:
                 continue
             if name == neighbour.name:
@@ -116,15 +115,16 @@ class Moves:
         for key, route in list(core.table.routes_of(neighbour.name).items()):
             if key.kind != Kind.DOMAIN or core.table.spread(key)[0] < 2 or key.name in neighbour.untold:
                 continue
-            ways, others = core.table.gateways(key), self._others(neighbour, key.name)
+            ways = core.table.gateways(key)
+            others = self._others(neighbour, ways)
             if any(other.up and ways[other.name].live for other in others):
                 self._tell(neighbour, key.name)
             elif route.live:
                 self._tell_others(key.name, others)
 
-    def _others(self, neighbour: Neighbour, name: str) -> list[Neighbour]:
-        """The other children that a name is below."""
-        return self._below(way for way in self._core.table.gateways(domain(name)) if way != neighbour.name)
+    def _others(self, neighbour: Neighbour, ways: Iterable[str]) -> list[Neighbour]:
+        """The other children among these; those of one mesh are one."""
+        return [other for other in self._below(ways) if other.group != neighbour.group]
 
     def _below(self, ways: Iterable[str]) -> list[Neighbour]:
         core = self._core
@@ -153,17 +153,39 @@ class Moves:
         """`name` is no more below a child. If it moved, what topics still have for it there follows it."""
         told = name in neighbour.untold
         neighbour.untold.discard(name)
-        ways = self._core.table.gateways(domain(name))
-        if not told and (cause == MOVED or any(way != neighbour.name for way in ways)):
+        if not told and (cause == MOVED or self._elsewhere(neighbour, name)):
             self._follow_all(neighbour, name)
 
+    def _elsewhere(self, neighbour: Neighbour, name: str) -> set[str]:
+        """The other ways to a name; what nodes of the mesh say of their lines is none."""
+        return set(self._core.table.gateways(domain(name))).difference(
+            (neighbour.name, *self._core.table.mesh)
+        )
+
     def _follow_all(self, neighbour: Neighbour, name: str) -> None:
-        table = self._core.table
-        ways = {way for way in table.gateways(domain(name)) if way != neighbour.name}
-        for copy in [*neighbour.outbox, *neighbour.place.waiting, *neighbour.place.resting.values()]:
+        table, ways = self._core.table, self._elsewhere(neighbour, name)
+        for copy in self._for_all_of(neighbour):
             topic = copy.stored.header.destination.name
-            if _is_for_all(copy) and (not ways or not ways.isdisjoint(table.match(topic))):
-                self._follow(copy, name, 0)
+            if not ways or not ways.isdisjoint(table.match(topic)):
+                self.follow(copy, name, Flag.MAYBE_DUPLICATE)
+
+    def _for_all_of(self, neighbour: Neighbour) -> list[Copy]:
+        """What topics have here for all below a child: on its link, or handed over by a node of the mesh."""
+        there = [*neighbour.outbox, *neighbour.place.waiting, *neighbour.place.resting.values()]
+        found = [copy for copy in there if _is_for_all(copy) or _is_handed_over(copy, neighbour)]
+        for place in self._core.custody.directed.get(neighbour.name, {}).values():
+            found += [copy for copy in place.waiting if _is_handed_over(copy, neighbour)]
+        return found
+
+    def passing(self, copy: Copy) -> None:
+        """A copy for a child was handed over: nodes that have left it meanwhile are to have it too."""
+        destination = copy.stored.header.destination
+        child = self._core.neighbours.get(destination.node)
+        if child is None or child.relation is not Relation.CHILD or not copy.stored.row:
+            return
+        for name in list(child.former):
+            if not self._elsewhere(child, name).isdisjoint(self._core.table.match(destination.name)):
+                self.follow(copy, name, Flag.MAYBE_DUPLICATE)
 
     def caught_up(self, neighbour: Neighbour, names: Sequence[str]) -> None:
         """Nodes that were not below a child are now: what topics have on its way up from here may meet them
@@ -182,7 +204,23 @@ class Moves:
             turns = header.scope == Scope.TREE or not copy.came
             if turns and neighbour.name in core.table.match(header.destination.name):
                 for name in names:
-                    self._follow(copy, name, 0)
+                    self.follow(copy, name, Flag.MAYBE_DUPLICATE)
+
+    def told(self, name: str, parent: Neighbour) -> None:
+        """A parent says that `name` is live elsewhere. Of several, all are to know first: one that had lost
+        the old way, and did not know the new one, would let a topic's message pass by. One that is away for
+        long is not waited for.
+        """
+        said = self._said.setdefault(name, set())
+        said.add(parent.name)
+        if said.issuperset(self._core.forwarder.parents):
+            self._believe(name)
+        elif len(said) == 1:
+            self._core.moment.after(self._core.settings.dormant_after, lambda: self._believe(name))
+
+    def _believe(self, name: str) -> None:
+        if self._said.pop(name, None) is not None:
+            self.moved(name)
 
     def moved(self, name: str) -> None:
         """`name` is live elsewhere. If it is our child: is it gone? Else pass it on."""
@@ -215,7 +253,10 @@ class Moves:
     def _still_here(self, name: str) -> None:
         """Two nodes have one name; the one that was here first keeps it."""
         core = self._core
-        self._tell_parent(Advice("live", Kind.DOMAIN, name, name, CONFLICT))
+        route = core.table.route(domain(name), name)
+        self._tell_parent(
+            Advice("live", Kind.DOMAIN, name, name, CONFLICT, route.reads if route is not None else 0)
+        )
         for other in self._below(list(core.table.gateways(domain(name)))):
             if other.name != name and other.link is not None:
                 other.link.conflict(
@@ -265,28 +306,26 @@ class Moves:
             return
         if neighbour.relation is Relation.PARENT:
             core.forwarder.flag(copy.stored, flags)
-            upward = core.custody.place(UPWARD)
+            parent = core.forwarder.parent_for(header.destination)
+            upward = parent.place if parent is not None else core.custody.place(UPWARD)
             core.custody.move(copy, upward)
             upward.waiting.append(copy)
             return
         if moved:
-            self._follow(copy, neighbour.name, flags)
+            self.follow(copy, neighbour.name, flags | Flag.MAYBE_DUPLICATE)
         else:
             core.counters["unsubscribed"] += copy.open
         core.custody.discard(copy)
 
-    def _follow(self, copy: Copy, node: str, flags: int) -> None:
-        """A topic's copy goes after the node that moved.
-
-        The node that moved may have had the same over its new way already.
-        """
+    def follow(self, copy: Copy, node: str, flags: int) -> None:
+        """A topic's copy goes after a node that moved, or that another node of the mesh has a line to."""
         core = self._core
         old = core.forwarder.outgoing(copy)
         header = Header(
             id=old.id,
             destination=Destination(Kind.TOPIC, old.destination.name, node),
             scope=old.scope,
-            flags=old.flags | flags | Flag.REROUTED | Flag.MAYBE_DUPLICATE,
+            flags=old.flags | flags | Flag.REROUTED,
             count=old.count,
             size=old.size,
             origin_store=old.origin_store,
@@ -300,6 +339,11 @@ class Moves:
         stored = core.custody.store(header, body, core.moment.now)
         stored.safe = True
         core.forwarder.wait(stored, "")
+
+
+def _is_handed_over(copy: Copy, child: Neighbour) -> bool:
+    destination = copy.stored.header.destination
+    return destination.kind == Kind.TOPIC and destination.node == child.name
 
 
 def _is_for_all(copy: Copy) -> bool:

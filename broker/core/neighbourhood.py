@@ -1,6 +1,7 @@
 """The neighbourhood: who is linked with this node, and what follows when a link comes up or goes.
 
-Law: a link that is down keeps its routes. A child's queue and domain routes fall asleep when it stays away.
+Law: a link that is down keeps its routes. A child's queue and domain routes fall asleep when it stays away;
+those of a child that another node of the mesh has a line to do not.
 """
 
 from typing import TYPE_CHECKING
@@ -54,6 +55,8 @@ class Neighbourhood:
         if relation is Relation.PARENT:
             core.forwarder.parents[name] = made
             core.custody.spools.parents.add(name)
+        if relation is not Relation.CHILD:
+            self.look_again()
         return made
 
     def remove(self, neighbour: Neighbour) -> None:
@@ -63,12 +66,26 @@ class Neighbourhood:
         core.table.relate(name, Relation.CHILD)
         core.forwarder.parents.pop(name, None)
         core.custody.spools.parents.discard(name)
+        if core.forwarder.meshed:
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Is this node in a mesh now, or next to one?"""
+        core = self._core
+        in_mesh = len(core.forwarder.parents) > 1 or bool(core.table.mesh)
+        core.forwarder.meshed = in_mesh or any(child.detail.mesh for child in self.children())
 
     def _why_not_from_below(self, route: Route) -> str:
         """A child cannot have below it what is here or above."""
-        if route.key.kind == Kind.DOMAIN and route.key.name in self._core.chain:
+        name = route.key.name if route.key.kind == Kind.DOMAIN else ""
+        if name and (name in self._core.chain or name in self._core.mesh.members or name in self._above()):
             return f"{route.key.name!r} is this node or above it: it cannot be below {route.gateway!r}"
         return ""
+
+    def _above(self) -> set[str]:
+        """The parents, and the others of their mesh."""
+        parents = self._core.forwarder.parents
+        return {*parents, *(member.name for parent in parents.values() for member in parent.detail.mesh)}
 
     # --- links
 
@@ -80,6 +97,7 @@ class Neighbourhood:
         offers = core.advising.offers_to(neighbour)
         if neighbour.link is not None and (held_count, held_digest) != (offers.count, offers.digest):
             core.advising.tell_all(neighbour, neighbour.link, offers)
+        core.mesh.line_changed(neighbour)
         neighbour.want(neighbour.place)
         core.static_routing.link_changed(neighbour)
         if neighbour.relation is Relation.PARENT:
@@ -89,11 +107,28 @@ class Neighbourhood:
             for key in list(core.table.routes_of(neighbour.name)):
                 core.forwarder.route_changed(key)
         core.forwarder.pump(neighbour)
+        if core.forwarder.meshed:
+            core.moment.after(core.settings.probe_time, core.handover.look_at_all)
 
     def link_down(self, neighbour: Neighbour) -> None:
+        core = self._core
         self.log_link("down", neighbour)
-        self._core.static_routing.link_changed(neighbour)
+        core.static_routing.link_changed(neighbour)
+        core.mesh.line_changed(neighbour)
         self.rest_while_down(neighbour)
+        if neighbour.relation is Relation.MESH:
+            for child in self.children():
+                self.line_elsewhere(child.name)
+        if core.forwarder.meshed:
+            core.handover.look(neighbour)
+            self._dispatch_all(neighbour)
+
+    def _dispatch_all(self, neighbour: Neighbour) -> None:
+        """A line has gone that others can stand in for: what waits for it goes their way."""
+        core = self._core
+        for place in list(core.custody.places.values()):
+            if neighbour.name in place.targets and place is not neighbour.place:
+                core.forwarder.dispatch(place)
 
     def log_link(self, op: str, neighbour: Neighbour) -> None:
         self._core.chronicle.link(op, neighbour.name, neighbour.relation.direction)
@@ -101,16 +136,32 @@ class Neighbourhood:
     def rest_while_down(self, neighbour: Neighbour) -> None:
         """A child that stays away makes its queue and node routes dormant."""
         core, since = self._core, neighbour.since
-        if neighbour.relation is not Relation.CHILD:
+        if neighbour.relation is Relation.PARENT:
             return
 
         def sleep() -> None:
             current = core.neighbours.get(neighbour.name)
             if current is neighbour and not neighbour.up and neighbour.since == since:
-                neighbour.dormant = True
-                neighbour.held.set_dormant()
+                self._sleep(neighbour)
 
         core.moment.after(core.settings.dormant_after, sleep)
+
+    def _sleep(self, neighbour: Neighbour) -> None:
+        """Unless another node of the mesh has a line to it: then it is looked at when that goes."""
+        if not neighbour.dormant and not self._core.forwarder.peers_to(neighbour.name):
+            neighbour.dormant = True
+            neighbour.held.set_dormant()
+
+    def line_elsewhere(self, name: str) -> None:
+        """Another node of the mesh has a line to a child, or has none any more."""
+        neighbour = self._core.neighbours.get(name)
+        if neighbour is None or neighbour.up or neighbour.relation is not Relation.CHILD:
+            return
+        if self._core.forwarder.peers_to(name):
+            self._wake(neighbour)
+            self._core.handover.look(neighbour)
+        else:
+            self.rest_while_down(neighbour)
 
     @staticmethod
     def _wake(neighbour: Neighbour) -> None:

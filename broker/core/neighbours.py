@@ -9,6 +9,7 @@ the neighbour sends it again. So what that had numbered before the first link af
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,13 +19,16 @@ from broker.core.rows import LinkRow
 from broker.core.statistics import Flow
 from treeconnector.advisories import Held
 from treeconnector.destinations import Destination
-from treeconnector.frames import Hello, Position
+from treeconnector.frames import Hello, Member, Position
+from treeconnector.hellos import mesh_name
 from treeconnector.link import Link, Standing
 from treeconnector.relations import Relation
 
 
 class Detail(msgspec.Struct, omit_defaults=True):
-    """What else is kept. `down_since`: running time, 0 = up. `gaps`: how often state was lost."""
+    """What else is kept. `down_since`: running time, 0 = up. `gaps`: how often state was lost. `mesh`: the
+    other nodes of its mesh.
+    """
 
     incarnation: bytes = b""
     role: str = ""
@@ -33,6 +37,7 @@ class Detail(msgspec.Struct, omit_defaults=True):
     gaps: int = 0
     gap_messages: int = 0
     addresses: list[str] = []
+    mesh: list[Member] = []
 
 
 class Neighbour:
@@ -40,7 +45,7 @@ class Neighbour:
 
     `former`: nodes that were below it once. What they sent may still come this way. `untold`: nodes below it
     that have moved, which it is to be told when its link is up. `spool_holds`: what it is to keep while a
-    spool of ours is full.
+    spool of ours is full. `broken_at`: when its link was lost last, or this node started (running time).
     """
 
     def __init__(self, name: str, relation: Relation, place: Place, held: Held) -> None:
@@ -70,6 +75,7 @@ class Neighbour:
         self.error = ""
         self.attempts = 0
         self.since = 0.0
+        self.broken_at = 0.0
         self.dormant = False
         self.former: dict[str, None] = {}
         self.untold: set[str] = set()
@@ -97,6 +103,11 @@ class Neighbour:
     def __repr__(self) -> str:
         state = "up" if self.up else "down"
         return f"<Neighbour {self.name} {self.relation} {state} outbox={len(self.outbox)} epoch={self.epoch}>"
+
+    @property
+    def group(self) -> str:
+        """The name of the mesh that it belongs to: its own where it stands alone."""
+        return mesh_name(self.name, (member.name for member in self.detail.mesh))
 
     # --- position
 
@@ -155,6 +166,30 @@ class Neighbour:
         for copy in taken:
             copy.number = 0
         return taken
+
+    def take_back(self, wanted: Callable[[Copy], bool]) -> list[Copy]:
+        """Take back some of what has a number; the rest is numbered again when the link is up."""
+        kept = [copy for copy in self.outbox if not wanted(copy)]
+        taken = [copy for copy in self.outbox if wanted(copy)]
+        self.outbox, self.unsent = deque(kept), deque(kept)
+        self.outbox_bytes = sum(copy.stored.size for copy in kept)
+        for copy in taken:
+            copy.number = 0
+        return taken
+
+    def number_after(self, received: int) -> list[Copy]:
+        """Go on after what the peer has. Returns the copies whose numbers are others now: these are to be
+        on disk before they are sent.
+        """
+        numbers = range(received + 1, received + 1 + len(self.outbox))
+        if [copy.number for copy in self.outbox] == list(numbers):
+            self.assigned = self.committed = received + len(self.outbox)
+            return []
+        again = self.empty_outbox()
+        self.assigned = self.committed = received
+        for copy in again:
+            self.number(copy)
+        return again
 
     @property
     def is_owed(self) -> bool:
@@ -221,12 +256,13 @@ class Neighbour:
         self.spool_holds.clear()
         self.place.end_rest()
         self.detail.incarnation, self.detail.role = hello.incarnation, hello.role
-        self.detail.zone = hello.zone
+        self.detail.zone, self.detail.mesh = hello.zone, hello.mesh
         self.detail.addresses, self.detail.down_since = hello.addresses, 0.0
 
     def disconnected(self, now: float, error: str) -> None:
         self._bytes = [self.bytes_in, self.bytes_out]
         self.link, self.up, self.since, self.error = None, False, now, error
+        self.broken_at = now
         self.blocked = ""
         self.detail.down_since = now
 

@@ -20,8 +20,10 @@ from broker.core.arrivals import Arrivals
 from broker.core.custody import Custody, ReadBodies
 from broker.core.entry import Entry
 from broker.core.forwarding import Forwarder
+from broker.core.handover import Handover
 from broker.core.letters import Letters
 from broker.core.links import Links
+from broker.core.mesh import Mesh
 from broker.core.moment import Moment
 from broker.core.moves import Moves
 from broker.core.neighbourhood import Neighbourhood
@@ -31,7 +33,7 @@ from broker.core.removal import Removal
 from broker.core.restore import restore
 from broker.core.root import Root
 from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, SeenRow
-from broker.core.settings import CoreSettings
+from broker.core.settings import CoreSettings, MeshSettings
 from broker.core.site import Site
 from broker.core.static_routing import StaticRouting
 from broker.core.statistics import Statistics
@@ -48,6 +50,7 @@ from treeconnector.identity import BundleIds, Identity, Shown
 from treeconnector.interests import Interests
 from treeconnector.link import Link, LinkSettings
 from treeconnector.names import LOCAL
+from treeconnector.relations import Relation
 from treeconnector.roles import Role, role_of
 from treeconnector.routes import Route, RoutingTable
 
@@ -103,6 +106,7 @@ class NodeCore:
         session_secret: str = "",
         addresses: list[str] | None = None,
         zone: str = "",
+        mesh: MeshSettings = MeshSettings(),  # noqa: B008 - frozen
     ) -> None:
         name = identity.name
         self.identity = identity
@@ -125,6 +129,7 @@ class NodeCore:
                 "unmatched",
                 "unsubscribed",
                 "rerouted",
+                "out_of_order",
                 "volatile_dropped",
                 "duplicates_dropped",
                 "buried",
@@ -152,6 +157,8 @@ class NodeCore:
         self.site = Site(self)
         self.links = Links(self)
         self.neighbourhood = Neighbourhood(self)
+        self.mesh = Mesh(self, mesh)
+        self.handover = Handover(self)
         self.moves = Moves(self)
         self.root = Root(self)
         self.advising = Advising(self)
@@ -168,6 +175,8 @@ class NodeCore:
         self.open_links: set[Link] = set()
         self.talking: set[Link] = set()
         self.forwarder.finished = self.arrivals.finished
+        self.forwarder.lost = self.handover.look
+        self.arrivals.passing = self.moves.passing
         self.forwarder.has_parent = self.role.has_parent
         self.switch.on_consumer = chronicle.consumer
         self.switch.on_acknowledged = self.statistics.acknowledged
@@ -199,6 +208,7 @@ class NodeCore:
         settings = self.settings
         self.up = Advertiser(self.table, Up(), settings.linger)
         self.down = Advertiser(self.table, Down(settings.advise_down), settings.linger)
+        self.mesh.begin()
         self.forwarder.offered_up = self.up.offers
         if not self.role.has_parent:
             for parent in list(self.forwarder.parents.values()):
@@ -213,9 +223,16 @@ class NodeCore:
 
     # --- links
 
-    def dial(self, max_frame: int | None = None) -> Link:
-        """A new link to the parent, for a carrier that is connected to it. `max_frame`: its limit, bytes."""
-        return self._open(max_frame, dials=True)
+    def dial(
+        self, max_frame: int | None = None, name: str = "", relation: Relation = Relation.PARENT
+    ) -> Link:
+        """A new link for a carrier that is connected to a parent, or to another node of the mesh.
+
+        `max_frame`: the carrier's limit, bytes. `name`: who is to be there, '' = whoever it is.
+        """
+        link = self._open(max_frame, dials=True)
+        self.mesh.dialled[link] = name, relation
+        return link
 
     def accept(self, shown: Shown | None = None, max_frame: int | None = None) -> Link:
         """A new link for a carrier that a child has connected, and what it has shown there."""
@@ -236,6 +253,7 @@ class NodeCore:
             now=self.moment.now,
             addresses=self.addresses,
             zone=self._zone,
+            mesh=self.mesh.said,
             nonce=secrets.token_bytes(_NONCE_BYTES),
         )
         self.open_links.add(link)
@@ -252,6 +270,7 @@ class NodeCore:
 
     def link_ended(self, link: Link, text: str) -> None:
         self.open_links.discard(link)
+        self.mesh.dialled.pop(link, None)
 
     def touch(self, neighbour: Neighbour) -> None:
         """Its row differs from what is on disk."""
@@ -294,7 +313,8 @@ class NodeCore:
         soon = self.moment.next
         if self._unsaid:
             upward = self.up.next_deadline() if self.advising.tells_upward else None
-            times = (soon, upward, self.down.next_deadline())
+            beside = self.mesh.offers.next_deadline() if self.mesh.offers is not None else None
+            times = (soon, upward, self.down.next_deadline(), beside)
             return min((time for time in times if time is not None), default=None)
         return soon
 
@@ -306,7 +326,8 @@ class NodeCore:
                 self.forwarder.route_changed(key)
         if self._unsaid:
             self.advising.flush()
-            self._unsaid = self.up.pending or self.down.pending
+            beside = self.mesh.offers is not None and self.mesh.offers.pending
+            self._unsaid = self.up.pending or self.down.pending or beside
         self.addressing.settle()
 
     def is_urgent(self) -> bool:
@@ -374,10 +395,10 @@ class NodeCore:
     def _go_on(self, account: Account) -> None:
         """Send what has its number on disk, acknowledge what is."""
         neighbour, link, epoch, assigned, received = account
-        if neighbour.epoch == epoch:
-            neighbour.committed = max(neighbour.committed, assigned)
         if link is None or neighbour.link is not link or not neighbour.up:
             return
+        if neighbour.epoch == epoch:
+            neighbour.committed = max(neighbour.committed, assigned)
         neighbour.acknowledged = received
         self.forwarder.send_committed(neighbour)
         if link.owes_much:

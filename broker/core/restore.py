@@ -62,6 +62,7 @@ def _meta(core: "NodeCore", loaded: "Rows") -> None:
     core.start_transfer_ids(int(meta.get("transfer", b"1")))
     chain: list[str] = msgspec.msgpack.decode(meta["chain"], type=list[str]) if "chain" in meta else []
     core.root.restore(meta.get("root"))
+    core.mesh.restore(meta.get("mesh"), meta.get("ways to the parent"))
     if core.role.has_parent and chain[:1] == [core.identity.name]:
         core.chain = chain
         core.chronicle.chain(core.root.known_way(chain))
@@ -80,8 +81,10 @@ def _neighbours(core: "NodeCore", loaded: "Rows") -> None:
         if name in core.neighbours:
             core.neighbours[name].held.restore(row for row in held if row.declined != FORMER)
             core.neighbours[name].former = {row.name: None for row in held if row.declined == FORMER}
+    core.neighbourhood.look_again()
     for neighbour in core.neighbours.values():
         neighbour.detail.down_since = neighbour.detail.down_since or max(core.moment.now, 0.001)
+        neighbour.broken_at = core.moment.now
         core.touch(neighbour)
         core.neighbourhood.rest_while_down(neighbour)
 

@@ -40,7 +40,10 @@ class Root:
     def objection(self, parent: Hello, chain: list[str]) -> str:
         """Why this chain, the parent's own, cannot be above this node; '' if it can."""
         me, known = self._core.identity.name, self.name
-        if not known or known in chain or parent.name == self.parent or not _is_whole(parent, chain):
+        others = {each.name for each in parent.mesh}
+        if not known or known in chain or known in others or not _is_whole(parent, chain):
+            return ""
+        if self.parent == parent.name or self.parent in others:
             return ""
         return (
             f"{me!r} belongs below the root {known!r}, but {parent.name!r} is below the root {chain[-1]!r}:"

@@ -1,5 +1,6 @@
 """What a core needs to know of its site's configuration. All times in seconds, all sizes in bytes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -35,8 +36,21 @@ DEFAULT_POLICY = Policy()
 
 
 @dataclass(frozen=True, slots=True)
+class MeshSettings:
+    """The other nodes of this node's mesh that its file names, with the addresses to dial them at.
+
+    `secret`: proves each to the others, None = as for children without one. `ways`: those to a parent that
+    the file names.
+    """
+
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    secret: bytes | None = None
+    ways: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CoreSettings:
-    """One node's rules. `advise_down`: 'all', 'topics' or 'none'.
+    """One node's rules. `advise_down`: 'all', 'topics', 'queues' or 'none'.
 
     `address_cache`: most logical addresses that are known, 0 = as the tree needs; `address_waiting`: most
     messages for incarnations that are being asked for.

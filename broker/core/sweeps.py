@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.custody import Copy, Place
 from broker.core.neighbours import Neighbour
+from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
@@ -103,8 +104,11 @@ class Sweeps:
 
     def _retention(self) -> None:
         core, settings, now = self._core, self._core.settings, self._core.moment.now
-        for neighbour in core.children():
+        spare = any(parent.up for parent in core.neighbourhood.parents())
+        for neighbour in list(core.neighbours.values()):
             down = neighbour.detail.down_since
+            if neighbour.relation is Relation.PARENT and not spare:
+                continue
             if not neighbour.up and down and now - down > settings.route_retention:
                 core.moves.forget(neighbour, moved=False)
         for subscription in list(core.topics.subscriptions.values()):

@@ -24,6 +24,7 @@ from treeconnector.bundles import Flag, Message, Properties
 from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.errors import FrameError, InvalidName
 from treeconnector.names import LOCAL, is_incarnation, node_name, queue_name
+from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
     from broker.core.neighbours import Neighbour
@@ -123,12 +124,16 @@ class Telling:
         gone = (self._gone_here if here else self._gone).get(queue(destination.name))
         if gone is not None and core.moment.now - gone < linger:
             return False
-        return here or not any(self._may_know_more(child) for child in core.children())
+        return here or not any(self._may_know_more(neighbour) for neighbour in core.neighbours.values())
 
-    def _may_know_more(self, child: "Neighbour") -> bool:
-        """Its routes are on their way to us, or it has not been here since our start."""
+    def _may_know_more(self, neighbour: "Neighbour") -> bool:
+        """Its routes are on their way to us, or it has not been here since our start; a node of the mesh that
+        cannot be asked may have readers, or a line to a child that has none to this one.
+        """
+        if neighbour.relation is Relation.MESH and not neighbour.up:
+            return True
         early = self._core.moment.now - self._began < self._core.settings.reattach_time
-        return child.held.in_snapshot or (early and not child.up and not child.since)
+        return neighbour.held.in_snapshot or (early and not neighbour.up and not neighbour.since)
 
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
         if key.kind != Kind.QUEUE:

@@ -15,7 +15,9 @@ from treeconnector import bundles
 from treeconnector.bundles import Flag, Header, Scope
 from treeconnector.destinations import Destination, domain, topic
 from treeconnector.errors import FrameError
+from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL
+from treeconnector.static_routes import chosen_default
 from treeconnector.trie import PatternTrie
 
 
@@ -172,12 +174,23 @@ class Topics:
             for name in asked
             if name not in (LOCAL, came) and name in forwarder.neighbours and name not in parents
         ]
+        if forwarder.meshed:
+            found = self._in_mesh(header, came, asked, down)
+            down = True
         onward = found if down else []
-        if came not in parents and not down_only:
+        if came not in parents and not down_only and came not in forwarder.table.mesh:
             parent = forwarder.parent_for(header.destination)
             if parent is not None and (header.scope == Scope.TREE or not asked.isdisjoint(parents)):
                 onward.append(parent)
         return onward
+
+    def _in_mesh(self, header: Header, came: str, asked: frozenset[str], down: bool) -> list[Neighbour]:
+        """Below as far as it may go; the other nodes of the mesh as this one, and retained ones always."""
+        forwarder = self._forwarder
+        found = forwarder.fan_out(asked, came, header.destination)
+        if header.flags & Flag.RETAINED and came not in forwarder.table.mesh:
+            found += [forwarder.neighbours[name] for name in forwarder.table.mesh if name not in asked]
+        return [each for each in found if down or each.relation is Relation.MESH]
 
     def ways(self, destination: Destination, scope: int) -> set[Spool]:
         """Where a topic's message waits that enters here."""
@@ -208,6 +221,8 @@ class Topics:
         place.waiting.append(copy)
         place.targets = frozenset((neighbour.name,))
         forwarder.dispatch(place)
+        if forwarder.meshed and not neighbour.up:
+            forwarder.lost(neighbour)
 
     # --- retained messages
 
@@ -243,20 +258,36 @@ class Topics:
     def greet_neighbour(self, neighbour: Neighbour, key: Destination) -> None:
         """A neighbour asks for a pattern for the first time: the retained messages follow."""
         upward = neighbour.name in self._forwarder.parents
+        if neighbour.relation is Relation.MESH:
+            return
         for header, body in self.retained.matching(key.name):
+            if not (upward or self._greets(neighbour, header.destination)):
+                continue
             if self._came_from_here(header) if upward else self._may_go_down(header, neighbour):
                 self.copy_to(neighbour, self._store(header, body), "")
+
+    def greet_mesh(self, neighbour: Neighbour) -> None:
+        """A node is new in the mesh: it keeps all retained messages, as the others do."""
+        for header, body in self.retained.matching("#"):
+            self.copy_to(neighbour, self._store(header, body), "")
+
+    def _greets(self, child: Neighbour, destination: Destination) -> bool:
+        """Of the nodes of a mesh one greets their child: which one depends on the topic."""
+        peers = self._forwarder.peers_to(child.name)
+        return (
+            not peers or chosen_default(destination, [self._forwarder.node, *peers]) == self._forwarder.node
+        )
 
     def _came_from_here(self, header: Header) -> bool:
         """Made here or below: what came from above is known there."""
         return bool(
-            set(self._forwarder.table.gateways(domain(header.origin))).difference(self._forwarder.parents)
+            set(self._forwarder.table.gateways(domain(header.origin))).difference(self._forwarder.table.apart)
         )
 
     def _may_go_down(self, header: Header, neighbour: Neighbour) -> bool:
         """As when it came: not back where it came from; and on its way up into no sibling's subtree."""
         gateways = self._forwarder.table.gateways(domain(header.origin))
-        below = set(gateways).difference((LOCAL, *self._forwarder.parents))
+        below = set(gateways).difference((LOCAL, *self._forwarder.table.apart))
         return neighbour.name not in below and (header.scope == Scope.TREE or not below)
 
     def _store(self, header: Header, body: bytes) -> Stored:

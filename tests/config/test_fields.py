@@ -21,6 +21,8 @@ def test_only_what_cannot_be_guessed_is_required() -> None:
     assert required == [
         "site_broker.rules.pattern",
         "tree_connectors.uri",
+        "mesh.cores.name",
+        "mesh.cores.uri",
         "listener.link_brokers.uri",
         "children.name",
         "delivery.destinations.pattern",

@@ -8,6 +8,7 @@ from config.fields import XML, YAML
 from config.model import (
     Child,
     ClientTls,
+    Core,
     Delivery,
     DestinationPolicy,
     Enrolment,
@@ -16,6 +17,7 @@ from config.model import (
     Link,
     LinkBroker,
     Listener,
+    Mesh,
     Registration,
     ServerTls,
     Site,
@@ -254,6 +256,44 @@ IMPOSSIBLE = [
         "needs 'secret_env'",
     ),
     (with_connector(uris=("ws://hq:7600/link",)), "tree_connectors.0.uris.0", "listed twice"),
+    (
+        replace(with_connector(), mesh=Mesh(cores=(Core(name="b", uri="ws://b"),))),
+        "mesh.cores",
+        "a leaf is in no mesh",
+    ),
+    (replace(with_connector(), mesh=Mesh(secret_env="A")), "mesh.secret_env", "a leaf is in no mesh"),
+    (
+        replace(ROOT, mesh=Mesh(cores=(Core(name=ROOT.name, uri="ws://b"),))),
+        "mesh.cores.0.name",
+        "this node itself",
+    ),
+    (
+        replace(ROOT, mesh=Mesh(cores=(Core(name="b", uri="ws://b"), Core(name="b", uri="ws://c")))),
+        "mesh.cores.1.name",
+        "listed twice",
+    ),
+    (
+        replace(
+            ROOT, mesh=Mesh(cores=(Core(name="b", uri="ws://b"), Core(name="c", uri="ws://b:7600/link")))
+        ),
+        "mesh.cores.1.uri",
+        "the address of another node",
+    ),
+    (
+        replace(ROOT, mesh=Mesh(cores=(Core(name="b", uri="ws://b"),), tls=ClientTls(ca=FILE))),
+        "mesh.tls",
+        "write wss://",
+    ),
+    (
+        replace(ROOT, mesh=Mesh(cores=(Core(name="b", uri="ws://b"),), secret_env="A", secret_file=FILE)),
+        "mesh.secret_file",
+        "exclude each other",
+    ),
+    (
+        Site(name="n", scheme="core", tree_connectors=(TreeConnector(uri="ws://hq"),)),
+        "tree_connectors.0",
+        "a core has no parent",
+    ),
     (
         replace(with_connector(), listener=Listener(public_uri="ws://hq:7600/link")),
         "tree_connectors.0.uri",

@@ -123,6 +123,8 @@ class Status(msgspec.Struct, kw_only=True):
     ready: bool
     refusing: str
     parent: Link | None
+    parents: list[Link]
+    mesh: list[Link]
     registration: dict[str, Any] | None = None
     certificate: dict[str, Any] | None = None
     children: list[Link]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from simulation.chaos import Chaos
+from simulation.chaos import MESH, Chaos
 
 SEEDS = st.integers(min_value=0, max_value=1 << 32)
 
@@ -64,6 +64,13 @@ def test_machines_that_are_replaced(seed: int) -> None:
 @settings(max_examples=15)
 def test_everything_at_once(seed: int) -> None:
     Chaos(seed, frozenset({"crash", "move", "restore", "replace"}), steps=500).run()
+
+
+@given(seed=SEEDS)
+@settings(max_examples=15)
+@example(seed=0)  # what had come down went up again to another core, and was taken for a forgery
+def test_a_mesh_of_roots_that_crash_and_cannot_reach_each_other(seed: int) -> None:
+    Chaos(seed, frozenset({"crash", "split"}), tree=MESH).run()
 
 
 def test_an_account_that_does_not_add_up_is_found() -> None:

@@ -1,0 +1,133 @@
+"""Handing over: what waits for a neighbour that cannot be reached goes another way, where there is one.
+
+For a parent that is another parent; for a child another node of the mesh that has a line to it; for a node
+of the mesh whatever the routes say. What has a number may have arrived: it is marked *maybe-duplicate*, and
+the node that delivers drops what it has had already.
+
+Law: nothing is handed over while its link is up. A long backlog goes a part at a time.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from broker.core.custody import Copy, Place
+from broker.core.neighbours import Neighbour
+from broker.core.trace import EVERY, REROUTED
+from treeconnector.bundles import Flag
+from treeconnector.destinations import Kind
+from treeconnector.relations import Relation
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+_AT_ONCE: Final = 1000
+_PAUSE: Final = 0.001
+
+
+class Handover:
+    """Of one node. Costs nothing where there is one parent and no mesh."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self._busy: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<Handover at {self._core.identity.name} of {sorted(self._busy)}>"
+
+    def look(self, neighbour: Neighbour) -> None:
+        """Is there another way for what waits for a neighbour whose link is down? Then it goes that way."""
+        if self._core.neighbours.get(neighbour.name) is not neighbour or not self._has_another_way(neighbour):
+            return
+        numbered = neighbour.take_back(lambda copy: self._may_go(copy, neighbour))
+        self._route(numbered, neighbour, Flag.MAYBE_DUPLICATE | Flag.REROUTED)
+        self._go_on(neighbour)
+
+    def look_at_all(self) -> None:
+        """A way has come: for whom is it good?"""
+        for neighbour in list(self._core.neighbours.values()):
+            if not neighbour.up and (neighbour.outbox or neighbour.place.waiting or neighbour.place.resting):
+                self.look(neighbour)
+
+    # --- leaving
+
+    def leave(self) -> None:
+        """This node is about to stop, and its children have gone elsewhere: what it has for them follows."""
+        core = self._core
+        core.forwarder.leaving = True
+        self.look_at_all()
+        for place in list(core.custody.places.values()):
+            core.forwarder.dispatch(place)
+
+    @property
+    def is_done(self) -> bool:
+        """Have the parents and the nodes of the mesh that can be reached all that goes to them?"""
+        others = (each for each in self._core.neighbours.values() if each.up)
+        return not self._busy and not any(each.outbox or each.wants or each.place.waiting for each in others)
+
+    # --- a way that is down
+
+    def _has_another_way(self, neighbour: Neighbour) -> bool:
+        if neighbour.up:
+            return False
+        match neighbour.relation:
+            case Relation.PARENT:
+                return any(parent.up for parent in self._core.forwarder.parents.values())
+            case Relation.CHILD:
+                leaving = self._core.forwarder.leaving and any(peer.up for peer in self._core.mesh.peers())
+                return leaving or bool(self._core.forwarder.peers_to(neighbour.name))
+            case Relation.MESH:
+                return True
+
+    @staticmethod
+    def _may_go(copy: Copy, neighbour: Neighbour) -> bool:
+        """What topics have for a node of the mesh is for its own subscribers, and for nobody else."""
+        destination = copy.stored.header.destination
+        return neighbour.relation is not Relation.MESH or _has_place(copy) or bool(destination.node)
+
+    def _go_on(self, neighbour: Neighbour) -> None:
+        """What has no number yet follows, so many at a time, while there is a way."""
+        if neighbour.relation is Relation.MESH or neighbour.name in self._busy:
+            return
+        place = neighbour.place
+        place.end_rest()
+        part = [place.waiting.popleft() for _ in range(min(len(place.waiting), _AT_ONCE))]
+        self._route(part, neighbour, 0)
+        if place.waiting:
+            self._busy.add(neighbour.name)
+            self._core.moment.after(_PAUSE, lambda: self._again(neighbour))
+
+    def _again(self, neighbour: Neighbour) -> None:
+        self._busy.discard(neighbour.name)
+        if self._core.neighbours.get(neighbour.name) is neighbour and self._has_another_way(neighbour):
+            self._go_on(neighbour)
+
+    def _route(self, copies: Iterable[Copy], neighbour: Neighbour, flags: int) -> None:
+        """Let copies wait elsewhere, in their order and in front of what came after them."""
+        places: dict[Place, list[Copy]] = {}
+        for copy in copies:
+            place = self._place_of(copy, neighbour, flags)
+            if place is not None:
+                self._core.forwarder.flag(copy.stored, flags)
+                self._core.custody.trace.happened(REROUTED, copy, EVERY, "")
+                self._core.custody.move(copy, place)
+                places.setdefault(place, []).append(copy)
+        for place, moved in places.items():
+            place.put_back(moved)
+            self._core.forwarder.dispatch(place)
+
+    def _place_of(self, copy: Copy, neighbour: Neighbour, flags: int) -> Place | None:
+        """Where a copy waits from now on; None: it goes as another bundle, for that child alone."""
+        core, destination = self._core, copy.stored.header.destination
+        if _has_place(copy) or destination.node:
+            return core.custody.queue(destination)
+        if neighbour.relation is Relation.PARENT:
+            parent = core.forwarder.parent_for(destination)
+            assert parent is not None
+            return parent.place
+        core.moves.follow(copy, neighbour.name, flags)
+        core.custody.discard(copy)
+        return None
+
+
+def _has_place(copy: Copy) -> bool:
+    return copy.stored.header.destination.kind == Kind.QUEUE

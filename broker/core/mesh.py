@@ -1,0 +1,198 @@
+"""The mesh: this node and one or two others that are one logical root, or one logical branch.
+
+Who is in it: those that the file names, and whoever introduces itself by dialling with this node in its list
+and proves the secret of the mesh. That is kept on disk. What a mesh is called in chains of names is the
+smallest of its names, so that it does not matter which of its nodes speaks.
+
+Law: the smaller name dials. A node that the other does not know yet introduces itself; when both dial at
+once, the smaller name's link is the one that stays.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from broker.core.neighbours import Neighbour
+from broker.core.rows import MetaRow
+from broker.core.settings import MeshSettings
+from treeconnector import hellos
+from treeconnector.advisories import Advertiser, Beside
+from treeconnector.errors import LinkRefused, Refusal
+from treeconnector.frames import Hello, Member
+from treeconnector.link import Link
+from treeconnector.relations import Relation
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+_ROW: Final = "mesh"
+_WAYS: Final = "ways to the parent"
+
+
+class Mesh:
+    """What one node knows of its mesh, and of those of its neighbours.
+
+    `members`: the other nodes, with addresses. `offers`: what is told to them, None while there are none.
+    `on_change` is called when there is another node to dial, or one less.
+    """
+
+    def __init__(self, core: "NodeCore", settings: MeshSettings) -> None:
+        self._core = core
+        self._settings = settings
+        self.members = {name: list(addresses) for name, addresses in settings.members.items()}
+        self.dialled: dict[Link, tuple[str, Relation]] = {}
+        self.offers: Advertiser | None = None
+        self._same_ways = False
+        self.on_change: Callable[[], None] = lambda: None
+
+    def __repr__(self) -> str:
+        return f"<Mesh of {self._core.identity.name} and {', '.join(sorted(self.members)) or 'nobody'}>"
+
+    def restore(self, kept: bytes | None, ways: bytes | None) -> None:
+        """What was on disk; what the file says is newer."""
+        self._same_ways = ways == self._ways
+        if kept:
+            known = msgspec.msgpack.decode(kept, type=dict[str, list[str]])
+            self.members = {**known, **self.members}
+            self.members.pop(self._core.identity.name, None)
+
+    def begin(self) -> None:
+        """After a start, when the table is what it was."""
+        if self.members and self.offers is None:
+            core = self._core
+            for neighbour in core.neighbours.values():
+                if neighbour.up:
+                    core.table.lines.add(neighbour.name)
+            self.offers = Advertiser(core.table, Beside(), core.settings.linger)
+
+    # --- who is in it
+
+    @property
+    def said(self) -> list[Member]:
+        """The other nodes, as neighbours are told of them."""
+        return [Member(name, addresses) for name, addresses in sorted(self.members.items())]
+
+    @property
+    def name(self) -> str:
+        return hellos.mesh_name(self._core.identity.name, self.members)
+
+    def relation(self, link: Link, hello: Hello) -> Relation:
+        """What the peer of a new link is to this node."""
+        if link.dials:
+            return self.dialled[link][1]
+        me = self._core.identity.name
+        return Relation.MESH if any(each.name == me for each in hello.mesh) else Relation.CHILD
+
+    def check(self, link: Link, hello: Hello) -> None:
+        """Raise `LinkRefused` if this cannot be a link of the mesh, or a link past it."""
+        me, core = self._core.identity.name, self._core
+        known = core.neighbours.get(hello.name)
+        if link.dials:
+            self._check_dialled(link, hello, known)
+        if self.relation(link, hello) is not Relation.MESH:
+            if hello.name in self.members or any(each.name == me for each in hello.mesh):
+                raise LinkRefused(
+                    Refusal.ROLE,
+                    f"{hello.name!r} and {me!r} are nodes of one mesh: each lists the other, and neither"
+                    " is the other's parent",
+                )
+            return
+        if known is not None and known.relation is not Relation.MESH and known.up:
+            raise LinkRefused(Refusal.ROLE, f"{hello.name!r} is a {known.relation} of {me!r} already")
+        if not link.dials and me < hello.name and (hello.name, Relation.MESH) in self.dialled.values():
+            raise LinkRefused(Refusal.BUSY, f"{me!r} dials {hello.name!r} itself at this moment")
+
+    def _check_dialled(self, link: Link, hello: Hello, known: Neighbour | None) -> None:
+        """It is who was meant, and there is no other link with it."""
+        expected, me = self.dialled[link][0], self._core.identity.name
+        if expected and expected != hello.name:
+            raise LinkRefused(Refusal.NAME, f"{me!r} expected {expected!r}, but this is {hello.name!r}")
+        if known is not None and known.up:
+            raise LinkRefused(Refusal.BUSY, f"{me!r} is linked with {hello.name!r} already")
+
+    def secret_of(self, link: Link, hello: Hello) -> bytes | None:
+        """What proves a link of the mesh. Raises `LinkRefused`."""
+        if self._settings.secret is not None or link.dials:
+            return self._settings.secret
+        return self._core.secret_of(hello.name, False, self._core.links.shown_on(link))
+
+    def joined(self, hello: Hello) -> None:
+        """A link of the mesh is up: from now on both know all that the other knows."""
+        found = {hello.name: hello.addresses, **{each.name: each.addresses for each in hello.mesh}}
+        found.pop(self._core.identity.name, None)
+        named = self._settings.members
+        before = dict(self.members)
+        for name, addresses in found.items():
+            self.members[name] = list(named.get(name, ())) or addresses or self.members.get(name, [])
+        self.begin()
+        if self.members != before:
+            self._changed()
+
+    def left(self, name: str) -> None:
+        """A node has left for good, or is to be forgotten."""
+        if self.members.pop(name, None) is not None:
+            self._changed()
+
+    def _changed(self) -> None:
+        """Keep it, and tell all neighbours but the nodes of the mesh, which know by themselves."""
+        core = self._core
+        core.custody.transaction.put(MetaRow(_ROW, msgspec.msgpack.encode(self.members)))
+        for neighbour in core.neighbours.values():
+            if neighbour.relation is not Relation.MESH and neighbour.link is not None and neighbour.up:
+                neighbour.link.send_mesh(self.said)
+        self.on_change()
+
+    def changed_at(self, neighbour: Neighbour, members: list[Member]) -> None:
+        """A neighbour says who is in its own mesh now."""
+        neighbour.detail.mesh = members
+        self._core.touch(neighbour)
+        self._core.neighbourhood.look_again()
+        self.on_change()
+
+    # --- lines
+
+    def peers(self) -> list[Neighbour]:
+        """The other nodes, whether their links are up or not."""
+        neighbours = self._core.neighbours.values()
+        return [neighbour for neighbour in neighbours if neighbour.relation is Relation.MESH]
+
+    def line_changed(self, neighbour: Neighbour) -> None:
+        if self.members:
+            self._core.table.set_line(neighbour.name, neighbour.up)
+
+    # --- whom to dial
+
+    def to_dial(self) -> dict[str, list[str]]:
+        """The nodes of this mesh that this node dials, with their addresses: those with larger names, and
+        those that may not know it, or not where it is.
+        """
+        core, me = self._core, self._core.identity.name
+        return {
+            name: addresses
+            for name, addresses in self.members.items()
+            if me < name or name not in core.neighbours or not (core.addresses or core.neighbours[name].up)
+        }
+
+    def parents_to_dial(self) -> dict[str, list[str]]:
+        """All nodes of the parents' mesh, with their addresses. What was on disk counts as long as the file
+        says the same ways to the parent.
+        """
+        parents = self._core.neighbourhood.parents()
+        known = [parent for parent in parents if parent.detail.mesh and (parent.since or self._same_ways)]
+        found: dict[str, list[str]] = {}
+        for parent in known:
+            found.update((member.name, member.addresses) for member in parent.detail.mesh)
+        found.update((parent.name, parent.detail.addresses) for parent in known)
+        return found
+
+    def met_parent(self) -> None:
+        """A parent was met on the ways that the file has."""
+        if not self._same_ways:
+            self._same_ways = True
+            self._core.custody.transaction.put(MetaRow(_WAYS, self._ways))
+        self.on_change()
+
+    @property
+    def _ways(self) -> bytes:
+        return "\n".join(self._settings.ways).encode()

@@ -1,0 +1,97 @@
+"""Who dials whom: the parent that the file names, the other nodes of its mesh, and those of this node's own.
+
+The file's connector leads to one parent. Where that is a node of a mesh, its handshake says who the others
+are, and each gets a supervisor of its own; so a node that joins the mesh later is linked with no restart.
+
+Law: one link with each. While the connector's own link is with a node, nobody else dials that node; while
+another parent is up, the connector rests.
+"""
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from broker.supervisor import Supervisor
+from config.model import Site, TreeConnector
+from config.uris import address
+from treeconnector.relations import Relation
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+
+class Diallers:
+    """All supervisors of one node but the connector's. `supervisors`: by the name of the node they dial.
+
+    `leads`: which node a way was found to lead to.
+    """
+
+    def __init__(self, node: "Node", site: Site) -> None:
+        self._node = node
+        self._site = site
+        self._tasks: dict[str, asyncio.Task[Any]] = {}
+        self._changed = asyncio.Event()
+        self.supervisors: dict[str, Supervisor] = {}
+        self.leads: dict[str, str] = {}
+        node.core.mesh.on_change = self._changed.set
+
+    def __repr__(self) -> str:
+        return f"<Diallers of {self._site.name}: {', '.join(sorted(self.supervisors)) or 'nobody'}>"
+
+    def changed(self) -> None:
+        """A link of a supervisor came or went."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Until cancelled: have a supervisor for each node that is to be dialled, and for nobody else."""
+        while True:
+            self._changed.clear()
+            self._look()
+            await self._changed.wait()
+
+    def _look(self) -> None:
+        main = self._node.supervisor
+        if main is not None and main.linked:
+            self.leads[main.uri] = main.linked
+        wanted = {} if self._node.leaving else self._wanted()
+        for name, supervisor in list(self.supervisors.items()):
+            now = wanted.get(name)
+            if not supervisor.linked and (now is None or now[0] != supervisor.connector):
+                del self.supervisors[name]
+                self._tasks.pop(name).cancel()
+        for name, (connector, relation) in wanted.items():
+            if name not in self.supervisors:
+                made = Supervisor(self._node, self._site, connector, name, relation)
+                self.supervisors[name] = made
+                self._tasks[name] = self._node.spawn(made.run())
+
+    def _wanted(self) -> dict[str, tuple[TreeConnector, Relation]]:
+        """The nodes to dial, and how."""
+        mesh, connector = self._node.core.mesh, self._site.connector
+        found: dict[str, tuple[TreeConnector, Relation]] = {}
+        tls = self._site.mesh.tls
+        for name, addresses in mesh.to_dial().items():
+            if addresses:
+                way = TreeConnector(uri=addresses[0], uris=tuple(addresses[1:]), tls=tls)
+                found[name] = way, Relation.MESH
+        main = self._node.supervisor
+        if connector is None or main is None:
+            return found
+        for name, addresses in mesh.parents_to_dial().items():
+            ways = self._ways(name, connector, addresses)
+            if name != main.linked and ways:
+                found[name] = replace(connector, uri=ways[0], uris=ways[1:]), Relation.PARENT
+        return found
+
+    def _ways(self, name: str, connector: TreeConnector, addresses: list[str]) -> tuple[str, ...]:
+        """The ways to a parent: those of the file that lead there, those that it announces, and those of the
+        file that may lead anywhere.
+        """
+        own = [uri for uri in connector.ways if self.leads.get(uri) == name]
+        others = [uri for uri in connector.ways if uri not in self.leads and _is_way(uri)]
+        return tuple(dict.fromkeys([*own, *addresses, *others]))
+
+
+def _is_way(uri: str) -> bool:
+    """An address of one node; what DNS says is for whoever looks for any of them."""
+    return address(uri).scheme != "srv"
