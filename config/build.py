@@ -7,12 +7,13 @@ checked too; rules about combinations are silent where one of the values they lo
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, assert_never
 
+from config.contradictions import Contradiction
 from config.document import ListNode, Mark, Node, ScalarNode, SectionNode
 from config.errors import LISTED, ConfigurationError, Problem, did_you_mean
 from config.fields import Part, Parts, Path, Scalar, Setting, Spelling, Values, settings
 from config.kinds import Fault, Kind, shown
 from config.model import Site
-from config.rules import Contradiction, contradictions, secret_advice
+from config.rules import contradictions, secret_advice
 
 Made = TypeVar("Made")
 _NOUNS = {"integer": "the number", "number": "the number", "boolean": "the truth value", "text": "the text"}

@@ -4,25 +4,17 @@ Law: a rule names the setting to change and all settings that it looked at; it s
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, assert_never
 
+from config.contradictions import Contradiction, path_of_mqtt
 from config.errors import ConfigurationError, Problem
 from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, settings
+from config.mesh_rules import mesh
 from config.model import ClientTls, ServerTls, Site
 from config.uris import DOMAIN, EMBEDDED, Address, address, is_address
 from treeconnector.names import is_incarnation
 
 _LONGEST_PATH = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """`path` is what to change; `related` are the other settings that the rule looked at."""
-
-    path: Path
-    message: str
-    related: tuple[Path, ...] = ()
 
 
 def check(site: Site, *, what: str = "") -> Site:
@@ -40,7 +32,7 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
         _nodetype,
         _name,
         _permits,
-        _mesh,
+        mesh,
         _secrets,
         _tls,
         _enrolment,
@@ -145,32 +137,6 @@ def _permits(site: Site, spell: Spelling) -> Iterator[Contradiction]:
                 path, f"{child.name!r} is this node: it cannot be its own child", (("name",),)
             )
         names.setdefault(child.name, path)
-
-
-def _mesh(site: Site, spell: Spelling) -> Iterator[Contradiction]:
-    """A mesh is one of roots or of branches, and lists each other node once."""
-    cores = site.mesh.cores
-    looked_at: tuple[Path, ...] = (("scheme",), ("tree_connectors",), ("tree_connectors", 0, "nodetype"))
-    for name in ("cores", "secret_env", "secret_file"):
-        if getattr(site.mesh, name) and site.role == "leaf":
-            role = "satellite" if site.scheme else "leaf"
-            message = f"a {role} is in no mesh: it finds all cores by its connector"
-            yield Contradiction(("mesh", name), message, looked_at)
-    seen: dict[str, Path] = {site.name: ("name",)}
-    ways: dict[Address, Path] = {address(uri): ("listener",) for uri in site.listener.announced}
-    for i, core in enumerate(cores):
-        path: Path = ("mesh", "cores", i)
-        if core.name in seen:
-            what = "this node itself: list the others" if core.name == site.name else "listed twice"
-            yield Contradiction((*path, "name"), f"core {core.name!r} is {what}", (seen[core.name],))
-        seen.setdefault(core.name, (*path, "name"))
-        for j, uri in enumerate(core.ways):
-            where: Path = (*path, "uris", j - 1) if j else (*path, "uri")
-            if address(uri) in ways:
-                message = f"{uri!r} is the address of another node, or stands twice: each has its own"
-                yield Contradiction(where, message, (ways[address(uri)],))
-            ways.setdefault(address(uri), where)
-            yield from _path_of_mqtt(where, address(uri))
 
 
 def _pairs(site: Site) -> Iterator[tuple[Path, Any, str]]:
@@ -332,7 +298,7 @@ def _way_through_broker(site: Site, spell: Spelling) -> Iterator[Contradiction]:
         ways = [address(uri) for uri in connector.ways]
         for j, way in enumerate(ways):
             where: Path = (*path, "uris", j - 1) if j else (*path, "uri")
-            yield from _path_of_mqtt(where, way)
+            yield from path_of_mqtt(where, way)
         given = [name for name in ("user", "password_env", "password_file") if getattr(connector, name)]
         if given and not any(way.brokered or way.scheme == "srv" for way in ways):
             message = (
@@ -357,7 +323,7 @@ def _link_brokers(site: Site, spell: Spelling) -> Iterator[Contradiction]:
         if place in seen:
             yield Contradiction((*path, "uri"), f"{broker.uri!r} is listed twice", (seen[place],))
         seen.setdefault(place, (*path, "uri"))
-        yield from _path_of_mqtt((*path, "uri"), place)
+        yield from path_of_mqtt((*path, "uri"), place)
         yield from _needless(path, broker.tls, [place], spell)
         given = [name for name in ("user", "secret_env", "secret_file") if getattr(broker, name)]
         yield from _login(path, broker.user, given, "secret", spell) if given else ()
@@ -427,11 +393,6 @@ def _login(
         variable, file = spell(f"{secret}_env"), spell(f"{secret}_file")
         message = f"{spell('user')!r} needs {variable!r} or {file!r} beside it"
         yield Contradiction((*path, "user"), message, looked_at)
-
-
-def _path_of_mqtt(path: Path, place: Address) -> Iterator[Contradiction]:
-    if place.scheme in ("mqtt", "mqtts") and place.path not in ("", "/"):
-        yield Contradiction(path, f"an MQTT address has no path: leave {place.path!r} out")
 
 
 def _times(site: Site, spell: Spelling) -> Iterator[Contradiction]:

@@ -11,10 +11,10 @@ from typing import Final
 from broker.core.settings import CoreSettings
 from config import build, yaml
 from config.behaviour import Advisories, Link
+from config.contradictions import Contradiction
 from config.errors import ConfigurationError, Problem
 from config.fields import YAML, Path, Spelling, part, parts, section, value
 from config.kinds import Choice, Duration, Share, Size, Text, Whole
-from config.rules import Contradiction
 from config.values import FLAG, NAME, TIME
 from simulation.applications import LARGEST_SIZE, LEAST_SIZE
 from treeconnector.destinations import Kind, parse
