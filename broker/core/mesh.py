@@ -107,7 +107,7 @@ class Mesh:
         """It is who was meant, and there is no other link with it."""
         expected, me = self.dialled[link][0], self._core.identity.name
         if expected and expected != hello.name:
-            raise LinkRefused(Refusal.NAME, f"{me!r} expected {expected!r}, but this is {hello.name!r}")
+            raise LinkRefused(Refusal.ROLE, f"{me!r} expected {expected!r}, but this is {hello.name!r}")
         if known is not None and known.up:
             raise LinkRefused(Refusal.BUSY, f"{me!r} is linked with {hello.name!r} already")
 
