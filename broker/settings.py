@@ -125,7 +125,7 @@ def announced(site: Site, port: int) -> list[str]:
     if listener.announced:
         return list(listener.announced)
     host = socket.gethostname() if listener.host in _EVERYWHERE else listener.host
-    scheme = "wss" if listener.tls.certificate else "ws"
+    scheme = "wss" if listener.tls.certificate or site.enrolment.authority else "ws"
     return [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{LINK_PATH}"]
 
 

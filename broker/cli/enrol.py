@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.cli.errors import WELL, WRONG_USE, CommandError
 from broker.cli.node_api import NodeApi, part
 from broker.cli.output import note, print_json, print_table, table
+from broker.enrolment.errors import TokenError, without_library
 from config.kinds import Duration, Fault
-from config.uris import BROKER_URI, EMBEDDED
+from config.uris import ANNOUNCED_URI, BROKER_URI, EMBEDDED
+
+if TYPE_CHECKING:
+    from broker.enrolment.joining import Joined
 
 _BROKERS: Final = ((1883, "mqtt://localhost:1883"), (5672, "amqp://localhost:5672"))
 _QUICK: Final = 0.3
@@ -29,6 +33,15 @@ class Wanted:
     role: str
     uris: tuple[str, ...]
     expires: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node joins. `site_broker`, `public_uri`: '' = none."""
+
+    folder: Path
+    site_broker: str
+    public_uri: str
 
 
 def invite_child(api: NodeApi, wanted: Wanted, *, as_json: bool) -> None:
@@ -80,31 +93,12 @@ def revoke_child(api: NodeApi, what: str, *, as_json: bool) -> None:
         print(f"  sapwood node forget {what}   withdraws its routes and routes its messages again")
 
 
-def join_tree(
-    token: str, folder: Path, site_broker: str, patience: float, *, run: bool, as_json: bool
-) -> int:
+def join_tree(token: str, place: Place, patience: float, *, run: bool, as_json: bool) -> int:
     """Join, say what was done, and run the node if wished; returns the exit code.
 
     Raises `EnrolmentError`, `ConfigurationError` or `CommandError`.
     """
-    try:
-        from broker.enrolment.joining import join
-    except ModuleNotFoundError as error:
-        from broker.enrolment.errors import without_library
-
-        raise without_library(error) from None
-    from broker.enrolment.errors import TokenError
-
-    if token == "-":  # noqa: S105 - a word that means standard input
-        token = sys.stdin.readline(_MAX_TOKEN_LINE)
-    try:
-        broker = BROKER_URI.parse(site_broker) if site_broker else EMBEDDED
-    except Fault as error:
-        raise CommandError(f"--site-broker: {error}", WRONG_USE) from None
-    try:
-        joined = asyncio.run(join(token, folder, site_broker=broker, patience=patience, say=note))
-    except TokenError as error:
-        raise CommandError(str(error), WRONG_USE) from None
+    joined = _join(token, place, patience)
     site = joined.site
     if as_json:
         print_json(
@@ -121,12 +115,33 @@ def join_tree(
         print(f"{site.name} has joined the tree {site.tree} as a {site.role} below {joined.parent}")
         print(f"  {joined.file}: its configuration; beside it, in tls/, certificate and key")
         print(f"  the certificate is good until {_day(joined.ends)}; the node renews it itself")
-        _say_what_is_next(joined.file, site_broker)
+        _say_what_is_next(joined.file, place.site_broker)
     if not run:
         return WELL
     from broker.cli.run import run_file
 
     return run_file(joined.file, log_json=False)
+
+
+def _join(token: str, place: Place, patience: float) -> "Joined":
+    try:
+        from broker.enrolment.joining import join
+    except ModuleNotFoundError as error:
+        raise without_library(error) from None
+    if token == "-":  # noqa: S105 - a word that means standard input
+        token = sys.stdin.readline(_MAX_TOKEN_LINE)
+    try:
+        broker = BROKER_URI.parse(place.site_broker) if place.site_broker else EMBEDDED
+        public_uri = ANNOUNCED_URI.parse(place.public_uri) if place.public_uri else ""
+    except Fault as error:
+        raise CommandError(str(error), WRONG_USE) from None
+    joining = join(
+        token, place.folder, site_broker=broker, public_uri=public_uri, patience=patience, say=note
+    )
+    try:
+        return asyncio.run(joining)
+    except TokenError as error:
+        raise CommandError(str(error), WRONG_USE) from None
 
 
 def _say_what_is_next(file: Path, site_broker: str) -> None:

@@ -65,6 +65,10 @@ def join(
     site_broker: Annotated[
         str, typer.Option("--site-broker", help="The broker of this site, as mqtt://localhost:1883.")
     ] = "",
+    public_uri: Annotated[
+        str,
+        typer.Option("--public-uri", help="(branch) Where its children reach it, as wss://HOST:7600/link."),
+    ] = "",
     patience: Annotated[
         float, typer.Option("--patience", min=0, help="Seconds for which a silent parent is asked again.")
     ] = 60.0,
@@ -72,6 +76,7 @@ def join(
     json: Json = False,
 ) -> None:
     """Make this machine a node of a tree: get its configuration and its certificate from the parent."""
-    from broker.cli.enrol import join_tree
+    from broker.cli.enrol import Place, join_tree
 
-    raise typer.Exit(join_tree(token, folder, site_broker, patience, run=run, as_json=json))
+    place = Place(folder, site_broker, public_uri)
+    raise typer.Exit(join_tree(token, place, patience, run=run, as_json=json))

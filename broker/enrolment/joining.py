@@ -11,7 +11,7 @@ lost is given again. Nothing that is there already is overwritten.
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -34,11 +34,12 @@ from broker.enrolment.messages import JOIN_PATH, Granted, Join
 from broker.enrolment.tokens import Invitation, read_token
 from broker.location.ways import finders_of
 from config.kinds import Fault
-from config.model import ClientTls, Enrolment, Site, SiteBroker, TreeConnector
+from config.model import ClientTls, Enrolment, Listener, Site, SiteBroker, TreeConnector
 from config.rules import check
-from config.uris import EMBEDDED, LINK_URI
+from config.uris import EMBEDDED, LINK_URI, address
 from config.write import to_yaml
 
+_EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - a branch is dialled from elsewhere
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 15.0
 _NODE, _AUTHORITIES, _JOINING = (
@@ -60,14 +61,26 @@ class Joined:
 
 
 async def join(
-    token: str, folder: Path, *, site_broker: str = EMBEDDED, patience: float = 60.0, say: Say = print
+    token: str,
+    folder: Path,
+    *,
+    site_broker: str = EMBEDDED,
+    public_uri: str = "",
+    patience: float = 60.0,
+    say: Say = print,
 ) -> Joined:
     """Join as the node that the token names, into `folder`. Raises `EnrolmentError`, `ConfigurationError`.
 
-    `patience`: seconds for which a parent that does not answer is asked again. `say` is told of each failure.
+    `public_uri`: where a branch is reached; it listens there then. `patience`: seconds for which a parent
+    that does not answer is asked again. `say` is told of each failure.
     """
     invitation = read_token(token)
+    if public_uri and invitation.role == "leaf":
+        raise EnrolmentError(f"{invitation.name!r} is invited as a leaf, which nobody dials: no public URI")
     site = _site(invitation, site_broker)
+    if public_uri:
+        listener = Listener(host=_EVERYWHERE, port=address(public_uri).port, public_uri=public_uri)
+        site = check(replace(site, listener=listener))
     file = folder / f"{invitation.name}.yaml"
     if file.exists():
         raise EnrolmentError(f"{file} is there already: this machine has joined; sapwood node run {file}")

@@ -109,9 +109,12 @@ async def test_nothing_that_is_there_is_overwritten(desk, between, tmp_path: Pat
 async def test_a_branch_may_invite_in_turn_and_a_broker_is_written(desk, between, tmp_path: Path) -> None:
     between()
     token = write_token(await desk.office.invite("north", "branch", (), 60.0))
-    joined = await join(token, tmp_path, site_broker="mqtt://localhost:1883", say=quiet)
+    uri = "wss://north.example.com:7601/link"
+    joined = await join(token, tmp_path, site_broker="mqtt://localhost:1883", public_uri=uri, say=quiet)
     site = load(joined.file)
     assert (site.role, site.site_broker.uri) == ("branch", "mqtt://localhost:1883")
+    assert (site.listener.host, site.listener.port) == ("0.0.0.0", 7601)
+    assert site.listener.announced == (uri,)
     assert site.enrolment.authority == tmp_path / "authority"
 
 
@@ -121,3 +124,8 @@ async def test_a_token_with_a_way_that_is_none_is_told(desk, tmp_path: Path) -> 
     token = write_token(Invitation(**{**values, "ways": ("tcp://hq:7600",)}))
     with pytest.raises(TokenError, match="a way to the parent that is none"):
         await join(token, tmp_path, say=quiet)
+
+
+async def test_a_leaf_has_no_address_for_children(desk, tmp_path: Path) -> None:
+    with pytest.raises(EnrolmentError, match="'york' is invited as a leaf, which nobody dials"):
+        await join(await token_of(desk), tmp_path, public_uri="wss://york:7600/link", say=quiet)
