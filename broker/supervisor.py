@@ -61,6 +61,7 @@ class Supervisor:
         self._link: Link | None = None
         self._tls = client_tls(connector.tls)
         self.ways = ways_of(site, connector)
+        self.ways.one_of_many = lambda: not name and bool(node.core.mesh.parents_to_dial())
         self.uri = self._local = ""
         self.state = "connecting"
         self.error = ""

@@ -52,8 +52,10 @@ def ways_of(site: Site, connector: TreeConnector) -> "Ways":
 class Ways:
     """Gives one way after the other, round and round.
 
-    `lines`: local addresses to bind, none = as the system chooses. `go_back`: seconds between two looks for a
-    better way while a link is up, 0 = never. `sleep`, `clock`: seconds; a test's own.
+    `one_of_many`: tells whether the addresses lead to several parents, each of which has a link of its own:
+    then another address is no better way. `lines`: local addresses to bind, none = as the system chooses.
+    `go_back`: seconds between two looks for a better way while a link is up, 0 = never. `sleep`, `clock`:
+    seconds; a test's own.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Ways:
         self._went_back = -float("inf")
         self._sleep = sleep
         self._clock = clock
+        self.one_of_many: Callable[[], bool] = lambda: False
         self.finders = finders
 
     def __repr__(self) -> str:
@@ -193,7 +196,8 @@ class Ways:
         seen = 0
         while seen < _AGAIN:
             await self._sleep(self._pause)
-            better = await self._strategy.better(way, self._over_lines(self._known()))
+            known = [each for each in self._known() if each.uri == way.uri or not self.one_of_many()]
+            better = await self._strategy.better(way, self._over_lines(known))
             seen = seen + 1 if better is not None else 0
         self._went_back = self._clock()
         return f"{better} is better than {way}, and can be reached"

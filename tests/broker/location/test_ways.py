@@ -67,6 +67,16 @@ async def test_it_goes_back_once_a_better_way_was_reachable_twice_in_a_row() -> 
     assert time.slept == [60.0] * 5
 
 
+async def test_where_addresses_lead_to_several_parents_only_another_line_is_better() -> None:
+    time, looks = Time(), Reachable({f"{A} from 10.0.0.1"}, {f"{B} from 10.0.0.1"})
+    lines = ("10.0.0.1", "10.0.0.2")
+    ways = Ways((A, B), {}, lines=lines, strategy=InOrder(looks), go_back=60.0, sleep=time.sleep, clock=time)
+    ways.one_of_many = lambda: True
+    said = await ways.moved(Way(B, local="10.0.0.2", place=3))
+    assert said == f"{B} from 10.0.0.1 is better than {B} from 10.0.0.2, and can be reached"
+    assert time.slept == [60.0] * 3
+
+
 async def test_going_back_that_does_not_last_is_tried_less_often() -> None:
     time = Time()
     ways = Ways((A, B), {}, strategy=InOrder(Reachable({A})), go_back=60.0, sleep=time.sleep, clock=time)
