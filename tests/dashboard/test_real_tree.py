@@ -216,6 +216,9 @@ async def test_a_cell_is_pinged_and_the_way_to_it_is_shown(opened: Opened, tree:
     hops = page.locator(".hops li")
     await expect(hops).to_have_count(3)
     await expect(hops.last).to_contain_text("hq, ")
+    await page.get_by_role("button", name="Who has").click()
+    own = tree.nodes["hq"].core.addressing.own
+    await expect(page.locator("#content").get_by_role("status")).to_contain_text(f"hq is {own}")
     await page.get_by_label("Cell to ping").fill(f"{HOSTILE}@nowhere")
     await page.get_by_role("button", name="Traceroute").click()
     await expect(page.locator("#content").get_by_role("status")).to_contain_text(

@@ -1,9 +1,9 @@
 """Whole simulated trees against a model of the routing: where each message may end, and nowhere else.
 
-The model knows the tree, who reads what, and the rules; it has no tables. Its words are those of dCache: a local
+The model knows the tree, who reads what, and the rules; it has no tables. It speaks dCache's words: a local
 cell always wins; then an alias; a well-known name through the queue routes below, any of them; `cell@node`
-through the domain routes; then the default, which is the parent; then the dumpster. A message for one start of
-a node takes the way to its name, or is dead.
+through the domain routes; then the default, which is the parent; then the dumpster. A message for one start
+of a node takes the way to its name, or is dead.
 """
 
 from collections.abc import Iterator
