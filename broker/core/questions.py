@@ -1,5 +1,7 @@
 """Questions for names and incarnations: asked up the tree, then down the way to the name, and answered back.
 
+Where several cores are one root, each knows what came to it; one that does not know asks the others in turn.
+
 Law: a question goes to one neighbour, never to all; the same question not twice within `REPEAT` seconds; an
 answer goes to whoever asked and to nobody else. Only the root says that nobody has an incarnation, since what
 came below it was told to it; and not in the first `reattach_time` after a start, while nodes come back.
@@ -31,15 +33,19 @@ Told = Callable[[Entry | None, str], object]
 
 
 class _Question:
-    """`askers`: neighbours, '' = messages wait here for it. `asked`: whom, and not again before `after`."""
+    """`askers`: neighbours, '' = messages wait here for it. `asked`: whom, and not again before `after`.
 
-    __slots__ = ("after", "asked", "askers", "calls", "pause")
+    `denied`: other cores that have nothing to say of it.
+    """
+
+    __slots__ = ("after", "asked", "askers", "calls", "denied", "pause")
 
     def __init__(self) -> None:
         self.askers: dict[str, None] = {}
         self.calls: list[Told] = []
         self.after = 0.0
         self.asked = ""
+        self.denied: set[str] = set()
         self.pause = REPEAT
 
 
@@ -130,7 +136,15 @@ class Questions:
             if asked:
                 return next((each for each in asked if each.up), asked[0])
         parent = core.forwarder.parent_for(queue(key))
-        return None if parent is None or parent.name in question.askers else parent
+        return parent if parent is not None and parent.name not in question.askers else self._beside(question)
+
+    def _beside(self, question: _Question) -> Neighbour | None:
+        """Another core, which may know what came to it alone. What a core asks, no further one is asked."""
+        found = self._core.neighbours.values()
+        cores = [each for each in found if each.relation is Relation.MESH]
+        if any(core.name in question.askers for core in cores):
+            return None
+        return next((core for core in cores if core.up and core.name not in question.denied), None)
 
     def _nobody_here(self, key: str) -> None:
         """There is nobody whom this node could ask."""
@@ -164,7 +178,13 @@ class Questions:
     def denied(self, neighbour: Neighbour, key: str, text: str) -> None:
         """Who was asked says that nobody has it."""
         question = self._open.get(key)
-        if question is not None and question.asked == neighbour.name:
+        if question is None or question.asked != neighbour.name:
+            return
+        question.denied.add(neighbour.name)
+        if neighbour.relation is Relation.MESH and self._beside(question) is not None:
+            question.after = 0.0
+            self._unsent[key] = None
+        else:
             self.nobody(key, text)
 
     def nobody(self, key: str, text: str) -> None:

@@ -324,3 +324,46 @@ def test_an_answer_is_forgotten_after_its_time(forest):
     forest.settle(6.0)
     assert known(forest["york"]) == {"hq"}
     assert forest["york"].core.moment.next is None or not forest["york"].core.addressing._expires
+
+
+@pytest.fixture
+def cores(forest: Forest) -> Forest:
+    """Three roots that are one; york is linked with all of them."""
+    names = ("c1", "c2", "c3")
+    for name in names:
+        forest.add(name, mesh=[other for other in names if other != name])
+    forest.add("york", "c1")
+    forest.add("bath", "c2")
+    forest.heal(5)
+    return forest
+
+
+def test_each_core_knows_the_nodes_below_and_the_other_cores(cores):
+    for name in ("c1", "c2", "c3"):
+        assert known(cores[name]) == {"c1", "c2", "c3", "york", "bath"} - {name}
+    till = cores.consumer("york", "queue:till")
+    for name in ("c1", "c2", "c3", "bath"):
+        cores.producer(name).send(f"queue:till@{own(cores['york'])}", name.encode())
+    cores.settle(2.0)
+    assert sorted(till.payloads) == [b"bath", b"c1", b"c2", b"c3"]
+
+
+def test_a_core_that_does_not_know_asks_the_others_in_turn(cores):
+    york = cores["york"].core.identity.incarnation
+    for name in ("c1", "c2"):
+        cores[name].core.addressing.cache.take(york)
+    told = []
+    for key in (own(cores["york"]), "01234567-89ab-cdef-0123-456789abcdef"):
+        cores["c1"].core.addressing.look_up(key, lambda entry, why: told.append(entry and entry.found.name))
+    cores.settle(8.0)
+    assert told == ["york", None]
+    asked = {name: cores[name].core.addressing.counters["who_has_in"] for name in ("c1", "c2", "c3")}
+    assert asked == {"c1": 0, "c2": 2, "c3": 2}
+
+
+def test_a_core_that_leaves_takes_no_incarnation_with_it(cores):
+    before = own(cores["york"])
+    link = cores["c2"].core.neighbours["york"].link
+    cores["c2"].core.links.handle(link, link.goodbye("go"))
+    cores.settle(1.0)
+    assert own(cores["york"]) == before
