@@ -28,11 +28,14 @@ _AT_ONCE: Final = 20
 
 
 class Spec(msgspec.Struct):
-    """`names`: of the leaves. `uri`: of the parent. `directory`: where each gets its folder."""
+    """`names`: of the leaves. `uri`: of the parent. `directory`: where each gets its folder. `ports`: of the
+    leaves in this order; without them any.
+    """
 
     names: list[str]
     uri: str
     directory: str
+    ports: list[int] = []
 
 
 def queue_of(leaf: str, number: int) -> str:
@@ -50,7 +53,8 @@ class Host:
     """The nodes of this process."""
 
     def __init__(self, spec: Spec) -> None:
-        self._nodes = [Node(_site(spec, name)) for name in spec.names]
+        ports = spec.ports or [0] * len(spec.names)
+        self._nodes = [Node(_site(spec, *leaf)) for leaf in zip(spec.names, ports, strict=True)]
         self._readers: dict[str, Connection] = {}
         self._commands: dict[str, Callable[[dict[str, Any]], Awaitable[None]]] = {
             "start": self._start,
@@ -113,12 +117,12 @@ class Host:
         return sum(parent is not None and parent.up for parent in parents)
 
 
-def _site(spec: Spec, name: str) -> Site:
+def _site(spec: Spec, name: str, port: int) -> Site:
     """As by default, but that a leaf dials again within 2 s: what is measured is not the pause."""
     return Site(
         name=name,
         data=Path(spec.directory) / name,
-        listener=Listener(port=0),
+        listener=Listener(port=port),
         tree_connectors=(TreeConnector(nodetype="leaf", uri=spec.uri),),
         link=Link(backoff_initial=0.25, backoff_max=2.0, connect_timeout=30.0),
         log=Log(level="error"),

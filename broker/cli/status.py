@@ -64,12 +64,13 @@ def _link_broker(broker: Fields) -> str:
 
 
 def _print_links(found: Fields) -> None:
-    parent, children = found.get("parent"), found.get("children", [])
-    if not parent and not children:
+    parents, mesh, children = _parents(found), found.get("mesh", []), found.get("children", [])
+    if not (parents or mesh or children):
         return
     made = table("Link", "to", "State", ">since", ">waiting", "Why")
     for relation, link in [
-        *([("parent", parent)] if parent else []),
+        *(("parent", parent) for parent in parents),
+        *(("mesh", other) for other in mesh),
         *(("child", child) for child in children),
     ]:
         since, why = link.get("since_s"), link.get("blocked") or link.get("error") or _dialling(link)
@@ -82,6 +83,12 @@ def _print_links(found: Fields) -> None:
             why,
         )
     print_table(made)
+
+
+def _parents(found: Fields) -> list[Fields]:
+    """All of a mesh, or the one."""
+    parent = found.get("parent")
+    return found.get("parents") or ([parent] if parent else [])
 
 
 def _dialling(link: Fields) -> str:

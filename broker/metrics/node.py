@@ -209,14 +209,18 @@ def _routes(core: "NodeCore") -> list[Family]:
         routes.add(count, kind=name)
     heard = counter("sapwood_advisories_received", "Advisories that neighbours sent; up: from a child.")
     told = counter("sapwood_advisories_sent", "Advisories sent to neighbours; up: to the parent.")
-    for direction in ("up", "down"):
+    for direction in ("up", "down", "mesh"):
         heard.add(core.advising.heard[direction], direction=direction)
         told.add(core.advising.told[direction], direction=direction)
     return [
         routes,
-        gauge("sapwood_routes_offered", "Routes that are offered to the parent (up), and to children (down).")
+        gauge(
+            "sapwood_routes_offered",
+            "Routes that are offered to the parents (up), to children (down), in the mesh (mesh).",
+        )
         .add(core.up.count, direction="up")
-        .add(core.down.count, direction="down"),
+        .add(core.down.count, direction="down")
+        .add(core.mesh.offers.count if core.mesh.offers is not None else 0, direction="mesh"),
         heard,
         told,
     ]

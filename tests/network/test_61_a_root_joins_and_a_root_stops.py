@@ -1,0 +1,41 @@
+"""A root alone becomes one of two at run time. The first one stops, and the second delivers what it had."""
+
+from harness import Network
+from quick import expect, numbers, recording
+
+from broker.cli.demo.processes import Status
+
+LONG = 60.0
+COUNT = 20
+
+
+def parents(status: Status) -> set[str]:
+    return {each["name"] for each in status["parents"] if each["state"] == "running"}
+
+
+async def test_a_second_root_joins_and_delivers_what_the_first_one_had(network: Network) -> None:
+    network.add("hq")
+    network.add("uk", "hq", role="branch")
+    network.add("york", "uk")
+    await network.start()
+    core = {"name": "hq", "uri": f"ws://127.0.0.1:{network.ports['hq']}"}
+    network.add("hq-2", mesh={"cores": [core]})
+    await network.start("hq-2")
+    await network.until("uk", lambda status: parents(status) == {"hq", "hq-2"}, "linked with both", LONG)
+    async with network.client("york") as client, recording(client, "queue:orders") as record:
+        for name in ("hq", "hq-2"):
+            await network.until_known(name, "queue:orders")
+        network.kill("uk")
+        for name in ("hq", "hq-2"):
+            await network.until_child(name, "uk", "down")
+        await network.send("hq", "queue:orders", numbers(COUNT))
+        assert await network.stop("hq") == 0
+        status = await network.status("hq-2")
+        assert sum(queue["messages"] for queue in status["queues"]) == COUNT
+        await network.launch("uk")
+        await network.until("uk", lambda status: parents(status) == {"hq-2"}, "linked with the other", LONG)
+        await expect(record, numbers(COUNT))
+    await network.launch("hq")
+    await network.until("uk", lambda status: parents(status) == {"hq", "hq-2"}, "linked with both", LONG)
+    await network.until_drained("hq-2", LONG)
+    assert (await network.status("uk"))["chain"] == ["uk", "hq"]
