@@ -67,10 +67,23 @@ def test_everything_at_once(seed: int) -> None:
 
 
 @given(seed=SEEDS)
-@settings(max_examples=15)
-@example(seed=0)  # what had come down went up again to another core, and was taken for a forgery
+@settings(max_examples=12)
+@example(seed=0)  # what had come down went up again to another root, and was taken for a forgery
+@example(seed=428)  # a change of root let a message be overtaken, and nobody said so
+@example(seed=431)  # what passed on its way to a region hid the copy for a root's own reader
 def test_a_mesh_of_roots_that_crash_and_cannot_reach_each_other(seed: int) -> None:
     Chaos(seed, frozenset({"crash", "split"}), tree=MESH).run()
+
+
+@given(seed=SEEDS)
+@settings(max_examples=12)
+@example(seed=116)  # a store had left the region that a topic's copy was handed over for
+@example(seed=206)  # a store dialled the roots that it had known before its file named a region
+@example(seed=292)  # a region let go of a store before another root knew the new way
+@example(seed=528)  # the same, where that root was just coming back
+@example(seed=596)  # the word that a name is still there did not say which bundles it reads
+def test_stores_that_move_below_a_mesh_of_roots(seed: int) -> None:
+    Chaos(seed, frozenset({"crash", "split", "move"}), tree=MESH).run()
 
 
 def test_an_account_that_does_not_add_up_is_found() -> None:
