@@ -57,6 +57,7 @@ class Journal:
         self._full: set[Spool] = set()
         self._refusing = ""
         self._buried, self._refused, self._declined = (Seldom(clock) for _ in range(3))
+        self._refusals_of_links, self._refusals_of_ours = Seldom(clock), Seldom(clock)
         self._buried.due(core.custody.buried)
 
     def __repr__(self) -> str:
@@ -147,6 +148,22 @@ class Journal:
         for count in self._declined.due(declined).values():
             _links.warning("! %d routes were declined: over a limit, or not the neighbour's", count)
 
+    def _refusals_on_links(self) -> None:
+        """By which rules neighbours were refused something, or have refused us."""
+        links = self._core.neighbours
+        theirs = self._refusals_of_links.due({name: link.refusals.total for name, link in links.items()})
+        for name, count in theirs.items():
+            last = links[name].refusals.latest()[0]
+            fields = _about(links[name], reason=last.rule, destination=last.what, count=count)
+            _links.warning("! link %s: refused %d: %s; the last: %s", name, count, *last[:2], extra=fields)
+        ours = self._refusals_of_ours.due({name: link.refused_us.total for name, link in links.items()})
+        for name, count in ours.items():
+            last = links[name].refused_us.latest()[0]
+            fields = _about(links[name], reason=last.rule, destination=last.what, count=count)
+            _links.warning(
+                "! link %s: refuses %d of ours: %s; the last: %s", name, count, *last[:2], extra=fields
+            )
+
     # --- the node
 
     def look(self) -> None:
@@ -154,6 +171,7 @@ class Journal:
         self._holds()
         self._dead_letters()
         self._refusals()
+        self._refusals_on_links()
         self._disk()
         self._spools()
 

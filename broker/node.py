@@ -21,11 +21,13 @@ from broker.core.rows import MetaRow, QueueRow
 from broker.core.turn import Turn
 from broker.diallers import Diallers
 from broker.enrolment import office_of, renewal_of
+from broker.grants import Grants
 from broker.journal import Journal
 from broker.link_brokers import LinkBroker
 from broker.location.registrar import Registrar, zone_of
 from broker.naming import Naming
 from broker.permits import Permits
+from broker.reread import reread
 from broker.settings import (
     announced,
     core_settings,
@@ -100,6 +102,8 @@ class Node:
         self.registrar: Registrar | None = None
         self.enrolment: Office | None = None
         self.renewal: Renewal | None = None
+        self.grants = Grants(site)
+        self.source: Callable[[], Site] | None = None
         self.failure: SapwoodError | None = None
         self.leaving = False
         self.stopped = asyncio.Event()
@@ -189,6 +193,7 @@ class Node:
             zone=site.zone or "",
             mesh=mesh_settings(site),
         )
+        self.core.permitting.configure(self.grants.of, self.grants.most_routes)
         self.core.start(loaded)
         self.journal = self.chronicle.journal = Journal(self.core)
         if self.store.recovered_from:
@@ -411,6 +416,13 @@ class Node:
 
     def status(self) -> dict[str, Any]:
         return status(self)
+
+    def read_again(self) -> list[str]:
+        """Read the site's file again: who may be a child, and what children may do; all else needs a restart.
+
+        Returns the children that are turned away. Raises `SwitchError` with what is wrong with the file.
+        """
+        return reread(self)
 
     def say_goodbye(self, parent: Neighbour) -> None:
         """Leave the tree for good: the parent withdraws our routes, and this node stops."""

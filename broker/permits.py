@@ -49,7 +49,7 @@ class Permits:
                 Refusal.SECRET,
                 f"{name!r} came over the topics or queues of {shown.place!r}: each child has its own",
             )
-        if not self._is_permitted(name):
+        if not self.names(name):
             raise LinkRefused(
                 Refusal.SECRET,
                 f"{self._site.name!r} has no permit for a child {name!r}: name it in <children> or in the"
@@ -68,8 +68,8 @@ class Permits:
             self._allow_anonymous(name)
         return None
 
-    def _is_permitted(self, name: str) -> bool:
-        """Whether nothing speaks against the name. Who joined by invitation needs no further permit."""
+    def names(self, name: str) -> bool:
+        """May a node of that name be a child at all? Who joined by invitation needs no further permit."""
         if self._permitted is None or name in self._permitted:
             return True
         return self.office is not None and self.office.is_member(name)

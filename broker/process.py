@@ -1,11 +1,14 @@
 """A node as the whole work of a process: from its start to SIGTERM, SIGINT or its failure."""
 
 import asyncio
+import contextlib
 import gc
 import logging
 import signal
+from collections.abc import Callable
 from typing import Final
 
+from broker.core.errors import SwitchError
 from broker.naming import named, renamed
 from broker.node import Node
 from config.model import Site
@@ -14,22 +17,24 @@ _log = logging.getLogger("sapwood.node")
 _COLLECT: Final = (100_000, 20, 100)  # copies that wait are many and make no cycles
 
 
-async def _run(site: Site) -> int:
+async def _run(site: Site, read: Callable[[], Site] | None) -> int:
     """Under another name again, as long as the one that was drawn turns out to be taken."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     drawn, site = not site.name, named(site)
-    while (code := await _run_once(Node(site, drawn_name=drawn), stop)) is None:
+    while (code := await _run_once(Node(site, drawn_name=drawn), stop, read)) is None:
         taken, site = site.name, renamed(site)
         _log.warning("! the name %s is taken: this node is %s from now on", taken, site.name)
     return code
 
 
-async def _run_once(node: Node, stop: asyncio.Event) -> int | None:
+async def _run_once(node: Node, stop: asyncio.Event, read: Callable[[], Site] | None) -> int | None:
     """The exit code; None if the node has to have another name."""
+    node.source = read
     await node.start()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _read_again, node)
     waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(node.stopped.wait())]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
@@ -40,8 +45,13 @@ async def _run_once(node: Node, stop: asyncio.Event) -> int | None:
     return None if node.naming.taken and not stop.is_set() else 0
 
 
-def run_node(site: Site) -> int:
-    """Run one node until SIGTERM or SIGINT; return the exit code."""
+def _read_again(node: Node) -> None:
+    with contextlib.suppress(SwitchError):  # is in the log
+        node.read_again()
+
+
+def run_node(site: Site, read: Callable[[], Site] | None = None) -> int:
+    """Run one node until SIGTERM or SIGINT; return the exit code. `read`: reads its file again, at SIGHUP."""
     from broker.logs import set_up
 
     set_up(site)
@@ -49,6 +59,6 @@ def run_node(site: Site) -> int:
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(_run(site))
+        return asyncio.run(_run(site, read))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(site))
+        return runner.run(_run(site, read))

@@ -47,6 +47,7 @@ def core_settings(site: Site) -> CoreSettings:
         spool_up=limits.spool.up,
         spool_down=limits.spool.down,
         spool_rerouted=limits.spool.rerouted,
+        child_waiting=site.permits.max_waiting or limits.spool.up // 4,
         dead_messages=limits.dead_letter.max_messages,
         dead_bytes=limits.dead_letter.max_bytes,
         dead_age=limits.dead_letter.max_age,

@@ -25,6 +25,7 @@ from config.behaviour import (
     Spool,
     Trace,
 )
+from config.children import Child, Permits
 from config.enrolment import Enrolment
 from config.fields import part, parts, section, value, values
 from config.kinds import Choice, Whole
@@ -42,7 +43,7 @@ from config.uris import (
     NAME_SERVER,
     is_loopback,
 )
-from config.values import COUNT, EXCHANGE, FLAG, NAME, NODETYPE, PATH, PATTERN, PREFIX, TIME, USER, VARIABLE
+from config.values import EXCHANGE, FLAG, NAME, NODETYPE, PATH, PATTERN, PREFIX, TIME, USER, VARIABLE
 
 __all__ = [
     "Advisories",
@@ -64,6 +65,7 @@ __all__ = [
     "Mesh",
     "Metrics",
     "Mqtt",
+    "Permits",
     "Registration",
     "Role",
     "ServerTls",
@@ -334,25 +336,6 @@ class Listener:
 
 
 @section
-class Child:
-    """The permit of one child. Where a node has permits, a child without one is refused."""
-
-    name: str = value(NAME, "the child's name", example="store-0042")
-    secret_env: str | None = value(
-        VARIABLE, "environment variable that holds the child's secret", default=None, aside=True
-    )
-    secret_file: Path | None = value(
-        PATH, "file that holds the child's secret", default=None, example="secrets/store-0042"
-    )
-    max_routes: int | None = value(
-        COUNT,
-        "most routes that this child may advertise; without it `max_routes_per_link`",
-        default=None,
-        example=5000,
-    )
-
-
-@section
 class Site:
     """One node and its site: the element or key `broker` of a file."""
 
@@ -385,7 +368,7 @@ class Site:
     )
     children_secrets: Path | None = value(
         PATH,
-        "file with one line NAME SECRET for each child: permits for thousands of children",
+        "file with one line NAME SECRET for each child, for thousands of children",
         default=None,
         example="secrets/children",
     )
@@ -404,10 +387,11 @@ class Site:
     mqtt: Mqtt = part("a port for MQTT applications, where the site has no broker", default=Mqtt())
     children: tuple[Child, ...] = parts(
         Child,
-        "permits of children (branch and root only); with any permit, others are refused",
+        "the children (branch and root only); where any is named, others are refused",
         item="child",
         default=(),
     )
+    permits: Permits = part("what children may consume and send", default=Permits())
     advisories: Advisories = part("what is said about consumers", default=Advisories())
     delivery: Delivery = part("how long messages wait", default=Delivery())
     limits: Limits = part("bounds on what comes from outside", default=Limits())

@@ -11,6 +11,7 @@ from config.errors import ConfigurationError, Problem
 from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, settings
 from config.mesh_rules import mesh
 from config.model import ClientTls, ServerTls, Site
+from config.permit_rules import permits
 from config.uris import DOMAIN, EMBEDDED, Address, address, is_address
 from treeconnector.names import is_incarnation
 
@@ -31,7 +32,7 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
     rules = (
         _nodetype,
         _name,
-        _permits,
+        permits,
         mesh,
         _secrets,
         _tls,
@@ -117,26 +118,6 @@ def _name(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             ("name",),
             f"{site.name!r} is a UUID, which means one incarnation of a node: name it otherwise",
         )
-
-
-def _permits(site: Site, spell: Spelling) -> Iterator[Contradiction]:
-    looked_at: tuple[Path, ...] = (("scheme",), ("tree_connectors",), ("tree_connectors", 0, "nodetype"))
-    role = "satellite" if site.scheme else site.role
-    if site.role == "leaf":
-        advice = f"a {role} has no children: leave this out, or write {spell('nodetype')} branch"
-        for name in ("children", "children_secrets"):
-            if getattr(site, name):
-                yield Contradiction((name,), advice, looked_at)
-    names: dict[str, Path] = {}
-    for i, child in enumerate(site.children):
-        path: Path = ("children", i, "name")
-        if child.name in names:
-            yield Contradiction(path, f"child {child.name!r} is listed twice", (names[child.name],))
-        if child.name == site.name:
-            yield Contradiction(
-                path, f"{child.name!r} is this node: it cannot be its own child", (("name",),)
-            )
-        names.setdefault(child.name, path)
 
 
 def _pairs(site: Site) -> Iterator[tuple[Path, Any, str]]:

@@ -28,7 +28,10 @@ MAX_MESSAGES: Final = 256
 MAX_BYTES: Final = 256 * 1024
 MAX_HEADER: Final = 8 * 1024
 UNREADABLE: Final = (msgspec.DecodeError, ValueError, RecursionError)
+MAX_PROPERTIES: Final = 1024 * 1024
 WORTH_COMPRESSING: Final = 160
+_MOST: Final = (1 << 53) - 1
+_MOST_SCOPE: Final = 255
 
 
 class Scope(IntEnum):
@@ -114,13 +117,26 @@ class Header(msgspec.Struct, array_like=True, kw_only=True, gc=False):
         return f"bundle {self.id.hex()} of {self.count} for {self.destination}"
 
     @property
+    def identity(self) -> bytes:
+        """What nobody else's bundle has: ids can be guessed by who has seen one, origins are proven."""
+        return self.id + self.origin.encode()
+
+    @property
     def persistent(self) -> bool:
         return bool(self.flags & 1)
+
+
+class _Undecoded(msgspec.Struct, array_like=True, gc=False):
+    """A message of which nothing has been looked into."""
+
+    payload: msgspec.Raw
+    properties: msgspec.Raw = msgspec.Raw()
 
 
 _header_encoder = msgspec.msgpack.Encoder()
 _header_decoder = msgspec.msgpack.Decoder(Header)
 _messages_decoder = msgspec.msgpack.Decoder(list[Message])
+_undecoded_decoder = msgspec.msgpack.Decoder(list[_Undecoded])
 _message_encoder = msgspec.msgpack.Encoder()
 _compressor = zstandard.ZstdCompressor(level=1, write_content_size=True)
 _decompressor = zstandard.ZstdDecompressor()
@@ -152,8 +168,11 @@ def _check(header: Header) -> None:
         raise FrameError(f"{header.count} messages in a bundle: expected 1 to {MAX_MESSAGES}")
     if len(header.done) > (header.count + 7) // 8:
         raise FrameError(f"a mask of {len(header.done)} bytes for {header.count} messages")
-    if min(header.size, header.reroutes, header.expires_first, header.expires_last) < 0:
-        raise FrameError("a negative size, count or expiry in a bundle header")
+    if header.done and mask_bits(header.done) >> header.count:
+        raise FrameError(f"a mask that marks more than {header.count} messages")
+    numbers = header.size, header.reroutes, header.expires_first, header.expires_last, header.flags
+    if min(numbers) < 0 or max(numbers) > _MOST or not 0 <= header.scope <= _MOST_SCOPE:
+        raise FrameError("a size, count, expiry, scope or flag in a bundle header that cannot be")
     if header.destination.kind not in ("queue", "topic") or len(header.destination.name) > 4096:
         raise FrameError(
             "a bundle's destination is a queue or a topic with a name of at most 4096 characters"
@@ -202,9 +221,17 @@ def plain_body(header: Header, body: bytes) -> bytes:
 
 
 def decode_messages(plain: bytes, count: int) -> list[Message]:
-    """Read exactly `count` messages. Raises `FrameError` if there are not that many, or more bytes."""
+    """Read exactly `count` messages. Raises `FrameError` if there are not that many, or more bytes.
+
+    A byte of properties may be a dictionary of 64: so those of a large body are measured before.
+    """
+    whole = b"\xdd" + struct.pack(">I", count) + plain
     try:
-        return _messages_decoder.decode(b"\xdd" + struct.pack(">I", count) + plain)
+        if len(plain) > MAX_PROPERTIES:
+            size = sum(len(each.properties) for each in _undecoded_decoder.decode(whole))
+            if size > MAX_PROPERTIES:
+                raise FrameError(f"properties of {size} bytes in {count} messages: {MAX_PROPERTIES} at most")
+        return _messages_decoder.decode(whole)
     except UNREADABLE as error:
         raise FrameError(f"not {count} messages: {error}") from None
 

@@ -268,6 +268,16 @@ class Mesh(Frame, frozen=True, tag=90):
     members: list[Member]
 
 
+class Granted(Frame, frozen=True, tag=80):
+    """Sent down, optional: what the receiver may do, as its parent and all above it have it.
+
+    `data`: a piece of what `permits.pack` made; `more`: another piece follows.
+    """
+
+    data: bytes
+    more: bool = False
+
+
 class Unknown(msgspec.Struct, frozen=True):
     """Stands for an optional frame of a later version. Is never sent."""
 
@@ -300,6 +310,7 @@ AnyFrame = (
     | Invalidate
     | Nobody
     | Mesh
+    | Granted
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -32,20 +32,25 @@ from treeconnector.routes import Route, RoutingTable
 
 LINK_DOWN: Final = "link-down"
 LINK_UP: Final = "link-up"
+LEVEL_WEIGHT: Final = 256
 _OPERATIONS: Final = frozenset(("add", "live", "dormant", "remove"))
 
 
 class Limits(NamedTuple):
     """What one link may put into the table, and how many declined offers are remembered.
 
-    A neighbour that goes on offering beyond `declined` breaks the protocol, as does one whose names are
-    longer than `patterns.MAX_LENGTH`; all else that is too much is declined by name.
+    `weight`: of all routes together; each weighs its characters and `LEVEL_WEIGHT` for each of its levels,
+    about the bytes that it costs here. A neighbour that goes on offering beyond `declined`, or beyond
+    `declined_weight`, breaks the protocol, as does one whose names are longer than `patterns.MAX_LENGTH`;
+    all else that is too much is declined by name.
     """
 
     routes: int = 50_000
     length: int = 1024
     levels: int = 64
     declined: int = 100_000
+    weight: int = 100 * 1024 * 1024
+    declined_weight: int = 64 * 1024 * 1024
 
 
 class Kept(NamedTuple):
@@ -131,6 +136,7 @@ class Held:
         self._declined: dict[Destination, Route] = {}
         self._waiting: dict[Destination, None] = {}
         self._offered_dormant: set[Destination] = set()
+        self._weight = self._declined_weight = 0
         self._unmarked: set[Destination] | None = None
         self.dormant = False
         self.heard_at = 0.0
@@ -193,11 +199,18 @@ class Held:
         self._unmarked = None
         return self._withdraw_all([*self._table.routes_of(self._gateway), *self._declined], cause)
 
-    def retry(self) -> Applied:
-        """Ask again for every declined offer, because what made it illegal may have changed."""
+    def review(self) -> Applied:
+        """Ask again for every offer, because what is legal has changed: some go, some come back."""
         changes = _Changes()
-        for key in list(self._declined):
+        before = list(self._declined)
+        for key, route in list(self._table.routes_of(self._gateway).items()):
+            reason = self._legality(route)
+            if reason:
+                changes.declined[key] = reason
+                self._decline(route._replace(live=key not in self._offered_dormant), changes)
+        for key in before:
             self._reconsider(key, changes)
+        self._promote(changes)
         return changes.applied()
 
     def set_dormant(self, cause: str = LINK_DOWN) -> None:
@@ -220,9 +233,11 @@ class Held:
                 self._offered_dormant.add(key)
             if row.declined:
                 self._declined[key] = route
+                self._declined_weight += _weight(key)
                 self._waiting[key] = None
             else:
                 self._table.put(self._as_seen_here(route))
+                self._weight += _weight(key)
 
     # One offer
 
@@ -235,10 +250,11 @@ class Held:
                 raise FrameError(
                     f"{self._gateway} advises a name of {len(advice.name)} characters: {MAX_LENGTH} at most"
                 )
-        if len(self._declined) > self._limits.declined:
+        limits = self._limits
+        if len(self._declined) > limits.declined or self._declined_weight > limits.declined_weight:
             raise FrameError(
                 f"{self._gateway} goes on after {len(self._declined)} of its offers were declined:"
-                f" {self._limits.declined} at most are remembered"
+                f" {limits.declined} at most are remembered, and {limits.declined_weight} bytes of them"
             )
 
     def _standing(self, key: Destination) -> Standing | None:
@@ -275,8 +291,10 @@ class Held:
             return
         self._tally.remove(key, before)
         self._offered_dormant.discard(key)
-        if self._declined.pop(key, None) is None:
-            self._table.drop(key, self._gateway, cause, origin)
+        if self._declined.pop(key, None) is not None:
+            self._declined_weight -= _weight(key)
+        elif self._table.drop(key, self._gateway, cause, origin) is not None:
+            self._weight -= _weight(key)
         self._waiting.pop(key, None)
         changes.declined.pop(key, None)
         changes.rows[key] = None
@@ -305,20 +323,31 @@ class Held:
         if reason:
             return reason
         routes = self._table.routes_of(self._gateway)
-        if len(routes) >= self._limits.routes and key not in routes:
+        if key in routes:
+            return ""
+        if len(routes) >= self._limits.routes:
             self._waiting[key] = None
             return f"{self._gateway} has {len(routes)} routes here, which is its limit: {key} is not used"
+        if self._weight + _weight(key) > self._limits.weight:
+            self._waiting[key] = None
+            return f"the {len(routes)} routes of {self._gateway} are too long together: {key} is not used"
         return ""
 
     def _accept(self, route: Route, changes: _Changes) -> None:
-        self._declined.pop(route.key, None)
+        if self._declined.pop(route.key, None) is not None:
+            self._declined_weight -= _weight(route.key)
+        if self._table.route(route.key, self._gateway) is None:
+            self._weight += _weight(route.key)
         self._waiting.pop(route.key, None)
         self._table.put(self._as_seen_here(route))
         changes.declined.pop(route.key, None)
         changes.rows[route.key] = Kept(route, False)
 
     def _decline(self, route: Route, changes: _Changes) -> None:
-        self._table.drop(route.key, self._gateway, route.cause, route.origin)
+        if self._table.drop(route.key, self._gateway, route.cause, route.origin) is not None:
+            self._weight -= _weight(route.key)
+        if route.key not in self._declined:
+            self._declined_weight += _weight(route.key)
         self._declined[route.key] = route
         changes.rows[route.key] = Kept(route, True)
 
@@ -327,6 +356,8 @@ class Held:
         while self._waiting and len(self._table.routes_of(self._gateway)) < self._limits.routes:
             key, _ = self._waiting.popitem()
             self._reconsider(key, changes)
+            if key in self._waiting:  # it is too long for the room that there is
+                return
 
     def _reconsider(self, key: Destination, changes: _Changes) -> None:
         route = self._declined[key]
@@ -345,3 +376,7 @@ class Held:
             live = key not in self._offered_dormant and not (self.dormant and key.kind != Kind.TOPIC)
             if route.live != live:
                 self._table.set_live(key, self._gateway, live, cause)
+
+
+def _weight(key: Destination) -> int:
+    return len(key.name) + LEVEL_WEIGHT * (1 + key.name.count("/"))

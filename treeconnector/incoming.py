@@ -11,18 +11,20 @@ from typing import Final
 from treeconnector import link_events as events
 from treeconnector.bundles import Header, decode_header
 from treeconnector.destinations import Destination, parse
-from treeconnector.errors import FrameError, InvalidName, LocalError, SequenceError
+from treeconnector.errors import FrameError, InvalidName, LocalError, PatternError, SequenceError
 from treeconnector.frames import (
     MAX_ADVICES_IN_FRAME,
     Advise,
     Bundle,
     Declined,
+    Granted,
     Part,
     SnapshotBegin,
     SnapshotEnd,
     Volatile,
 )
 from treeconnector.parts import VOLATILE, Assembly
+from treeconnector.permits import MAX_GRANTS_BYTES, Rules, unpack
 from treeconnector.positions import MAX_NUMBER
 
 MAX_NAME: Final = 4096
@@ -35,6 +37,7 @@ class Incoming:
 
     __slots__ = (
         "_assembly",
+        "_grants",
         "_max_message",
         "_sizes",
         "_snapshot_left",
@@ -55,6 +58,7 @@ class Incoming:
         self._unacknowledged = 0
         self._assembly = Assembly(max_message)
         self._snapshot_left: int | None = None
+        self._grants = bytearray()
 
     def __repr__(self) -> str:
         return f"<Incoming received={self.received} acknowledged={self.acknowledged}>"
@@ -157,6 +161,21 @@ class Incoming:
                 raise SequenceError("a snapshot with more advices than it said")
         return events.Advised(frame.advices)
 
+    # --- grants
+
+    def granted(self, frame: Granted) -> list[Rules] | None:
+        """Take a piece; return the grants when they are whole."""
+        self._grants += frame.data
+        if len(self._grants) > MAX_GRANTS_BYTES:
+            raise FrameError(f"grants of more than {MAX_GRANTS_BYTES} bytes")
+        if frame.more:
+            return None
+        data, self._grants = bytes(self._grants), bytearray()
+        try:
+            return unpack(data)
+        except (PatternError, InvalidName) as error:
+            raise FrameError(f"grants that cannot be: {error}") from None
+
 
 def _header(data: bytes) -> Header:
     try:
@@ -167,6 +186,8 @@ def _header(data: bytes) -> Header:
 
 def destination_text(text: str) -> str:
     """A destination of Hold or Release, '' or as `parse` reads it; `FrameError` if it is neither."""
+    if len(text) > MAX_NAME:
+        raise FrameError(f"a hold or release with {len(text)} characters: {MAX_NAME} at most")
     if text:
         try:
             parse(text)

@@ -13,7 +13,7 @@ is told about routes or numbers to a child that has not proved itself.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from treeconnector import address_frames, bundles, frames, hellos
 from treeconnector.destinations import Destination
@@ -31,6 +31,7 @@ from treeconnector.link_events import (
     PeerAsks,
     PeerConflict,
     PeerDeclined,
+    PeerGrants,
     PeerHas,
     PeerHello,
     PeerHolds,
@@ -51,6 +52,9 @@ from treeconnector.link_handshake import Handshake
 from treeconnector.link_settings import LinkSettings, Standing, checked_name, clean
 from treeconnector.link_states import State
 from treeconnector.outgoing import Snapshot
+from treeconnector.permits import Grant, pack, pieces
+
+_UNPACKED_AS_A_FRAME: Final = 16 * 1024
 
 __all__ = [
     "Acked",
@@ -65,6 +69,7 @@ __all__ = [
     "PeerAsks",
     "PeerConflict",
     "PeerDeclined",
+    "PeerGrants",
     "PeerHas",
     "PeerHello",
     "PeerHolds",
@@ -98,14 +103,22 @@ class Link(Handshake):
 
     def _on_bundle(self, frame: frames.Bundle, events: list[Event]) -> None:
         events.append(self._in.bundle(frame))
+        self._charge(events[-1])
 
     def _on_volatile(self, frame: frames.Volatile, events: list[Event]) -> None:
         events.append(self._in.volatile(frame))
+        self._charge(events[-1])
 
     def _on_part(self, frame: frames.Part, events: list[Event]) -> None:
         whole = self._in.part(frame)
         if whole is not None:
             events.append(whole)
+            self._charge(whole)
+
+    def _charge(self, arrived: Event) -> None:
+        """What is much larger unpacked than on the line costs as frames do that are read as slowly."""
+        assert isinstance(arrived, BundleArrived | VolatileArrived)
+        self._control_frames += arrived.header.size // _UNPACKED_AS_A_FRAME
 
     def _on_ack(self, frame: frames.Ack, events: list[Event]) -> None:
         if self._out.acknowledged(frame.received):
@@ -120,6 +133,7 @@ class Link(Handshake):
             raise SequenceError(f"a Pong for ping {frame.number}: expected one of 1 to {self._pings}")
 
     def _on_advise(self, frame: frames.Advise, events: list[Event]) -> None:
+        self._control_frames += len(frame.advices)  # each may cost what a frame does
         events.append(self._in.advise(frame))
 
     def _on_snapshot_begin(self, frame: frames.SnapshotBegin, events: list[Event]) -> None:
@@ -166,6 +180,11 @@ class Link(Handshake):
         hellos.check_mesh(frame.members, self.peer_name)
         events.append(MeshChanged(frame.members))
 
+    def _on_granted(self, frame: frames.Granted, events: list[Event]) -> None:
+        rules = self._in.granted(frame)
+        if rules is not None:
+            events.append(PeerGrants(rules))
+
     def _on_unknown(self, frame: frames.Unknown, events: list[Event]) -> None:
         """An optional frame of a later version."""
 
@@ -188,6 +207,11 @@ class Link(Handshake):
         """Tell the peer all that we offer: one consistent cut, not changed afterwards, and its digest."""
         if self._require(frames.SnapshotBegin):
             self._out.snapshot(Snapshot(advices, digest))
+
+    @property
+    def is_telling(self) -> bool:
+        """Is a snapshot on its way to the peer?"""
+        return self._out.telling
 
     def send_bundle(self, number: int, header: bytes, body: bytes) -> None:
         """Send a bundle that is on disk with its number. It waits here until the peer's window opens."""
@@ -273,8 +297,14 @@ class Link(Handshake):
         for encoded in address_frames.split(make, items, self._limit):
             self._out.after_routes(encoded)
 
+    def grant(self, grants: Sequence[Grant]) -> None:
+        """Parent only. All that limits what the peer may do; none at all: nothing does."""
+        if self._require(frames.Granted):
+            for data, more in pieces(pack(grants), self._out.max_frame):
+                self._out.control(frames.Granted(data, more))
+
     def decline(self, keys: Sequence[Destination], text: str) -> None:
-        """These advices are over a limit, or not the peer's to make."""
+        """These advices or bundles are over a limit, or not the peer's to make."""
         if self._require(frames.Declined):
             self._out.decline(keys, clean(text))
 
@@ -305,5 +335,6 @@ Link._handlers = {
     frames.Invalidate: Link._on_invalidate,
     frames.Nobody: Link._on_nobody,
     frames.Mesh: Link._on_mesh,
+    frames.Granted: Link._on_granted,
     frames.Unknown: Link._on_unknown,
 }

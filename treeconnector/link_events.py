@@ -10,6 +10,7 @@ from treeconnector.bundles import Header
 from treeconnector.destinations import Destination
 from treeconnector.errors import LinkRefused, RemoteError
 from treeconnector.frames import Advice, Hello, Member, Whereabouts
+from treeconnector.permits import Rules
 from treeconnector.positions import Resumption
 
 
@@ -140,6 +141,12 @@ class MeshChanged(Event, frozen=True):
     """The other nodes of the peer's mesh. Names and addresses are checked."""
 
     members: list[Member]
+
+
+class PeerGrants(Event, frozen=True):
+    """At the child only: what it may do, as the nodes above have it. None given: everything."""
+
+    rules: list[Rules]
 
 
 class PeerPaused(Event, frozen=True):

@@ -224,6 +224,10 @@ class Outgoing:
         self._snapshot = snapshot
         self.wake()
 
+    @property
+    def telling(self) -> bool:
+        return self._snapshot is not None
+
     def bundle(self, number: int, header: bytes, body: bytes) -> None:
         if number != self.next_number:
             raise LocalError(f"cannot send bundle {number}: the next is {self.next_number}")

@@ -10,6 +10,7 @@ from broker.administration import answers
 from broker.administration.dead import Dead
 from broker.administration.follow import Following
 from broker.administration.invitations import Invitations
+from broker.administration.permits import Permits
 from broker.administration.queues import Queues
 from broker.administration.routes import Routes
 from broker.administration.routing import Routing
@@ -36,6 +37,7 @@ class Administration:
         self.dead = Dead(node)
         self.routes = Routes(node)
         self.routing = Routing(node)
+        self.permits = Permits(node)
         self.tree = TreeView(node)
         self.following = Following(node)
         self.invitations = Invitations(node)

@@ -297,7 +297,8 @@ class TreeNode(Answer):
 
 class TreeLink(Answer):
     """A link, with figures as `/api/status` has them. `waiting`: messages for it; `outbox`: bundles on their
-    way; `in`, `out`: messages. `heard_s` null: there is no link now."""
+    way; `in`, `out`: messages. `heard_s` null: there is no link now. `refused`: routes and bundles of it that
+    were refused here, `refused_us`: of ours by it."""
 
     name: str
     state: str
@@ -314,6 +315,8 @@ class TreeLink(Answer):
     messages_out: int = msgspec.field(name="out", default=0)
     bytes_in: int = 0
     bytes_out: int = 0
+    refused: int = 0
+    refused_us: int = 0
 
 
 class Below(Answer):

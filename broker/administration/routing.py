@@ -120,6 +120,8 @@ class Routing:
             zone=neighbour.detail.zone,
             addresses=neighbour.detail.addresses,
             routes=neighbour.held.count,
+            refused=neighbour.refusals.total,
+            refused_us=neighbour.refused_us.total,
             set=sum(route.to == neighbour.name for route in core.table.static),
             incarnation=incarnation_text(incarnation) if incarnation else "",
         )

@@ -47,7 +47,10 @@ class Cells(Answer):
 
 
 class Link(Answer):
-    """`since_s`: for how long it has been so. `routes`: that its neighbour told, `set`: by operators."""
+    """`since_s`: for how long it has been so. `routes`: that its neighbour told, `set`: by operators.
+
+    `refused`: routes and bundles of the neighbour that were refused here, `refused_us`: of ours by it.
+    """
 
     name: str
     relation: str
@@ -59,6 +62,8 @@ class Link(Answer):
     routes: int
     set: int
     incarnation: str
+    refused: int = 0
+    refused_us: int = 0
 
 
 class Links(Answer):

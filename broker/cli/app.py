@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli import administer, enrol_commands, route_commands
+from broker.cli import administer, enrol_commands, permit_commands, route_commands
 from broker.cli.errors import explain, wants_traceback
 from broker.cli.options import Asked, Client, File, Json, UrlArgument, asks_a_node, talks_to_a_node
 
@@ -29,6 +29,7 @@ app.add_typer(config_app, name="config")
 administer.add_to(app)
 route_commands.add_to(app)
 enrol_commands.add_to(app)
+permit_commands.add_to(app)
 
 
 def _version(wanted: bool) -> None:

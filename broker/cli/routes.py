@@ -96,7 +96,9 @@ def show_links(api: NodeApi, node: str, *, as_json: bool) -> None:
         print_json(found)
         return
     print(f"{found['node']}, below {' < '.join(found['chain'][1:]) or 'nobody'}")
-    made = table("Neighbour", "Relation", "State", ">for", ">routes", ">set", "Zone", "Incarnation", "Why")
+    made = table(
+        "Neighbour", "Relation", "State", ">for", ">routes", ">set", ">refused", "Zone", "Incarnation", "Why"
+    )
     for link in found["links"]:
         made.add_row(
             link["name"],
@@ -105,6 +107,7 @@ def show_links(api: NodeApi, node: str, *, as_json: bool) -> None:
             duration(link["since_s"]),
             str(link["routes"]),
             str(link["set"]),
+            str(link.get("refused", 0) + link.get("refused_us", 0)),
             link["zone"],
             link["incarnation"],
             link["error"],

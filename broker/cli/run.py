@@ -2,8 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from broker.cli.errors import WRONG_USE, CommandError
+
+if TYPE_CHECKING:
+    from config.model import Site
 
 
 def run_file(file: Path, *, log_json: bool) -> int:
@@ -11,12 +15,14 @@ def run_file(file: Path, *, log_json: bool) -> int:
     from broker.cli.unsupported import what_is_missing
     from config.load import load
 
-    site = load(file)
+    def read() -> "Site":
+        site = load(file)
+        return replace(site, log=replace(site.log, format="json")) if log_json else site
+
+    site = read()
     missing = list(what_is_missing(site))
     if missing:
         raise CommandError("\n".join(f"{file}: {text}" for text in missing), WRONG_USE)
-    if log_json:
-        site = replace(site, log=replace(site.log, format="json"))
     from broker.process import run_node
 
-    return run_node(site)
+    return run_node(site, read)

@@ -221,8 +221,9 @@ class Addresses:
         self.answer(neighbour, known)
 
     def answer(self, neighbour: Neighbour, entries: list[Entry]) -> None:
-        """Tell a neighbour what it asked for, and remember that it was told."""
-        if not entries or not neighbour.up:
+        """Tell a neighbour what it asked for and may know, and remember that it was told."""
+        entries = [entry for entry in entries if neighbour.up and not self._denied(neighbour, entry.found)]
+        if not entries:
             return
         self._say(neighbour, [entry.found for entry in entries])
         for entry in entries:
@@ -230,6 +231,13 @@ class Addresses:
             if not upward and entry.via not in (LOCAL, neighbour.name):
                 entry.told.add(neighbour.name)
                 self._told_to.setdefault(neighbour.name, set()).add(entry.found.incarnation)
+
+    def _denied(self, neighbour: Neighbour, found: Whereabouts) -> bool:
+        """It may have asked for an incarnation, and is not to know of the node that has it."""
+        why = self.why_not_told(neighbour, found.name)
+        if why and neighbour.link is not None:
+            neighbour.link.nobody([found.name, incarnation_text(found.incarnation)], why)
+        return bool(why)
 
     def _say(self, neighbour: Neighbour, found: list[Whereabouts]) -> None:
         if neighbour.link is not None and neighbour.up:

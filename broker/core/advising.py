@@ -6,6 +6,7 @@ links, and what follows from a name that came or went.
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.core.neighbours import Neighbour
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _MAX_FORMER: Final = 10_000
 _TOLD: Final = {Relation.PARENT: "up", Relation.CHILD: "down", Relation.MESH: "mesh"}
+_TELL_AGAIN: Final = 0.5
 
 
 class Advising:
@@ -47,40 +49,57 @@ class Advising:
         core.chronicle.advisories(neighbour.name, direction, advices)
         self.heard[direction] += len(advices)
         known = self._known(neighbour, advices) if core.topics.retained else frozenset()
-        fresh = self._fresh_names(neighbour, advices) if from_child else ()
+        nodes = core.permitting.claims(neighbour, advices) if from_child else []
+        fresh = self._fresh_names(neighbour, nodes)
         applied = neighbour.held.apply(advices, core.moment.now)
         self._keep_routes(neighbour, applied)
-        if applied.declined and neighbour.link is not None:
-            core.counters["declined"] += len(applied.declined)
-            neighbour.link.decline(applied.declined, applied.reason)
-        for route, declined in applied.kept if core.topics.retained else ():
-            if route.key.kind == Kind.TOPIC and not declined and route.key not in known:
-                core.topics.greet_neighbour(neighbour, route.key)
+        self._decline(neighbour, applied)
+        self._greet(neighbour, applied, known)
         if from_child:
             core.moves.caught_up(neighbour, fresh)
-            self._names(neighbour, advices)
+            self._names(neighbour, nodes)
         elif neighbour.relation is Relation.MESH:
             self._lines(advice.key for advice in advices)
+
+    def review(self, neighbour: Neighbour) -> None:
+        """What a neighbour may offer has changed: some of its routes go, others that were declined come."""
+        before = set(neighbour.held.declined)
+        applied = neighbour.held.review()
+        self._keep_routes(neighbour, applied)
+        self._decline(neighbour, applied)
+        self._greet(neighbour, applied, frozenset())
+        back = [route for route, declined in applied.kept if not declined and route.key in before]
+        for route in back:
+            if route.key.kind == Kind.DOMAIN and route.live:
+                advice = Advice("live", route.key.kind, route.key.name, route.origin, route.cause)
+                self._core.moves.name_came(neighbour, advice)
+
+    def _decline(self, neighbour: Neighbour, applied: Applied) -> None:
+        if applied.declined:
+            self._core.counters["declined"] += len(applied.declined)
+            self._core.permitting.refused(neighbour, applied.declined, applied.reason)
+
+    def _greet(self, neighbour: Neighbour, applied: Applied, known: frozenset[Destination]) -> None:
+        """The retained messages of patterns that were not to be had through a neighbour before."""
+        for route, declined in applied.kept if self._core.topics.retained else ():
+            if route.key.kind == Kind.TOPIC and not declined and route.key not in known:
+                self._core.topics.greet_neighbour(neighbour, route.key)
 
     def _known(self, neighbour: Neighbour, advices: list[Advice]) -> frozenset[Destination]:
         """The keys that were to be had through this neighbour before."""
         route = self._core.table.route
         return frozenset(advice.key for advice in advices if route(advice.key, neighbour.name) is not None)
 
-    def _fresh_names(self, neighbour: Neighbour, advices: list[Advice]) -> tuple[str, ...]:
+    def _fresh_names(self, neighbour: Neighbour, nodes: list[Advice]) -> tuple[str, ...]:
         """The nodes that this child has not had below it so far."""
         route = self._core.table.route
         return tuple(
-            advice.name
-            for advice in advices
-            if advice.kind == Kind.DOMAIN and advice.op != "remove" and not route(advice.key, neighbour.name)
+            advice.name for advice in nodes if advice.op != "remove" and not route(advice.key, neighbour.name)
         )
 
-    def _names(self, neighbour: Neighbour, advices: list[Advice]) -> None:
+    def _names(self, neighbour: Neighbour, nodes: list[Advice]) -> None:
         """Nodes that came or went below a child."""
-        for advice in advices:
-            if advice.kind != Kind.DOMAIN:
-                continue
+        for advice in nodes:
             if advice.op in ("add", "live"):
                 self._core.moves.name_came(neighbour, advice)
             elif advice.op == "dormant":
@@ -110,8 +129,9 @@ class Advising:
             self._core.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
 
     def declined(self, neighbour: Neighbour, keys: list[Destination], text: str) -> None:
-        """The neighbour takes no more of our routes."""
-        neighbour.error = f"{len(keys)} routes declined by {neighbour.name}: {text}"
+        """The neighbour takes none of these routes, or messages, of ours."""
+        neighbour.refused_us.add(text, len(keys))
+        neighbour.error = f"{len(keys)} declined by {neighbour.name}: {text}"
         self._core.counters["declined"] += len(keys)
 
     def _keep_routes(self, neighbour: Neighbour, applied: Applied) -> None:
@@ -129,6 +149,8 @@ class Advising:
 
     def _remember(self, neighbour: Neighbour, key: Destination) -> None:
         """A node is no more below a child, which may still have messages of it for us."""
+        if self._core.permitting.why_not_below(neighbour, key.name):
+            return  # it never was: the child only said so
         neighbour.former[key.name] = None
         self._core.custody.transaction.put(RouteRow(key.kind, key.name, neighbour.name, 0, "", "", 0, FORMER))
         if len(neighbour.former) > _MAX_FORMER:
@@ -174,13 +196,29 @@ class Advising:
     def _advise(self, neighbours: list[Neighbour], advices: list[Advice]) -> None:
         for neighbour in neighbours if advices else ():
             if neighbour.link is not None and neighbour.up:
-                neighbour.link.advise(advices)
-                self._count_told(neighbour, len(advices))
+                told = self._core.permitting.heard(neighbour, advices)
+                neighbour.link.advise(told)
+                self._count_told(neighbour, len(told))
 
     def tell_all(self, neighbour: Neighbour, link: Link, offers: Advertiser) -> None:
         """Tell a neighbour, whose link is up, everything that is offered to it."""
-        link.snapshot(offers.snapshot(), offers.digest)
-        self._count_told(neighbour, offers.count)
+        told = self._core.permitting.heard(neighbour, offers.snapshot())
+        link.snapshot(told, self._core.permitting.offered(neighbour, offers)[1])
+        self._count_told(neighbour, len(told))
+
+    def tell_anew(self, neighbour: Neighbour) -> None:
+        """What a neighbour may know has changed: tell it all, after what it is being told now."""
+        link = neighbour.link
+        if link is None or not neighbour.up:
+            return
+        if link.is_telling:
+            self._core.moment.after(_TELL_AGAIN, partial(self._tell_on, neighbour, link))
+        else:
+            self.tell_all(neighbour, link, self.offers_to(neighbour))
+
+    def _tell_on(self, neighbour: Neighbour, link: Link) -> None:
+        if neighbour.link is link:
+            self.tell_anew(neighbour)
 
     def _count_told(self, neighbour: Neighbour, count: int) -> None:
         self.told[_TOLD[neighbour.relation]] += count

@@ -15,10 +15,9 @@ from broker.core.neighbours import Neighbour
 from broker.core.rows import SeenRow
 from broker.core.topics import Topics
 from broker.core.trace import is_internal
-from treeconnector.bundles import MAX_BYTES, Flag, Header
+from treeconnector.bundles import MAX_BYTES, Flag, Header, mask_bits
 from treeconnector.destinations import Destination, Kind, domain, topic
 from treeconnector.errors import InvalidName, PatternError
-from treeconnector.identity import BundleId
 from treeconnector.names import node_name, queue_name
 from treeconnector.patterns import check_topic
 from treeconnector.relations import Relation
@@ -27,17 +26,17 @@ _MOST_SEEN: Final = 200_000
 
 
 class Seen:
-    """Ids of bundles that were delivered here, for `dedup_window` seconds of running time; the latest only,
-    for they are in memory and are read at each start."""
+    """Identities of bundles that were delivered here, for `dedup_window` seconds of running time; the latest
+    only, for they are in memory and are read at each start. An older version kept ids without origins."""
 
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
-        self._at: dict[BundleId, float] = {}
+        self._at: dict[bytes, float] = {}
 
     def __repr__(self) -> str:
         return f"<Seen {len(self._at)} bundles>"
 
-    def __contains__(self, bundle: BundleId) -> bool:
+    def __contains__(self, bundle: bytes) -> bool:
         return bundle in self._at
 
     def __len__(self) -> int:
@@ -46,7 +45,7 @@ class Seen:
     def restore(self, row: SeenRow) -> None:
         self._at[row.bundle] = row.at / 1000
 
-    def add(self, bundle: BundleId) -> None:
+    def add(self, bundle: bytes) -> None:
         now = self._forwarder.moment.now
         if bundle not in self._at:
             self._at[bundle] = now
@@ -60,7 +59,7 @@ class Seen:
             del self._at[bundle]
             self._forwarder.custody.transaction.delete(SeenRow, bundle)
 
-    def _older(self, than: float) -> Iterator[BundleId]:
+    def _older(self, than: float) -> Iterator[bytes]:
         for bundle, at in self._at.items():
             if at >= than:
                 return
@@ -83,6 +82,10 @@ class Arrivals:
         self.nobody_serves: Callable[[Stored], bool] = lambda stored: False
         self.passing: Callable[[Copy], None] = lambda copy: None
         self.pressed: Callable[[Neighbour, Destination, Stored], None] = lambda *arrived: None
+        self.why_not_taken: Callable[[Neighbour, Header, bytes], str] = lambda *arrived: ""
+        self.told: Callable[[Neighbour, Destination, str], None] = lambda *refused: None
+        self.keeps_dead: Callable[[Neighbour, int], bool] = lambda *arrived: True
+        self.keep_dead: Callable[[Neighbour, Copy], None] = lambda *arrived: None
 
     def __repr__(self) -> str:
         return f"<Arrivals {self.seen!r}>"
@@ -90,7 +93,7 @@ class Arrivals:
     def finished(self, copy: Copy) -> None:
         """The last message of a copy was acknowledged by a reader here."""
         if copy.stored.row:
-            self.seen.add(copy.stored.header.id)
+            self.seen.add(copy.stored.header.identity)
 
     def enter(self, header: Header, body: bytes, sender: str) -> None:
         """A bundle made here. What nodes say to each other does not count as an application's."""
@@ -119,9 +122,12 @@ class Arrivals:
         destination = header.destination
         stored = self._custody.store(header, body, self._forwarder.moment.now, encoded)
         stored.safe, stored.doubted = True, doubted
-        fault = self._fault(neighbour, header)
-        if fault:
+        fault = self._fault(neighbour, header, body)
+        if header.done and mask_bits(header.done) + 1 == 1 << header.count:
+            self._custody.trace.dropped(header, "none of its messages is left")
+        elif fault:
             self._bury(stored, neighbour, fault)
+            self.told(neighbour, destination, fault)
         elif _may_come_twice(header) and self._was_here(header):
             self._forwarder.counters["duplicates_dropped"] += header.count
             self._custody.trace.dropped(header, "it was here before")
@@ -135,7 +141,7 @@ class Arrivals:
         stored = self._custody.store(header, body, self._forwarder.moment.now)
         self._dead(stored, "", reason)
 
-    def _fault(self, neighbour: Neighbour, header: Header) -> str:
+    def _fault(self, neighbour: Neighbour, header: Header, body: bytes) -> str:
         """Why a bundle cannot be taken on; '' if it can."""
         limit = max(self._forwarder.settings.max_message, MAX_BYTES)
         if header.size > limit:
@@ -146,32 +152,41 @@ class Arrivals:
             return f"DESTINATION: {error}"
         if self._is_forged(neighbour, header):
             return f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
-        return ""
+        return self.why_not_taken(neighbour, header, body)
 
     def _is_forged(self, neighbour: Neighbour, header: Header) -> bool:
         if neighbour.relation is not Relation.CHILD or header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE):
             return False
-        if header.origin in neighbour.former:
-            return False
+        return not self.is_from_below(neighbour, header.origin)
+
+    def is_from_below(self, neighbour: Neighbour, origin: str) -> bool:
+        """Is a node a child, one of its mesh, or is it or was it below these?"""
+        if origin in neighbour.former:
+            return True
         names = (neighbour.name, *(member.name for member in neighbour.detail.mesh))
-        if header.origin in names:
-            return False
-        return all(self._forwarder.table.route(domain(header.origin), name) is None for name in names)
+        if origin in names:
+            return True
+        return any(self._forwarder.table.route(domain(origin), name) is not None for name in names)
 
     def _was_here(self, header: Header) -> bool:
         """Delivered here before, or kept here now? A topic's copy for another node is none of ours."""
         destination = header.destination
         if destination.kind == Kind.TOPIC and destination.node not in ("", self._forwarder.node):
             return False
-        return header.id in self.seen or header.id in self._custody.kept
+        identity = header.identity
+        return identity in self.seen or identity in self._custody.kept or header.id in self.seen
 
     def _bury(self, stored: Stored, neighbour: Neighbour, reason: str) -> None:
-        self._dead(stored, neighbour.name, reason)
+        if self.keeps_dead(neighbour, stored.size):
+            self.keep_dead(neighbour, self._dead(stored, neighbour.name, reason))
+        else:
+            self._custody.buried[reason.partition(":")[0]] += stored.header.count
 
-    def _dead(self, stored: Stored, came: str, reason: str) -> None:
+    def _dead(self, stored: Stored, came: str, reason: str) -> Copy:
         copy = self._custody.add(stored, self._custody.dead, came, self._forwarder.moment.now)
         copy.note = reason
         self._custody.note_dead(copy)
+        return copy
 
     def _route(self, stored: Stored, came: str, sender: str) -> None:
         for tap in self.taps:

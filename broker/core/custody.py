@@ -111,7 +111,7 @@ class Place:
 
 
 class Custody:
-    """All bundles, copies and places of a node. `kept`: how many places keep the bundle of that id.
+    """All bundles, copies and places of a node. `kept`: how many places keep the bundle of that identity.
 
     `buried`: messages that became dead letters since the start, by the head of the reason.
     """
@@ -292,9 +292,10 @@ class Custody:
         """
         if copy.note in copy.place.senders:
             self.sent(copy.place, copy.note, -copy.open)
-        if copy.place.destination is None:
-            copy.came = copy.place.name
+        place = copy.place
         self.move(copy, self.dead)
+        if place.destination is None:
+            copy.came = place.name
         copy.note = reason
         copy.number = 0
         copy.given = 0
@@ -320,7 +321,7 @@ class Custody:
         if stored.row:
             self.spools.count(copy, sign)
             if place.keeps:
-                self._keep(stored.header.id, sign)
+                self._keep(stored.header.identity, sign)
 
     def _keep(self, bundle: bytes, sign: int) -> None:
         """One place more, or less, keeps the bundle."""

@@ -52,6 +52,7 @@ class Forwarder(Delivery):
         self.offered_up: Callable[[Destination], bool] = lambda key: False
         self.finished: Callable[[Copy], None] = lambda copy: None
         self.lost: Callable[[Neighbour], None] = lambda neighbour: None
+        self.gave: Callable[[Neighbour, Header, bytes], None] = lambda *bundle: None
 
     def __repr__(self) -> str:
         return f"<Forwarder of {self.node} next_transfer={self.next_transfer}>"
@@ -293,7 +294,10 @@ class Forwarder(Delivery):
         ready, messages = neighbour.sendable(), 0
         self.custody.trace.sent(ready, neighbour.name)
         for copy in ready:
-            link.send_bundle(copy.number, head_of(copy, self.moment.now), self.custody.body(copy))
+            body = self.custody.body(copy)
+            link.send_bundle(copy.number, head_of(copy, self.moment.now), body)
+            if neighbour.permit:
+                self.gave(neighbour, copy.stored.header, body)
             messages += copy.open
         self._count_out(neighbour, len(ready), messages)
 

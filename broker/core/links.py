@@ -13,7 +13,7 @@ from broker.core.places import place_of
 from broker.core.rows import MetaRow
 from treeconnector import link_events as events
 from treeconnector.bundles import Flag
-from treeconnector.errors import LinkRefused, Refusal, RemoteError
+from treeconnector.errors import FrameError, LinkRefused, Refusal, RemoteError
 from treeconnector.frames import Hello, Position
 from treeconnector.hellos import mesh_name
 from treeconnector.identity import Shown
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 ENDED: Final = "ended"
 _NOTHING: Final = Position()
+_MOST_HOLDS: Final = 20_000
 
 
 class Links:
@@ -74,6 +75,7 @@ class Links:
         core = self._core
         match event:
             case events.BundleArrived():
+                core.permitting.check_room(neighbour)
                 neighbour.received = event.number
                 core.touch(neighbour)
                 doubted = event.number <= neighbour.doubted
@@ -91,7 +93,7 @@ class Links:
             case events.SnapshotEnded(digest):
                 core.advising.snapshot_ended(neighbour, digest)
             case events.PeerHolds(destination):
-                neighbour.peer_holds.add(destination)
+                self._holds(neighbour, destination)
             case events.PeerReleases(destination):
                 self._released(neighbour, destination)
             case events.ChainChanged(chain) if neighbour.relation is Relation.PARENT:
@@ -104,6 +106,8 @@ class Links:
                 core.moves.conflict(name, text)
             case events.PeerDeclined(keys, text):
                 core.advising.declined(neighbour, keys, text)
+            case events.PeerGrants(rules):
+                core.permitting.told(neighbour, rules)
             case events.PeerLeft():
                 core.mesh.left(neighbour.name)
                 core.moves.forget(neighbour, moved=False)
@@ -351,6 +355,12 @@ class Links:
         neighbour.progress_at = core.moment.now
         core.touch(neighbour)
         core.forwarder.pump(neighbour)
+
+    @staticmethod
+    def _holds(neighbour: Neighbour, destination: str) -> None:
+        neighbour.peer_holds.add(destination)
+        if len(neighbour.peer_holds) > _MOST_HOLDS:
+            raise FrameError(f"{neighbour.name} holds more than {_MOST_HOLDS} destinations")
 
     def _released(self, neighbour: Neighbour, destination: str) -> None:
         core = self._core

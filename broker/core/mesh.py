@@ -145,7 +145,7 @@ class Mesh:
 
     def changed_at(self, neighbour: Neighbour, members: list[Member]) -> None:
         """A neighbour says who is in its own mesh now."""
-        neighbour.detail.mesh = members
+        neighbour.detail.mesh = neighbour.may_have(members)
         self._core.touch(neighbour)
         self._core.neighbourhood.look_again()
         self.on_change()

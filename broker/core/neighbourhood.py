@@ -11,11 +11,8 @@ import msgspec
 from broker.core.custody import Spool
 from broker.core.neighbours import Neighbour
 from broker.core.rows import MetaRow
-from treeconnector.advisories import Held, Limits
-from treeconnector.destinations import Kind
-from treeconnector.held import anything_goes
+from treeconnector.advisories import Held
 from treeconnector.relations import Relation
-from treeconnector.routes import Route
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
@@ -42,14 +39,13 @@ class Neighbourhood:
 
     def add(self, name: str, relation: Relation) -> Neighbour:
         """A neighbour that is new; its link is down."""
-        core, settings = self._core, self._core.settings
+        core = self._core
         place = core.custody.place(f"link:{name}")
         core.table.relate(name, relation)
-        limits = Limits(settings.max_routes, settings.max_filter_length, settings.max_levels)
-        legality = self._why_not_from_below if relation is Relation.CHILD else anything_goes
-        made = core.neighbours[name] = Neighbour(
-            name, relation, place, Held(core.table, name, limits, legality)
-        )
+        permitting = core.permitting
+        held = Held(core.table, name, permitting.limits(name), permitting.legality(relation))
+        made = core.neighbours[name] = Neighbour(name, relation, place, held)
+        permitting.welcome(made)
         place.targets = frozenset((name,))
         place.spool = Spool.UP if relation is Relation.PARENT else Spool.DOWN
         if relation is Relation.PARENT:
@@ -66,6 +62,7 @@ class Neighbourhood:
         core.table.relate(name, Relation.CHILD)
         core.forwarder.parents.pop(name, None)
         core.custody.spools.parents.discard(name)
+        core.permitting.gone(neighbour)
         if core.forwarder.meshed:
             self.look_again()
 
@@ -75,11 +72,10 @@ class Neighbourhood:
         in_mesh = len(core.forwarder.parents) > 1 or bool(core.table.mesh)
         core.forwarder.meshed = in_mesh or any(child.detail.mesh for child in self.children())
 
-    def _why_not_from_below(self, route: Route) -> str:
-        """A child cannot have below it what is here or above."""
-        name = route.key.name if route.key.kind == Kind.DOMAIN else ""
-        if name and (name in self._core.chain or name in self._core.mesh.members or name in self._above()):
-            return f"{route.key.name!r} is this node or above it: it cannot be below {route.gateway!r}"
+    def why_not_below(self, gateway: str, name: str) -> str:
+        """A child cannot have below it what is here, beside or above."""
+        if name in self._core.chain or name in self._core.mesh.members or name in self._above():
+            return f"{name!r} is this node or above it: it cannot be below {gateway!r}"
         return ""
 
     def _above(self) -> set[str]:
@@ -94,8 +90,10 @@ class Neighbourhood:
         core = self._core
         self._wake(neighbour)
         self.log_link("up", neighbour)
+        core.permitting.greet(neighbour)
         offers = core.advising.offers_to(neighbour)
-        if neighbour.link is not None and (held_count, held_digest) != (offers.count, offers.digest):
+        offered = core.permitting.offered(neighbour, offers)
+        if neighbour.link is not None and (held_count, held_digest) != offered:
             core.advising.tell_all(neighbour, neighbour.link, offers)
         core.mesh.line_changed(neighbour)
         neighbour.want(neighbour.place)

@@ -10,11 +10,12 @@ the neighbour sends it again. So what that had numbered before the first link af
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from broker.core.custody import Copy, Place, Spool
+from broker.core.refusals import Refusals
 from broker.core.rows import LinkRow
 from broker.core.statistics import Flow
 from treeconnector.advisories import Held
@@ -22,12 +23,15 @@ from treeconnector.destinations import Destination
 from treeconnector.frames import Hello, Member, Position
 from treeconnector.hellos import mesh_name
 from treeconnector.link import Link, Standing
+from treeconnector.permits import Permit
 from treeconnector.relations import Relation
+
+_LISTED: Final = 10
 
 
 class Detail(msgspec.Struct, omit_defaults=True):
     """What else is kept. `down_since`: running time, 0 = up. `gaps`: how often state was lost. `mesh`: the
-    other nodes of its mesh.
+    other nodes of its mesh. `limited`: it was told last that it may not do everything.
     """
 
     incarnation: bytes = b""
@@ -38,6 +42,7 @@ class Detail(msgspec.Struct, omit_defaults=True):
     gap_messages: int = 0
     addresses: list[str] = []
     mesh: list[Member] = []
+    limited: bool = False
 
 
 class Neighbour:
@@ -46,6 +51,8 @@ class Neighbour:
     `former`: nodes that were below it once. What they sent may still come this way. `untold`: nodes below it
     that have moved, which it is to be told when its link is up. `spool_holds`: what it is to keep while a
     spool of ours is full. `broken_at`: when its link was lost last, or this node started (running time).
+    spool of ours is full. `permit`: what a child may do. `refusals`: what it was refused here, `refused_us`:
+    what it has refused this node. `told_refusals`: how often this link was told of a refused bundle.
     """
 
     def __init__(self, name: str, relation: Relation, place: Place, held: Held) -> None:
@@ -90,6 +97,10 @@ class Neighbour:
         self.peer_holds: set[str] = set()
         self.we_hold: set[str] = set()
         self.spool_holds: dict[str, tuple[Destination, Spool]] = {}
+        self.permit = Permit()
+        self.refusals = Refusals()
+        self.refused_us = Refusals()
+        self.told_refusals = 0
         self._bytes = [0, 0]
         self.flow = Flow()
         self.counters: dict[str, int] = {
@@ -245,6 +256,10 @@ class Neighbour:
 
     # --- link
 
+    def may_have(self, members: list[Member]) -> list[Member]:
+        """Those of the nodes that it says are of its mesh that it may speak of."""
+        return [member for member in members if not self.permit.why_not_have(member.name)]
+
     def connected(self, link: Link, hello: Hello, now: float) -> None:
         self.link, self.up, self.since, self.error = link, True, now, ""
         self.progress_at = now
@@ -254,9 +269,10 @@ class Neighbour:
         self.peer_holds.clear()
         self.we_hold.clear()
         self.spool_holds.clear()
+        self.told_refusals = 0
         self.place.end_rest()
         self.detail.incarnation, self.detail.role = hello.incarnation, hello.role
-        self.detail.zone, self.detail.mesh = hello.zone, hello.mesh
+        self.detail.zone, self.detail.mesh = hello.zone, self.may_have(hello.mesh)
         self.detail.addresses, self.detail.down_since = hello.addresses, 0.0
 
     def disconnected(self, now: float, error: str) -> None:
@@ -298,6 +314,8 @@ class Neighbour:
             "waiting": self.place.messages,
             "outbox": len(self.outbox),
             "routes": self.held.count,
+            "refused": self.refusals.total,
+            "refused_us": self.refused_us.total,
             "spool_oldest_s": 0.0 if oldest is None else round(now - oldest, 3),
             "heard_s": None if heard is None else round(now - heard, 3),
             "in": self.counters["in"],
@@ -323,6 +341,9 @@ class Neighbour:
             "gaps": self.detail.gaps,
             "held_by_peer": sorted(self.peer_holds),
             "dormant": self.dormant,
+            "limited": bool(self.permit),
+            "refusals": [refused._asdict() for refused in self.refusals.latest()[:_LISTED]],
+            "refusals_of_ours": [refused._asdict() for refused in self.refused_us.latest()[:_LISTED]],
             **self.counters,
         }
 
@@ -334,7 +355,10 @@ class Neighbour:
                 self.blocked
                 or f"{self.name} takes nothing more for {', '.join(sorted(self.peer_holds)) or 'now'}"
             )
-        return self.blocked or self.error
+        if self.blocked or self.error or not self.refusals.total:
+            return self.blocked or self.error
+        latest = self.refusals.latest()[0]
+        return f"refused it {latest.times} times: {latest.rule}"
 
     @property
     def state(self) -> str:

@@ -28,6 +28,7 @@ from broker.core.moment import Moment
 from broker.core.moves import Moves
 from broker.core.neighbourhood import Neighbourhood
 from broker.core.neighbours import Neighbour
+from broker.core.permitting import Permitting
 from broker.core.pressure import Pressure
 from broker.core.removal import Removal
 from broker.core.restore import restore
@@ -186,6 +187,7 @@ class NodeCore:
         self.switch.on_interest = self.site.route_changed
         self.table.watch(self._route_changed)
         self.addressing = Addresses(self)
+        self.permitting = Permitting(self)
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))
 
     def __repr__(self) -> str:
@@ -213,6 +215,7 @@ class NodeCore:
         if not self.role.has_parent:
             for parent in list(self.forwarder.parents.values()):
                 self.moves.forget(parent, moved=False)
+        self.permitting.begin()
         self._settle()
         for place in list(self.custody.places.values()):
             self.forwarder.dispatch(place)

@@ -71,7 +71,7 @@ class Pressure:
     def arrived(self, neighbour: Neighbour, destination: Destination, stored: Stored) -> None:
         """A bundle came. If that is too much for its spool, its sender is to keep the rest of it."""
         full = self.full()
-        if not full:
+        if not full and not self._core.permitting.is_over_share(neighbour):
             return
         place = self._core.custody.places.get(place_name(destination)) if stored.copies else None
         spool = next((spool for spool in self._sizes.of(stored, place) if spool in full), None)
@@ -102,7 +102,9 @@ class Pressure:
 
     def _is_overfull(self, neighbour: Neighbour) -> bool:
         spool = Spool.DOWN if neighbour.relation is Relation.PARENT else Spool.UP
-        return self._sizes[spool] >= _OVERFULL * self.limits[spool]
+        if self._sizes[spool] >= _OVERFULL * self.limits[spool]:
+            return True
+        return self._core.permitting.is_over_share(neighbour)
 
     def look(self, neighbour: Neighbour) -> None:
         """Now and then: end the holds that are not needed any more."""

@@ -1,11 +1,13 @@
 """Retained messages: the latest of each topic, found by pattern.
 
 Law: bounded in number and bytes (`MOST`, `MOST_BYTES`, bodies as they are kept): the one that was renewed
-longest ago goes first. After a start that order is the order of the topics' names.
+longest ago goes first. After a start that order is the order of the topics' names. Of one origin there are at
+most `SHARE` and `SHARE_BYTES` where it has to be bounded (`has_room`).
 
 The names stand in a tree by level, so that a pattern walks only where it can match.
 """
 
+from collections import Counter
 from typing import Final
 
 from treeconnector.bundles import Header
@@ -13,6 +15,8 @@ from treeconnector.patterns import MANY, ONE, has_wildcard
 
 MOST: Final = 100_000
 MOST_BYTES: Final = 256 * 1024 * 1024
+SHARE: Final = MOST // 10
+SHARE_BYTES: Final = MOST_BYTES // 10
 
 Kept = tuple[Header, bytes]
 
@@ -34,6 +38,8 @@ class Retained:
         self._kept: dict[str, Kept] = {}
         self._root = _Level()
         self.size = 0
+        self._of: Counter[str] = Counter()
+        self._size_of: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"<Retained {len(self)} messages of {self.size} bytes>"
@@ -50,6 +56,8 @@ class Retained:
             self._name(topic)
         self._kept[topic] = header, body
         self.size += len(body)
+        self._of[header.origin] += 1
+        self._size_of[header.origin] += len(body)
         gone = []
         while len(self._kept) > MOST or self.size > MOST_BYTES:
             oldest = next(iter(self._kept))
@@ -62,8 +70,15 @@ class Retained:
         before = self._kept.pop(topic, None)
         if before is None:
             return False
-        self.size -= len(before[1])
+        header, body = before
+        self.size -= len(body)
+        self._of[header.origin] -= 1
+        self._size_of[header.origin] -= len(body)
         return True
+
+    def has_room(self, topic: str, origin: str) -> bool:
+        """May one more topic of an origin be kept that is not to crowd out the others'?"""
+        return topic in self._kept or (self._of[origin] < SHARE and self._size_of[origin] < SHARE_BYTES)
 
     def forget(self, topic: str) -> bool:
         """There is no message for this topic any more. Whether there was any."""

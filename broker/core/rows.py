@@ -117,7 +117,7 @@ class RetainedRow(NamedTuple):
 
 
 class SeenRow(NamedTuple):
-    """A bundle that was delivered here: which ids are known, for `dedup_window`."""
+    """A bundle that was delivered here, by its `Header.identity`; known for `dedup_window`."""
 
     bundle: bytes
     at: int

@@ -77,6 +77,7 @@ class CoreSettings:
     spool_up: int = 8 * 1024**3
     spool_down: int = 8 * 1024**3
     spool_rerouted: int = 2 * 1024**3
+    child_waiting: int = 2 * 1024**3
     disk_reserve: int = 64 * 1024**2
     dead_messages: int = 100_000
     dead_bytes: int = 256 * 1024**2

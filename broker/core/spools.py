@@ -8,6 +8,7 @@ its messages go now, and change their spool together when that changes (`turn`).
 once, and counts once for each spool however many neighbours it waits for.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from broker.core.places import Spool
@@ -19,18 +20,25 @@ if TYPE_CHECKING:
 
 _SHIFT: Final = {Spool.UP: 0, Spool.DOWN: 20, Spool.REROUTED: 40}
 _MOST_COPIES: Final = (1 << 20) - 1
+COPY: Final = 4096
 
 
 class Spools(dict[Spool, int]):
-    """Bytes by spool. `parents`: the neighbours whose bundles come down."""
+    """Bytes by spool. `parents`: the neighbours whose bundles come down.
+
+    `came`: by neighbour, what came from it and waits: bytes, and `COPY` for each copy, about its memory.
+    """
 
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(Spool, 0))
         self.parents: set[str] = set()
+        self.came: Counter[str] = Counter()
 
     def count(self, copy: "Copy", sign: int) -> None:
         """A copy is in its place from now on (1), or no more (-1). Only of what is on disk."""
         place, stored = copy.place, copy.stored
+        if copy.came and place.spool is not None:
+            self.came[copy.came] += sign * (stored.size + COPY)
         if sign > 0:
             copy.spool = self._own(copy)
         spool = copy.spool

@@ -136,7 +136,7 @@ class Topics:
         """
         header = stored.header
         if header.flags & Flag.RETAINED:
-            self._keep(stored)
+            self._keep(stored, came)
         reached = self._locally(stored, came, sender)
         for neighbour in self._onward(header, came, down_only):
             self.copy_to(neighbour, stored, came)
@@ -226,7 +226,7 @@ class Topics:
 
     # --- retained messages
 
-    def _keep(self, stored: Stored) -> None:
+    def _keep(self, stored: Stored, came: str) -> None:
         """Keep the last message of a retained bundle; an empty payload clears."""
         header = stored.header
         body = stored.body if stored.body is not None else b""
@@ -241,6 +241,10 @@ class Topics:
                 self._custody.transaction.delete(RetainedRow, name)
             return
         kept, small = last
+        neighbour = self._forwarder.neighbours.get(came)
+        if neighbour is not None and neighbour.permit and not self.retained.has_room(name, header.origin):
+            neighbour.refusals.add(f"RETAINED: of {header.origin} no more topics are kept, not {name}")
+            return
         gone = self.retained.put(name, kept, small)
         self._custody.transaction.put(RetainedRow(name, bundles.encode_header(kept), small))
         for topic_gone in gone:

@@ -26,6 +26,16 @@ _COUNTED: Final[tuple[tuple[str, str, Callable[[Neighbour], float]], ...]] = (
         lambda link: link.counters["volatile_dropped"],
     ),
     (
+        "refused",
+        "Routes and bundles of the neighbour that were refused here.",
+        lambda link: link.refusals.total,
+    ),
+    (
+        "refused_by_peer",
+        "Routes and bundles of this node that the neighbour has refused.",
+        lambda link: link.refused_us.total,
+    ),
+    (
         "gaps",
         "How often a lost state was noticed when the link came up: a replaced or restored neighbour.",
         lambda link: link.detail.gaps,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from config.errors import ConfigurationError, Problem
+from config.fleet.permits import Permitted
 from config.fleet.table import SiteRow, cell_problems
 from config.fleet.tree import tree_problems
 from config.kinds import Fault
@@ -28,9 +29,10 @@ def sites(rows: Sequence[SiteRow]) -> list[Site]:
         raise ConfigurationError(problems)
     by_name = {row.name: row for row in rows}
     tree = next((row.tree for row in rows if row.tree), "")
+    permitted = Permitted(rows)
     made: list[Site] = []
     for row in rows:
-        site = _site(row, by_name, tree)
+        site = _site(row, by_name, tree, permitted)
         try:
             made.append(check(site))
         except (ConfigurationError, Fault) as error:
@@ -40,7 +42,7 @@ def sites(rows: Sequence[SiteRow]) -> list[Site]:
     return made
 
 
-def _site(row: SiteRow, by_name: Mapping[str, SiteRow], tree: str) -> Site:
+def _site(row: SiteRow, by_name: Mapping[str, SiteRow], tree: str, permitted: Permitted) -> Site:
     given: dict[str, Any] = {"tree": tree, "zone": row.zone}
     paths = {"data": row.data, "children_secrets": row.children_secrets}
     return Site(
@@ -48,6 +50,7 @@ def _site(row: SiteRow, by_name: Mapping[str, SiteRow], tree: str) -> Site:
         site_broker=_site_broker(row),
         tree_connectors=(_connector(row, by_name[row.parent]),) if row.parent else (),
         listener=_listener(row),
+        children=permitted.children(row.name),
         **_set(given),
         **_paths(paths),
     )

@@ -17,6 +17,8 @@ from config.fleet.tree import ROLES, tree_problems
 from config.kinds import Choice, Fault, Kind, shown
 from config.model import ClientTls, Listener, ServerTls, Site, SiteBroker, TreeConnector
 from config.uris import ANNOUNCED_URI, address
+from treeconnector.errors import PatternError
+from treeconnector.permits import read_rule
 
 MAX_BYTES: Final = 64 * 2**20
 MAX_ROWS: Final = 200_000
@@ -27,6 +29,7 @@ class SiteRow:
     """One site of the table; an empty text is an empty cell. `file` and `line` say where it stands.
 
     `address`: where others reach the node: host, host:port or URI; several are separated by spaces.
+    `consume`, `send`: what the site may do beside what is below its own name; several with spaces between.
     `link_…`: the node's login at brokers that links ride on, its parent's and its own.
     `region`: a label for people; a node's region follows from the tree.
     """
@@ -48,6 +51,8 @@ class SiteRow:
     secret_env: str = ""
     secret_file: str = ""
     children_secrets: str = ""
+    consume: str = ""
+    send: str = ""
     link_user: str = ""
     link_password_env: str = ""
     link_password_file: str = ""
@@ -128,12 +133,22 @@ def cell_problems(row: SiteRow) -> list[Problem]:
         except Fault as fault:
             near = did_you_mean(text, ROLES) if column == "role" else ""
             problems.append(Problem(f"{fault}{near}", row.file, row.line, column))
+    problems += list(_rule_problems(row))
     try:
         _ = row.addresses
     except Fault as fault:
         message = f"expected host, host:port or a URI: {fault}"
         problems.append(Problem(message, row.file, row.line, "address"))
     return problems
+
+
+def _rule_problems(row: SiteRow) -> Iterator[Problem]:
+    for column in ("consume", "send"):
+        for text in getattr(row, column).split():
+            try:
+                read_rule(text, cells=column == "send")
+            except PatternError as error:
+                yield Problem(str(error), row.file, row.line, column)
 
 
 def _text(path: Path) -> str:

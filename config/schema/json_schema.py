@@ -87,7 +87,8 @@ def _combinations() -> list[dict[str, Any]]:
         },
     }
     is_satellite = {"required": [scheme], "properties": {scheme: {"const": "satellite"}}}
-    no_children = {YAML("children"): {"maxItems": 0}, YAML("children_secrets"): False}
+    names = ("children_secrets", "permits")
+    no_children = {YAML("children"): {"maxItems": 0}, **dict.fromkeys(map(YAML, names), False)}
     return [
         {"if": {"required": [scheme]}, "then": {"properties": none}, "else": {"properties": every}},
         {"if": {"anyOf": [is_leaf, is_satellite]}, "then": {"properties": no_children}},

@@ -90,10 +90,17 @@ def test_a_later_header_is_read_and_an_earlier_is_not():
         fields_of(count=0),
         fields_of(count=257),
         fields_of(done=b"\x01\x01"),
+        fields_of(count=9, done=b"\x00\x02"),
         fields_of(size=-1),
         fields_of(reroutes=-1),
         fields_of(expires_first=-1),
         fields_of(expires_last=-1),
+        fields_of(expires_last=1 << 53),
+        fields_of(reroutes=(1 << 64) - 1),
+        fields_of(flags=-1),
+        fields_of(flags=1 << 60),
+        fields_of(scope=256),
+        fields_of(scope=-1),
         fields_of(destination=["domain", "store-1"]),
         fields_of(destination=["cell", "x"]),
         fields_of(destination=["queue", "x" * 4097]),
@@ -203,3 +210,13 @@ def test_mutated_headers(data):
 @given(st.binary(max_size=200), st.integers(1, 256))
 def test_garbage_bodies(data, count):
     reads_or_says_why(lambda: decode_messages(data, count))
+
+
+def test_properties_that_would_be_far_larger_in_memory_are_not_decoded():
+    bomb = msgspec.msgpack.encode([b"", {"headers": {"x": [{}] * 2_000_000}}])
+    with pytest.raises(FrameError, match=r"properties of 200[0-9]{4} bytes in 1 messages: 1048576 at most"):
+        decode_messages(bomb, 1)
+    large = encode_message(Message(bytes(3_000_000)))
+    assert decode_messages(large, 1) == [Message(bytes(3_000_000))]
+    with pytest.raises(FrameError, match="not 2 messages"):
+        decode_messages(large, 2)

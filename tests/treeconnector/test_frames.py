@@ -55,6 +55,7 @@ EXAMPLES = [
     frames.IHave([frames.Whereabouts("store-2", b"i" * 16, ["wss://store-2:7600/link"])]),
     frames.Invalidate([b"i" * 16]),
     frames.Nobody(["store-2"], "no such node"),
+    frames.Granted(b"data", True),
     frames.Mesh([frames.Member("hq-2", ["wss://hq-2:7600/link"])]),
 ]
 
@@ -72,7 +73,7 @@ def test_wire_format_is_what_it_was():
     """Neighbours of another version depend on these bytes."""
     assert packet([encode(frames.Ack(9)), encode(frames.Hold(""))]).hex() == "92920e09920fa0"
     tags = {type(frame).__name__: msgspec.msgpack.decode(encode(frame))[0] for frame in EXAMPLES}
-    assert list(tags.values()) == [*range(1, 21), *range(70, 74), 90]
+    assert list(tags.values()) == [*range(1, 21), *range(70, 74), 80, 90]
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 1000, 65535, 65536])

@@ -7,7 +7,7 @@ import pytest
 from treeconnector.destinations import Destination, Kind, domain, queue, topic
 from treeconnector.errors import FrameError, SequenceError
 from treeconnector.frames import Advice
-from treeconnector.held import Applied, Held, Kept, Limits, anything_goes
+from treeconnector.held import LEVEL_WEIGHT, Applied, Held, Kept, Limits, anything_goes
 from treeconnector.offers import digest_of, standing
 from treeconnector.routes import Route, RoutingTable
 
@@ -189,15 +189,54 @@ def test_a_declined_offer_that_is_withdrawn_is_not_promoted() -> None:
     assert (branch.held.count, len(branch.table)) == (0, 0)
 
 
-def test_a_route_that_is_not_the_neighbours_to_offer_is_declined_and_may_be_retried() -> None:
+def test_a_route_that_is_not_the_neighbours_to_offer_is_declined_and_comes_back_at_a_review() -> None:
     elsewhere = {STORE}
     branch = Branch(legality=lambda each: "is live elsewhere" if each.live and each.key in elsewhere else "")
     branch.add(ORDERS, STORE)
     assert list(branch.table) == [ORDERS]
-    assert not branch.held.retry()
+    assert not branch.held.review()
     elsewhere.clear()
-    assert branch.held.retry() == ([Kept(route(STORE), False)], [], [], "")
+    assert branch.held.review() == ([Kept(route(STORE), False)], [], [], "")
     assert branch.live() == {ORDERS: True, STORE: True}
+
+
+def test_a_review_takes_away_what_is_legal_no_more_and_the_digest_stays() -> None:
+    forbidden: set[Destination] = set()
+    branch = Branch(legality=lambda each: "is not allowed" if each.key in forbidden else "")
+    branch.add(ORDERS, PRICES)
+    branch.say(advice("dormant", PRICES))
+    before = branch.held.digest
+    forbidden.add(PRICES)
+    dormant = route(PRICES)._replace(live=False)
+    assert branch.held.review() == ([Kept(dormant, True)], [], [PRICES], "is not allowed")
+    assert not branch.held.review()
+    assert (branch.live(), list(branch.held.declined)) == ({ORDERS: True}, [PRICES])
+    assert (branch.held.count, branch.held.digest) == (2, before)
+    forbidden.clear()
+    assert branch.held.review() == ([Kept(dormant, False)], [], [], "")
+    assert branch.live() == {ORDERS: True, PRICES: False}
+    assert branch.held.digest == before
+
+
+def test_routes_that_are_long_together_are_declined_until_there_is_room() -> None:
+    short, long = queue("a"), topic("/".join("abcdefgh"))
+    branch = Branch(Limits(weight=10 * LEVEL_WEIGHT))
+    applied = branch.add(ORDERS, short, long)
+    assert applied.declined == [long]
+    assert applied.reason == f"the 2 routes of store-1 are too long together: {long} is not used"
+    assert branch.say(advice("remove", ORDERS)).kept == [Kept(route(long), False)]
+    assert branch.live() == {short: True, long: True}
+    assert branch.add(PRICES).declined == [PRICES]
+    branch.say(advice("remove", PRICES), advice("remove", long))
+    assert not branch.add(PRICES).declined
+
+
+def test_declined_offers_are_bounded_in_bytes_too() -> None:
+    branch = Branch(Limits(length=10, declined_weight=5 * LEVEL_WEIGHT))
+    for number in range(2):
+        branch.add(topic(f"{number}{'a' * 400}"))
+    with pytest.raises(FrameError, match="goes on after 2 of its offers were declined"):
+        branch.add(ORDERS)
 
 
 def test_a_route_that_becomes_illegal_leaves_the_table() -> None:

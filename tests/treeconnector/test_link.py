@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from treeconnector import frames
+from treeconnector import frames, permits
 from treeconnector.address_frames import whereabouts
 from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
@@ -17,6 +17,7 @@ from treeconnector.link import (
     PeerAsks,
     PeerConflict,
     PeerDeclined,
+    PeerGrants,
     PeerHas,
     PeerHolds,
     PeerInvalidates,
@@ -322,7 +323,7 @@ def test_a_snapshot_comes_whole_before_later_advices_and_bundles(links):
     pair.child.advise([add("q8", "dormant"), add("brief", "remove"), add("late", "dormant")])
     pair.child.send_bundle(2, links.header(), b"")
     pair.pump(10_000)
-    events = pair.events["parent"]
+    events = [event for event in pair.events["parent"] if type(event) is not Throttled]
     start, end = events.index(SnapshotStarted(1100)), events.index(SnapshotEnded(b"digest"))
     assert sum(len(event.advices) for event in events[start + 1 : end]) == 1100
     assert events[end + 1] == Advised([add("q7", "remove"), add("q8", "dormant"), add("late", "dormant")])
@@ -454,6 +455,27 @@ def test_a_node_with_very_long_addresses_still_fits_into_a_frame(links):
     assert [each.addresses for event in pair.said("child", PeerHas) for each in event.found] == [many[:2]]
 
 
+def test_grants_go_in_pieces_and_come_whole(links):
+    pair = links.pair().up()
+    grants = [permits.Grant("hq", "store-1", nodes=tuple(f"till-{n:0>50}" for n in range(2000)))]
+    pair.parent.grant(grants)
+    pair.parent.grant([])
+    pair.pump()
+    told = pair.said("child", PeerGrants)
+    assert [[rules.grant for rules in event.rules] for event in told] == [grants, []]
+    assert max(map(len, pair.line["parent"])) <= 65536
+    with pytest.raises(LocalError, match="cannot send"):
+        pair.child.grant([])
+
+
+def test_endless_grants_end_the_link(links):
+    pair = links.pair().up()
+    endless = frames.Granted(bytes(60_000), more=True)
+    for _ in range(permits.MAX_GRANTS_BYTES // 60_000):
+        assert not pair.send("child", endless)
+    assert isinstance(pair.send("child", endless)[-1].error, FrameError)
+
+
 def test_many_declined_keys_go_in_several_frames(links):
     pair = links.pair().up()
     keys = [queue("x" * 200 + str(n)) for n in range(1200)]
@@ -499,7 +521,12 @@ def test_what_only_a_parent_may_tell(links, frame):
         frames.Moved("no name"),
         frames.Conflict("local", ""),
         frames.Hold("till"),
+        frames.Hold("topic:" + "a" * 4096),
         frames.Release("queue:a@b c"),
+        frames.Granted(b"\xc1"),
+        frames.Granted(permits.pack([permits.Grant("hq", "store-1", ("a+",))])),
+        frames.Granted(permits.pack([permits.Grant("hq", "no name")])),
+        frames.Granted(permits.pack([permits.Grant("hq", "store-1")] * 65)),
         frames.Declined([queue("a")] * 501, ""),
         frames.WhoHas(["york"] * 501),
         frames.WhoHas(["no name"]),

@@ -50,6 +50,7 @@ FRAME = st.one_of(
     st.builds(frames.IHave, st.lists(st.builds(frames.Whereabouts, TEXT, BYTES, NAMES), max_size=3)),
     st.builds(frames.Invalidate, st.lists(BYTES, max_size=3)),
     st.builds(frames.Nobody, NAMES, TEXT),
+    st.builds(frames.Granted, st.binary(max_size=40), st.booleans()),
     st.builds(
         frames.Prove,
         proof=BYTES,

@@ -14,7 +14,9 @@ class Link(msgspec.Struct, kw_only=True):
     """A link. `in`, `out`: messages. `heard_s` null: there is no link now. Bytes: on the line.
 
     A parent that was never reached has a state and `dialling` only. `spool_oldest_s`: age of the oldest
-    bundle that the neighbour has not acknowledged.
+    bundle that the neighbour has not acknowledged. `limited`: a child that may not do everything. `refused`:
+    routes and bundles of it that were refused here, `refused_us`: of ours by it; `refusals`,
+    `refusals_of_ours`: the latest rules that refused any, with the last example and how many times.
     """
 
     name: str
@@ -46,6 +48,11 @@ class Link(msgspec.Struct, kw_only=True):
     in_bundles: int = 0
     out_bundles: int = 0
     volatile_dropped: int = 0
+    limited: bool = False
+    refused: int = 0
+    refused_us: int = 0
+    refusals: list[dict[str, Any]] = []
+    refusals_of_ours: list[dict[str, Any]] = []
     dialling: dict[str, Any] = {}
 
 

@@ -9,6 +9,7 @@ from broker.http.api.following import follow
 from broker.http.api.invitations import of_invitations
 from broker.http.api.operations import NDJSON, Call, Operation, Parameter
 from broker.http.api.parameters import GONE, NODE, PAGE, SEARCH, cut_of
+from broker.http.api.permits import of_permits
 from broker.http.api.status import Status
 from broker.http.api.tree import of_the_tree
 from broker.http.ports import NodePort
@@ -30,6 +31,7 @@ def operations(node: NodePort) -> list[Operation]:
         *_dead(node),
         *of_the_tree(node),
         *of_invitations(node),
+        *of_permits(node),
         *_messages(node),
     ]
 

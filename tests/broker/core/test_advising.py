@@ -102,7 +102,7 @@ def test_the_excess_is_refused_by_name_and_the_link_stays(
     parent = york.core.parent
     assert parent is not None
     assert parent.up
-    assert "1 routes declined by hq" in parent.error
+    assert "1 declined by hq" in parent.error
     assert said in parent.error
     assert (york.core.counters["declined"], hq.core.counters["declined"]) == (1, 1)
 

@@ -76,7 +76,7 @@ def test_only_the_latest_are_known_again(forest: Forest, hq: Site, monkeypatch: 
     for number in range(5):
         producer.send("queue:sales", b"%d" % number)
         forest.settle()
-    bundles = [receipt.bundle for receipt in reader.receipts]
+    bundles = [receipt.bundle + b"hq" for receipt in reader.receipts]
     forest.settle(2.0)
     assert [bundle in hq.core.arrivals.seen for bundle in bundles] == [False, False, True, True, True]
     assert {row.bundle for row in hq.disk.rows(SeenRow)} == set(bundles[2:])
@@ -99,3 +99,14 @@ def test_a_child_that_claims_the_name_of_a_linked_one_gets_nothing_of_it(forest:
     forest.settle()
     assert len(reader.payloads) == 20
     assert forest["evil"].waiting() == 0
+
+
+def test_a_bundle_of_which_nothing_is_left_does_not_stay(forest: Forest, hq: Site) -> None:
+    header = Header(
+        id=b"i" * 16, destination=queue("sales"), flags=1, count=9, origin="york", done=b"\xff\x01"
+    )
+    hq.core.arrivals.from_neighbour(hq.core.neighbours["york"], header, b"")
+    forest.settle()
+    assert not hq.core.custody.dead.waiting
+    assert hq.waiting() == 0
+    assert not hq.disk.bundles

@@ -326,11 +326,22 @@ function linkFacts(row, link) {
     ["Bytes out", link?.bytes_out, bytes],
     ["Last heard of", link?.heard_s, (value) => `${duration(value)} ago`],
     ["Times it lost state", link?.gaps, count],
+    ["Refused of it here", link?.refused || null, count],
+    ["Refused of ours by it", link?.refused_us || null, count],
   ].filter(([, value]) => value !== undefined && value !== null);
   return h("div", { class: "stack" },
     h("p", {}, state, why && h("span", { class: "muted" }, ` · ${visible(why)}`)),
     known.length ? h("section", {}, h("h3", {}, "Its link"), facts(known.map(([name, value, format]) => [name, format(value)]))) : null,
+    refusals("What was refused of it", link?.refusals),
+    refusals("What it refused of ours", link?.refusals_of_ours),
     link?.addresses?.length ? facts([["Addresses", link.addresses.join(", ")]]) : null);
+}
+
+// By rule, the latest first, with the last thing that each refused.
+function refusals(title, listed) {
+  if (!listed?.length) return null;
+  return h("section", {}, h("h3", {}, title), h("ul", { class: "lines framed" }, listed.map(({ rule, what, times }) =>
+    h("li", {}, h("span", {}, visible(rule), what && h("span", { class: "muted" }, ` · the last: ${visible(what)}`)), h("span", { class: "side" }, `${count(times)} ×`)))));
 }
 
 function nodeFacts(tree) {

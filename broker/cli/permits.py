@@ -1,0 +1,83 @@
+"""`sapwood permits …`: what children may do, and what they were refused."""
+
+from broker.cli.errors import WRONG_USE, CommandError
+from broker.cli.node_api import Fields, NodeApi
+from broker.cli.output import note, print_json, print_table, table
+
+
+def show_permits(api: NodeApi, child: str, node: str, *, as_json: bool) -> None:
+    """Print what the children of a node may do. Raises `CommandError`."""
+    found = api.get("/api/permits", node=node, child=child)
+    if as_json:
+        print_json(found)
+        return
+    if found["granted"]:
+        print(f"{found['node']} itself may do what all of these allow:")
+        _print_grants(found["granted"])
+    if not found["enforced"]:
+        print(f"the file of {found['node']} has no permits: of itself it lets its children do everything")
+    for each in found["children"]:
+        _print_child(each)
+    if found["more"]:
+        note(f"{found['more']} more")
+
+
+def set_permit(
+    api: NodeApi,
+    child: str,
+    consume: list[str] | None,
+    send: list[str] | None,
+    nodes: list[str] | None,
+    node: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Say what a child may do. Raises `CommandError`."""
+    given = {"consume": consume, "send": send, "nodes": nodes}
+    rules = {name: patterns for name, patterns in given.items() if patterns}
+    if not rules:
+        raise CommandError("nothing to set: give --consume, --send or --nodes", WRONG_USE)
+    _print_changed(api.change("POST", "/api/permits", {"child": child, "node": node, **rules}), as_json)
+
+
+def unset_permit(api: NodeApi, child: str, node: str, *, as_json: bool) -> None:
+    """Let the file say again what a child may do. Raises `CommandError`."""
+    _print_changed(api.change("DELETE", "/api/permits", {"child": child, "node": node}), as_json)
+
+
+def reload_permits(api: NodeApi, node: str, *, as_json: bool) -> None:
+    """Let a node read its file again. Raises `CommandError`."""
+    found = api.change("POST", "/api/permits/reload", node=node)
+    if as_json:
+        print_json(found)
+        return
+    away = f"; turned away: {', '.join(found['turned_away'])}" if found["turned_away"] else ""
+    print(f"{found['node']} has read its file again{away}")
+
+
+def _print_changed(child: Fields, as_json: bool) -> None:
+    if as_json:
+        print_json(child)
+    else:
+        _print_child(child)
+
+
+def _print_child(child: Fields) -> None:
+    how = ", set by an operator" if child["set"] else ""
+    print(f"{child['name']} ({child['state']}{how})")
+    if child["grants"]:
+        _print_grants(child["grants"])
+    else:
+        print("  may do everything")
+    if child["refused"]:
+        print(f"  refused {child['refused']} times; lately:")
+    for refusal in child["refusals"]:
+        what = f", the last: {refusal['what']}" if refusal["what"] else ""
+        print(f"    {refusal['times']} x {refusal['rule']}{what}")
+
+
+def _print_grants(grants: list[Fields]) -> None:
+    made = table("By", "Consume", "Send", "Nodes below")
+    for grant in grants:
+        made.add_row(grant["by"], *("\n".join(grant[name]) for name in ("consume", "send", "nodes")))
+    print_table(made)

@@ -1,0 +1,359 @@
+"""Permitting: what each child may consume, send, and have below it, enforced where its link ends here.
+
+The rules and what they mean are the protocol's (`treeconnector.permits`); here they meet routes, bundles,
+the disk and the links. Law: a violation is refused with the rule that refused it, counted, and told to the
+child; the link stays, and all that is permitted goes on. What refuses:
+
+- a route, when it is about to enter the table (`legality`); so nothing is ever sent that may not be read;
+- a bundle, before it goes anywhere (`why_not_taken`), also one that cannot be read; it is a dead letter, so
+  many of each child;
+- a question who a node is, and the answer to it (`may_ask`).
+
+Law: what was given to a child to consume it may give back, and nothing else in its place: the bundle's id
+and body are remembered (`given`), in memory, the latest of all children together.
+
+Law: what waits here of one child is bounded (`CoreSettings.child_waiting`). First it is asked to keep what
+it has; who does not is not read any more: the link ends. A child without permits is trusted, as before.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from broker.core.copies import Copy
+from broker.core.errors import BadRequest, NotFound
+from broker.core.neighbours import Neighbour
+from broker.core.rows import MetaRow
+from treeconnector.advisories import Advertiser, digest_of, standing
+from treeconnector.bundles import Flag, Header, unpack
+from treeconnector.destinations import Destination, Kind, topic
+from treeconnector.errors import FrameError, PatternError
+from treeconnector.frames import Advice
+from treeconnector.held import Legality, Limits, anything_goes
+from treeconnector.names import is_incarnation
+from treeconnector.permits import Grant, Permit, Rules, pack
+from treeconnector.relations import Relation
+from treeconnector.routes import Route
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+GrantOf = Callable[[str], Grant | None]
+"""What the site's file lets a child do; None: everything."""
+
+_TOLD: Final = "permits told by "
+_SET: Final = "permit of "
+_MOST_GIVEN: Final = 100_000
+_MOST_TOLD: Final = 200
+_KEPT: Final = 1000
+_KEPT_BYTES: Final = 16 * 1024 * 1024
+_WEIGHT: Final = 2048
+_DIGEST: Final = 16
+
+
+def _everything(_child: str) -> Grant | None:
+    return None
+
+
+class Permitting:
+    """Of one node. `grant_of`, `most_routes`: as the site's file has it; changed with `configure`."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self._grant_of: GrantOf = _everything
+        self._most_routes: Callable[[str], int | None] = lambda child: None
+        self._set: dict[str, Grant] = {}
+        self._told: dict[str, list[Rules]] = {}
+        self._given: dict[bytes, bytes] = {}
+        self._dead: dict[str, list[Copy]] = {}
+        core.arrivals.why_not_taken, core.arrivals.told = self.why_not_taken, self._tell
+        core.arrivals.keeps_dead, core.arrivals.keep_dead = self.keeps_dead, self.keep_dead
+        core.forwarder.gave = self._gave
+        core.addressing.why_not_told = self.may_ask
+        core.counters.setdefault("refused", 0)
+        core.counters.setdefault("refused_unkept", 0)
+
+    def __repr__(self) -> str:
+        told = ", ".join(self._told) or "nobody"
+        return f"<Permitting of {self._core.identity.name} set={len(self._set)} told by {told}>"
+
+    # --- what is granted
+
+    def configure(self, grant_of: GrantOf, most_routes: Callable[[str], int | None]) -> None:
+        """The site's file was read, at the start or again. What changed has its effect at once."""
+        self._grant_of, self._most_routes = grant_of, most_routes
+        self._refresh()
+
+    def restore(self, rows: Iterable[MetaRow]) -> None:
+        """At a start: what operators set, and what nodes above have told."""
+        for row in rows:
+            if row.name.startswith(_SET):
+                self._set[row.name.removeprefix(_SET)] = msgspec.msgpack.decode(row.value, type=Grant)
+            elif row.name.startswith(_TOLD):
+                grants = msgspec.msgpack.decode(row.value, type=list[Grant])
+                self._told[row.name.removeprefix(_TOLD)] = [Rules(grant) for grant in grants]
+
+    def begin(self) -> None:
+        """At a start, when all is restored: the file may have changed since."""
+        self._refresh(again=True)
+
+    def set(self, grant: Grant) -> None:
+        """An operator says what a child may do, whatever the site's file says. Raises `BadRequest`."""
+        try:
+            Rules(grant)
+        except PatternError as error:
+            raise BadRequest(str(error)) from None
+        self._set[grant.child] = grant
+        self._core.custody.transaction.put(MetaRow(_SET + grant.child, msgspec.msgpack.encode(grant)))
+        self._refresh()
+
+    def unset(self, child: str) -> None:
+        """From now on what the site's file says counts again. Raises `NotFound`."""
+        if self._set.pop(child, None) is None:
+            raise NotFound(f"no permit was set for {child!r}: the site's file says what it may do")
+        self._core.custody.transaction.delete(MetaRow, _SET + child)
+        self._refresh()
+
+    def is_set(self, child: str) -> bool:
+        return child in self._set
+
+    def granted_here(self) -> tuple[Grant, ...]:
+        """What the nodes above let this node do; empty: everything."""
+        return tuple(rules.grant for told in self._told.values() for rules in told)
+
+    def permit_of(self, child: str) -> Permit:
+        """What a child may do now, whether it is here or not."""
+        own = self._set.get(child) or self._grant_of(child)
+        above = [rules for told in self._told.values() for rules in told]
+        return Permit([*([Rules(own)] if own else []), *above])
+
+    def told(self, parent: Neighbour, rules: list[Rules]) -> None:
+        """A parent says what this node may do, and with it all below it."""
+        core, row = self._core, _TOLD + parent.name
+        if rules:
+            self._told[parent.name] = rules
+            core.custody.transaction.put(MetaRow(row, pack([each.grant for each in rules])))
+        elif self._told.pop(parent.name, None) is not None:
+            core.custody.transaction.delete(MetaRow, row)
+        self._refresh()
+
+    def gone(self, neighbour: Neighbour) -> None:
+        """It is a neighbour no more. What a parent granted goes with it."""
+        self._dead.pop(neighbour.name, None)
+        if neighbour.name in self._told:
+            self.told(neighbour, [])
+
+    # --- a neighbour
+
+    def welcome(self, neighbour: Neighbour) -> None:
+        """A neighbour is new, or known again after a start."""
+        if neighbour.relation is Relation.CHILD:
+            neighbour.permit = self.permit_of(neighbour.name)
+
+    def limits(self, name: str) -> Limits:
+        """What a neighbour may put into the table."""
+        settings = self._core.settings
+        routes = self._most_routes(name) or settings.max_routes
+        limits = Limits(routes, settings.max_filter_length, settings.max_levels)
+        return limits._replace(weight=max(routes * _WEIGHT, limits.length + limits.levels * _WEIGHT))
+
+    def greet(self, neighbour: Neighbour) -> None:
+        """Its link is up: a child is told what it may do, if anything ever limited that."""
+        grants, link = neighbour.permit.grants, neighbour.link
+        if link is not None and neighbour.up and (grants or neighbour.detail.limited):
+            neighbour.detail.limited = bool(grants)
+            self._core.touch(neighbour)
+            link.grant(grants)
+
+    def _refresh(self, *, again: bool = False) -> None:
+        """What is granted may have changed: for which children has it? `again`: look at all routes."""
+        for neighbour in self._core.neighbourhood.children():
+            permit = self.permit_of(neighbour.name)
+            changed = permit.grants != neighbour.permit.grants
+            if changed:
+                neighbour.permit = permit
+                self.greet(neighbour)
+                self._core.advising.tell_anew(neighbour)
+            if changed or again:
+                self._core.advising.review(neighbour)
+                self._sweep(neighbour)
+
+    def _sweep(self, neighbour: Neighbour) -> None:
+        """What waits for a child that it may not have any more is not sent; what has its number goes."""
+        place = neighbour.place
+        for copy in [*place.waiting, *place.resting.values()]:
+            destination = copy.stored.header.destination
+            why = neighbour.permit.why_not_take(topic(destination.name)) if not destination.node else ""
+            if why:
+                place.resting.pop(copy.row, None)
+                if copy in place.waiting:
+                    place.waiting.remove(copy)
+                neighbour.refusals.add(why, copy.open)
+                self._core.custody.bury(copy, why)
+
+    # --- routes
+
+    def legality(self, relation: Relation) -> Legality:
+        return self._why_not_from_below if relation is Relation.CHILD else anything_goes
+
+    def _why_not_from_below(self, route: Route) -> str:
+        """A child cannot have below it what is here or above, nor what it has no permit for."""
+        key, neighbour = route.key, self._core.neighbours[route.gateway]
+        if key.kind == Kind.DOMAIN:
+            return self.why_not_below(neighbour, key.name)
+        permit = neighbour.permit
+        return permit.why_not_consume(key) or (permit.why_not_have(route.origin) if route.origin else "")
+
+    def why_not_below(self, neighbour: Neighbour, name: str) -> str:
+        """Why a node cannot be below a child; '' if it can."""
+        why = self._core.neighbourhood.why_not_below(neighbour.name, name)
+        return why or neighbour.permit.why_not_have(name)
+
+    def claims(self, neighbour: Neighbour, advices: list[Advice]) -> list[Advice]:
+        """Those about nodes that the child may speak of."""
+        nodes = [advice for advice in advices if advice.kind == Kind.DOMAIN]
+        permit = neighbour.permit
+        return [advice for advice in nodes if not permit.why_not_have(advice.name)] if permit else nodes
+
+    def heard(self, neighbour: Neighbour, advices: Sequence[Advice]) -> list[Advice]:
+        """What of these a neighbour may know: consumers of what it may send."""
+        permit = neighbour.permit
+        return [each for each in advices if permit.may_hear(each.key)] if permit else list(advices)
+
+    def offered(self, neighbour: Neighbour, offers: Advertiser) -> tuple[int, bytes]:
+        """Count and digest of what a neighbour may know of these offers."""
+        if not neighbour.permit:
+            return offers.count, offers.digest
+        told = self.heard(neighbour, offers.snapshot())
+        return len(told), digest_of((each.key, standing(each.op != "dormant", each.reads)) for each in told)
+
+    def refused(self, neighbour: Neighbour, keys: Sequence[Destination], text: str) -> None:
+        """Count what a neighbour was refused, and tell it."""
+        neighbour.refusals.add(text, len(keys))
+        if neighbour.link is not None and neighbour.up:
+            neighbour.link.decline(keys, text)
+
+    def may_ask(self, neighbour: Neighbour, key: str) -> str:
+        """Why a child may not learn who has a name, or where an incarnation is; '' if it may.
+
+        It may of its own nodes, of those above it, and of those that have a cell it may send to. An
+        incarnation that is not known here may be asked for: the answer is looked at again.
+        """
+        name = self._name_of(key) if is_incarnation(key) else key
+        if not name or name in self._core.chain:
+            return ""
+        why = neighbour.permit.why_not_reach(name)
+        if why:
+            neighbour.refusals.add(why)
+        return why
+
+    def _name_of(self, incarnation: str) -> str:
+        """The node's name, '' if it is not known here."""
+        core = self._core
+        if incarnation == core.addressing.own:
+            return core.identity.name
+        entry = core.addressing.cache.find(incarnation, core.moment.now)
+        return "" if entry is None else entry.found.name
+
+    # --- bundles
+
+    def check_room(self, neighbour: Neighbour) -> None:
+        """Before a child's bundle is taken. Raises `FrameError` if it goes on though it was asked not to."""
+        if not self.is_over_share(neighbour):
+            return
+        share, most = self._core.settings.child_waiting, self._core.settings.max_message
+        waiting = self._core.custody.spools.came[neighbour.name]
+        if waiting > share + share // 4 + 4 * most:
+            raise FrameError(
+                f"{neighbour.name} goes on though {waiting} bytes of what it sent wait here; it was asked to"
+                f" keep the rest: {share} at most (max_waiting)"
+            )
+
+    def is_over_share(self, neighbour: Neighbour) -> bool:
+        """Does so much wait here of one child that it is to keep the rest?"""
+        if not neighbour.permit:
+            return False
+        return self._core.custody.spools.came[neighbour.name] >= self._core.settings.child_waiting
+
+    def why_not_taken(self, neighbour: Neighbour, header: Header, body: bytes) -> str:
+        """Why a bundle of a child is not taken on; '' if it is."""
+        permit, destination = neighbour.permit, header.destination
+        if not permit:
+            return ""
+        if header.flags & Flag.REROUTED and self._was_given(neighbour, header, body):
+            return ""
+        if destination.kind == Kind.TOPIC and destination.node:
+            return self._why_not_followed(neighbour, destination)
+        why = permit.why_not_send(destination)
+        if why and is_incarnation(destination.node):
+            name = self._name_of(destination.node)
+            why = permit.why_not_send(destination._replace(node=name)) if name else why
+        if not why and not self._core.arrivals.is_from_below(neighbour, header.origin):
+            why = f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
+        return why or _why_not_readable(header, body)
+
+    def _why_not_followed(self, neighbour: Neighbour, destination: Destination) -> str:
+        """A topic's message that goes after a node that has left a child: it left, and may have it there."""
+        node, plain = destination.node, topic(destination.name)
+        left = node in neighbour.former or node in neighbour.untold
+        why = "" if left else f"PERMIT: {node[:64]!r} has not left {neighbour.name}"
+        return why or (neighbour.permit.why_not_take(plain) and neighbour.permit.why_not_send(plain))
+
+    def _was_given(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
+        if self._given.get(header.id) == _digest(neighbour, header.destination, body):
+            return True
+        # given by another core of the mesh
+        others = self._core.neighbours.values()
+        meshed = any(other.relation is Relation.MESH for other in others)
+        return meshed and not neighbour.permit.why_not_take(header.destination)
+
+    def _gave(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
+        """A queue's bundle goes to a child, which may give it back."""
+        if neighbour.permit and header.destination.kind == Kind.QUEUE:
+            self._given.pop(header.id, None)
+            self._given[header.id] = _digest(neighbour, header.destination, body)
+            if len(self._given) > _MOST_GIVEN:
+                del self._given[next(iter(self._given))]
+
+    def _tell(self, neighbour: Neighbour, destination: Destination, why: str) -> None:
+        """A bundle is refused. A child with permits is told: of each rule once a link, and of so many."""
+        self._core.counters["refused"] += 1
+        first = neighbour.refusals.add(why)
+        link = neighbour.link
+        if not neighbour.permit or link is None or not neighbour.up:
+            return
+        if (first or neighbour.told_refusals == 0) and neighbour.told_refusals < _MOST_TOLD:
+            neighbour.told_refusals += 1
+            link.decline([destination], why)
+
+    def keeps_dead(self, neighbour: Neighbour, size: int) -> bool:
+        """Is there room among the dead letters for one more bundle that this child was refused?"""
+        if not neighbour.permit:
+            return True
+        dead = self._core.custody.dead
+        kept = [copy for copy in self._dead.get(neighbour.name, ()) if copy.open and copy.place is dead]
+        self._dead[neighbour.name] = kept
+        if len(kept) < _KEPT and sum(copy.stored.size for copy in kept) + size <= _KEPT_BYTES:
+            return True
+        self._core.counters["refused_unkept"] += 1
+        return False
+
+    def keep_dead(self, neighbour: Neighbour, copy: Copy) -> None:
+        if neighbour.permit:
+            self._dead.setdefault(neighbour.name, []).append(copy)
+
+
+def _why_not_readable(header: Header, body: bytes) -> str:
+    """A body that is not what its header says would end the session of every application that is given it."""
+    try:
+        unpack(header, body)
+    except FrameError as error:
+        return f"UNREADABLE: {error}"
+    return ""
+
+
+def _digest(neighbour: Neighbour, destination: Destination, body: bytes) -> bytes:
+    about = f"{neighbour.name} {destination.name}".encode()
+    return blake2b(body, digest_size=_DIGEST, key=blake2b(about, digest_size=32).digest()).digest()

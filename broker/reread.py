@@ -1,0 +1,53 @@
+"""The site's file, read again while the node runs: who may be a child, and what children may do."""
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from broker.core.errors import SwitchError
+from broker.grants import Grants
+from broker.permits import Permits
+from config.errors import ConfigurationError
+from treeconnector.errors import Refusal
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+_log = logging.getLogger("sapwood.node")
+
+
+def reread(node: "Node") -> list[str]:
+    """Read it and let it count; return the children that it names no more, whose links end.
+
+    A link that stays keeps its secret until it comes up again. Raises `SwitchError`: nothing has changed.
+    """
+    if node.source is None:
+        raise SwitchError("this node was not started from a file: there is nothing to read again")
+    try:
+        read = node.source()
+        if read.name not in ("", node.site.name):
+            raise ConfigurationError(f"the file is of {read.name!r}, this node is {node.site.name!r}")
+        site = replace(
+            node.site, children=read.children, children_secrets=read.children_secrets, permits=read.permits
+        )
+        permits = Permits(site)
+    except ConfigurationError as error:
+        _log.warning("! the file was not read again, nothing has changed: %s", error)
+        raise SwitchError(str(error)) from None
+    permits.office = node.enrolment
+    node.site, node.grants = site, Grants(site)
+    node.core.secret_of = permits.secret_of
+    node.core.permitting.configure(node.grants.of, node.grants.most_routes)
+    away = _turn_away(node, permits)
+    node.wake()
+    _log.info("= the file was read again%s", f"; turned away: {', '.join(away)}" if away else "")
+    return away
+
+
+def _turn_away(node: "Node", permits: Permits) -> list[str]:
+    found = [child for child in node.core.children() if not permits.names(child.name)]
+    text = f"{node.site.name!r} has no permit any more for its child"
+    for child in found:
+        if child.link is not None:
+            node.core.links.handle(child.link, child.link.refuse(Refusal.SECRET, f"{text} {child.name!r}"))
+    return [child.name for child in found]

@@ -1,0 +1,113 @@
+"""The sections that say who may be a child, and what children may do.
+
+The rules of `consume`, `send` and `nodes`, and what they mean, stand in `treeconnector.permits`.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from config.fields import section, value, values
+from config.kinds import Size, Text
+from config.values import COUNT, FLAG, NAME, PATH, VARIABLE
+from treeconnector.permit_patterns import NAME as CHILD
+
+_TEXT: Final = r"[^/+#@{}\t\n\r]*"
+_LEVEL: Final = rf"({_TEXT}(\{{name\}}{_TEXT})?|\+|#)"
+_NAMES: Final = rf"((queue|topic):)?{_LEVEL}(/{_LEVEL}){{0,127}}"
+_NODE: Final = r"[A-Za-z0-9._\-*]{0,64}(\{name\}[A-Za-z0-9._\-*]{0,64})?"
+_EMPTY: Final = ("", "queue:", "topic:")
+CONSUME: Final = Text(
+    f"a name or pattern of topics and queues, such as prices/#, topic:store/{CHILD}/# or queue:orders; "
+    "'+' is any one level, '#' any number of them, '*' any text within a level; or nothing",
+    _NAMES,
+    refused=_EMPTY,
+)
+SEND: Final = Text(
+    f"a name or pattern of topics and queues, such as store/{CHILD}/# or queue:orders, or of cells, such as "
+    "till@hq; '+' is any one level, '#' any number of them, '*' any text within a level; or nothing",
+    rf"{_NAMES}(@{_NODE})?",
+    refused=_EMPTY,
+)
+NODES: Final = Text(
+    f"the name of a node, in which '*' is any text and {CHILD} the child; or nothing", _NODE, refused=("",)
+)
+_ONLY: Final = "; with any, only those"
+
+
+@section
+class Child:
+    """One child. Where a node names children, others are refused."""
+
+    name: str = value(NAME, "the child's name", example="store-0042")
+    secret_env: str | None = value(
+        VARIABLE, "environment variable that holds the child's secret", default=None, aside=True
+    )
+    secret_file: Path | None = value(
+        PATH, "file that holds the child's secret", default=None, example="secrets/store-0042"
+    )
+    max_routes: int | None = value(
+        COUNT,
+        "most routes that this child may advertise; without it `max_routes_per_link`",
+        default=None,
+        example=5000,
+    )
+    consume: tuple[str, ...] = values(
+        CONSUME,
+        "what this child may consume, instead of `permits`",
+        item="pattern",
+        default=(),
+        example=("prices/#", "store/{name}/#"),
+    )
+    send: tuple[str, ...] = values(
+        SEND,
+        "what this child may send, instead of `permits`",
+        item="pattern",
+        default=(),
+        example=("store/{name}/#", "queue:orders"),
+    )
+    nodes: tuple[str, ...] = values(
+        NODES,
+        "nodes that this child may have below it, instead of `permits`",
+        item="pattern",
+        default=(),
+        example=("{name}-*",),
+    )
+
+
+@section
+class Permits:
+    """What children may do. As soon as a rule stands here or at any child, or `enforce` is said, each child
+    has its own rules, else these, else what is below its own name; without, all children may do everything.
+    """
+
+    enforce: bool = value(
+        FLAG, "whether children have permits though no rule is written anywhere", default=False
+    )
+    consume: tuple[str, ...] = values(
+        CONSUME,
+        "topics and queues that children may consume" + _ONLY,
+        item="pattern",
+        default=(),
+        example=("prices/#", "store/{name}/#"),
+    )
+    send: tuple[str, ...] = values(
+        SEND,
+        "topics, queues and cells that children may send to" + _ONLY,
+        item="pattern",
+        default=(),
+        example=("store/{name}/#", "queue:orders", "stock@hq"),
+    )
+    nodes: tuple[str, ...] = values(
+        NODES,
+        "nodes that children may have below them, beside themselves",
+        item="pattern",
+        default=(),
+        example=("{name}-*",),
+    )
+    max_waiting: int | None = value(
+        Size(1),
+        "most bytes that may wait here of what one child sent, before it is asked to keep the rest; without "
+        "it a quarter of the spool",
+        default=None,
+        example=1073741824,
+    )

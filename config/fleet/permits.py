@@ -1,0 +1,52 @@
+"""Permits of a whole chain, from the columns `consume` and `send` of its table.
+
+Law: with either column anywhere, each parent names all its children. A child may do what is below its own
+name, and what its row grants; a branch all that is granted below it as well, for it cannot give what it was
+not given, and have below it the nodes that the table has there.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from config.model import Child
+from treeconnector.permits import OWN
+
+if TYPE_CHECKING:
+    from config.fleet.table import SiteRow
+
+
+class Permitted:
+    """What the rows of a table, which make one tree, grant."""
+
+    def __init__(self, rows: Sequence["SiteRow"]) -> None:
+        self._any = any(row.consume or row.send for row in rows)
+        self._below: dict[str, list[SiteRow]] = {}
+        for row in rows:
+            self._below.setdefault(row.parent, []).append(row)
+
+    def __repr__(self) -> str:
+        return f"<Permitted below {len(self._below)} nodes>"
+
+    def children(self, name: str) -> tuple[Child, ...]:
+        """The children of a node, each with what it may do; none where the table has no permits."""
+        return tuple(map(self._child, self._below.get(name, ()))) if self._any else ()
+
+    def _child(self, row: "SiteRow") -> Child:
+        below = list(self._all_below(row.name))
+        return Child(
+            name=row.name,
+            consume=_each_once(*OWN, *(rule for each in (row, *below) for rule in each.consume.split())),
+            send=_each_once(*OWN, *(rule for each in (row, *below) for rule in each.send.split())),
+            nodes=tuple(each.name for each in below),
+        )
+
+    def _all_below(self, name: str) -> Iterable["SiteRow"]:
+        to_do = list(self._below.get(name, ()))
+        while to_do:
+            row = to_do.pop(0)
+            yield row
+            to_do += self._below.get(row.name, ())
+
+
+def _each_once(*rules: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(rules))

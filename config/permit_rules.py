@@ -1,0 +1,48 @@
+"""Children and their permits that cannot be."""
+
+from collections.abc import Iterator
+
+from config.contradictions import Contradiction
+from config.fields import Path, Spelling
+from config.model import Child, Permits, Site
+from treeconnector.errors import PatternError
+from treeconnector.permits import NOTHING, check_node_rule, read_rule
+
+
+def permits(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    looked_at: tuple[Path, ...] = (("scheme",), ("tree_connectors",), ("tree_connectors", 0, "nodetype"))
+    role = "satellite" if site.scheme else site.role
+    if site.role == "leaf":
+        advice = f"a {role} has no children: leave this out, or write {spell('nodetype')} branch"
+        for name in ("children", "children_secrets"):
+            if getattr(site, name):
+                yield Contradiction((name,), advice, looked_at)
+        if site.permits != Permits():
+            yield Contradiction(("permits",), advice, looked_at)
+    yield from _rules(("permits",), site.permits)
+    names: dict[str, Path] = {}
+    for i, child in enumerate(site.children):
+        path: Path = ("children", i, "name")
+        if child.name in names:
+            yield Contradiction(path, f"child {child.name!r} is listed twice", (names[child.name],))
+        if child.name == site.name:
+            yield Contradiction(
+                path, f"{child.name!r} is this node: it cannot be its own child", (("name",),)
+            )
+        names.setdefault(child.name, path)
+        yield from _rules(("children", i), child)
+
+
+def _rules(path: Path, given: Child | Permits) -> Iterator[Contradiction]:
+    """What a pattern of the file's grammar does not see, as a '*' beside {name}."""
+    for name in ("consume", "send", "nodes"):
+        written: tuple[str, ...] = getattr(given, name)
+        for i, text in enumerate(written):
+            if text == NOTHING:
+                if len(written) > 1:
+                    yield Contradiction((*path, name, i), f"{NOTHING!r} stands alone, or not at all")
+                continue
+            try:
+                check_node_rule(text) if name == "nodes" else read_rule(text, cells=name == "send")
+            except PatternError as error:
+                yield Contradiction((*path, name, i), str(error))

@@ -1,0 +1,39 @@
+"""Permits of a chain, from its table."""
+
+from dataclasses import replace
+
+import pytest
+
+from config.errors import ConfigurationError
+from config.fleet import SiteRow, sites
+from config.model import Child
+from treeconnector.permits import OWN
+
+HQ = SiteRow(name="hq", role="root", address="hq.example.com")
+UK = SiteRow(name="uk", role="branch", parent="hq", address="uk.example.com")
+YORK = SiteRow(name="york", role="leaf", parent="uk", consume="prices/# store/{name}/#", send="till@hq")
+BATH = SiteRow(name="bath", role="leaf", parent="uk", consume="prices/#")
+
+
+def test_a_parent_names_its_children_with_what_they_may_do() -> None:
+    hq, uk, york, bath = sites([HQ, UK, YORK, BATH])
+    lifted = (*OWN, "prices/#", "store/{name}/#")
+    assert hq.children == (Child(name="uk", consume=lifted, send=(*OWN, "till@hq"), nodes=("york", "bath")),)
+    assert uk.children == (
+        Child(name="york", consume=lifted, send=(*OWN, "till@hq")),
+        Child(name="bath", consume=(*OWN, "prices/#"), send=OWN),
+    )
+    assert york.children == bath.children == ()
+
+
+def test_a_table_that_grants_nothing_makes_no_permits() -> None:
+    bare = [HQ, UK, replace(YORK, consume="", send=""), replace(BATH, consume="")]
+    assert all(site.children == () for site in sites(bare))
+
+
+@pytest.mark.parametrize(("column", "text"), [("consume", "till@hq"), ("send", "a+")])
+def test_what_is_no_rule_is_named_with_its_place(column: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"'{text[:4]}") as raised:
+        sites([HQ, UK, replace(YORK, **{column: text}, file="sites.csv", line=4)])  # type: ignore[arg-type]
+    assert "sites.csv:4" in str(raised.value)
+    assert column in str(raised.value)
