@@ -279,7 +279,8 @@ class Node:
 
     def _busy(self) -> bool:
         unanswered = self.desk is not None and self.desk.busy
-        return self._committing or self._scheduled or self.wires.unsent or unanswered
+        unsaid = any(neighbour.will_say for neighbour in self.core.neighbours.values())
+        return self._committing or self._scheduled or self.wires.unsent or unanswered or unsaid
 
     async def _last_commit(self) -> None:
         if self.failure is None:
