@@ -25,6 +25,8 @@ from config.model import Site
 from config.uris import address
 
 _log = logging.getLogger("sapwood.enrolment")
+PLAUSIBLE: Final = 1_704_067_200.0
+"""Seconds since 1970 of 2024-01-01: a clock that says less was never set."""
 PORT_LIFETIME: Final = 90 * 86_400.0
 RENEW_AFTER: Final = 2 / 3
 """Share of a certificate's lifetime after which it is renewed."""
@@ -55,6 +57,9 @@ class KeptAuthority:
         key_file, file = self.folder / "authority.key", self.folder / "authority.pem"
         if file.exists() and not key_file.exists():
             raise CertificateError("authority.key is gone: put it back, or move authority.pem away too")
+        if not file.exists() and self._clock() < PLAUSIBLE:
+            year = time.gmtime(self._clock()).tm_year
+            raise CertificateError(f"the clock of this machine says {year}: set it, then start again")
         if not key_file.exists():
             write(key_file, certificates.make_key(), PRIVATE)
             _log.info("= made a certificate authority in %s: keep a copy of it in a safe place", self.folder)

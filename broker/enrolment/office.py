@@ -38,7 +38,7 @@ from treeconnector.names import node_name
 _log = logging.getLogger("sapwood.enrolment")
 MOST_INVITATIONS: Final = 10_000
 _REMEMBERED: Final = 30 * 86_400
-_LONGEST_SLEEP: Final = 3600.0
+_LONGEST_SLEEP: Final = 60.0
 _SHORTEST_SLEEP: Final = 0.1
 Commit = Callable[[Transaction], Awaitable[None]]
 
@@ -79,7 +79,7 @@ class Office:
             try:
                 pause = self.authority.renew_port()
             except OSError as error:
-                pause = _LONGEST_SLEEP / 60
+                pause = _LONGEST_SLEEP
                 _log.error("! the port's certificate cannot be renewed: %s", error)
             await asyncio.sleep(min(max(pause, _SHORTEST_SLEEP), _LONGEST_SLEEP))
 

@@ -25,7 +25,7 @@ from broker.enrolment.messages import RENEW_PATH, Granted, Renew
 from config.model import Site
 
 _log = logging.getLogger("sapwood.enrolment")
-_LOOK_EVERY: Final = 600.0
+_LOOK_EVERY: Final = 60.0
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 900.0
 _EARLIER: Final = 0.05

@@ -92,3 +92,11 @@ def test_another_authority_is_trusted_beside_it_while_one_takes_the_place_of_the
     (kept.folder / "also-trusted.pem").write_text("nonsense")
     with pytest.raises(EnrolmentError, match="no certificates in PEM"):
         opened(tmp_path)
+
+
+def test_no_authority_is_made_by_a_clock_that_was_never_set(tmp_path: Path) -> None:
+    with pytest.raises(EnrolmentError, match="the clock of this machine says 1970: set it"):
+        opened(tmp_path, 5.0)
+    assert not any((tmp_path / "authority").iterdir())
+    opened(tmp_path)
+    opened(tmp_path, 5.0)
