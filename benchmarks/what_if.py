@@ -9,6 +9,7 @@ memory the most that it and its Java ever took together.
 """
 
 import argparse
+import contextlib
 import csv
 import json
 import subprocess
@@ -76,14 +77,12 @@ class Peak:
         threading.Thread(target=self._watch, args=(pid,), daemon=True).start()
 
     def _watch(self, pid: int) -> None:
-        try:
-            process = psutil.Process(pid)
-            while process.is_running():
+        process = psutil.Process(pid)
+        while process.is_running():
+            with contextlib.suppress(psutil.Error):  # one of them has just ended
                 family = [process, *process.children(recursive=True)]
                 self.most = max(self.most, sum(one.memory_info().rss for one in family))
-                time.sleep(0.2)
-        except psutil.Error:
-            return
+            time.sleep(0.2)
 
 
 def main() -> int:
