@@ -96,7 +96,7 @@ def reference() -> str:
         "law_added": "law: come",
         "added": "counted",
         "law_closed": "law: go",
-        "closed": "counted ",
+        "closed": "counted",
         "system": "counted in",
     }
     return section(
