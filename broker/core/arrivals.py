@@ -163,7 +163,7 @@ class Arrivals:
         """Is a node a child, one of its mesh, or is it or was it below these?"""
         if origin in neighbour.former:
             return True
-        names = (neighbour.name, *(member.name for member in neighbour.detail.mesh))
+        names = (neighbour.name, *neighbour.kin)
         if origin in names:
             return True
         return any(self._forwarder.table.route(domain(origin), name) is not None for name in names)

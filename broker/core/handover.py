@@ -30,6 +30,7 @@ class Handover:
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
         self._busy: set[str] = set()
+        self._looks_soon = False
 
     def __repr__(self) -> str:
         return f"<Handover at {self._core.identity.name} of {sorted(self._busy)}>"
@@ -42,8 +43,15 @@ class Handover:
         self._route(numbered, neighbour, Flag.MAYBE_DUPLICATE | Flag.REROUTED)
         self._go_on(neighbour)
 
+    def look_soon(self) -> None:
+        """A way has come; those that were here before a start may be back as soon."""
+        if not self._looks_soon:
+            self._looks_soon = True
+            self._core.moment.after(self._core.settings.probe_time, self.look_at_all)
+
     def look_at_all(self) -> None:
-        """A way has come: for whom is it good?"""
+        """For whom is the way good that has come?"""
+        self._looks_soon = False
         for neighbour in list(self._core.neighbours.values()):
             if not neighbour.up and (neighbour.outbox or neighbour.place.waiting or neighbour.place.resting):
                 self.look(neighbour)

@@ -184,7 +184,8 @@ class Lookup:
         """One line to each place, and always the same for a destination, while it is up."""
         groups: dict[str, list[str]] = {}
         for way in ways:
-            groups.setdefault(self.neighbours[way].group, []).append(way)
+            beside = self.neighbours[way].relation is Relation.MESH
+            groups.setdefault(way if beside else self.neighbours[way].group, []).append(way)
         return [self._line(self._chosen(group, destination), destination) for group in groups.values()]
 
     def _chosen(self, names: list[str], destination: Destination) -> str:

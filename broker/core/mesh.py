@@ -6,6 +6,7 @@ smallest of its names, so that it does not matter which of its nodes speaks.
 
 Law: the smaller name dials. A node that the other does not know yet introduces itself; when both dial at
 once, the smaller name's link is the one that stays.
+Law: whoever is not listed joins by the secret of the mesh only; a child's own proves no node of a mesh.
 """
 
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from treeconnector.relations import Relation
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
+_MOST_WAYS: Final = 3
 _ROW: Final = "mesh"
 _WAYS: Final = "ways to the parent"
 
@@ -100,6 +102,11 @@ class Mesh:
             return
         if known is not None and known.relation is not Relation.MESH and known.up:
             raise LinkRefused(Refusal.ROLE, f"{hello.name!r} is a {known.relation} of {me!r} already")
+        if not (hello.name in self.members or self._settings.admits):
+            raise LinkRefused(
+                Refusal.SECRET,
+                f"{me!r} lists no {hello.name!r} in its mesh: name it there, or give the mesh a secret",
+            )
         if not link.dials and me < hello.name and (hello.name, Relation.MESH) in self.dialled.values():
             raise LinkRefused(Refusal.BUSY, f"{me!r} dials {hello.name!r} itself at this moment")
 
@@ -124,7 +131,9 @@ class Mesh:
         named = self._settings.members
         before = dict(self.members)
         for name, addresses in found.items():
-            self.members[name] = list(named.get(name, ())) or addresses or self.members.get(name, [])
+            if name in self.members or len(self.members) < hellos.MAX_MESH:
+                ways = list(named.get(name, ())) or addresses or self.members.get(name, [])
+                self.members[name] = ways[:_MOST_WAYS]
         self.begin()
         if self.members != before:
             self._changed()

@@ -67,8 +67,11 @@ class Neighbourhood:
             self.look_again()
 
     def look_again(self) -> None:
-        """Is this node in a mesh now, or next to one?"""
+        """Is this node in a mesh now, or next to one? And which neighbours are of one mesh?"""
         core = self._core
+        for neighbour in core.neighbours.values():
+            if neighbour.detail.mesh or neighbour.kin:
+                neighbour.stand_with(core.neighbours)
         in_mesh = len(core.forwarder.parents) > 1 or bool(core.table.mesh)
         core.forwarder.meshed = in_mesh or any(child.detail.mesh for child in self.children())
 
@@ -106,7 +109,7 @@ class Neighbourhood:
                 core.forwarder.route_changed(key)
         core.forwarder.pump(neighbour)
         if core.forwarder.meshed:
-            core.moment.after(core.settings.probe_time, core.handover.look_at_all)
+            core.handover.look_soon()
 
     def link_down(self, neighbour: Neighbour) -> None:
         core = self._core
@@ -119,11 +122,15 @@ class Neighbourhood:
                 self.line_elsewhere(child.name)
         if core.forwarder.meshed:
             core.handover.look(neighbour)
-            self._dispatch_all(neighbour)
+            self._go_other_ways(neighbour)
 
-    def _dispatch_all(self, neighbour: Neighbour) -> None:
+    def _go_other_ways(self, neighbour: Neighbour) -> None:
         """A line has gone that others can stand in for: what waits for it goes their way."""
         core = self._core
+        if neighbour.relation is Relation.CHILD:
+            for key in list(core.table.routes_of(neighbour.name)):
+                core.forwarder.route_changed(key)
+            return
         for place in list(core.custody.places.values()):
             if neighbour.name in place.targets and place is not neighbour.place:
                 core.forwarder.dispatch(place)

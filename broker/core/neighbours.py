@@ -9,7 +9,7 @@ the neighbour sends it again. So what that had numbered before the first link af
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -51,8 +51,9 @@ class Neighbour:
     `former`: nodes that were below it once. What they sent may still come this way. `untold`: nodes below it
     that have moved, which it is to be told when its link is up. `spool_holds`: what it is to keep while a
     spool of ours is full. `broken_at`: when its link was lost last, or this node started (running time).
-    spool of ours is full. `permit`: what a child may do. `refusals`: what it was refused here, `refused_us`:
-    what it has refused this node. `told_refusals`: how often this link was told of a refused bundle.
+    `kin`: the other neighbours of its mesh; `group`: the smallest name of these and its own. `permit`: what a
+    child may do. `refusals`: what it was refused here, `refused_us`: what it has refused this node.
+    `told_refusals`: how often this link was told of a refused bundle.
     """
 
     def __init__(self, name: str, relation: Relation, place: Place, held: Held) -> None:
@@ -83,6 +84,8 @@ class Neighbour:
         self.attempts = 0
         self.since = 0.0
         self.broken_at = 0.0
+        self.kin: frozenset[str] = frozenset()
+        self.group = name
         self.dormant = False
         self.former: dict[str, None] = {}
         self.untold: set[str] = set()
@@ -115,10 +118,14 @@ class Neighbour:
         state = "up" if self.up else "down"
         return f"<Neighbour {self.name} {self.relation} {state} outbox={len(self.outbox)} epoch={self.epoch}>"
 
-    @property
-    def group(self) -> str:
-        """The name of the mesh that it belongs to: its own where it stands alone."""
-        return mesh_name(self.name, (member.name for member in self.detail.mesh))
+    def stand_with(self, others: Mapping[str, "Neighbour"]) -> None:
+        """Which of the others is of its mesh? Those that it lists, and that list it: one alone may lie."""
+        listed = (others.get(member.name) for member in self.detail.mesh)
+        self.kin = frozenset(each.name for each in listed if each is not None and each.lists(self.name))
+        self.group = mesh_name(self.name, self.kin)
+
+    def lists(self, name: str) -> bool:
+        return any(member.name == name for member in self.detail.mesh)
 
     # --- position
 

@@ -14,12 +14,15 @@ def parents(status: Status) -> set[str]:
 
 
 async def test_a_second_root_joins_and_delivers_what_the_first_one_had(network: Network) -> None:
-    network.add("hq")
+    secret = network.folder / "mesh.secret"
+    secret.write_text("known to both")
+    secret.chmod(0o600)
+    network.add("hq", mesh={"secret_file": secret.name})
     network.add("uk", "hq", role="branch")
     network.add("york", "uk")
     await network.start()
     core = {"name": "hq", "uri": f"ws://127.0.0.1:{network.ports['hq']}"}
-    network.add("hq-2", mesh={"cores": [core]})
+    network.add("hq-2", mesh={"cores": [core], "secret_file": secret.name})
     await network.start("hq-2")
     await network.until("uk", lambda status: parents(status) == {"hq", "hq-2"}, "linked with both", LONG)
     async with network.client("york") as client, recording(client, "queue:orders") as record:

@@ -1,5 +1,7 @@
 """Two or three nodes that are one root, or one branch: who links with whom, and what goes which way."""
 
+from dataclasses import replace
+
 import pytest
 
 from broker.core.neighbours import Neighbour
@@ -8,6 +10,7 @@ from simulation.invariants import check_routes
 from simulation.site import Site
 from treeconnector.bundles import Flag
 from treeconnector.destinations import queue
+from treeconnector.frames import Member
 from treeconnector.relations import Relation
 from treeconnector.static_routes import chosen_default
 
@@ -377,3 +380,35 @@ def test_numbers_go_on_without_a_gap_where_some_were_taken_back(forest: Forest) 
     forest.heal(3)
     assert neighbour.assigned == neighbour.deleted == 6
     assert sorted(reader.payloads) == [b"q0", b"q1", b"q2"]
+
+
+# --- who may not
+
+
+def test_readers_of_one_queue_at_several_cores_share_it(forest: Forest) -> None:
+    readers = [forest.consumer(name, "queue:shared", name, credit=1, auto=False) for name in ("c2", "c3")]
+    forest.settle(1)
+    producer = forest.producer("c1")
+    for number in range(4):
+        producer.send("queue:shared", b"%d" % number)
+        forest["c1"].run()
+    forest.settle(1)
+    assert all(reader.receipts for reader in readers)
+
+
+def test_a_child_that_claims_to_be_of_another_one_s_mesh_is_not_believed(forest: Forest) -> None:
+    core = forest["c1"].core
+    liar = core.neighbours["shop"]
+    core.mesh.changed_at(liar, [Member("north", [])])
+    assert (liar.group, liar.kin) == ("shop", frozenset())
+    assert core.neighbours["north"].group == "north"
+
+
+def test_whoever_is_not_listed_needs_the_secret_of_the_mesh(forest: Forest) -> None:
+    for name in CORES:
+        forest[name].core.mesh._settings = replace(forest[name].core.mesh._settings, admits=False)
+    forest.add("c4", "", "root", mesh=["c1"])
+    forest.dial_all()
+    forest.settle(1)
+    assert "'c1' lists no 'c4' in its mesh: name it there, or give the mesh a secret" in forest["c4"].errors
+    assert not links(forest["c4"], Relation.MESH)
