@@ -165,7 +165,9 @@ class Limits:
     max_routes_per_link: int = value(COUNT, "most routes that one neighbour may advertise", default=100_000)
     max_filter_length: int = value(Whole(1, 65535), "longest topic filter, in bytes", default=1024)
     max_levels: int = value(Whole(1, 128), "most levels of a topic or filter", default=32)
-    max_frames_per_second: int = value(COUNT, "most frames a second from one neighbour", default=20_000)
+    max_frames_per_second: int = value(
+        COUNT, "most frames a second from one neighbour; an advisory counts as one", default=20_000
+    )
     send_window_bundles: int = value(
         Whole(1, 65535), "most bundles that are sent and not yet confirmed, per link", default=512
     )

@@ -16,6 +16,7 @@ Law: what waits here of one child is bounded (`CoreSettings.child_waiting`). Fir
 it has; who does not is not read any more: the link ends. A child without permits is trusted, as before.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
@@ -182,16 +183,20 @@ class Permitting:
 
     def _sweep(self, neighbour: Neighbour) -> None:
         """What waits for a child that it may not have any more is not sent; what has its number goes."""
-        place = neighbour.place
-        for copy in [*place.waiting, *place.resting.values()]:
-            destination = copy.stored.header.destination
-            why = neighbour.permit.why_not_take(topic(destination.name)) if not destination.node else ""
-            if why:
-                place.resting.pop(copy.row, None)
-                if copy in place.waiting:
-                    place.waiting.remove(copy)
-                neighbour.refusals.add(why, copy.open)
-                self._core.custody.bury(copy, why)
+        place, permit = neighbour.place, neighbour.permit
+        if not permit:
+            return
+        destinations = {copy.stored.header.destination for copy in (*place.waiting, *place.resting.values())}
+        reasons = {each: permit.why_not_take(each) for each in destinations if not each.node}
+        doomed = [copy for copy in place.waiting if reasons.get(copy.stored.header.destination)]
+        doomed += [copy for copy in place.resting.values() if reasons.get(copy.stored.header.destination)]
+        rows = {copy.row for copy in doomed}
+        place.waiting = deque(copy for copy in place.waiting if copy.row not in rows)
+        for copy in doomed:
+            place.resting.pop(copy.row, None)
+            why = reasons[copy.stored.header.destination]
+            neighbour.refusals.add(why, copy.open)
+            self._core.custody.bury(copy, why)
 
     # --- routes
 
@@ -217,10 +222,10 @@ class Permitting:
         permit = neighbour.permit
         return [advice for advice in nodes if not permit.why_not_have(advice.name)] if permit else nodes
 
-    def heard(self, neighbour: Neighbour, advices: Sequence[Advice]) -> list[Advice]:
+    def heard(self, neighbour: Neighbour, advices: list[Advice]) -> list[Advice]:
         """What of these a neighbour may know: consumers of what it may send."""
         permit = neighbour.permit
-        return [each for each in advices if permit.may_hear(each.key)] if permit else list(advices)
+        return [each for each in advices if permit.may_hear(each.key)] if permit else advices
 
     def offered(self, neighbour: Neighbour, offers: Advertiser) -> tuple[int, bytes]:
         """Count and digest of what a neighbour may know of these offers."""

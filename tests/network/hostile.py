@@ -71,6 +71,7 @@ class Peer:
         for each in said:
             data = each if isinstance(each, bytes) else frames.packet([frames.encode(each)])
             await self.socket.send_bytes(data)
+            await asyncio.sleep(0)  # the others have their turn, however much is said
 
     async def shake_hands(self, standing: Standing | None = None) -> None:
         """Bring the link up. `standing`: where this peer says that it stands."""
@@ -78,7 +79,7 @@ class Peer:
             await self.say(*self.link.data_to_send())
             if self.link.is_up:
                 return
-            message = await self.socket.receive(5.0)
+            message = await self.socket.receive(60.0)
             assert message.type is aiohttp.WSMsgType.BINARY, message
             events = self.link.receive(message.data, 0.0)
             self.told += events

@@ -30,11 +30,11 @@ PERMITS: dict[str, Any] = {
     "max_waiting": "1MiB",
 }
 SITE: dict[str, Any] = {
-    "link": QUICK_LINK | {"dead_after": "5s"},
+    "link": QUICK_LINK | {"dead_after": "20s"},
     "limits": {"max_message": "4MiB", "spool": {"max_bytes": "256MiB"}},
 }
 GENEROUS_MEMORY = 400 * MIB
-GENEROUS_DISK = 200 * MIB
+GENEROUS_DISK = 400 * MIB
 PERSISTENT = int(Flag.PERSISTENT)
 
 
@@ -287,9 +287,9 @@ async def test_a_position_from_the_future_begins_anew_and_loses_nothing(network:
         url = f"ws://127.0.0.1:{network.ports['hq']}/link"
         far = (1 << 53) - 2
         lies = (Position(7, far, far, far, 1, 1), Position(0, 0, far, 0), Position(far, 5, 9, 9, far, far))
-        for position in lies:
+        for number, position in enumerate(lies):
             async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
-                mallory = Thief(socket, "mallory")
+                mallory = Thief(socket, f"mallory-{number}")
                 await mallory.shake_hands(Standing(position, far, b"\xff" * 16))
                 await socket.close()
         async with thief(network) as mallory:

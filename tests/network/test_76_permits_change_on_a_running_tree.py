@@ -10,7 +10,7 @@ from harness import Network, receiving, until_count
 from hostile import WITNESS, undisturbed, until_logged
 from quick import QUICK_LINK, numbers
 
-SITE: dict[str, Any] = {"link": QUICK_LINK | {"dead_after": "5s"}}
+SITE: dict[str, Any] = {"link": QUICK_LINK | {"dead_after": "20s"}}
 SEND = ["store/{name}/#", "queue:last-word"]
 PERMITS: dict[str, Any] = {"consume": ["prices/#"], "send": SEND}
 
@@ -47,6 +47,15 @@ async def chain(network: Network) -> None:
     await network.start()
 
 
+async def nobody_had(network: Network, count: int) -> None:
+    """Wait until so many messages of topics found no subscriber, at headquarters or at uk."""
+    async with asyncio.timeout(60):
+        unmatched = 0
+        while unmatched < count:
+            both = [await network.status(name) for name in ("hq", "uk")]
+            unmatched = sum(status["counters"]["unmatched"] for status in both)
+
+
 async def test_routes_go_and_come_back_as_permits_change(network: Network) -> None:
     await chain(network)
     uk = network.url("uk")
@@ -76,6 +85,7 @@ async def test_routes_go_and_come_back_as_permits_change(network: Network) -> No
         assert done["grants"][0]["consume"] == ["nothing"]
         await network.until("uk", lambda status: routes(status, "york") == 0, "without york's prices")
         await network.send("hq", "topic:prices/tea", numbers(3))
+        await nobody_had(network, 3)
 
         code, text = await sapwood("permits", "unset", "york", "--node", "uk", "--url", network.url("hq"))
         assert code == 0, text
