@@ -151,6 +151,24 @@ class DeadLetter:
 
 
 @section
+class Addresses:
+    """The cache of logical addresses."""
+
+    max_entries: int | None = value(
+        Whole(10, 10_000_000),
+        "most names and incarnations; without it twice the nodes below, and 1000 at least",
+        default=None,
+        example=10_000,
+    )
+    lifetime: float = value(
+        POSITIVE_TIME, "for how long an answer of another node is believed", default=120.0
+    )
+    max_waiting: int = value(
+        COUNT, "most messages that wait for incarnations which are being asked for", default=10_000
+    )
+
+
+@section
 class Limits:
     """Bounds on everything that comes from outside."""
 
@@ -182,6 +200,7 @@ class Limits:
     queue_quota: int = value(
         COUNT, "most messages of one session that wait in one queue of this node", default=100_000
     )
+    addresses: Addresses = part("what is known of names and incarnations", default=Addresses())
     spool: Spool = part("disk for waiting messages", default=Spool())
     dead_letter: DeadLetter = part("bound of the dead letters", default=DeadLetter())
 

@@ -54,6 +54,7 @@ class Addresses:
         self._below: set[str] = set()
         self._changed: dict[str, None] = {}
         self._untold: dict[str, None] = {}
+        self._unasked: dict[str, None] = {}
         self._told_to: dict[str, set[bytes]] = {}
         self._expires = False
         self._answer_to(core.identity.incarnation)
@@ -126,20 +127,19 @@ class Addresses:
     def unresolved(self, place: Place) -> None:
         """Something waits for an incarnation that is not known: ask."""
         assert place.destination is not None
-        if place.destination.node not in self.questions:
-            self.questions.ask(place.destination.node)
+        if self.questions.ask(place.destination.node):
+            self._unasked[place.destination.node] = None
 
     def waiting(self) -> int:
         """Messages that wait for an address that is being asked for."""
         directed = self._core.custody.directed
-        keys = self.questions.waits_here()
+        keys = {*self.questions.waits_here(), *self._unasked}
         return sum(place.messages for key in keys for place in directed.get(key, {}).values())
 
     def why_not(self, destination: Destination, scope: int) -> str:
         """Why a client's message cannot be kept, '' if it can."""
         if self._is_too_much(destination):
-            most = self._core.settings.address_waiting
-            return f"{most} messages wait already for incarnations that are being asked for"
+            return f"{self.waiting()} messages wait already for incarnations that are being asked for"
         return self._core.pressure.why_not(destination, scope)
 
     def arrived(self, neighbour: Neighbour, destination: Destination, stored: Stored) -> None:
@@ -152,8 +152,9 @@ class Addresses:
     def _is_too_much(self, destination: Destination) -> bool:
         if not is_incarnation(destination.node) or destination.node == self.own:
             return False
-        unknown = self.cache.find(destination.node, self._core.moment.now) is None
-        return unknown and self.waiting() >= self._core.settings.address_waiting
+        if self.cache.find(destination.node, self._core.moment.now) is not None:
+            return False
+        return bool(self._unasked) or self.waiting() >= self._core.settings.address_waiting
 
     def look_up(self, key: str, told: Callable[[Entry | None, str], object]) -> None:
         """Call `told` with the entry of a name or an incarnation, now or when the tree has answered."""
@@ -250,9 +251,10 @@ class Addresses:
         """A neighbour says where a node is: itself, one below it, or one that it was asked for."""
         core, now = self._core, self._core.moment.now
         if found.name == neighbour.name:
-            neighbour.detail.addresses = found.addresses
-            core.touch(neighbour)
-            self._keep(neighbour, found)
+            if found.incarnation == neighbour.detail.incarnation:
+                neighbour.detail.addresses = found.addresses
+                core.touch(neighbour)
+                self._keep(neighbour, found)
         elif neighbour.relation is Relation.CHILD:
             if self._is_its_way(neighbour, found.name):
                 self._keep(neighbour, found)
@@ -372,6 +374,8 @@ class Addresses:
             self._way_changed(name)
         if self._untold:
             self._tell_parents()
+        while self._unasked and not self.questions.ask(next(iter(self._unasked))):
+            del self._unasked[next(iter(self._unasked))]
         self.questions.send()
 
     def _way_changed(self, name: str) -> None:

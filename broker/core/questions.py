@@ -10,7 +10,6 @@ What a node asks here it asks because messages wait, or because a person wants t
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.core.neighbours import Neighbour
@@ -38,13 +37,14 @@ class _Question:
     `denied`: other cores that have nothing to say of it.
     """
 
-    __slots__ = ("after", "asked", "askers", "calls", "denied", "pause")
+    __slots__ = ("after", "asked", "asked_at", "askers", "calls", "denied", "pause")
 
     def __init__(self) -> None:
         self.askers: dict[str, None] = {}
         self.calls: list[Told] = []
         self.after = 0.0
         self.asked = ""
+        self.asked_at = -REPEAT
         self.denied: set[str] = set()
         self.pause = REPEAT
 
@@ -117,14 +117,19 @@ class Questions:
                 self._addresses.counters["who_has_out"] += len(keys)
 
     def _again_later(self, key: str, question: _Question) -> None:
-        question.after = self._core.moment.now + question.pause
+        question.asked_at = self._core.moment.now
+        self._not_before(key, question, question.asked_at + question.pause)
+        question.pause = min(2 * question.pause, _LONGEST_PAUSE)
+
+    def _not_before(self, key: str, question: _Question, time: float) -> None:
+        """Ask again at that time, if there is no answer by then."""
+        question.after = time
 
         def again() -> None:
             if self._open.get(key) is question:
                 self._unsent[key] = None
 
-        self._core.moment.after(question.pause, again)
-        question.pause = min(2 * question.pause, _LONGEST_PAUSE)
+        self._core.moment.after(time - self._core.moment.now, again)
 
     def _whom(self, key: str, question: _Question) -> Neighbour | None:
         """Down the way to a name, else up; never back to who asked. None: there is nobody else."""
@@ -154,8 +159,7 @@ class Questions:
         unsure = self._began + core.settings.reattach_time - core.moment.now
         if is_incarnation(key) and unsure > 0 and self._addresses.knew_others:
             question = self._open[key]
-            question.after = core.moment.now + unsure
-            core.moment.after(unsure, partial(self._unsent.setdefault, key, None))
+            self._not_before(key, question, core.moment.now + unsure)
             return
         what = "incarnation" if is_incarnation(key) else "node"
         self.nobody(key, f"unknown {what} {key}: {core.identity.name} knows of none")
@@ -205,10 +209,13 @@ class Questions:
 
     def link_up(self) -> None:
         """There may be another way to ask."""
-        for question in self._open.values():
-            question.after = min(question.after, self._core.moment.now + REPEAT)
-            question.pause = REPEAT
-        self._unsent.update(dict.fromkeys(self._open))
+        now = self._core.moment.now
+        for key, question in self._open.items():
+            question.pause, question.after = REPEAT, question.asked_at + REPEAT
+            if question.after <= now:
+                self._unsent[key] = None
+            else:
+                self._not_before(key, question, question.after)
 
     def link_down(self, neighbour: Neighbour) -> None:
         """It asks again when it is back."""

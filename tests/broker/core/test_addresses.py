@@ -7,8 +7,8 @@ from simulation.site import Site
 from treeconnector import bundles
 from treeconnector import link_events as events
 from treeconnector.bundles import Message, Properties
-from treeconnector.destinations import parse
-from treeconnector.frames import Whereabouts
+from treeconnector.destinations import Kind, parse
+from treeconnector.frames import Advice, Whereabouts
 from treeconnector.names import incarnation_text
 from treeconnector.session_frames import Send
 
@@ -197,6 +197,46 @@ def test_a_root_that_has_just_started_says_of_nobody_that_it_is_unknown(tree):
     assert till.payloads == [b"one"]
 
 
+def test_a_root_says_who_is_unknown_when_all_had_time_to_come_back(tree):
+    tree["hq"].crash()
+    tree["hq"].boot()
+    tree.dial_all()
+    tree.settle(1.0)
+    tree.producer("bath").send("queue:till@01234567-89ab-cdef-0123-456789abcdef", b"one")
+    tree.settle(2.0)
+    assert tree["bath"].dead() == []
+    tree.settle(5.0)
+    assert [why for why, _ in tree["bath"].dead()] == ["UNKNOWN_INCARNATION"]
+
+
+def test_what_is_asked_for_by_a_neighbour_too_is_dead_here_when_nobody_has_it(tree):
+    unknown = "01234567-89ab-cdef-0123-456789abcdef"
+    tree.cut(tree.wire_of("north"))
+    tree["york"].core.addressing.look_up(unknown, lambda entry, why: None)
+    tree.settle(0.5)
+    tree.producer("north").send(f"queue:till@{unknown}", b"one")
+    tree.settle(0.5)
+    tree.dial("north")
+    tree.settle(3.0)
+    assert [why for why, _ in tree["north"].dead()] == ["UNKNOWN_INCARNATION"]
+
+
+def test_so_many_incarnations_are_asked_for_and_the_others_after_them(forest):
+    forest.add("hq")
+    forest.add("york", "hq")
+    known, producer = forest["york"].core.addressing, forest.producer("york")
+    for number in range(1000):
+        known.questions.ask(f"{number:08x}-89ab-cdef-0123-456789abcdef")
+    producer.send("queue:till@99999999-89ab-cdef-0123-456789abcdef", b"one")
+    forest.settle(0.5)
+    producer.send("queue:till@88888888-89ab-cdef-0123-456789abcdef", b"two")
+    forest.settle(0.5)
+    assert (forest["york"].waiting(), len(producer.rejected)) == (1, 1)
+    forest.dial("york")
+    forest.settle(5.0)
+    assert [message.payload for _, message in forest["york"].dead()] == [b"one"]
+
+
 def test_a_branch_that_starts_again_learns_who_is_below_by_asking_up(tree):
     before = own(tree["york"])
     till = tree.consumer("york", "queue:till")
@@ -275,11 +315,14 @@ def test_a_child_that_lies_is_not_believed(tree):
     lies = [
         events.PeerHas([Whereabouts("hq", b"x" * 16, [])]),
         events.PeerHas([Whereabouts("bath", b"y" * 16, [])]),
+        events.PeerHas([Whereabouts("york", b"z" * 16, [])]),
         events.PeerHas([Whereabouts("york", north.identity.incarnation, [])]),
-        events.PeerHas([Whereabouts("york", tree["leeds"].core.identity.incarnation, [])]),
+        events.PeerHas([Whereabouts("shop", north.identity.incarnation, [])]),
+        events.PeerHas([Whereabouts("shop", tree["leeds"].core.identity.incarnation, [])]),
         events.PeerInvalidates([tree["leeds"].core.identity.incarnation, hq.identity.incarnation]),
         events.PeerKnowsNobody([unknown], "believe me"),
     ]
+    york.held.apply([Advice("add", Kind.DOMAIN, "shop", "shop", "c1")], tree.now)
     for lie in lies:
         north.addressing.said(york, lie)
     tree.settle(0.5)

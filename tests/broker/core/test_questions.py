@@ -11,7 +11,7 @@ from treeconnector.names import incarnation_text
 
 
 class Step(NamedTuple):
-    """`what`: 'name', 'incarnation' (`node` asks for that of `of`), 'restart', 'announce', 'cut' (of `node`)."""
+    """`what`: 'name', 'incarnation' (`node` asks for that of `of`), 'restart', 'announce' or 'cut'."""
 
     what: str
     node: int
