@@ -58,7 +58,6 @@ class Questions:
         self._open: dict[str, _Question] = {}
         self._unsent: dict[str, None] = {}
         self._began = core.moment.now
-        self.collapsed = 0
 
     def __repr__(self) -> str:
         return f"<Questions at {self._core.identity.name} open={len(self._open)}>"
@@ -78,8 +77,6 @@ class Questions:
             if sum(asker in other.askers for other in self._open.values()) >= MOST_OF_ONE:
                 return f"{self._core.identity.name} asks {MOST_OF_ONE} questions already: try again"
             question = self._open[key] = _Question()
-        elif asker in question.askers:
-            self.collapsed += 1
         if told is None:
             question.askers[asker] = None
         else:
