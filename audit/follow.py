@@ -52,12 +52,17 @@ class Following:
 
 
 class Follower:
-    """Runs both queries. Caller's duty: `stop`, or end the process; either way the next start goes on."""
+    """Runs both queries. Caller's duty: `stop`, or end the process; either way the next start goes on.
+
+    Surprise: what is there already is fed before they start, so that it is one batch. Piece by piece the rows
+    of one node would be too late for those of another that had been read before.
+    """
 
     def __init__(self, spark: "SparkSession", tree: Tree, how: Following) -> None:
         self._state = how.out / "follow"
         self.feeder = Feeder(how.source, self._state)
         self.alerts = Alerts(how.out / "alerts", how.receivers)
+        self.feeder.feed()
         rows = _pieces(spark, self.feeder.pieces, how.files_a_batch)
         alerts, counts = row_alerts(rows, tree), windows(rows, how.window, how.late)
         self._queries: list[StreamingQuery] = [

@@ -58,7 +58,7 @@ def test_following_finds_what_arrives_and_a_restart_counts_nothing_twice(
     written = sum(len(file.read_bytes().splitlines()) for file in logs.iterdir())
     follower = Follower(spark, demo_tree, Following(logs, out, window="1 minute", late="1 minute", storm=12))
     try:
-        assert follower.step() > 0
+        follower.step()
         told = sorted((alert["alert"], alert["node"], alert["peer"]) for alert in alerts_in(out))
         assert told == [("link down", "hq", "north"), ("link down", "north", "york")], (
             "the demo kills and cuts once"

@@ -169,7 +169,7 @@ async def test_an_audit_that_is_killed_in_a_batch_goes_on_and_counts_nothing_twi
         first.wait()
     told = {(alert["alert"], alert["node"]) for alert in written(folder / "out")}
     assert told == {("spilled", "durham"), ("link down", "hq")}
-    assert len(webhook.keys) == 1
+    under_way = webhook.keys[0]
 
     webhook.release.set()
     with following(folder, *receivers) as second:
@@ -181,5 +181,5 @@ async def test_an_audit_that_is_killed_in_a_batch_goes_on_and_counts_nothing_twi
     assert "0 alerts not delivered" in said
     assert {(alert["alert"], alert["node"]) for alert in map(json.loads, alerts)} == told
     assert len(written(folder / "out")) == 2
-    ids = [str(alert["id"]) for alert in written(folder / "out")]
-    assert sorted(webhook.keys) == sorted([*ids, webhook.keys[0]]), "the one that was under way is told again"
+    assert set(webhook.keys) == {str(alert["id"]) for alert in written(folder / "out")}
+    assert webhook.keys.count(under_way) > 1, "what was under way is told again, with the same id"
