@@ -133,6 +133,8 @@ class Permitting:
     def told(self, parent: Neighbour, rules: list[Rules]) -> None:
         """A parent says what this node may do, and with it all below it."""
         core, row = self._core, _TOLD + parent.name
+        if parent.relation is Relation.MESH:
+            return  # who is beside this node grants it nothing
         if rules:
             self._told[parent.name] = rules
             core.custody.transaction.put(MetaRow(row, pack([each.grant for each in rules])))
@@ -307,9 +309,10 @@ class Permitting:
         return why or (neighbour.permit.why_not_take(plain) and neighbour.permit.why_not_send(plain))
 
     def _was_given(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
+        """Was this child given it, by this node or by another of its mesh? It may give it back once."""
         if self._given.get(header.id) == _digest(neighbour, header.destination, body):
+            del self._given[header.id]
             return True
-        # given by another core of the mesh
         others = self._core.neighbours.values()
         meshed = any(other.relation is Relation.MESH for other in others)
         return meshed and not neighbour.permit.why_not_take(header.destination)
@@ -360,5 +363,5 @@ def _why_not_readable(header: Header, body: bytes) -> str:
 
 
 def _digest(neighbour: Neighbour, destination: Destination, body: bytes) -> bytes:
-    about = f"{neighbour.name} {destination.name}".encode()
+    about = f"{neighbour.name} {destination}".encode()
     return blake2b(body, digest_size=_DIGEST, key=blake2b(about, digest_size=32).digest()).digest()

@@ -190,6 +190,23 @@ def test_what_was_given_may_be_given_back_and_nothing_else_in_its_place(tree: Fo
     assert len(dead(tree)) == 2
 
 
+def test_it_is_given_back_once_and_to_where_it_was(tree: Forest) -> None:
+    hq, body = tree["hq"].core, encode_message(Message(b"x"))
+    for number, node in enumerate(("leeds", "york", "york")):
+        header = Header(
+            id=b"i" * 16,
+            destination=queue("till", "york"),
+            flags=Flag.REROUTED | Flag.PERSISTENT,
+            origin="hq",
+            size=len(body),
+        )
+        if not number:
+            hq.forwarder.gave(child(tree), header, body)
+        header.destination = queue("till", node)
+        hq.arrivals.from_neighbour(child(tree), header, body)
+    assert [note.partition(":")[0] for note in dead(tree)] == ["PERMIT", "ORIGIN"]
+
+
 # --- hearing
 
 
