@@ -18,20 +18,28 @@ A_DAY: Final = 86_400e6
 """Microseconds."""
 
 
-def figures(events: DataFrame) -> DataFrame:
-    """(node, figure, at, value): routes and links of each node at the end of each hour in which they
-    changed."""
-    told = events.where(F.col("clock").isNull())
+def figures(rolled: DataFrame) -> DataFrame:
+    """(node, figure, at, value): routes and links of each node at the end of each hour in which they changed.
+
+    `rolled`: by `rollup`.
+    """
+    told = rolled.where(F.col("clock").isNull())
     routes = told.where((F.col("event") == "advisory") & F.col("kind").isin(*CONSUMER_KINDS))
     step = F.when(F.col("op") == "add", 1).when(F.col("op") == "remove", -1).otherwise(0)
-    routes = routes.where(F.coalesce("cause", F.lit("")) != "resync")
+    routes = routes.where(~F.col("restored"))
     links = told.where((F.col("event") == "link") & F.col("op").isin("up", "down"))
     way = F.when(F.col("op") == "up", 1).otherwise(-1)
-    changes = routes.select("node", F.lit("routes").alias("figure"), "at", step.alias("step")).unionByName(
-        links.select("node", F.lit("links").alias("figure"), "at", way.alias("step"))
-    )
-    hourly = changes.groupBy("node", "figure", F.date_trunc("hour", "at").alias("at")).agg(
-        F.sum("step").alias("step")
+    changes = [
+        rows.select(
+            "node",
+            F.lit(name).alias("figure"),
+            F.col("hour").alias("at"),
+            (each * F.col("rows")).alias("step"),
+        )
+        for name, rows, each in (("routes", routes, step), ("links", links, way))
+    ]
+    hourly = (
+        changes[0].unionByName(changes[1]).groupBy("node", "figure", "at").agg(F.sum("step").alias("step"))
     )
     so_far = Window.partitionBy("node", "figure").orderBy("at").rowsBetween(Window.unboundedPreceding, 0)
     return hourly.select("node", "figure", "at", F.sum("step").over(so_far).cast("double").alias("value"))

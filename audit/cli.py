@@ -130,7 +130,7 @@ def _data_bytes(options: argparse.Namespace) -> int:
     """For how much data the session is to be fit. Raises `UsageError` for a log that is not there."""
     from audit.listing import is_local, list_local
 
-    logs = list_local([path for path in options.logs if is_local(path)]).bytes
+    logs = list_local([path for path in options.logs if is_local(path)]).unpacked
     sites = Path(options.deployment)
     return logs + SITES_WEIGHT * (sites.stat().st_size if sites.is_file() else 0)
 

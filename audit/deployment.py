@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MOST_LEVELS: Final = 64
 NAMED: Final = 10
+FEW: Final = 200_000
+"""Sites up to which the tree is in one piece: joins of it with itself then need no shuffle, which would take
+longer than they."""
 
 
 class Tree(NamedTuple):
@@ -94,8 +97,15 @@ def make_tree(sites: DataFrame) -> Tree:
         )
         .localCheckpoint()
     )
-    ancestors = _ancestors(places, root)
-    return _tree(places, ancestors, root)
+    few = places.count() <= FEW
+    places = _settled(places, few)
+    ancestors = _settled(_ancestors(places, root), few)
+    nodes = _settled(_nodes(places, ancestors), few)
+    return Tree(nodes, ancestors, root, nodes.select("place").distinct().count())
+
+
+def _settled(frame: DataFrame, few: bool) -> DataFrame:
+    return (frame.coalesce(1) if few else frame).localCheckpoint()
 
 
 def _root(sites: DataFrame) -> str:
@@ -134,8 +144,9 @@ def _ancestors(places: DataFrame, root: str) -> DataFrame:
             names = _list(row.node for row in level.select("node").orderBy("node").limit(NAMED).collect())
             raise UsageError(f"{names}: a circle, or more than {MOST_LEVELS} levels from the root")
         found = found.unionByName(level.select("*", F.lit(hops).alias("hops")))
+    found = found.localCheckpoint()
     _refuse_orphans(found, root)
-    return found.localCheckpoint()
+    return found
 
 
 def _refuse_orphans(ancestors: DataFrame, root: str) -> None:
@@ -155,7 +166,7 @@ def _refuse_orphans(ancestors: DataFrame, root: str) -> None:
         )
 
 
-def _tree(places: DataFrame, ancestors: DataFrame, root: str) -> Tree:
+def _nodes(places: DataFrame, ancestors: DataFrame) -> DataFrame:
     depths = ancestors.groupBy(F.col("node").alias("place")).agg(F.max("hops").alias("depth"))
     below = ancestors.groupBy(F.col("ancestor").alias("place")).agg((F.count(F.lit(1)) - 1).alias("below"))
     regions = (
@@ -163,17 +174,14 @@ def _tree(places: DataFrame, ancestors: DataFrame, root: str) -> Tree:
         .where(F.col("hops") == F.col("depth") - 1)
         .select("place", F.col("ancestor").alias("region"))
     )
-    nodes = (
+    return (
         places.join(depths, "place")
         .join(below, "place", "left")
         .join(regions, "place", "left")
         .withColumn("below", F.coalesce("below", F.lit(0)))
         .withColumn("depth", F.col("depth").cast("int"))
         .select(*NODES.names)
-        .localCheckpoint()
     )
-    count = nodes.select("place").distinct().count()
-    return Tree(nodes, ancestors, root, count)
 
 
 def relations(tree: Tree) -> DataFrame:

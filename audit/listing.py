@@ -27,6 +27,8 @@ _USAGE: Final = re.compile(r".+\.usage(-[0-9]{8})?\.jsonl(\.gz)?")
 _SUMMARY: Final = "summary.json"
 PARQUET: Final = "parquet"
 JSON_LINES: Final = "lines"
+PACKED: Final = 4
+"""How many times larger than its file a packed log is, at the least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,10 @@ class LogFile:
         return re.sub("^file:/+", "file:/", quoted)
 
     @property
+    def packed(self) -> bool:
+        return self.format == PARQUET or self.path.endswith(".gz")
+
+    @property
     def pattern(self) -> str:
         """The path as Spark takes it: no character in it stands for others."""
         return re.sub(r"([\[\]{}*?\\])", r"\\\1", self.path)
@@ -62,6 +68,11 @@ class Listing:
     @property
     def bytes(self) -> int:
         return sum(file.bytes for file in self.files)
+
+    @property
+    def unpacked(self) -> int:
+        """About how many bytes they are once they are read."""
+        return sum(file.bytes * (PACKED if file.packed else 1) for file in self.files)
 
 
 def is_local(path: str) -> bool:

@@ -23,7 +23,7 @@ from audit.findings import MOST_ROWS
 
 Row = dict[str, Any]
 CSV_ROWS: Final = MOST_ROWS
-LARGE: Final = ("spilled", "consumer_events", "volume", "judged")
+LARGE: Final = ("spilled", "consumer_events", "consumers", "volume", "judged")
 """Tables that may have as many rows as the log: Spark writes them, in as many files as it has them."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

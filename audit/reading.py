@@ -9,9 +9,10 @@ have count once.
 
 Wrinkle: Spark can read a damaged file as far as it goes, but does not tell. A gzip file says at its end how
 many bytes it holds: what was read is compared with that. Of Parquet, rows are compared with the files'
-footers.
+footers, which cost nearly nothing to read; only if their sums differ is each file looked at by itself.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,6 +20,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from audit.listing import JSON_LINES, PARQUET, Listing, LogFile, partition_base
+from audit.rollup import rollup
 from audit.schema import EVENTS, FILES, LOG, NEWEST, OPERATIONS
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ _WRAP: Final = 2**32
 _JSON: Final = ", ".join(
     f"{field.name} {'string' if field.name == 'at' else field.dataType.simpleString()}" for field in LOG
 )
+_TWIN: Final = "left out: holds the same as "
 JUMP: Final = "INTERVAL 1 SECOND"
 """How far a clock may be set back before that is counted."""
 
@@ -36,10 +39,12 @@ COUNTS: Final = ("lines", "rows", "blank", "half", "malformed", "unknown", "unti
 
 
 class Intake(NamedTuple):
-    """What was read. `events` has `schema.EVENTS`, `files` `schema.FILES`; `clocks` is (node, unset, ahead,
-    backwards, largest_step_back_s); `ignored` names files that nobody's log."""
+    """What was read. `events` has `schema.EVENTS`, `files` `schema.FILES`; `rolled` is the `rollup` of the
+    events; `clocks` is (node, unset, ahead, backwards, largest_step_back_s); `ignored` names files that are
+    nobody's log."""
 
     events: DataFrame
+    rolled: DataFrame
     files: DataFrame
     clocks: DataFrame
     ignored: tuple[str, ...]
@@ -53,20 +58,21 @@ def read(spark: "SparkSession", listing: Listing) -> Intake:
     judged += [_read_parquet(spark, tables)] if tables else []
     if not judged:
         judged = [_nothing(spark)]
-    events, files, clocks = judged[0]
+    events, rolled, files, clocks = judged[0]
     for more in judged[1:]:
-        events, files = events.unionByName(more.events), files.unionByName(more.files)
-        clocks = clocks.unionByName(more.clocks)
-    return Intake(events, files, clocks, listing.ignored)
+        events, rolled = events.unionByName(more.events), rolled.unionByName(more.rolled)
+        files, clocks = files.unionByName(more.files), clocks.unionByName(more.clocks)
+    return Intake(events, rolled, files, clocks, listing.ignored)
 
 
-def _file() -> "Column":
+def _file(path: str = "_metadata.file_path") -> "Column":
     """The file of a row, spelt as `LogFile.uri` does."""
-    return F.regexp_replace("_metadata.file_path", "^file:/+", "file:/")
+    return F.regexp_replace(path, "^file:/+", "file:/")
 
 
 class _Read(NamedTuple):
     events: DataFrame
+    rolled: DataFrame
     files: DataFrame
     clocks: DataFrame
 
@@ -82,7 +88,8 @@ def totals(files: DataFrame) -> DataFrame:
 
 def _nothing(spark: "SparkSession") -> _Read:
     events = spark.createDataFrame([], EVENTS)
-    return _Read(events, spark.createDataFrame([], FILES), _clocks(events, events.limit(0)))
+    rolled = rollup(events)
+    return _Read(events, rolled, spark.createDataFrame([], FILES), _clocks(rolled, None))
 
 
 # --- lines of JSON
@@ -155,7 +162,8 @@ def _read_lines(spark: "SparkSession", files: Sequence[LogFile]) -> _Read:
     )
     once = _without_overlap(used)
     events = once.withColumn("clock", _clock(F.col("written"))).select(*EVENTS.names).localCheckpoint()
-    return _Read(events, report.select(*FILES.names), _clocks(events, used))
+    rolled = rollup(events).localCheckpoint()
+    return _Read(events, rolled, report.select(*FILES.names), _clocks(rolled, used))
 
 
 def _line_counts(parsed: DataFrame) -> DataFrame:
@@ -196,7 +204,7 @@ def _twins(report: DataFrame) -> DataFrame:
     first = F.first("file").over(same.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing))
     twin = F.when(F.col("lines").isNotNull() & (first != F.col("file")), first)
     counts = [F.coalesce(name, F.lit(0)).alias(name) for name in FILES.names[3:-1]]
-    fault = F.coalesce(F.concat(F.lit("left out: holds the same as "), F.col("twin")), F.col("fault"))
+    fault = F.coalesce(F.concat(F.lit(_TWIN), F.col("twin")), F.col("fault"))
     return report.withColumn("twin", twin).select(
         "file", "format", "bytes", *counts, fault.alias("fault"), "twin"
     )
@@ -224,64 +232,99 @@ def _without_overlap(used: DataFrame) -> DataFrame:
 
 
 def _read_parquet(spark: "SparkSession", files: Sequence[LogFile]) -> _Read:
-    whole = _parquet(spark, files)
+    footers = _by_file(_parquet(spark, files), F.count(F.lit(1)).alias("lines")).localCheckpoint()
+    twins = _parquet_twins(spark, files, footers)
+    known = spark.createDataFrame([(file, twin) for file, twin in twins.items()], "file string, twin string")
+    lines = footers.join(known, "file", "left").localCheckpoint()
+    used = [file for file in files if file.uri not in twins]
+    whole = _parquet(spark, used)
+    good = whole.where(_fate() == "rows").withColumn("clock", _clock(None))
+    rolled = rollup(good).localCheckpoint()
+    told = lines.where(F.col("twin").isNull())
+    good_at_sight = _sum(rolled, "rows") == _sum(told, "lines") and not _sum(rolled, "newer")
+    fates = _all_good(lines) if good_at_sight else _fates_by_file(_parquet(spark, files))
+    report = _listed(spark, files).join(lines, "file", "left").join(fates, "file", "left")
+    events = good.withColumn("file", _file("file"))
+    return _Read(events.select(*EVENTS.names), rolled, _parquet_report(report), _clocks(rolled, None))
+
+
+def _sum(rows: DataFrame, column: str) -> int:
+    return int(rows.agg(F.coalesce(F.sum(column), F.lit(0))).collect()[0][0])
+
+
+def _by_file(rows: DataFrame, *sums: "Column") -> DataFrame:
+    """Wrinkle: a file's name is made readable once a file, not once a row."""
+    return rows.groupBy("file").agg(*sums).withColumn("file", _file("file"))
+
+
+_FATES: Final = ("rows", "unknown", "untimed")
+
+
+def _all_good(lines: DataFrame) -> DataFrame:
+    """What `_fates_by_file` says where every line of every file is a row."""
+    nothing = (F.lit(0).cast("long").alias(name) for name in ("unknown", "untimed", "newer"))
+    return lines.select("file", F.col("lines").alias("read"), F.col("lines").alias("rows"), *nothing)
+
+
+def _fates_by_file(whole: DataFrame) -> DataFrame:
     judged = whole.withColumn("fate", _fate())
-    fates = ("rows", "unknown", "untimed")
-    found = judged.groupBy("file").agg(
+    return _by_file(
+        judged,
         F.count(F.lit(1)).alias("read"),
-        *(F.count_if(F.col("fate") == fate).alias(fate) for fate in fates),
+        *(F.count_if(F.col("fate") == fate).alias(fate) for fate in _FATES),
         F.count_if((F.col("fate") == "rows") & (F.col("schema") > NEWEST)).alias("newer"),
     )
-    footers = whole.groupBy("file").agg(F.count(F.lit(1)).alias("lines"))
-    report = _listed(spark, files).join(footers, "file", "left").join(found, "file", "left")
-    fault = F.when(F.col("lines").isNull(), "nothing in it, or no Parquet file: nothing could be read").when(
-        F.col("lines") != F.coalesce("read", F.lit(0)),
-        "damaged, or columns of other types: read as far as it goes",
+
+
+def _parquet_report(report: DataFrame) -> DataFrame:
+    fault = (
+        F.when(F.col("twin").isNotNull(), F.concat(F.lit(_TWIN), "twin"))
+        .when(F.col("lines").isNull(), "nothing in it, or no Parquet file: nothing could be read")
+        .when(
+            F.col("lines") != F.coalesce("read", F.lit(0)),
+            "damaged, or columns of other types: read as far as it goes",
+        )
     )
-    prints = _parquet_prints(spark, files)
-    report = report.join(prints, "file", "left").withColumn("fault", fault)
     for absent in ("blank", "half", "malformed"):
-        report = report.withColumn(absent, F.lit(0))
-    report = _twins(report).localCheckpoint()
-    left_out = [row.file for row in report.where(F.col("twin").isNotNull()).select("file").collect()]
-    used = judged.where(F.col("fate") == "rows")
-    if left_out:
-        used = used.where(~F.col("file").isin(left_out))
-    events = used.withColumn("clock", _clock(None)).select(*EVENTS.names)
-    return _Read(events, report.select(*FILES.names), _clocks(events, None))
+        report = report.withColumn(absent, F.lit(0).cast("long"))
+    counts = [F.coalesce(name, F.lit(0)).alias(name) for name in FILES.names[3:-1]]
+    return report.select("file", "format", "bytes", *counts, fault.alias("fault")).localCheckpoint()
 
 
 def _parquet(spark: "SparkSession", files: Sequence[LogFile]) -> DataFrame:
-    """All rows, with their file. Columns of the log that a file lacks are null; `name=value` folders
-    count."""
+    """All rows, with their file as Spark spells it. Columns of the log that a file lacks are null;
+    `name=value` folders count."""
     by_base: dict[str, list[str]] = {}
     for file in files:
         by_base.setdefault(partition_base(file.path), []).append(file.pattern)
     reader = spark.read.schema(LOG)
     parts = [reader.option("basePath", base).parquet(*paths) for base, paths in by_base.items()]
-    named = [part.select(*LOG.names, _file().alias("file")) for part in parts]
+    named = [part.select(*LOG.names, F.col("_metadata.file_path").alias("file")) for part in parts]
     whole = named[0]
     for part in named[1:]:
         whole = whole.unionByName(part)
     return whole
 
 
-def _parquet_prints(spark: "SparkSession", files: Sequence[LogFile]) -> DataFrame:
-    """Fingerprints; only of files that are as large as another one, since only these can be the same."""
-    sizes = [file.bytes for file in files]
-    alike = [file for file in files if sizes.count(file.bytes) > 1] if len(set(sizes)) < len(sizes) else []
+def _parquet_twins(spark: "SparkSession", files: Sequence[LogFile], footers: DataFrame) -> dict[str, str]:
+    """Files that hold the same as one before them by name, and which; only files of one size can."""
+    sizes = Counter(file.bytes for file in files)
+    alike = [file for file in files if sizes[file.bytes] > 1]
     if not alike:
-        rows = [(file.uri, index, index) for index, file in enumerate(files)]
-        return spark.createDataFrame(rows, "file string, print_a long, print_b long")
-    alone = spark.createDataFrame(
-        [(file.uri, index, -1) for index, file in enumerate(files) if file not in alike],
-        "file string, print_a long, print_b long",
-    )
+        return {}
     hashed = _parquet(spark, alike).withColumn("mark", F.xxhash64(*LOG.names))
-    prints = hashed.groupBy("file").agg(
-        F.bit_xor("mark").alias("print_a"), F.sum(F.pmod("mark", F.lit(2**31))).alias("print_b")
+    prints = _by_file(
+        hashed,
+        F.bit_xor("mark").alias("print_a"),
+        F.sum(F.pmod("mark", F.lit(2**31))).alias("print_b"),
     )
-    return prints.unionByName(alone)
+    first: dict[tuple[int, int, int], str] = {}
+    twins: dict[str, str] = {}
+    for row in prints.join(footers, "file").orderBy("file").collect():
+        before = first.setdefault((row.lines, row.print_a, row.print_b), row.file)
+        if before != row.file:
+            twins[row.file] = before
+    return twins
 
 
 # --- clocks
@@ -295,20 +338,15 @@ def _clock(written: "Column | None") -> "Column":
     return wrong
 
 
-def _clocks(events: DataFrame, ordered: DataFrame | None) -> DataFrame:
+def _clocks(rolled: DataFrame, ordered: DataFrame | None) -> DataFrame:
     """(node, unset, ahead, backwards, largest_step_back_s), only nodes with any.
 
     `ordered`: rows of which the order in their files is known by `block` and `place`.
     """
-    wrong = (
-        events.where(F.col("clock").isNotNull())
-        .groupBy("node")
-        .agg(
-            F.count_if(F.col("clock") == "unset").alias("unset"),
-            F.count_if(F.col("clock") == "ahead").alias("ahead"),
-        )
-    )
-    if ordered is None or "place" not in ordered.columns:
+    names = ("unset", "ahead")
+    counts = (F.sum(F.when(F.col("clock") == name, F.col("rows")).otherwise(0)).alias(name) for name in names)
+    wrong = rolled.where(F.col("clock").isNotNull()).groupBy("node").agg(*counts)
+    if ordered is None:
         return wrong.select(
             "node",
             "unset",

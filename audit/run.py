@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from audit import capacity, scope, spillage, volume, waste, whatif
+from audit import capacity, scope, session, spillage, volume, waste, whatif
 from audit.deployment import Tree, make_tree, read_sites
 from audit.errors import UsageError
 from audit.findings import find, total
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 USAGE = structure("node string, kind string, destination string, messages long")
+MANY: Final = 500_000
+"""Sums of the log, or sites, from which it pays to compile the queries over them."""
+SUSPECTS: Final = 1000
+"""Pairs of node and origin up to which the log is searched for them by name."""
 FIGURES = structure("node string, figure string, at timestamp, value long")
 
 
@@ -51,20 +56,29 @@ def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
         return _plan(spark, output, tree, request, began)
     listing = list_all(spark, list(request.logs))
     intake = read(spark, listing)
+    caused = output.write("consumer_events", volume.consumer_events(intake.events, tree.root))
+    hours = volume.consumer_hours(caused).localCheckpoint()
+    output.write("knowing", volume.knowing(caused, tree.nodes))
+    _spillage(output, intake, tree)
+    _waste(output, intake, tree)
+    usage = _usage(spark, listing, request)
+    if usage is not None:
+        output.write("unused_routes", waste.unused_routes(waste.held_routes(intake.events), usage))
+    small = tree.places < MANY and intake.rolled.count() < MANY
+    with session.interpreted(spark) if small else nullcontext():
+        consumers = _volume(output, intake, tree, hours)
+        _what_if(spark, output, tree, consumers, request)
+        output.write("scope_cost", scope.scope_cost(tree, consumers))
+        _capacity(spark, output, intake.rolled, request)
+        _intake(output, intake, tree)
+    return _finish(output, tree, intake, time.monotonic() - began)
+
+
+def _intake(output: Output, intake: Intake, tree: Tree) -> None:
     output.write("files", intake.files.orderBy(F.col("fault").isNull(), "file"))
     output.write("intake", totals(intake.files))
     output.write("clocks", intake.clocks.orderBy("node"))
     output.write("nodes", tree.nodes.orderBy("depth", "node"))
-    consumers = _volume(output, intake.events, tree)
-    _spillage(output, intake.events, tree)
-    _waste(output, intake.events, tree)
-    usage = _usage(spark, listing, request)
-    if usage is not None:
-        output.write("unused_routes", waste.unused_routes(waste.held_routes(intake.events), usage))
-    _what_if(spark, output, tree, consumers, request)
-    output.write("scope_cost", scope.scope_cost(tree, consumers))
-    _capacity(spark, output, intake.events, request)
-    return _finish(output, tree, intake, time.monotonic() - began)
 
 
 def _plan(
@@ -79,35 +93,45 @@ def _plan(
     return _finish(output, tree, intake, time.monotonic() - began)
 
 
-def _volume(output: Output, events: DataFrame, tree: Tree) -> DataFrame:
+def _volume(output: Output, intake: Intake, tree: Tree, hours: DataFrame) -> DataFrame:
     """Returns every consumer that the logs name, whether or not it is still there."""
-    cube = output.write("volume", volume.cube(events))
-    placed = volume.placed(cube, tree.nodes)
+    cube = output.write("volume", volume.cube(intake.rolled))
+    sums = volume.sums(volume.placed(cube, tree.nodes)).localCheckpoint()
     for table in volume.DIMENSIONS:
-        output.write(f"volume_by_{table}", volume.by(placed, table))
+        output.write(f"volume_by_{table}", volume.by(sums, table))
     output.write("storms", waste.storms(cube))
     output.write("resyncs", waste.resyncs(cube))
-    caused = output.write("consumer_events", volume.consumer_events(events, tree.root))
-    output.write("knowing", volume.knowing(caused, tree.nodes))
-    return output.write("consumers", volume.consumers(caused)).select("node", "kind", "destination")
+    output.write("flapping_consumers", waste.flapping_consumers(hours))
+    return output.write("consumers", volume.consumers(hours)).select("node", "kind", "destination")
 
 
-def _spillage(output: Output, events: DataFrame, tree: Tree) -> None:
-    strange = output.write("strange_links", spillage.strange_links(events, tree))
-    judged = output.write("judged", spillage.judge(spillage.pairs(events), tree, strange))
+def _spillage(output: Output, intake: Intake, tree: Tree) -> None:
+    strange = output.write("strange_links", spillage.strange_links(intake.rolled, tree))
+    judged = output.write("judged", spillage.judge(spillage.pairs(intake.rolled), tree, strange))
     output.write("spillage", spillage.summary(judged))
     output.write("spillage_regions", spillage.regions(judged))
     output.write("advise_down", spillage.advise_down(judged))
-    rows = output.write("spilled", spillage.spilled_rows(events, judged))
+    rows = output.write("spilled", spillage.spilled_rows(_suspects(intake.events, judged), judged))
     output.write("spillage_reasons", spillage.reasons(rows))
 
 
-def _waste(output: Output, events: DataFrame, tree: Tree) -> None:
-    output.write("flapping_consumers", waste.flapping_consumers(events))
-    output.write("links", waste.links(events))
-    output.write("cut_off", waste.cut_off(events, tree.nodes))
-    output.write("strangers", waste.strangers(events, tree.nodes))
-    output.write("silent", waste.silent(events, tree.nodes))
+def _suspects(events: DataFrame, judged: DataFrame) -> DataFrame:
+    """The events that `spilled_rows` has to look at: those of the nodes that spilled advisories name."""
+    bad = judged.where(F.col("verdict") == spillage.SPILLED).select("node", "origin").distinct()
+    named = bad.limit(SUSPECTS + 1).collect()
+    if len(named) > SUSPECTS:
+        return events
+    told = (F.col("event") == "advisory") & F.col("node").isin([row.node for row in named])
+    came = (F.col("event") == "consumer") & F.col("node").isin([row.origin for row in named if row.origin])
+    return events.where((told | came) if named else F.lit(False))
+
+
+def _waste(output: Output, intake: Intake, tree: Tree) -> None:
+    output.write("links", waste.links(intake.rolled))
+    links = intake.events.where(F.lit(bool(output.tables["links"])))
+    output.write("cut_off", waste.cut_off(links, intake.rolled, tree.nodes))
+    output.write("strangers", waste.strangers(intake.rolled, tree.nodes))
+    output.write("silent", waste.silent(intake.rolled, tree.nodes))
 
 
 def _usage(spark: "SparkSession", listing: Listing, request: Request) -> DataFrame | None:
@@ -136,8 +160,8 @@ def _what_if(
     output.write("domain_routes", whatif.domain_routes(tree))
 
 
-def _capacity(spark: "SparkSession", output: Output, events: DataFrame, request: Request) -> None:
-    figures = capacity.figures(events)
+def _capacity(spark: "SparkSession", output: Output, rolled: DataFrame, request: Request) -> None:
+    figures = capacity.figures(rolled)
     if request.figures:
         given = read_table(spark, request.figures, FIGURES)
         figures = figures.unionByName(given.withColumn("value", F.col("value").cast("double")))

@@ -11,6 +11,8 @@ import math
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -35,11 +37,15 @@ _RESULTS_DEPEND_ON: Final = {
     "spark.sql.files.openCostInBytes": str(128 * 1024),
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.skewJoin.enabled": "true",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.maxPlanStringLength": "10000",
 }
-"""Corrupt files are read as far as they go; `reading` finds and reports every one of them."""
+"""Corrupt files are read as far as they go; `reading` finds and reports every one of them. What travels
+between tasks is packed: 16 MiB of it are about a million rows, as many as one task's memory holds well. It
+does not depend on the order in which it is read, so that no checksum is needed to tell."""
 
 
 def start(master: str = "", data_bytes: int = 0, options: dict[str, str] | None = None) -> "SparkSession":
@@ -71,6 +77,19 @@ def start(master: str = "", data_bytes: int = 0, options: dict[str, str] | None 
     except Exception as error:
         raise SetUpError(f"Spark does not start: {_first_line(error)}") from error
     return session
+
+
+@contextmanager
+def interpreted(spark: "SparkSession") -> "Iterator[None]":
+    """While it lasts, queries are interpreted: for many small ones, which take longer to compile than to
+    run."""
+    name = "spark.sql.codegen.wholeStage"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before or "true")
 
 
 def shuffle_partitions(data_bytes: int, cores: int) -> int:

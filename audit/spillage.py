@@ -15,7 +15,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from audit.deployment import Tree, relations
-from audit.volume import CONSUMER_KINDS, RESYNC
+from audit.rollup import RESYNC
+from audit.volume import CONSUMER_KINDS
 
 NEEDED: Final = "needed"
 SPILLED: Final = "spilled"
@@ -33,28 +34,25 @@ SAME_REGION: Final = "elsewhere in the region"
 OTHER_REGION: Final = "another region"
 
 
-def pairs(events: DataFrame) -> DataFrame:
-    """(node, origin, kind, direction, rooted, advisories, bytes): all advisories, summed.
-
-    `rooted`: the node wrote them as a root.
-    """
-    advisories = events.where(F.col("event") == "advisory")
-    rooted = F.coalesce(F.col("role") == "root", F.lit(False)).alias("rooted")
-    return advisories.groupBy("node", "origin", "kind", "direction", rooted).agg(
-        F.count(F.lit(1)).alias("advisories"), F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes")
+def pairs(rolled: DataFrame) -> DataFrame:
+    """(node, origin, kind, direction, rooted, advisories, bytes): all advisories, summed. `rolled`: by
+    `rollup`."""
+    advisories = rolled.where(F.col("event") == "advisory")
+    return advisories.groupBy("node", "origin", "kind", "direction", "rooted").agg(
+        F.sum("rows").alias("advisories"), F.sum("bytes").alias("bytes")
     )
 
 
-def strange_links(events: DataFrame, tree: Tree) -> DataFrame:
+def strange_links(rolled: DataFrame, tree: Tree) -> DataFrame:
     """Links that the log saw up and the deployment does not have: (child, parent, times, first, last)."""
-    up = events.where(
+    up = rolled.where(
         (F.col("event") == "link") & (F.col("op") == "up") & F.col("direction").isin("up", "down")
     )
     below = F.col("direction") == "up"
     seen = up.groupBy(
         F.when(below, F.col("peer")).otherwise(F.col("node")).alias("child"),
         F.when(below, F.col("node")).otherwise(F.col("peer")).alias("parent"),
-    ).agg(F.count(F.lit(1)).alias("times"), F.min("at").alias("first"), F.max("at").alias("last"))
+    ).agg(F.sum("rows").alias("times"), F.min("first").alias("first"), F.max("last").alias("last"))
     place = tree.nodes.select("node", "place", F.col("parent").alias("proper"))
     above = F.broadcast(tree.nodes.select(F.col("node").alias("parent"), F.col("place").alias("above")))
     known = seen.join(F.broadcast(place.withColumnRenamed("node", "child")), "child", "left")

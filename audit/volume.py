@@ -1,18 +1,22 @@
 """How many advisories and bytes there were: when, where, over which link, of what kind, and for which
 consumer.
 
-`cube` is the one pass over all advisories; every table by hour, level, region, node, link, direction or kind
-is a sum over it. Rows whose clock cannot be true have no hour: they count in every sum, and in no series
-over time.
+`cube` is a sum of `rollup`; every table by hour, level, region, node, link, direction or kind is a sum over
+it. Rows whose clock cannot be true have no hour: they count in every sum, and in no series over time.
+
+Wrinkle: `consumer_events` brings the rows of one cause together from all over the log, which is most of what
+an audit costs. So what travels is narrow: two hashes of the cause, 96 bits, for its text; a hash of the node;
+no text but the consumers' own.
 """
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from audit.rollup import RESYNC, hour_of
+
 CONSUMER_KINDS: Final = ("queue", "topic")
-RESYNC: Final = "resync"
 CUBE: Final = ("hour", "node", "peer", "direction", "kind", "op", "restored")
 DIMENSIONS: Final = {
     "hour": ("hour",),
@@ -24,25 +28,14 @@ DIMENSIONS: Final = {
     "direction": ("direction",),
     "kind": ("kind", "op"),
 }
-"""The tables that `by` makes, with their keys."""
+"""The tables that `sums` makes, with their keys."""
 
 
-def cube(events: DataFrame) -> DataFrame:
-    """(hour, node, peer, direction, kind, op, restored, advisories, bytes). `restored`: told by a resync."""
-    advisories = events.where(F.col("event") == "advisory")
-    keyed = advisories.select(
-        F.when(F.col("clock").isNull(), F.date_trunc("hour", "at")).alias("hour"),
-        "node",
-        "peer",
-        "direction",
-        "kind",
-        "op",
-        F.coalesce(F.col("cause") == RESYNC, F.lit(False)).alias("restored"),
-        "bytes",
-    )
-    return keyed.groupBy(*CUBE).agg(
-        F.count(F.lit(1)).alias("advisories"), F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes")
-    )
+def cube(rolled: DataFrame) -> DataFrame:
+    """(hour, node, peer, direction, kind, op, restored, advisories, bytes). `rolled`: by `rollup`."""
+    advisories = rolled.where(F.col("event") == "advisory")
+    timed = advisories.withColumn("hour", F.when(F.col("clock").isNull(), F.col("hour")))
+    return timed.groupBy(*CUBE).agg(F.sum("rows").alias("advisories"), F.sum("bytes").alias("bytes"))
 
 
 def placed(cube: DataFrame, nodes: DataFrame) -> DataFrame:
@@ -50,23 +43,35 @@ def placed(cube: DataFrame, nodes: DataFrame) -> DataFrame:
     return cube.join(F.broadcast(nodes.select("node", "depth", "region", "role")), "node", "left")
 
 
-def by(placed: DataFrame, table: str) -> DataFrame:
-    """Sums over the keys of `table` in `DIMENSIONS`; consumers' advisories and domain routes apart."""
-    consumer = F.col("kind").isin(*CONSUMER_KINDS)
-    keys = DIMENSIONS[table]
-    return (
-        placed.groupBy(*keys)
-        .agg(
-            F.sum("advisories").alias("advisories"),
-            F.sum("bytes").alias("bytes"),
-            F.sum(F.when(consumer, F.col("advisories")).otherwise(0)).alias("consumer_advisories"),
-            F.sum(F.when(F.col("kind") == "domain", F.col("advisories")).otherwise(0)).alias(
-                "domain_advisories"
-            ),
-            F.sum(F.when(F.col("restored"), F.col("advisories")).otherwise(0)).alias("restored"),
-        )
-        .orderBy(*keys)
+def sums(placed: DataFrame) -> DataFrame:
+    """(table, every key of `DIMENSIONS`, advisories, bytes, …): the rows of all those tables, in one go."""
+    keys = _dimensions()
+    sets = [[F.col(key) for key in some] for some in DIMENSIONS.values()]
+    advisories, consumer = F.col("advisories"), F.col("kind").isin(*CONSUMER_KINDS)
+    parts = {
+        "consumer_advisories": consumer,
+        "domain_advisories": F.col("kind") == "domain",
+        "restored": F.col("restored"),
+    }
+    return placed.groupingSets(sets, *keys).agg(
+        F.grouping_id().alias("table"),
+        F.sum("advisories").alias("advisories"),
+        F.sum("bytes").alias("bytes"),
+        *(F.sum(F.when(part, advisories).otherwise(0)).alias(name) for name, part in parts.items()),
     )
+
+
+def by(sums: DataFrame, table: str) -> DataFrame:
+    """The rows of `table` in `DIMENSIONS`; consumers' advisories and domain routes apart."""
+    keys = DIMENSIONS[table]
+    number = int("".join("01"[key not in keys] for key in _dimensions()), 2)
+    rows = sums.where(F.col("table") == number)
+    figures = ("advisories", "bytes", "consumer_advisories", "domain_advisories", "restored")
+    return rows.select(*keys, *figures).orderBy(*keys)
+
+
+def _dimensions() -> list[str]:
+    return list(dict.fromkeys(key for keys in DIMENSIONS.values() for key in keys))
 
 
 def consumer_events(events: DataFrame, tree_root: str) -> DataFrame:
@@ -76,19 +81,19 @@ def consumer_events(events: DataFrame, tree_root: str) -> DataFrame:
     heard of it. `root_knew_after_s`: by the two nodes' clocks, so it may be negative; null where the root
     never heard.
     """
-    caused = events.where((F.col("event") == "advisory") & F.col("cause").isNotNull())
-    caused = caused.where(F.col("kind").isin(*CONSUMER_KINDS) & (F.col("cause") != RESYNC))
-    costs = caused.groupBy("cause", "op").agg(
-        F.count_distinct("node").alias("nodes"),
-        F.count(F.lit(1)).alias("advisories"),
-        F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
-        F.min(F.when((F.col("node") == tree_root) & F.col("clock").isNull(), F.col("at"))).alias("known"),
-    )
     came = events.where(F.col("event") == "consumer").select(
-        "cause", "node", "kind", "destination", "op", "at", "clock"
+        *_cause_keys(),
+        "cause",
+        "node",
+        "kind",
+        "destination",
+        "op",
+        "at",
+        F.col("clock").isNull().alias("timed"),
     )
-    waited = (F.unix_micros("known") - F.unix_micros("at")) / 1e6
-    return came.join(costs, ["cause", "op"], "left").select(
+    costs = _costs_by_cause(events, tree_root).hint("shuffle_hash")
+    waited = (F.col("known") - F.unix_micros("at")) / 1e6
+    return came.join(costs, [*_CAUSE], "left").select(
         "cause",
         "node",
         "kind",
@@ -96,22 +101,61 @@ def consumer_events(events: DataFrame, tree_root: str) -> DataFrame:
         "op",
         "at",
         *(F.coalesce(name, F.lit(0)).alias(name) for name in ("nodes", "advisories", "bytes")),
-        F.when(F.col("clock").isNull(), waited).alias("root_knew_after_s"),
+        F.when(F.col("timed"), waited).alias("root_knew_after_s"),
     )
 
 
-def consumers(consumer_events: DataFrame) -> DataFrame:
-    """What each consumer cost: (node, kind, destination, came, went, added, closed, bytes)."""
-    coming, going = F.col("op") == "add", F.col("op") == "remove"
+_CAUSE: Final = ("cause_hash", "cause_check")
+
+
+def _cause_keys() -> tuple[Column, Column]:
+    """What stands for a cause and its operation while rows travel; null where there is no cause."""
+    there = F.col("cause").isNotNull()
     return (
-        consumer_events.groupBy("node", "kind", "destination")
-        .agg(
-            F.count_if(coming).alias("came"),
-            F.count_if(going).alias("went"),
-            F.sum(F.when(coming, F.col("advisories")).otherwise(0)).alias("added"),
-            F.sum(F.when(going, F.col("advisories")).otherwise(0)).alias("closed"),
-            F.sum("bytes").alias("bytes"),
-        )
+        F.when(there, F.xxhash64("cause", "op")).alias(_CAUSE[0]),
+        F.when(there, F.hash("op", "cause")).alias(_CAUSE[1]),
+    )
+
+
+def _costs_by_cause(events: DataFrame, tree_root: str) -> DataFrame:
+    """(`_CAUSE`, nodes, advisories, bytes, known): summed in two steps where one shuffle has put the rows."""
+    caused = events.where((F.col("event") == "advisory") & F.col("cause").isNotNull())
+    caused = caused.where(F.col("kind").isin(*CONSUMER_KINDS) & (F.col("cause") != RESYNC))
+    at_root = (F.col("node") == tree_root) & F.col("clock").isNull()
+    narrow = caused.select(
+        *_cause_keys(),
+        F.xxhash64("node").alias("node_hash"),
+        "bytes",
+        F.when(at_root, F.unix_micros("at")).alias("known"),
+    ).repartition(*_CAUSE)
+    by_node = narrow.groupBy(*_CAUSE, "node_hash").agg(
+        F.count(F.lit(1)).alias("advisories"), F.sum("bytes").alias("bytes"), F.min("known").alias("known")
+    )
+    return by_node.groupBy(*_CAUSE).agg(
+        F.count(F.lit(1)).alias("nodes"),
+        F.sum("advisories").alias("advisories"),
+        F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
+        F.min("known").alias("known"),
+    )
+
+
+def consumer_hours(consumer_events: DataFrame) -> DataFrame:
+    """(node, kind, destination, hour, came, went, added, closed, bytes): each consumer, hour by hour."""
+    coming, going = F.col("op") == "add", F.col("op") == "remove"
+    return consumer_events.groupBy("node", "kind", "destination", hour_of("at").alias("hour")).agg(
+        F.count_if(coming).alias("came"),
+        F.count_if(going).alias("went"),
+        F.sum(F.when(coming, F.col("advisories")).otherwise(0)).alias("added"),
+        F.sum(F.when(going, F.col("advisories")).otherwise(0)).alias("closed"),
+        F.sum("bytes").alias("bytes"),
+    )
+
+
+def consumers(hours: DataFrame) -> DataFrame:
+    """What each consumer cost: (node, kind, destination, came, went, added, closed, bytes)."""
+    return (
+        hours.groupBy("node", "kind", "destination")
+        .agg(*(F.sum(name).alias(name) for name in ("came", "went", "added", "closed", "bytes")))
         .orderBy("node", "kind", "destination")
     )
 

@@ -15,19 +15,15 @@ STORM_LEAST: Final = 100
 """A storm: an hour with so many times a node's own median, and at least so many advisories."""
 
 
-def flapping_consumers(events: DataFrame, flaps: int = FLAPS) -> DataFrame:
-    """(node, kind, destination, came, went, worst_hour, most_in_an_hour): consumers that come and go."""
-    hourly = (
-        events.where(F.col("event") == "consumer")
-        .groupBy("node", "kind", "destination", F.date_trunc("hour", "at").alias("hour"))
-        .agg(
-            F.count_if(F.col("op") == "add").alias("came"), F.count_if(F.col("op") == "remove").alias("went")
-        )
-    )
+def flapping_consumers(hours: DataFrame, flaps: int = FLAPS) -> DataFrame:
+    """(node, kind, destination, came, went, worst_hour, most_in_an_hour): consumers that come and go.
+
+    `hours`: by `volume.consumer_hours`.
+    """
     worst = F.max_by("hour", F.least("came", "went")).alias("worst_hour")
     most = F.max(F.least("came", "went")).alias("most_in_an_hour")
     return (
-        hourly.groupBy("node", "kind", "destination")
+        hours.groupBy("node", "kind", "destination")
         .agg(F.sum("came").alias("came"), F.sum("went").alias("went"), worst, most)
         .where(F.col("most_in_an_hour") >= flaps)
         .orderBy(F.desc("most_in_an_hour"), "node", "destination")
@@ -52,14 +48,14 @@ def storms(cube: DataFrame, factor: float = STORM_FACTOR, least: int = STORM_LEA
     )
 
 
-def links(events: DataFrame, flaps: int = FLAPS) -> DataFrame:
+def links(rolled: DataFrame, flaps: int = FLAPS) -> DataFrame:
     """Links by how they held: (node, peer, direction, ups, downs, blocked, most_downs_in_an_hour, flaps)."""
     hourly = (
-        events.where(F.col("event") == "link")
-        .groupBy("node", "peer", "direction", F.date_trunc("hour", "at").alias("hour"))
+        rolled.where(F.col("event") == "link")
+        .groupBy("node", "peer", "direction", "hour")
         .agg(
             *(
-                F.count_if(F.col("op") == op).alias(name)
+                F.sum(F.when(F.col("op") == op, F.col("rows")).otherwise(0)).alias(name)
                 for op, name in (("up", "ups"), ("down", "downs"), ("blocked", "blocked"))
             )
         )
@@ -91,15 +87,15 @@ def resyncs(cube: DataFrame) -> DataFrame:
     )
 
 
-def cut_off(events: DataFrame, nodes: DataFrame) -> DataFrame:
-    """Nodes whose parent lost the link to them, with how many are below.
+def cut_off(events: DataFrame, rolled: DataFrame, nodes: DataFrame) -> DataFrame:
+    """Nodes whose parent lost the link to them, with how many are below. Of `events` only links matter.
 
     (node, parent, below, downs, seconds, longest_s, since): `since` is when the link went, where it was still
     down when the parent's log ends; these seconds count up to the log's end.
     """
     seen = events.where((F.col("event") == "link") & (F.col("direction") == "up") & F.col("clock").isNull())
     seen = seen.where(F.col("op").isin("up", "down"))
-    ends = events.where(F.col("clock").isNull()).agg(F.max("at").alias("end"))
+    ends = rolled.where(F.col("clock").isNull()).agg(F.max("last").alias("end"))
     in_order = Window.partitionBy("node", "peer").orderBy("at")
     spans = (
         seen.withColumn("next", F.lead("at").over(in_order))
@@ -171,13 +167,13 @@ def unused_routes(held: DataFrame, usage: DataFrame) -> DataFrame:
     )
 
 
-def strangers(events: DataFrame, nodes: DataFrame) -> DataFrame:
+def strangers(rolled: DataFrame, nodes: DataFrame) -> DataFrame:
     """Nodes that wrote a log and are not in the deployment: (node, rows)."""
-    writers = events.groupBy("node").agg(F.count(F.lit(1)).alias("rows"))
+    writers = rolled.groupBy("node").agg(F.sum("rows").alias("rows"))
     return writers.join(F.broadcast(nodes.select("node")), "node", "left_anti").orderBy("node")
 
 
-def silent(events: DataFrame, nodes: DataFrame) -> DataFrame:
+def silent(rolled: DataFrame, nodes: DataFrame) -> DataFrame:
     """Nodes of the deployment of which no log was read: (node, region, role)."""
-    writers = events.select("node").distinct()
+    writers = rolled.select("node").distinct()
     return nodes.join(writers, "node", "left_anti").select("node", "region", "role").orderBy("node")

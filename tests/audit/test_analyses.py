@@ -8,6 +8,7 @@ from audit_tables import events
 
 from audit import capacity, scope, volume, waste
 from audit.deployment import Tree
+from audit.rollup import rollup
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,8 +68,13 @@ def log(spark: "SparkSession") -> "DataFrame":
 
 
 @pytest.fixture(scope="module")
-def cube(log: "DataFrame") -> "DataFrame":
-    return volume.cube(log).localCheckpoint()
+def rolled(log: "DataFrame") -> "DataFrame":
+    return rollup(log).localCheckpoint()
+
+
+@pytest.fixture(scope="module")
+def cube(rolled: "DataFrame") -> "DataFrame":
+    return volume.cube(rolled).localCheckpoint()
 
 
 def test_each_event_tells_how_many_heard_and_when_the_root_knew(log: "DataFrame", demo_tree: Tree) -> None:
@@ -84,8 +90,9 @@ def test_each_event_tells_how_many_heard_and_when_the_root_knew(log: "DataFrame"
     assert (knowing["add"].events, knowing["add"].clocks_differ, knowing["add"].root_p50_s) == (6, 1, 3.0)
 
 
-def test_consumers_that_come_and_go_flap(log: "DataFrame") -> None:
-    (found,) = waste.flapping_consumers(log).collect()
+def test_consumers_that_come_and_go_flap(log: "DataFrame", demo_tree: Tree) -> None:
+    hours = volume.consumer_hours(volume.consumer_events(log, demo_tree.root))
+    (found,) = waste.flapping_consumers(hours).collect()
     assert (found.node, found.destination, found.came, found.went, found.most_in_an_hour) == (
         "york",
         "till/+",
@@ -106,12 +113,12 @@ def test_resyncs_are_counted_with_what_of_them_is_consumers(cube: "DataFrame") -
 
 
 def test_links_that_go_down_often_flap_and_their_subtrees_are_cut_off(
-    log: "DataFrame", demo_tree: Tree
+    log: "DataFrame", rolled: "DataFrame", demo_tree: Tree
 ) -> None:
-    flaps = {(each.node, each.peer): (each.downs, each.flaps) for each in waste.links(log).collect()}
+    flaps = {(each.node, each.peer): (each.downs, each.flaps) for each in waste.links(rolled).collect()}
     assert flaps["north", "york"] == (3, True)
     assert flaps["hq", "south"] == (1, False)
-    cut = {each.node: each for each in waste.cut_off(log, demo_tree.nodes).collect()}
+    cut = {each.node: each for each in waste.cut_off(log, rolled, demo_tree.nodes).collect()}
     assert (cut["york"].downs, cut["york"].seconds, cut["york"].longest_s, cut["york"].since) == (
         3,
         150.0,
@@ -122,9 +129,9 @@ def test_links_that_go_down_often_flap_and_their_subtrees_are_cut_off(
     assert cut["south"].since.replace(tzinfo=UTC) == START + timedelta(minutes=241)
 
 
-def test_who_is_silent_and_who_is_a_stranger(log: "DataFrame", demo_tree: Tree) -> None:
-    assert [each.node for each in waste.strangers(log, demo_tree.nodes).collect()] == ["boot"]
-    silent = {each.node for each in waste.silent(log, demo_tree.nodes).collect()}
+def test_who_is_silent_and_who_is_a_stranger(rolled: "DataFrame", demo_tree: Tree) -> None:
+    assert [each.node for each in waste.strangers(rolled, demo_tree.nodes).collect()] == ["boot"]
+    silent = {each.node for each in waste.silent(rolled, demo_tree.nodes).collect()}
     assert silent == {"lancaster", "exeter", "winchester"}
 
 
@@ -172,8 +179,10 @@ def test_a_trend_needs_three_points_and_must_rise(spark: "SparkSession") -> None
     assert (found["young"].points, found["young"].days_left) == (2, None)
 
 
-def test_figures_are_running_sums_of_adds_and_removes(log: "DataFrame") -> None:
-    found = {(each.node, each.figure, each.at.hour): each.value for each in capacity.figures(log).collect()}
+def test_figures_are_running_sums_of_adds_and_removes(rolled: "DataFrame") -> None:
+    found = {
+        (each.node, each.figure, each.at.hour): each.value for each in capacity.figures(rolled).collect()
+    }
     assert found["hq", "routes", 8] == 2.0
     assert (found["durham", "routes", 12], found["durham", "routes", 13]) == (5.0, 155.0)
     assert (found["hq", "links", 8], found["hq", "links", 12]) == (1.0, 0.0)

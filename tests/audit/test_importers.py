@@ -13,6 +13,7 @@ from audit.deployment import make_tree
 from audit.importers import import_log
 from audit.listing import list_local
 from audit.reading import read
+from audit.rollup import rollup
 from audit.schema import LOG, SITES
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def imported(spark: "SparkSession", kind: str, source: Path, target: Path) -> tu
 def verdicts(spark: "SparkSession", events: "DataFrame") -> dict[tuple[str, str], set[str]]:
     """(destination, verdict) -> the nodes that have it."""
     tree = make_tree(spark.createDataFrame(TREE, SITES))
-    judged = spillage.judge(spillage.pairs(events), tree, spillage.strange_links(events, tree))
+    rolled = rollup(events)
+    judged = spillage.judge(spillage.pairs(rolled), tree, spillage.strange_links(rolled, tree))
     found: dict[tuple[str, str], set[str]] = {}
     rows = events.join(judged.select("node", "origin", "verdict"), ["node", "origin"])
     for row in rows.select("destination", "verdict", "node").distinct().collect():

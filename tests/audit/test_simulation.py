@@ -65,7 +65,8 @@ def test_what_if_is_what_the_simulated_nodes_told_each_other(
     names = events.where("event = 'advisory' and kind = 'domain'").count()
     assert names == whatif.domain_routes(tree).collect()[0]["advisories"]
 
-    judged = spillage.judge(spillage.pairs(events), tree, spillage.strange_links(events, tree))
+    rolled = intake.rolled
+    judged = spillage.judge(spillage.pairs(rolled), tree, spillage.strange_links(rolled, tree))
     assert {row.verdict for row in judged.select("verdict").distinct().collect()} == {"needed", "domain"}
 
     waits = volume.consumer_events(events, tree.root).where("root_knew_after_s < 0").count()

@@ -8,6 +8,7 @@ from audit_tables import events, sites
 
 from audit import spillage
 from audit.deployment import Tree, make_tree
+from audit.rollup import rollup
 from audit.schema import SITES
 
 if TYPE_CHECKING:
@@ -105,8 +106,9 @@ def log(spark: "SparkSession") -> "DataFrame":
 
 @pytest.fixture(scope="module")
 def judged(log: "DataFrame", demo_tree: Tree) -> "DataFrame":
-    strange = spillage.strange_links(log, demo_tree)
-    return spillage.judge(spillage.pairs(log), demo_tree, strange).localCheckpoint()
+    rolled = rollup(log).localCheckpoint()
+    strange = spillage.strange_links(rolled, demo_tree)
+    return spillage.judge(spillage.pairs(rolled), demo_tree, strange).localCheckpoint()
 
 
 def verdicts(judged: "DataFrame") -> dict[str, int]:
@@ -150,9 +152,10 @@ def test_a_store_that_moved_is_not_spillage(spark: "SparkSession", demo_tree: Tr
         spark,
         [link, advisory(1, "south", "york", "york", "up"), advisory(2, "bath", "york", "south", "down")],
     )
-    strange = spillage.strange_links(log, demo_tree).localCheckpoint()
+    rolled = rollup(log).localCheckpoint()
+    strange = spillage.strange_links(rolled, demo_tree).localCheckpoint()
     assert [(row.child, row.parent, row.times) for row in strange.collect()] == [("york", "south", 1)]
-    judged = spillage.judge(spillage.pairs(log), demo_tree, strange)
+    judged = spillage.judge(spillage.pairs(rolled), demo_tree, strange)
     assert {row.node: row.verdict for row in judged.collect()} == {"south": "moved", "bath": "spilled"}
 
 
@@ -169,8 +172,8 @@ def test_the_cores_of_a_mesh_are_one_root(spark: "SparkSession") -> None:
         advisory(4, "core-b", "core-a", "core-a", "mesh"),
         advisory(5, "east", "shop", "core-a", "down"),
     ]
-    log = events(spark, rows)
-    judged = spillage.judge(spillage.pairs(log), tree, spillage.strange_links(log, tree))
+    rolled = rollup(events(spark, rows)).localCheckpoint()
+    judged = spillage.judge(spillage.pairs(rolled), tree, spillage.strange_links(rolled, tree))
     found = {(row.node, row.origin): row.verdict for row in judged.collect()}
     assert found.pop(("east", "shop")) == "spilled"
     assert set(found.values()) == {"needed"}
