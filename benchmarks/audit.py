@@ -216,7 +216,7 @@ def _event_lines(folder: Path) -> Iterator[str]:
 
 
 def _print(found: Found) -> None:
-    print(f"{found['rows']:,} rows on {found['master']}, {found['spilled']} planted and found")
+    print(f"{found['rows']:,} rows on {found['master']}, {found['spilled']} spilled")
     for name in ("rows_a_second", "peak_mib", *(key for key in found if " to the " in key)):
         print(f"{name:<36}" + "  ".join(f"{key}: {value:,}" for key, value in found[name].items()))
     for name, one in found["spark"].items():

