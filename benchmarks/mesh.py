@@ -9,6 +9,7 @@ store of another region. What was confirmed and did not arrive, or came twice wi
 import argparse
 import asyncio
 import json
+import random
 import signal
 import sys
 import tempfile
@@ -28,7 +29,7 @@ from sapwood.client import Client, connect
 
 CORES: Final = ("hq-1", "hq-2", "hq-3")
 _POLL: Final = 0.1
-_BURST: Final = 20
+_BURST: Final = 5
 Say = Callable[[str], None]
 
 
@@ -165,6 +166,7 @@ class Load:
 
     async def _send(self, client: Client, name: str, queue: str) -> None:
         number = 0
+        await asyncio.sleep(random.uniform(0, self._pause))
         while not self.enough:
             burst = [f"{name} {number + each}".encode() for each in range(_BURST)]
             await client.send_many(queue, burst)

@@ -85,7 +85,8 @@ async def test_what_was_confirmed_arrives_once_whichever_root_is_killed(network:
     async with AsyncExitStack() as stack:
         for line in lines:
             await stack.enter_async_context(line)
-        await network.start()
+        for names in (CORES, tuple(STORES), *STORES.values()):
+            await network.start(*names)
         await until_whole(network)
         records: dict[str, Record] = {}
         for destination, (_, consumer) in FLOWS.items():
