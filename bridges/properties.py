@@ -14,11 +14,13 @@ identity, but for what this table says ("mode" is the delivery mode):
 | content_encoding     | `sapwood-content-encoding`  | content-encoding     |                               |
 | utf8                 | payload format indicator    | `sapwood-utf8`       |                               |
 | headers              | user properties, in order   | headers              | MQTT: types (JSON text)       |
-|                      | (a repeated name is a list) |                      | order among repeated names    |
+|                      | (a repeated name is a list; |                      | order among repeated names;   |
+|                      | control characters: (+))    |                      | what is beyond 65,535 bytes   |
 | correlation_id (a    | correlation data, in        | correlation-id       |                               |
 | number), correlation | decimal; any bytes          |                      | AMQP: beyond 255 bytes        |
 | reply_to             | response topic              | reply-to             | AMQP: beyond 255 bytes        |
-| expires_in           | expiry, whole seconds, up   | expiration           | MQTT: fractions of a second   |
+| expires_in           | expiry, whole seconds, up   | expiration           | MQTT: fractions of a second;  |
+|                      |                             |                      | AMQP: beyond 49.7 days        |
 | message_id           | `sapwood-message-id`        | message-id           |                               |
 | timestamp            | `sapwood-timestamp`         | timestamp            |                               |
 | priority             | `sapwood-priority`          | priority             | MQTT delivers in order        |
@@ -29,8 +31,10 @@ identity, but for what this table says ("mode" is the delivery mode):
 | task_id, interface,  | `sapwood-task-id`, …        | `sapwood-task-id`, … |                               |
 | interface_version    |                             |                      |                               |
 
-(*) QoS 2 is `sapwood-qos` beside delivery mode 2. Topic aliases, subscription identifiers and cluster-id
-belong to one connection or are deprecated: they are not carried. MQTT 3.1.1 has payload, topic, QoS and
+(*) QoS 2 is `sapwood-qos` beside delivery mode 2. (+) A header with characters for which an MQTT broker would
+end the connection is `sapwood-json-NAME`, with a text of JSON. What MQTT has no room for is left out, and
+`sapwood-left-out` names it. Topic aliases, subscription identifiers and cluster-id belong to one connection
+or are deprecated: they are not carried. MQTT 3.1.1 has payload, topic, QoS and
 retain flag only: a client of 3.1.1 gets nothing else, and what one sends has nothing else.
 """
 
@@ -41,13 +45,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from bridges.mqtt_texts import MAX_BYTES, escaped, fits, is_plain, json_name, unescaped
 from treeconnector.bundles import Foreign, Properties
 
 PREFIX: Final = "sapwood-"
 RETAINED: Final = "sapwood-retained"
 AGAIN: Final = "sapwood-again"
 """Whoever gets a message with this may have had it before. It is the last hop's word, and is not taken on."""
+LEFT_OUT: Final = "sapwood-left-out"
 _SHORT: Final = 255
+_MAX_EXPIRATION: Final = 0xFFFF_FFFF
 _NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,19}")
 _TEXTS: Final = ("message_id",)
 _FOREIGN: Final = ("content_encoding", "type", "app_id", "user_id")
@@ -95,7 +102,7 @@ def from_mqtt(given: MqttProperties, qos: int, reply: Spell) -> Properties:
         if field and value is not None:
             fields[field] = value
         else:
-            _append(headers, name, text)
+            _append(headers, *unescaped(name, text))
     return Properties(
         correlation_id=number,
         reply_to=reply(given.response_topic) if given.response_topic else "",
@@ -109,22 +116,38 @@ def from_mqtt(given: MqttProperties, qos: int, reply: Spell) -> Properties:
 
 def to_mqtt(properties: Properties, reply: Spell, again: bool = False) -> MqttProperties:
     """For an MQTT 5 client, which may have been given it before: `again`. `reply` spells a response topic."""
-    user = [(name, text) for name, value in properties.headers.items() for text in _texts(value)]
+    out: list[str] = []
+    user = [pair for name, value in properties.headers.items() for pair in _user(name, value, out)]
     foreign = properties.foreign or _NONE
     for key, field in _FIELDS.items():
         value = getattr(foreign if field in _FOREIGN else properties, field)
         if value:
-            user.append((key, str(value)))
+            user += _user(key, str(value), out)
     if again:
         user.append((AGAIN, "true"))
+    correlation = _correlation_bytes(properties)
+    answer = reply(properties.reply_to) if properties.reply_to else ""
+    for name, possible in (
+        ("content-type", fits(properties.content_type)),
+        ("reply-to", fits(answer)),
+        ("correlation-id", len(correlation) <= MAX_BYTES),
+    ):
+        out += [] if possible else [name]
+    user += [(LEFT_OUT, name) for name in out]
     return MqttProperties(
-        content_type=properties.content_type,
-        response_topic=reply(properties.reply_to) if properties.reply_to else "",
-        correlation=_correlation_bytes(properties),
+        content_type="" if "content-type" in out else properties.content_type,
+        response_topic="" if "reply-to" in out else answer,
+        correlation=b"" if "correlation-id" in out else correlation,
         user=user,
         expiry=min(-(-properties.expires_in // 1000), _MAX_EXPIRY) if properties.expires_in > 0 else None,
         utf8=foreign.utf8,
     )
+
+
+def size_of(given: MqttProperties) -> int:
+    """How many bytes these take in a packet, about."""
+    texts = (given.content_type, given.response_topic, *(text for pair in given.user for text in pair))
+    return len(given.correlation) + sum(len(text.encode()) + 3 for text in texts)
 
 
 def _foreign(fields: dict[str, Any], **others: Any) -> Foreign | None:
@@ -149,6 +172,15 @@ def _texts(value: Any) -> Iterable[str]:
     if isinstance(value, list) and len(value) > 1 and all(isinstance(item, str) for item in value):
         return [str(item) for item in value]
     return [value if isinstance(value, str) else msgspec.json.encode(value).decode()]
+
+
+def _user(name: str, value: Any, out: list[str]) -> list[tuple[str, str]]:
+    """A header as user properties; none if MQTT has no room for it, and its name is `out` then."""
+    pairs = [(name, text) if is_plain(text) else (json_name(name), escaped(text)) for text in _texts(value)]
+    if all(fits(text) for pair in pairs for text in pair):
+        return pairs
+    out.append(name[:_SHORT] if is_plain(name) else escaped(name[:_SHORT]))
+    return []
 
 
 def _value(field: str, text: str) -> Any:
@@ -230,7 +262,7 @@ def to_amqp(properties: Properties, retained: bool, reply: Spell, again: bool = 
         "delivery_mode": 2 if foreign.qos else 1,
         "correlation_id": _readable(correlation) if correlation and fits else None,
         "reply_to": _short(reply(properties.reply_to)) if properties.reply_to else None,
-        "expiration": str(properties.expires_in) if properties.expires_in > 0 else None,
+        "expiration": _expiration(properties.expires_in),
         "timestamp": properties.timestamp or None,
         "priority": min(max(properties.priority, 0), _MAX_PRIORITY) or None,
     }
@@ -277,6 +309,11 @@ def _readable(data: bytes) -> str | bytes:
         return data.decode()
     except UnicodeDecodeError:
         return data
+
+
+def _expiration(milliseconds: int) -> str | None:
+    """RabbitMQ closes the channel on more than 32 bits, which are 49 days: such a message does not expire."""
+    return str(milliseconds) if 0 < milliseconds <= _MAX_EXPIRATION else None
 
 
 def _milliseconds(text: str) -> int:

@@ -108,6 +108,12 @@ class Bridge(Protocol):
         """Give these to the broker, in order; confirm or refuse each, in any order. At most `CREDIT` for one
         queue, and as many for all topics, are unanswered at once."""
 
+    def greets(self, consumer: Consumer) -> bool:
+        """Can a consumer that comes be given by itself what is retained? Not where the broker does that."""
+
+    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+        """Give these, which are retained, to this consumer and to nobody else; there is no answer."""
+
     def status(self) -> dict[str, Any]:
         """What people may want to know, JSON-able: among it `discovery`, how consumers are learned."""
 

@@ -9,9 +9,12 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from treeconnector.errors import LocalError
+
+CERTIFICATE: Final = "it may ask for a client certificate, or not take ours: see its log, and `tls`"
+"""Wrinkle: with TLS 1.3 a server refuses a certificate when the client takes itself for connected."""
 
 
 class TlsError(LocalError):

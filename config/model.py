@@ -156,6 +156,13 @@ class SiteBroker:
         "MQTT: queue NAME of node NODE is sent to by this and NODE/NAME; so replies find their way",
         default="node/",
     )
+    persistence_file: Path | None = value(
+        PATH,
+        "MQTT: Mosquitto's own database, if the node may read it: it says which sessions were subscribed "
+        "before the node came",
+        default=None,
+        example="/var/lib/mosquitto/mosquitto.db",
+    )
     exchange: str = value(
         EXCHANGE,
         "AMQP: the exchange through which topics go; of type topic, and there already",

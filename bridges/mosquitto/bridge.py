@@ -12,6 +12,7 @@ filter id is taken.
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -25,9 +26,9 @@ from bridges.mosquitto.hand import Hand
 from bridges.mosquitto.memory import Memory
 from bridges.mosquitto.names import OURS, Names
 from bridges.mosquitto.suspects import Suspects
-from bridges.mosquitto.wire import Access, Unsupported
+from bridges.mosquitto.wire import ONE_ID, Access, Unsupported
 from bridges.properties import MqttProperties
-from bridges.site_broker import Delivery, Desk, Finding, Setup, SiteBrokerError, SiteBrokerRefused
+from bridges.site_broker import Consumer, Delivery, Desk, Finding, Setup, SiteBrokerError, SiteBrokerRefused
 from config.uris import address
 from treeconnector.destinations import Destination
 
@@ -36,6 +37,7 @@ AT_MOST: Final = 1000
 _EAR: Final = 3600
 _SAVE_AFTER: Final = 0.5
 _LAST_WORDS: Final = 0.1
+_LOG_KEPT: Final = 15.0
 VERSIONS: Final = (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311)
 
 
@@ -53,6 +55,7 @@ class Mosquitto:
         self._discovery: Discovery | None = None
         self._hand: Hand | None = None
         self._saving: asyncio.TimerHandle | None = None
+        self._heard_until = -math.inf
         self._version = ""
 
     def __repr__(self) -> str:
@@ -87,17 +90,26 @@ class Mosquitto:
             ear = self._client(f"sapwood-ear-{self.setup.store[:16]}", version, _EAR, discovery.heard, end)
             clients.append(ear)
             discovery.table.own = {ear.id, hand.client.id, clients[0].id}
-            await ear.open()
+            if not await ear.open() or not self._heard_lately:
+                discovery.table.doubt()
             await hand.open()
+            if lost.done():
+                raise SiteBrokerError(f"the broker at {self.setup.settings.uri}: {ONE_ID}")
             desk.connected(discovery.broker or f"an MQTT broker ({self._version})")
             await discovery.begin(ear, hand.client.id)
             hand.begin(discovery)
             error = await lost
+            self._heard_until = asyncio.get_running_loop().time()
             await asyncio.sleep(_LAST_WORDS)
             self.suspects.reason = discovery.last_words
             raise error
         finally:
             await self._close(clients)
+
+    @property
+    def _heard_lately(self) -> bool:
+        """Has the broker kept of its log what we have not heard? It does for 20 s."""
+        return asyncio.get_running_loop().time() - self._heard_until < _LOG_KEPT
 
     def _client(
         self,
@@ -185,6 +197,12 @@ class Mosquitto:
     def deliver(self, batch: Sequence[Delivery]) -> None:
         if self._hand is not None:
             self._hand.deliver(batch)
+
+    def greets(self, consumer: Consumer) -> bool:
+        return False
+
+    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+        """Not so: the broker keeps what is retained itself."""
 
     # --- memory
 

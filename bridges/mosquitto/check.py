@@ -16,12 +16,15 @@ from bridges.mosquitto.client import FAILURE, Client, Filter, Post, Received
 from bridges.mosquitto.discovery import COUNT, LOGS, SHARED
 from bridges.mosquitto.log_lines import SUBSCRIBE, UNSUBSCRIBE, Came, Gone, read
 from bridges.mosquitto.names import OURS, Names
-from bridges.mosquitto.wire import Access, Unsupported
+from bridges.mosquitto.wire import ONE_ID, Access, Unsupported
 from bridges.properties import MqttProperties
 from bridges.site_broker import Finding, Setup, SiteBrokerError
 
 _PATIENCE: Final = 3.0
 _PROBE: Final = OURS + "probe"
+KEPT: Final = ("persistence true", "max_queued_messages 100000")
+"""They let the broker keep what waits for the node while that is restarted. It cannot be seen from outside
+whether they are there; where no other is, they are not either."""
 LOG_LINES: Final = {
     "subscribe": ("log_type subscribe",),
     "unsubscribe": ("log_type unsubscribe",),
@@ -38,7 +41,11 @@ class _Ears:
         self.missing = set(LOG_LINES)
         self.counts: set[str] = set()
         self.complete = asyncio.Event()
+        self.pushed_out = False
         self.echoed = asyncio.Event()
+
+    def lost(self, error: SiteBrokerError) -> None:
+        self.pushed_out = True
 
     def heard(self, received: Received) -> None:
         topic, payload = received.topic, received.payload
@@ -74,6 +81,9 @@ async def inspect(
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
                     await ears.complete.wait()
+            if ears.pushed_out:
+                lines = ("per_listener_settings true", "listener PORT ADDRESS")
+                return [*found, Finding(True, f"the site's broker: {ONE_ID}", lines)]
             found += _log(ears, max(codes) >= FAILURE)
         return found
     finally:
@@ -91,7 +101,7 @@ async def _open(
             session=0,
             at_most=1000,
             on_message=ears.heard,
-            on_lost=lambda error: None,
+            on_lost=ears.lost,
         )
         with contextlib.suppress(Unsupported):
             await client.open()
@@ -153,8 +163,9 @@ def _log(ears: _Ears, denied: bool) -> list[Finding]:
     found = []
     if ears.missing:
         missing = [name for name in LOG_LINES if name in ears.missing]
-        lines = ["log_dest topic"] if len(missing) == len(LOG_LINES) else []
-        lines += [line for name in missing for line in LOG_LINES[name]]
+        lines = [line for name in missing for line in LOG_LINES[name]]
+        if len(missing) == len(LOG_LINES):
+            lines = ["log_dest topic", *lines, *KEPT]
         why = "we may not read it" if denied else "mosquitto.conf lacks lines; add them and restart Mosquitto"
         text = f"consumers are not found: the broker's log does not show {', '.join(missing)}: {why}"
         found.append(Finding(False, text, tuple(lines)))

@@ -11,11 +11,13 @@ message after it has told the broker to forget it; `_Paho` hands it out before.
 
 import asyncio
 import contextlib
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import paho.mqtt.client as paho
+from paho.mqtt import MQTTException
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -26,9 +28,11 @@ from bridges.mosquitto.wire import Access, explained, publish_properties, read_p
 from bridges.paho_watch import PahoWatch
 from bridges.properties import MqttProperties
 from bridges.site_broker import SiteBrokerError
+from bridges.tls import CERTIFICATE
 
 KEEP_ALIVE: Final = 10
 FAILURE: Final = 0x80
+UNSPEAKABLE: Final = 0x100
 _LARGEST: Final = 268_435_455
 _IN_FLIGHT: Final = 65_535
 
@@ -47,7 +51,10 @@ class Received(NamedTuple):
 
 
 class Post(NamedTuple):
-    """A message for the broker. `done` gets the broker's reason code; 0 at once for QoS 0."""
+    """A message for the broker. `done` gets the broker's reason code; 0 at once for QoS 0.
+
+    `UNSPEAKABLE`: MQTT cannot say this; the broker has not heard of it.
+    """
 
     topic: str
     payload: bytes
@@ -271,14 +278,25 @@ class Client:
     def _post_waiting(self) -> None:
         while self._posts and not self._over and len(self._unanswered) < self._in_flight:
             post = self._posts.popleft()
-            properties = publish_properties(post.properties) if self.v5 else None
-            number = self._paho.publish(
-                post.topic, post.payload, post.qos, post.retained, properties=properties
-            ).mid
+            try:
+                number = self._publish(post)
+            except (ValueError, TypeError, struct.error, MQTTException):
+                self._loop.call_soon(self._done, post, UNSPEAKABLE)
+                continue
             if post.qos:
                 self._unanswered[number] = post
             else:
-                post.done(0)
+                self._loop.call_soon(self._done, post, 0)
+
+    def _done(self, post: Post, code: int) -> None:
+        if not self._over:
+            post.done(code)
+
+    def _publish(self, post: Post) -> int:
+        properties = publish_properties(post.properties) if self.v5 else None
+        return self._paho.publish(
+            post.topic, post.payload, post.qos, post.retained, properties=properties
+        ).mid
 
     def _was_answered(
         self, _client: object, _data: object, number: int, reason: ReasonCode, _properties: object
@@ -286,8 +304,8 @@ class Client:
         self._watch.heard += 1
         post = self._unanswered.pop(number, None)
         code = self._paho.codes.pop(number, reason.value)
-        if post is not None and not self._over:
-            post.done(code)
+        if post is not None:
+            self._done(post, code)
         self._post_waiting()
 
     def _was_given(self, _client: object, _data: object, message: paho.MQTTMessage) -> None:
@@ -325,16 +343,20 @@ class Client:
             self._was_lost()
 
     def _was_lost(self) -> None:
-        self._end(SiteBrokerError(f"the connection to the broker at {self._access.address.uri} was lost"))
+        hint = "" if self._connected.done() or not self._access.tls else f" before it answered; {CERTIFICATE}"
+        text = f"the connection to the broker at {self._access.address.uri} was lost{hint}"
+        self._end(SiteBrokerError(text))
 
     def _end(self, error: SiteBrokerError) -> None:
         if self._over:
             return
         self._drop()
+        is_open = self._connected.done() and self._connected.exception() is None
         for waiting in self._waiting():
             if not waiting.done():
                 waiting.set_exception(error)
-        self._on_lost(error)
+        if is_open:  # else `open` says so, or says why the broker refused
+            self._on_lost(error)
 
     def _waiting(self) -> "list[asyncio.Future[Any]]":
         return [self._connected, *self._answers.values()]

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bridges.mosquitto.client import FAILURE, Client, Filter, Received
-from bridges.mosquitto.log_lines import LOG, SUBSCRIBE, Gone, read
+from bridges.mosquitto.database import DatabaseError, subscriptions
+from bridges.mosquitto.log_lines import LOG, SUBSCRIBE, Gone, colons, read
 from bridges.mosquitto.memory import Memory
 from bridges.mosquitto.names import Names
 from bridges.mosquitto.table import Change, Table
 from bridges.site_broker import Consumer, Delivery, Desk, Setup
-from treeconnector.destinations import Kind
+from treeconnector.destinations import Destination, Kind
 from treeconnector.patterns import matches
 
 _log = logging.getLogger("sapwood.site")
@@ -32,6 +33,8 @@ _QUIET: Final = 11.0
 _LOOK_EVERY: Final = 2.0
 _PATIENCE: Final = 2.0
 _OTHERS: Final = 5
+_MOST_EARLY: Final = 100_000
+_SHOWN: Final = 100
 
 
 class Discovery:
@@ -59,6 +62,9 @@ class Discovery:
         self._own = 0
         self._began = False
         self._told = asyncio.Event()
+        self._colons: int | None = None
+        self._early: list[tuple[str, bytes]] = []
+        self._unspeakable: dict[str, str] = {}
         self._counts: dict[bool, int] = {}
         self._quiet_since = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -83,6 +89,7 @@ class Discovery:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_PATIENCE):
                         await self._told.wait()
+        self._early = []
         if not self.tells:
             self.table = Table(self._setup.max_consumers, self.table.own)
             if self.automatic:
@@ -90,10 +97,21 @@ class Discovery:
                     "! the site's broker does not tell who subscribes: only the consumers that the site's"
                     " file names are known; `sapwood node check` prints the lines that mosquitto.conf needs"
                 )
+        if self.tells:
+            self._read_database()
         self._began = True
         self._desk.complete(self._consumers())
         self._touch()
         self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
+
+    def _read_database(self) -> None:
+        """Who was there before this node heard the log; of that only what outlives connections."""
+        file = self._setup.settings.persistence_file
+        if file is not None:
+            try:
+                self.table.found(subscriptions(file, self._setup.max_consumers))
+            except DatabaseError as error:
+                _log.warning("! %s", error)
 
     def end(self) -> None:
         if self._timer is not None:
@@ -102,10 +120,19 @@ class Discovery:
     def _consumers(self) -> list[Consumer]:
         found = []
         for client, text in self.table.consumers():
-            key = self._names.consumed(text)
+            key = self._consumed(text)
             if key is not None:
                 found.append(Consumer(key, f"{client} {text}"))
         return found
+
+    def _consumed(self, text: str) -> Destination | None:
+        key = self._names.consumed(text)
+        if key is None and text not in self._unspeakable and len(self._unspeakable) < _SHOWN:
+            why = self._names.why_left_out(text)
+            if why:
+                self._unspeakable[text] = why
+                _log.warning("! readers of %s are left out: %s", text[:200], why[:200])
+        return key
 
     # --- what is heard
 
@@ -121,11 +148,23 @@ class Discovery:
             self.broker = payload.decode(errors="replace").replace("mosquitto version", "Mosquitto")[:80]
 
     def _line(self, topic: str, payload: bytes) -> None:
-        ear = f"{self._ear.id} " if self._ear is not None else ""
-        if not self.tells and topic == SUBSCRIBE and ear and ear.encode() in payload:
+        """Lines wait until one of our own subscriptions has shown how the log is written."""
+        if self.tells:
+            self._understood(topic, payload)
+            return
+        if len(self._early) < _MOST_EARLY and not self._began:
+            self._early.append((topic, payload))
+        if topic == SUBSCRIBE and self._ear is not None:
+            self._colons = colons(payload, self._ear.id)
+        if self._colons is not None:
             self.tells = True
             self._told.set()
-        event = read(topic, payload, self.table)
+            early, self._early = self._early, []
+            for line in early:
+                self._understood(*line)
+
+    def _understood(self, topic: str, payload: bytes) -> None:
+        event = read(topic, payload, self.table, self._colons)
         if isinstance(event, Gone) and event.client == self._hand:
             self.last_words = payload.decode(errors="replace").partition(": ")[2][:200]
         if event is not None:
@@ -134,7 +173,7 @@ class Discovery:
 
     def _tell(self, changes: list[Change]) -> None:
         for came, client, text in changes:
-            key = self._names.consumed(text)
+            key = self._consumed(text)
             if key is not None and self._began:
                 consumer = Consumer(key, f"{client} {text}")
                 if came:
@@ -165,8 +204,8 @@ class Discovery:
             if self.table.unknown[shared] != before and self.table.unknown[shared]:
                 _log.warning(
                     "! the site's broker counts %d subscriptions that nobody told of: they are from before"
-                    " this node heard its log; they are known once their clients subscribe again or the"
-                    " broker is restarted, or list them as `consumers` of site_broker",
+                    " this node heard its log; they are known once their clients subscribe again, or list"
+                    " them as `consumers` of site_broker, or name its `persistence_file` there",
                     self.table.unknown[shared],
                 )
 
@@ -205,4 +244,5 @@ class Discovery:
             "unknown": self.table.missing,
             "left_out_filters": self.table.over,
             "cut_lines": self.table.cut,
+            "unspeakable": {text[:200]: why[:200] for text, why in self._unspeakable.items()},
         }

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridges.mosquitto.client import FAILURE, Client, Filter, Post, Received
+from bridges.mosquitto.client import FAILURE, UNSPEAKABLE, Client, Filter, Post, Received
 from bridges.mosquitto.echoes import Echoes, digest
 from bridges.mosquitto.memory import Memory
 from bridges.mosquitto.names import Unspeakable
-from bridges.properties import from_mqtt, to_mqtt
+from bridges.properties import from_mqtt, size_of, to_mqtt
 from bridges.site_broker import Delivery, Desk, SiteBrokerError, Taken
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind
@@ -261,7 +261,7 @@ class Hand:
         properties, key = delivery.message.properties, delivery.destination
         topic, payload = self._names.topic(key), delivery.message.payload
         said = to_mqtt(properties, self._names.reply_to, delivery.again)
-        size = len(payload) + len(topic.encode()) + _ENVELOPE
+        size = len(payload) + len(topic.encode()) + size_of(said) + _ENVELOPE
         if size > self.client.max_packet:
             text = f"TOO_LARGE: about {size} bytes, of {self.client.max_packet} that the site's broker takes"
             self._desk.refuse(delivery.id, text)
@@ -291,6 +291,8 @@ class Hand:
             )
         elif code < FAILURE:
             self._desk.confirm([delivery.id])
+        elif code == UNSPEAKABLE:
+            self._desk.refuse(delivery.id, f"UNROUTABLE: MQTT cannot say this, for {topic[:200]}")
         else:
             name = _REASONS.get(code, "REFUSED")
             self._desk.refuse(

@@ -13,8 +13,10 @@ would send what a link carries over a link.
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
+from bridges.mqtt_texts import is_plain
 from bridges.site_broker import SiteBrokerError
 from config.model import SiteBroker
 from treeconnector.destinations import Destination, Kind, queue, topic
@@ -67,6 +69,24 @@ class Names:
         except (InvalidName, PatternError):
             return None
 
+    def why_left_out(self, text: str) -> str:
+        """Why a filter makes no consumer though it might be meant to; '' if it is nothing of the tree."""
+        group, _, plain = (
+            text.removeprefix(SHARE).partition("/") if text.startswith(SHARE) else ("", "", text)
+        )
+        if plain.startswith(("$", self._nodes)) or _LINKS.match(plain):
+            return ""
+        if plain.startswith(self._queues):
+            name = plain.removeprefix(self._queues)
+            if not group:
+                return ""
+            return (
+                f"a queue is read by its name: {name!r} is a pattern"
+                if has_wildcard(name)
+                else _fault(queue_name, name)
+            )
+        return _fault(from_mqtt, plain)
+
     def filter(self, wanted: Destination) -> str:
         """The filter with which to take what is wanted."""
         return self.topic(wanted) if wanted.kind == Kind.QUEUE else to_mqtt(wanted.name)
@@ -89,6 +109,8 @@ class Names:
                 )
         if len(name.encode()) > _MAX_BYTES:
             raise Unspeakable(f"UNROUTABLE: MQTT has no topic of {len(name.encode())} bytes")
+        if not is_plain(name):
+            raise Unspeakable(f"UNROUTABLE: MQTT has no topic with control characters: {name[:80]!r}")
         if name.startswith("$"):
             raise Unspeakable(f"UNROUTABLE: topics that begin with '$' are the broker's own: {name[:80]!r}")
         return name
@@ -125,3 +147,11 @@ class Names:
         if not name or has_wildcard(name):
             return ""
         return f"{self._nodes}{node}/{name}" if node and node != self._node else self._queues + name
+
+
+def _fault(read: Callable[[str], str], text: str) -> str:
+    try:
+        read(text)
+    except (InvalidName, PatternError) as error:
+        return str(error)
+    return ""

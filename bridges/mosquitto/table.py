@@ -9,7 +9,8 @@ entries, they go (one of several cannot be told: they stay until a message shows
 where it is larger, sessions come back of which we took the end for granted, and the rest is `unknown`.
 
 Wrinkle: with MQTT 5 the log does not say how long a session lasts. Clean start is taken for a session that
-ends with its connection, no clean start for one that stays; the count corrects both.
+ends with its connection, no clean start for one that stays; the count corrects both. Of whom it was not heard
+how he connected, it is taken that his session stays.
 """
 
 from collections import OrderedDict
@@ -144,7 +145,7 @@ class Table:
             self.over += 1
             return []
         if client is None:
-            client = self._clients[name] = _Client()
+            client = self._clients[name] = _Client(clean=False, v5=True)
         client.sure = client.online = True
         if text in client.filters:
             return []
@@ -164,9 +165,10 @@ class Table:
     # --- what the broker counts
 
     def doubt(self) -> None:
-        """We have not heard everything: whoever is here may have gone since."""
+        """We have not heard everything: whoever is here may have gone since, or come again in another way."""
         for client in self._clients.values():
             client.sure = False
+            client.clean, client.v5 = False, True
 
     def counted(self, shared: bool, count: int) -> list[Change]:
         """The broker has `count` subscriptions, shared or not, beside our own. Only in quiet times."""
@@ -210,6 +212,19 @@ class Table:
     def nobody(self, filters: Iterable[tuple[str, str]]) -> list[Change]:
         """The broker says that these pairs of client and filter are none."""
         return [change for name, text in filters for change in self._unsubscribed(name, text)]
+
+    def found(self, filters: dict[str, list[str]]) -> list[Change]:
+        """Sessions that the broker has kept, by client id: what is not known of them is added, as unsure."""
+        changes: list[Change] = []
+        for name, texts in filters.items():
+            if name in self.own:
+                continue
+            known = name in self._clients
+            for text in texts:
+                changes += self._subscribed(name, text)
+            if not known and name in self._clients:
+                self._clients[name].sure = self._clients[name].online = False
+        return changes
 
     # --- on disk
 

@@ -10,9 +10,15 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from bridges.properties import MqttProperties
 from bridges.site_broker import SiteBrokerError, SiteBrokerRefused
+from bridges.tls import CERTIFICATE
 from config.uris import Address
 
 _UNSUPPORTED: Final = 0x84
+_CLIENT_ID: Final = 0x85
+ONE_ID: Final = (
+    "it ended one of our connections as the next one came: if it gives all connections of a user one client"
+    " id (use_username_as_clientid), the node, which has three, needs a listener of its own without that"
+)
 _LOGIN: Final = frozenset({0x85, 0x86, 0x87, 0x8A, 0x8C})
 
 
@@ -67,6 +73,9 @@ def refusal(reason: ReasonCode, access: Access) -> SiteBrokerError:
     text = f"the broker at {access.address.uri} does not take {who} ({reason})"
     if reason.value == _UNSUPPORTED:
         return Unsupported(text)
+    if reason.value == _CLIENT_ID:
+        ids = "sapwood-*, among them sapwood-ear-*, sapwood-door-* and sapwood-check-*"
+        return SiteBrokerRefused(f"{text}: look at its clientid_prefixes; a node's client ids are {ids}")
     if reason.value in _LOGIN:
         return SiteBrokerRefused(f"{text}: look at site_broker's user and secret, and at the broker's users")
     return SiteBrokerError(f"{text}: look at the broker's log")
@@ -82,7 +91,7 @@ def explained(error: Exception, access: Access) -> SiteBrokerError:
                 " site_broker's tls, and dial the name that it carries"
             )
         case ssl.SSLError():
-            text = f"TLS with {uri} failed: {error.reason or error}; is it the port for TLS?"
+            text = f"TLS with {uri} failed: {error.reason or error}; is it the port for TLS? {CERTIFICATE}"
         case socket.gaierror():
             text = f"{uri}: its host is not known to DNS ({error.strerror})"
         case TimeoutError():

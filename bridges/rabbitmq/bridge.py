@@ -7,18 +7,20 @@ Law: whatever ends one of the first two ends them all; the desk starts anew.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from bridges.rabbitmq.census import REPLIES, Census
+from bridges.rabbitmq.census import PLUGINS, REPLIES, Census
 from bridges.rabbitmq.claim import claim
 from bridges.rabbitmq.connection import Connection, Incoming
 from bridges.rabbitmq.discovery import EVENTS_VHOST, Discovery, Prober
 from bridges.rabbitmq.errors import AmqpError, AmqpLost, AmqpRefused, AmqpUnreachable
-from bridges.rabbitmq.inspection import inspect
+from bridges.rabbitmq.inspection import all_lines, inspect
 from bridges.rabbitmq.management import Management
 from bridges.rabbitmq.messages import (
+    TOPIC,
     address_of,
     properties_of,
     taken_for,
@@ -101,6 +103,14 @@ class RabbitBridge:
         if self._visit is not None:
             self._visit.deliver(batch)
 
+    def greets(self, consumer: Consumer) -> bool:
+        """Not those of plugins, which would take the name of the queue for the message's topic."""
+        return consumer.destination.kind == Kind.TOPIC and not consumer.id.startswith(PLUGINS)
+
+    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+        if self._visit is not None:
+            self._visit.greet(consumer, batch)
+
     def status(self) -> dict[str, Any]:
         return self._visit.status() if self._visit is not None else {"discovery": "none: not connected"}
 
@@ -108,7 +118,7 @@ class RabbitBridge:
         try:
             return await inspect(self._setup, self._server, self._management)
         except AmqpRefused as error:
-            raise SiteBrokerRefused(str(error)) from None
+            return [Finding(True, str(error), all_lines(self._setup, self._server))]
         except AmqpError as error:
             raise SiteBrokerError(str(error)) from None
 
@@ -259,6 +269,16 @@ class Visit:
         came, went = self._census.changes()
         self._tell(came, went)
         return any(consumer.destination == queue(name) for consumer in went)
+
+    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+        """Into the consumer's queue."""
+        for delivery in batch:
+            with contextlib.suppress(PatternError):
+                _, key = address_of(delivery, self._exchange)
+                properties = properties_of(delivery, self._replies.spell)
+                properties.headers = {**(properties.headers or {}), TOPIC: key}
+                body = delivery.message.payload
+                self._publisher.give(Outgoing("", consumer.id, body, properties, True, lambda refused: None))
 
     # --- for people
 

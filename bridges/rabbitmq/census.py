@@ -31,8 +31,8 @@ OURS: Final = "sapwood."
 """How the names of our own queues begin."""
 REPLIES: Final = f"{OURS}reply."
 """How those begin that lead to a reply queue elsewhere in the tree."""
-_PLUGINS: Final = ("mqtt-subscription-", "stomp-subscription-")
-_UNNAMED: Final = ("amq.", *_PLUGINS)
+PLUGINS: Final = ("mqtt-subscription-", "stomp-subscription-")
+_UNNAMED: Final = ("amq.", *PLUGINS)
 EVENTS: Final = (
     "consumer.created",
     "consumer.deleted",
@@ -263,7 +263,7 @@ class Census:
         found: set[Consumer] = set()
         try:
             if known.private or (known.consumers > 0 and name.startswith(_UNNAMED)):
-                if not name.startswith(_PLUGINS):
+                if not name.startswith(PLUGINS):
                     found.add(Consumer(queue(queue_name(name), self._node), name))
             elif known.consumers > 0:
                 found.add(Consumer(queue(queue_name(name)), name))

@@ -12,6 +12,7 @@ from pika.exceptions import (
 )
 
 from bridges.rabbitmq.errors import ACCESS_REFUSED, AmqpRefused, AmqpUnreachable
+from bridges.tls import CERTIFICATE
 
 if TYPE_CHECKING:
     from bridges.rabbitmq.connection import Server
@@ -41,13 +42,19 @@ def why_not(server: "Server", error: BaseException) -> AmqpUnreachable:
             return AmqpUnreachable(
                 f"{where} does not answer within {server.timeout:g} s: is that a RabbitMQ?"
             )
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return AmqpUnreachable(
+                f"the certificate of {where} is not trusted ({each.verify_message}): name its authority in"
+                " site_broker's tls, and dial the name that it carries"
+            )
         if isinstance(each, ssl.SSLError):
-            return AmqpUnreachable(f"no TLS with {where}: {each.reason or each}")
+            return AmqpUnreachable(f"no TLS with {where}: {each.reason or each}; {CERTIFICATE}")
         if isinstance(each, OSError):
             return AmqpUnreachable(
                 f"{where} cannot be reached: {each.strerror or each}; is RabbitMQ running there?"
             )
-    return AmqpUnreachable(f"{where} cannot be reached: {said(error)}")
+    hint = f"; {CERTIFICATE}" if server.tls else ""
+    return AmqpUnreachable(f"{where} cannot be reached: {said(error)}{hint}")
 
 
 def _causes(error: BaseException) -> list[BaseException]:

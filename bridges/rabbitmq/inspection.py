@@ -39,6 +39,27 @@ async def inspect(setup: Setup, server: Server, management: Management) -> list[
     return look.found
 
 
+def all_lines(setup: Setup, server: Server) -> tuple[str, ...]:
+    """What an administrator runs at a broker that knows nothing of us yet."""
+    user, vhost = server.user, server.vhost
+    lines = ["rabbitmq-plugins enable rabbitmq_event_exchange rabbitmq_management"]
+    lines += [f"rabbitmqctl add_vhost {vhost}"] if vhost != EVENTS_VHOST else []
+    lines += [f"rabbitmqctl add_user {user} PASSWORD", _in_vhost(user, vhost, setup.settings.exchange)]
+    lines += [_at_events(user)] if vhost != EVENTS_VHOST else []
+    return (*lines, f"rabbitmqctl set_user_tags {user} monitoring")
+
+
+def _in_vhost(user: str, vhost: str, exchange: str) -> str:
+    spelled = exchange.replace(".", r"\.")
+    write = rf"^(sapwood\..*|amq\.default|{spelled})$"
+    return f"rabbitmqctl set_permissions -p {vhost} {user} '{_OUR_QUEUES}' '{write}' '.*'"
+
+
+def _at_events(user: str) -> str:
+    read = r"^(sapwood\..*|amq\.rabbitmq\.event)$"
+    return f"rabbitmqctl set_permissions -p {EVENTS_VHOST} {user} '{_OUR_QUEUES}' '{_OUR_QUEUES}' '{read}'"
+
+
 class _Look:
     def __init__(self, setup: Setup, server: Server) -> None:
         self.found: list[Finding] = []
@@ -76,23 +97,19 @@ class _Look:
         refused = refused or await _refusal(connection, lambda channel: _publish(channel, exchange))
         refused = refused or await _refusal(connection, lambda channel: _publish(channel, ""))
         if refused is not None and refused.code == ACCESS_REFUSED:
-            spelled = exchange.replace(".", r"\.")
-            write = rf"^(sapwood\..*|amq\.default|{spelled})$"
             user, vhost = self._server.user, self._server.vhost
             self._say(
                 f"user {user!r} lacks rights in the virtual host {vhost!r}: {refused.text}",
-                f"rabbitmqctl set_permissions -p {vhost} {user} '{_OUR_QUEUES}' '{write}' '.*'",
+                _in_vhost(user, vhost, exchange),
                 fatal=True,
             )
 
     async def at_events(self) -> None:
         """May we hear the event exchange?"""
         user = self._server.user
-        read = r"^(sapwood\..*|amq\.rabbitmq\.event)$"
-        rights = f"'{_OUR_QUEUES}' '{_OUR_QUEUES}' '{read}'"
+        permit = _at_events(user)
         if self._server.vhost == EVENTS_VHOST:
-            rights = f"'{_OUR_QUEUES}' '.*' '.*'"
-        permit = f"rabbitmqctl set_permissions -p {EVENTS_VHOST} {user} {rights}"
+            permit = f"rabbitmqctl set_permissions -p {EVENTS_VHOST} {user} '{_OUR_QUEUES}' '.*' '.*'"
         try:
             connection = await Connection.open(self._server.at(EVENTS_VHOST))
         except AmqpUnreachable as error:

@@ -23,9 +23,11 @@ from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, queue, topic
 from treeconnector.edge import Delivery, Taken
 from treeconnector.errors import PatternError
-from treeconnector.patterns import topic_from_amqp, topic_to_amqp
+from treeconnector.patterns import MANY, ONE, topic_from_amqp, topic_to_amqp
 
 MARK: Final = "x-sapwood"
+TOPIC: Final = "sapwood-topic"
+"""The routing key of a message that a consumer was given alone, since it was retained before he came."""
 _LONGEST_TEXT: Final = 300
 
 Spell = Callable[[str], str]
@@ -59,13 +61,13 @@ def taken_from_queue(name: str, message: Incoming, reply: Spell) -> Taken:
 
 
 def taken_from_topic(message: Incoming, reply: Spell) -> Taken | None:
-    """A message of the topic exchange; None if a node gave it, or if its key is no topic of ours."""
+    """A message of the topic exchange; None if a node gave it. A key that is no topic makes a dead letter."""
     if is_ours(message.properties, message.exchange, message.key):
         return None
     try:
         destination = topic(topic_from_amqp(message.key))
     except PatternError:
-        return None
+        destination = Destination(Kind.TOPIC, message.key.replace("*", ONE).replace("#", MANY))
     return _taken(destination, "", message, reply)
 
 

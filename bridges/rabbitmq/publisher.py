@@ -14,6 +14,7 @@ Wrinkle: which message was returned is known by the number in its mark, a header
 """
 
 import asyncio
+import contextlib
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -80,6 +81,7 @@ class Publisher:
         self._again: deque[Outgoing] = deque()
         self._returned: dict[int, Refused] = {}
         self._news = asyncio.Event()
+        self._is_alone = False
         self.confirmed = self.refused = self.repeated = 0
 
     def __repr__(self) -> str:
@@ -91,9 +93,14 @@ class Publisher:
         return len(self._under_way) + len(self._again) + len(self._waiting)
 
     def give(self, message: Outgoing) -> None:
-        """Publish this after what was given before."""
-        self._waiting.append(message)
-        self._news.set()
+        """Publish this after what was given before: at once, where nothing stands in its way."""
+        channel = self._channel
+        if channel is None or not channel.is_open or not self._has_room or self._waits:
+            self._waiting.append(message)
+            self._news.set()
+            return
+        with contextlib.suppress(ChannelLost):  # whoever runs is told of that as well
+            self._put(channel, message)
 
     async def run(self) -> None:
         """Publish until the connection is lost, which raises `AmqpError`; the answers are lost with it."""
@@ -102,6 +109,11 @@ class Publisher:
             while self._waiting and channel.is_open and self._has_room:
                 self._put(channel, self._waiting.popleft())
             await self._wait(channel)
+
+    @property
+    def _waits(self) -> bool:
+        """Does somebody wait for answers, to publish more?"""
+        return bool(self._waiting or self._again or self._is_alone)
 
     @property
     def _has_room(self) -> bool:
@@ -149,9 +161,11 @@ class Publisher:
     async def _alone(self, channel: Channel, message: Outgoing) -> None:
         """Publish one message and wait for its answer; if it closes the channel, it is refused."""
         self.repeated += 1
+        self._is_alone = True
         self._put(channel, message)
         while self._under_way and channel.is_open:
             await self._wait(channel)
+        self._is_alone = False
         if self._under_way and (error := channel.ended.result()).code:
             self._under_way.clear()
             self._settle(message, Refused(REFUSED, error.text))
@@ -172,6 +186,7 @@ class Publisher:
         except Unspeakable as error:
             del self._under_way[number]
             self._number -= 1
+            self._bytes -= len(message.body)
             self._settle(message, Refused(REFUSED, str(error)))
 
     # --- answers
@@ -191,7 +206,8 @@ class Publisher:
             if not good:
                 refused = Refused(REFUSED, f"queue {message.key!r} does not take it (full?)")
             self._settle(message, refused)
-        self._news.set()
+        if self._waits:
+            self._news.set()
 
     def _settle(self, message: Outgoing, refused: Refused | None) -> None:
         if refused is None:

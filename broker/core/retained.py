@@ -10,6 +10,7 @@ The names stand in a tree by level, so that a pattern walks only where it can ma
 from collections import Counter
 from typing import Final
 
+from treeconnector import bundles
 from treeconnector.bundles import Header
 from treeconnector.patterns import MANY, ONE, has_wildcard
 
@@ -19,6 +20,12 @@ SHARE: Final = MOST // 10
 SHARE_BYTES: Final = MOST_BYTES // 10
 
 Kept = tuple[Header, bytes]
+
+
+def last_of(header: Header, body: bytes) -> bundles.Message:
+    """The message of a kept bundle. Raises `FrameError`."""
+    done = bundles.mask_bits(header.done)
+    return bundles.unpack(header, body)[(~done & (done + 1)).bit_length() - 1]
 
 
 class _Level:

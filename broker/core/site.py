@@ -24,11 +24,13 @@ from broker.core.custody import Place
 from broker.core.entry import Class, batch_of, flags_of
 from broker.core.errors import QueueFull, SwitchError
 from broker.core.places import SITE
-from broker.core.readers import Given, Reader, slice_of
+from broker.core.readers import Given
+from broker.core.retained import last_of
 from broker.core.rows import MetaRow, SubscriptionRow
 from broker.core.sessions import Connection, Session
+from broker.core.site_reader import SiteReader
 from treeconnector import bundles
-from treeconnector.bundles import Message, Scope
+from treeconnector.bundles import Scope
 from treeconnector.destinations import Destination, Kind, parse, queue, topic
 from treeconnector.edge import CREDIT, Consumer, Delivery, Taken
 from treeconnector.errors import SapwoodError
@@ -43,60 +45,8 @@ TAKEN: Final = "taken:"
 _KEPT: Final = 64
 _LONGEST_NAME: Final = 1024
 _MOST_RETAINED: Final = 100_000
+_MOST_GREETED: Final = 10_000
 _RECOVERED: Final = "recovered"
-
-
-class SiteReader(Reader):
-    """Reads a queue, or all topics, for the site broker; `come` is called with what it is given."""
-
-    __slots__ = ("come", "now")
-
-    def __init__(
-        self,
-        session: Session,
-        connection: Connection,
-        places: list[Place],
-        come: Callable[[Given, list[Delivery]], None],
-        now: Callable[[], float],
-    ) -> None:
-        super().__init__(session, connection, 0, 0, places)
-        self.come = come
-        self.now = now
-
-    def give(self, given: Given, body: bytes) -> None:
-        messages = slice_of(given, body)
-        header, copy = given.copy.stored.header, given.copy
-        again = copy.deliveries > 0 or bool(header.flags & bundles.Flag.MAYBE_DUPLICATE)
-        if header.expires_first:
-            elapsed = self._elapsed(copy)
-            messages = [_aged(message, elapsed) for message in messages]
-        self.outstanding += given.messages
-        self.session.desk.put(given)
-        assert self.connection is not None
-        self.connection.messages_out += given.messages
-        persistent, retained = header.persistent, bool(header.flags & bundles.Flag.RETAINED)
-        self.come(
-            given,
-            [
-                Delivery(given.first + offset, header.destination, message, persistent, retained, again)
-                for offset, message in enumerate(messages)
-            ],
-        )
-
-    def _elapsed(self, copy: Copy) -> float:
-        """Milliseconds since the messages of a bundle entered the tree."""
-        stored = copy.stored
-        times = (message.properties.expires_in for message in stored.messages or ())
-        before = min((time for time in times if time > 0), default=0) - stored.header.expires_first
-        return before + (self.now() - stored.since) * 1000
-
-
-def _aged(message: Message, elapsed: float) -> Message:
-    properties = message.properties
-    if properties.expires_in <= 0:
-        return message
-    left = max(int(properties.expires_in - elapsed), 1)
-    return Message(message.payload, msgspec.structs.replace(properties, expires_in=left))
 
 
 class Site:
@@ -194,15 +144,26 @@ class Site:
             for name in names - now.get(key, set()):
                 self._went(key, name)
 
-    def came(self, consumer: Consumer) -> None:
-        if consumer.id not in self.consumers.get(consumer.destination, ()):
-            self._came(*consumer)
+    def came(self, consumer: Consumer, *, alone: bool = False) -> list[Delivery]:
+        """`alone`: return what is retained for it, to be given to it and to nobody else."""
+        key = consumer.destination
+        if consumer.id in self.consumers.get(key, ()):
+            return []
+        alone = alone and key.kind == Kind.TOPIC
+        self._came(*consumer, greet=not alone)
+        return self._retained_for(key.name) if alone else []
+
+    def _retained_for(self, pattern: str) -> list[Delivery]:
+        kept = self._core.topics.retained.matching(pattern)[:_MOST_GREETED]
+        return [
+            Delivery(0, header.destination, last_of(header, body), True, True, False) for header, body in kept
+        ]
 
     def went(self, consumer: Consumer) -> None:
         if consumer.id in self.consumers.get(consumer.destination, ()):
             self._went(*consumer)
 
-    def _came(self, key: Destination, name: str) -> None:
+    def _came(self, key: Destination, name: str, *, greet: bool = True) -> None:
         names = self.consumers.setdefault(key, set())
         first = not names
         names.add(name)
@@ -211,7 +172,7 @@ class Site:
         if first:
             self._core.custody.transaction.put(SubscriptionRow(f"{SITE} {key}", SITE, str(key), 0))
             self._read(key)
-            if key.kind == Kind.TOPIC:
+            if key.kind == Kind.TOPIC and greet:
                 self._core.topics.greet(self.reads_topics(), key.name)
 
     def _went(self, key: Destination, name: str) -> None:

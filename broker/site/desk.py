@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential, wait_random
 from tenacity.wait import wait_base
 
@@ -20,7 +21,8 @@ from broker.site.bridges import make_bridge
 from broker.site.line import Line
 from broker.site.rules import Rules
 from config.uris import EMBEDDED
-from treeconnector.destinations import Destination, Kind, parse
+from treeconnector.bundles import Message
+from treeconnector.destinations import Destination, Kind, parse, topic
 from treeconnector.edge import Consumer, Delivery, Taken
 from treeconnector.errors import InvalidName, PatternError
 from treeconnector.patterns import check_pattern
@@ -96,7 +98,7 @@ class SiteDesk:
         self._become("connecting")
         line = self._line = Line(self)
         try:
-            await self._bridge.run(line)
+            await self._visit(line)
         except SiteBrokerError as error:
             if not line.up or isinstance(error, SiteBrokerRefused):
                 raise
@@ -113,6 +115,18 @@ class SiteDesk:
             self.core.lost()
             self._node.wake()
         self.failures = 0
+
+    async def _visit(self, line: Line) -> None:
+        """Until the bridge ends; or makes a mistake outside its own run, which ends it too."""
+        work = asyncio.ensure_future(self._bridge.run(line))
+        try:
+            await asyncio.wait((work, line.mistake), return_when=asyncio.FIRST_COMPLETED)
+            if line.mistake.done():
+                raise line.mistake.result()
+            work.result()
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
 
     def _failed(self, state: RetryCallState) -> None:
         self.failures += 1
@@ -152,8 +166,12 @@ class SiteDesk:
 
     def came(self, consumer: Consumer) -> None:
         self.advance()
+        alone = self._line is not None and consumer.id != _STATIC and self._bridge.greets(consumer)
         for found in self._in_tree(consumer):
-            self.core.came(found)
+            last = self.core.came(found, alone=alone)
+            if last:
+                named = [here for each in last if (here := self.named_here(each)) is not None]
+                self._bridge.greet(consumer, named)
         self._consumers_changed()
 
     def went(self, consumer: Consumer) -> None:
@@ -221,15 +239,31 @@ class SiteDesk:
     def named_here(self, delivery: Delivery) -> Delivery | None:
         """Under the name that the site's applications know; None if it may not go there any more."""
         local = self._rules.to_local(delivery.destination)
-        return None if local is None else delivery._replace(destination=local._replace(node=""))
+        if local is None:
+            return None
+        message = self._answered(delivery.message, self._rules.to_local)
+        return delivery._replace(destination=local._replace(node=""), message=message)
 
     def named_in_tree(self, batch: Sequence[Taken]) -> list[Taken]:
         found: list[Taken] = []
         for taken in batch:
             key = taken.destination if taken.odd else self._rules.to_tree(taken.destination)
             if key is not None:
-                found.append(taken if key == taken.destination else taken._replace(destination=key))
+                message = self._answered(taken.message, self._rules.to_tree)
+                found.append(taken._replace(destination=key, message=message))
         return found
+
+    @staticmethod
+    def _answered(message: Message, named: Callable[[Destination], Destination | None]) -> Message:
+        """The same, with the name that a topic for the answer has on the other side, if it has one."""
+        kind, colon, name = message.properties.reply_to.partition(":")
+        if not colon or kind != Kind.TOPIC:
+            return message
+        other = named(topic(name))
+        reply_to = "" if other is None else str(other)
+        if reply_to == message.properties.reply_to:
+            return message
+        return Message(message.payload, msgspec.structs.replace(message.properties, reply_to=reply_to))
 
     def give(self, deliveries: list[Delivery]) -> None:
         self._bridge.deliver(deliveries)

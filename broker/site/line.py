@@ -30,7 +30,7 @@ class _Held:
 
 
 class Line:
-    """`open`: until the connection ends. `up`: the broker was ours."""
+    """`open`: until the connection ends. `up`: the broker was ours. `mistake`: what the bridge raised."""
 
     def __init__(self, desk: "SiteDesk") -> None:
         self._desk = desk
@@ -40,6 +40,7 @@ class Line:
         self._confirmed: list[int] = []
         self._held: deque[_Held] = deque()
         self._flushing = False
+        self.mistake: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
 
     def __repr__(self) -> str:
         return f"<Line open={self.open} up={self.up} held={self.held}>"
@@ -110,8 +111,12 @@ class Line:
                 self.refuse(delivery.id, "NOT_IMPORTED: no rule of this site lets it in")
             else:
                 here.append(named)
-        if here:
-            self._desk.give(here)
+        try:
+            if here:
+                self._desk.give(here)
+        except Exception as mistake:
+            if not self.mistake.done():
+                self.mistake.set_result(mistake)
 
     # --- from the broker
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pika import BasicProperties
 
+from bridges.mqtt_texts import fits, is_plain, unescaped
 from bridges.properties import MqttProperties, from_amqp, from_mqtt, to_amqp, to_mqtt
-from treeconnector.bundles import Message, Properties, decode_messages, encode_message
+from treeconnector.bundles import Foreign, Message, Properties, decode_messages, encode_message
 
 
 def same(name: str) -> str:
@@ -43,7 +44,7 @@ def test_mqtt_to_mqtt_keeps_everything() -> None:
 
 
 @given(
-    st.text(max_size=20),
+    st.text(max_size=20).filter(is_plain),
     st.binary(max_size=20),
     st.lists(st.tuples(st.sampled_from("abc"), st.text(max_size=5)), max_size=6),
     st.one_of(st.none(), st.integers(1, 1 << 30)),
@@ -53,10 +54,39 @@ def test_mqtt_to_mqtt_keeps_anything(
 ) -> None:
     found = mqtt_to_mqtt(MqttProperties(content, "", correlation, user, expiry))
     assert (found.content_type, found.correlation, found.expiry) == (content, correlation, expiry)
+    kept = [unescaped(*pair) for pair in found.user]
     for name in "abc":
-        assert [text for key, text in found.user if key == name] == [
-            text for key, text in user if key == name
-        ]
+        assert [text for key, text in kept if key == name] == [text for key, text in user if key == name]
+    assert all(fits(text) for pair in found.user for text in pair)
+
+
+@pytest.mark.parametrize("text", ["a\nb", "\t", "\x7f", "\x9f", "\ufffe", "\U0010ffff", "\ud800", 'a\n"b"'])
+def test_a_header_for_which_mqtt_ends_the_connection_comes_through_it(text: str) -> None:
+    said = to_mqtt(Properties(headers={"trace": text, "a": "b"}), same)
+    assert all(fits(each) for pair in said.user for each in pair)
+    assert from_mqtt(said, 1, same).headers == {"trace": text, "a": "b"}
+
+
+def test_what_mqtt_has_no_room_for_is_left_out_and_named() -> None:
+    given = Properties(
+        headers={"trace": "x" * 70_000, "a\nb": "c", "ok": "1", "nested": {"a": "x" * 70_000}},
+        content_type="text/plain\n",
+        reply_to="a\nb",
+        message_id="a\nb",
+        foreign=Foreign(correlation=bytes(70_000)),
+    )
+    said = to_mqtt(given, same)
+    assert (said.content_type, said.response_topic, said.correlation) == ("", "", b"")
+    assert [text for name, text in said.user if name == "sapwood-left-out"] == [
+        "trace", '"a\\nb"', "nested", "content-type", "reply-to", "correlation-id",
+    ]  # fmt: skip
+    assert ("ok", "1") in said.user
+    assert all(fits(text) for pair in said.user for text in pair)
+
+
+def test_an_expiry_beyond_what_rabbitmq_takes_is_none() -> None:
+    assert to_amqp(Properties(expires_in=0xFFFF_FFFF), False, same)["expiration"] == "4294967295"
+    assert "expiration" not in to_amqp(Properties(expires_in=0x1_0000_0000), False, same)
 
 
 def test_that_it_may_be_a_repetition_is_said_at_each_delivery_anew() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +40,25 @@ async def test_a_plain_mosquitto_lacks_lines_and_they_are_printed(network: Netwo
         "log_type notice",
         "connection_messages true",
         "log_type error",
+        "persistence true",
+        "max_queued_messages 100000",
     ]
+
+
+async def test_a_broker_that_gives_all_connections_of_a_user_one_id_is_refused_with_the_reason(
+    network: Network, broker: Start, tmp_path: Any
+) -> None:
+    passwords, secret = tmp_path / "passwords", tmp_path / "secret"
+    subprocess.run(["mosquitto_passwd", "-b", "-c", passwords, "sapwood", "hidden"], check=True)
+    passwords.chmod(0o644)
+    secret.write_text("hidden\n")
+    secret.chmod(0o600)
+    lines = ["allow_anonymous false" if line.startswith("allow_anonymous") else line for line in DISCOVERY]
+    server = broker("york", *lines, f"password_file {passwords}", "use_username_as_clientid true")
+    login = {"user": "sapwood", "secret_file": str(secret)}
+    network.add("york", site_broker={"uri": server.uri, **login})
+    found = await check(network, "york")
+    assert any("use_username_as_clientid" in each["text"] for each in found), found
 
 
 async def test_one_line_that_lacks_is_named(network: Network, broker: Start) -> None:

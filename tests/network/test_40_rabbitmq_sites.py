@@ -190,3 +190,23 @@ async def kill(chain: Chain, victim: str) -> None:
         await asyncio.to_thread(chain.server.kill)
     else:
         chain.network.kill(victim)
+
+
+async def test_each_consumer_that_comes_later_is_given_what_is_retained(chain: Chain) -> None:
+    """RabbitMQ retains nothing: the node gives it to the queue of whoever comes, and to nobody else."""
+    await chain.start()
+    first = chain.reader("york", "", "prices.#", exclusive=True)
+    await chain.until_wanted("hq", "topic:prices/#")
+    await chain.until_bound("hq", "prices.#")
+    kept = pika.BasicProperties(delivery_mode=2, headers={"sapwood-retained": True})
+    chain.at["hq"].publish("prices.tea", b"9", "amq.topic", kept)
+    assert await first.until(1) == [b"9"]
+    for key in ("prices.#", "prices.tea", "prices.*"):
+        later = chain.reader("york", "", key, exclusive=True)
+        assert await later.until(1) == [b"9"]
+        ((_, properties),) = later.got
+        assert properties.headers["sapwood-retained"]
+        assert properties.headers["sapwood-topic"] == "prices.tea"
+    chain.at["hq"].publish("prices.tea", b"10", "amq.topic", kept)
+    assert await first.until(2) == [b"9", b"10"]
+    assert set(await later.until(2)) == {b"9", b"10"}

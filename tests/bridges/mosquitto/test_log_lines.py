@@ -11,6 +11,7 @@ from bridges.mosquitto.log_lines import (
     Gone,
     Subscribed,
     Unsubscribed,
+    colons,
     read,
 )
 
@@ -59,6 +60,27 @@ ERROR = "$SYS/broker/log/E"
 )
 def test_a_line_says_what_happened(topic: str, text: str, event: Event | None) -> None:
     assert read(topic, text.encode(), ("has space", "beta")) == event
+
+
+def test_an_id_that_holds_words_of_the_log_ends_nobody_else() -> None:
+    ids = ("till", "till disconnected zone 3", "till already connected, closing old connection.")
+    for name in ids:
+        for end in (
+            " disconnected.",
+            " closed its connection.",
+            " already connected, closing old connection.",
+        ):
+            assert read(NOTICE, f"1795281588: Client {name}{end}".encode(), ids) == Gone(name)
+
+
+@pytest.mark.parametrize("time", ["", "1795281588: ", "2026-11-21 20:10:09: ", "Nov 21: at 20:10: "])
+def test_whatever_stands_before_a_line_is_learned_from_one_of_ours(time: str) -> None:
+    count = colons(f"{time}us 1 $SYS/broker/log/N".encode(), "us")
+    assert count == time.count(": ")
+    assert colons(f"{time}not-us 1 x".encode(), "us") is None
+    line = f"{time}has space 1 a: b".encode()
+    assert read(SUBSCRIBE, line, ("has space",), count) == Subscribed("has space", "a: b")
+    assert read(NOTICE, f"{time}Client beta disconnected.".encode(), (), count) == Gone("beta")
 
 
 def test_a_line_that_was_cut_names_no_filter() -> None:

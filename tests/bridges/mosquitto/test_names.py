@@ -5,7 +5,7 @@ import pytest
 from bridges.mosquitto.names import Names, Unspeakable
 from bridges.site_broker import SiteBrokerError
 from config.model import SiteBroker
-from treeconnector.destinations import parse
+from treeconnector.destinations import Destination, Kind, parse
 
 NAMES = Names(SiteBroker(uri="mqtt://localhost"), "york")
 
@@ -56,6 +56,27 @@ def test_what_goes_to_the_broker_is_spelled_for_it() -> None:
     for text in ("queue:a+b", "topic:$SYS/x"):
         with pytest.raises(Unspeakable, match="UNROUTABLE"):
             NAMES.topic(parse(text))
+    with pytest.raises(Unspeakable, match="control characters"):
+        NAMES.topic(Destination(Kind.TOPIC, "a\nb"))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a/" * 150 + "b", "levels"),
+        ("$share/g/queue/+", "is a pattern"),
+        ("$share/g/queue/a/#", "is a pattern"),
+        ("a/b+", "b+"),
+        ("queue/+", ""),
+        ("node/york/#", ""),
+        ("$SYS/#", ""),
+        ("$share/g/$SYS/#", ""),
+        ("sapwood/acme/link/york/down", ""),
+        ("prices/#", ""),
+    ],
+)
+def test_a_filter_that_makes_no_consumer_says_why_if_it_was_meant_to(text: str, why: str) -> None:
+    assert (why in NAMES.why_left_out(text)) if why else not NAMES.why_left_out(text)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,19 @@ def test_a_persistent_session_stays_while_its_client_is_away() -> None:
     assert heard(table, Came("a", True, False)) == [Change(False, "a", "y")]
 
 
+def test_who_was_not_heard_to_come_stays_until_the_count_says_otherwise() -> None:
+    table = Table(100)
+    heard(table, Subscribed("a", "x"), Subscribed("b", "y"))
+    assert heard(table, Gone("a")) == []
+    assert table.counted(False, 2) == []
+    assert table.counted(False, 1) == [Change(False, "a", "x")]
+    heard(table, Came("b", True, False))
+    heard(table, Subscribed("b", "y"))
+    table.doubt()
+    assert heard(table, Gone("b")) == []
+    assert table.counted(False, 0) == [Change(False, "b", "y")]
+
+
 def test_a_session_that_expires_is_over() -> None:
     table = Table(100)
     heard(table, Came("a", False, True), Subscribed("a", "x"), Gone("a"))
@@ -107,3 +120,11 @@ def test_what_is_kept_comes_back_unsure() -> None:
     again.restore(table.keep())
     assert pairs(again) == {("a", "x")}
     assert again.counted(False, 0) == [Change(False, "a", "x")]
+
+
+def test_sessions_that_the_broker_kept_are_added_unsure() -> None:
+    table = Table(100, own=["us"])
+    heard(table, Came("a", True, False), Subscribed("a", "x"))
+    assert table.found({"a": ["x"], "b": ["y"], "us": ["z"]}) == [Change(True, "b", "y")]
+    assert pairs(table) == {("a", "x"), ("b", "y")}
+    assert table.counted(False, 1) == [Change(False, "b", "y")]

@@ -38,9 +38,10 @@ async def test_a_user_with_no_rights_is_told_the_lines_that_give_him_all(place, 
     user = f"poor-{vhost}"
     rabbitmq.add_user(user)
     york = place(user=user, password=user)
-    with pytest.raises(SiteBrokerError, match="rabbitmqctl set_permissions") as refused:
-        await york.bridge.inspect()
-    run(rabbitmq, str(refused.value).partition(": ")[2].replace("'.*'", "'^$'"))
+    (unknown,) = await york.bridge.inspect()
+    assert unknown.fatal
+    (permit,) = (line for line in unknown.lines if f"set_permissions -p {vhost} " in line)
+    run(rabbitmq, permit.partition("'")[0] + "'^$' '^$' '^$'")
     found = await york.bridge.inspect()
     assert [(one.fatal, one.text.partition(" ")[0]) for one in found] == [
         (True, "user"),
@@ -58,6 +59,20 @@ async def test_a_user_with_no_rights_is_told_the_lines_that_give_him_all(place, 
     york.want("topic:sales/#")
     await york.until_answered(york.deliver("topic:a", b"x"))
     assert york.bridge.status()["troubles"] == {}
+
+
+async def test_a_user_that_is_not_there_yet_is_told_all_lines(place, vhost: str) -> None:
+    (found,) = await place(user=f"new-{vhost}", password="secret").bridge.inspect()
+    assert f"refuses user 'new-{vhost}'" in found.text
+    words = [" ".join(line.split()[:2]) for line in found.lines]
+    assert words == [
+        "rabbitmq-plugins enable",
+        "rabbitmqctl add_vhost",
+        "rabbitmqctl add_user",
+        "rabbitmqctl set_permissions",
+        "rabbitmqctl set_permissions",
+        "rabbitmqctl set_user_tags",
+    ]
 
 
 @pytest.mark.parametrize(

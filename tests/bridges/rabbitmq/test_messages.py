@@ -18,6 +18,7 @@ from bridges.site_broker import Delivery
 from treeconnector.bundles import Message, Properties
 from treeconnector.destinations import parse
 from treeconnector.errors import PatternError
+from treeconnector.patterns import check_topic
 
 
 def incoming(
@@ -56,9 +57,13 @@ def test_a_topic_is_read_in_our_spelling() -> None:
     assert str(taken.destination) == "topic:sales/1%2F2/york"
 
 
-def test_a_key_that_is_no_topic_goes_nowhere() -> None:
-    assert taken_from_topic(incoming("a.*"), same) is None
-    assert taken_from_topic(incoming(""), same) is None
+@pytest.mark.parametrize("key", ["a.*", "#", "a.#.b", "", "a.\0"])
+def test_a_key_that_is_no_topic_becomes_no_topic(key: str) -> None:
+    """So the node makes a dead letter of it, and says why."""
+    taken = taken_from_topic(incoming(key), same)
+    assert taken is not None
+    with pytest.raises(PatternError):
+        check_topic(taken.destination.name)
 
 
 def test_what_we_gave_does_not_come_back_but_what_was_sent_on_does() -> None:

@@ -169,3 +169,18 @@ async def test_a_lost_connection_says_nothing_of_what_was_under_way(
         await task
     assert list(ledger.outcomes) == [b"first"]
     assert len(publisher) == 1
+
+
+async def test_what_amqp_cannot_say_takes_no_room_of_the_window(
+    rabbitmq: RabbitServer, vhost: str, connect, ledger: Ledger
+) -> None:
+    connection = await connect()
+    await (await connection.channel()).declare("till", durable=True)
+    async with publishing(connection) as publisher:
+        for number in range(12):
+            large = b"%d" % number + bytes(1_000_000)
+            publisher.give(ledger.outgoing("x" * 300, large))
+        publisher.give(ledger.outgoing("till", b"after"))
+        await ledger.until(13)
+        assert ledger.outcomes.pop(b"after") is None
+        assert all(refused is not None for refused in ledger.outcomes.values())

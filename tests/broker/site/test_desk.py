@@ -1,0 +1,146 @@
+"""The desk of a real node, with a bridge of the test's own."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridges.site_broker import Consumer, Delivery, Desk, Finding, Setup, Taken
+from broker.node import Node
+from broker.site import bridges
+from config.model import Listener, Site, SiteBroker, SiteRule
+from treeconnector.bundles import Message, Properties
+from treeconnector.destinations import Destination, parse
+
+
+class Bridge:
+    """Does what it is told. `visits`: how often it was let in."""
+
+    def __init__(self, consumers: Sequence[str]) -> None:
+        self.consumers = consumers
+        self.desk: Desk
+        self.given: list[Delivery] = []
+        self.wanted: frozenset[Destination] = frozenset()
+        self.visits = 0
+        self.greeted: list[tuple[str, str, bytes]] = []
+        self.on_delivery: Callable[[], None] = lambda: None
+
+    async def run(self, desk: Desk) -> None:
+        self.desk = desk
+        self.visits += 1
+        desk.connected("a bridge of a test")
+        desk.complete([Consumer(parse(text), "one") for text in self.consumers])
+        await asyncio.Event().wait()
+
+    def want(self, wanted: frozenset[Destination]) -> None:
+        self.wanted = wanted
+
+    def deliver(self, batch: Sequence[Delivery]) -> None:
+        self.on_delivery()
+        self.given += batch
+        self.desk.confirm([delivery.id for delivery in batch])
+
+    def greets(self, consumer: Consumer) -> bool:
+        return consumer.id != "plain"
+
+    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+        self.greeted += [(consumer.id, each.destination.name, each.message.payload) for each in batch]
+
+    def status(self) -> dict[str, Any]:
+        return {}
+
+    async def inspect(self) -> list[Finding]:
+        return []
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Node, Bridge]]:
+    def made(*consumers: str, **settings: Any) -> tuple[Node, Bridge]:
+        bridge = Bridge(consumers)
+
+        def one(setup: Setup) -> Bridge:
+            return bridge
+
+        monkeypatch.setitem(bridges._MODULES, "mqtt", ("test_bridge_module", "mqtt"))
+        monkeypatch.setattr(bridges, "import_module", lambda name: type("Module", (), {"make": one}))
+        site = Site(
+            name="york",
+            data=tmp_path / "data",
+            listener=Listener(port=0),
+            site_broker=SiteBroker(uri="mqtt://localhost", **settings),
+        )
+        return Node(site), bridge
+
+    return made
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_mistake_of_a_bridge_ends_its_connection_and_loses_nothing(
+    make: Callable[..., tuple[Node, Bridge]],
+) -> None:
+    node, bridge = make("queue:orders")
+    mistakes = [KeyError("a mistake")]
+
+    def fail() -> None:
+        if mistakes:
+            raise mistakes.pop()
+
+    bridge.on_delivery = fail
+    await node.start()
+    try:
+        await until(lambda: bridge.visits == 1)
+        bridge.desk.take([Taken(parse("queue:orders"), Message(b"order"))], lambda: None)
+        await until(lambda: len(bridge.given) == 1)
+        assert bridge.visits == 2
+        assert bridge.given[0].again
+    finally:
+        await node.stop()
+
+
+async def test_the_topic_of_an_answer_is_renamed_as_its_messages_are(
+    make: Callable[..., tuple[Node, Bridge]],
+) -> None:
+    rule = SiteRule(pattern="topic:till/#", direction="both", tree_prefix="stores/0042/")
+    node, bridge = make("queue:orders", "queue:asked", rules=(rule,))
+    answers = ("topic:till/answers/1", "topic:other/answers", "answers@york", "")
+    await node.start()
+    try:
+        await until(lambda: bridge.visits == 1)
+        asked = [Message(b"", Properties(reply_to=text)) for text in answers]
+        line: Any = bridge.desk
+        taken = line._desk.named_in_tree([Taken(parse("queue:asked"), each) for each in asked])
+        inside = [each.message.properties.reply_to for each in taken]
+        assert inside == ["topic:stores/0042/till/answers/1", "", "answers@york", ""]
+        bridge.desk.take([Taken(parse("queue:orders"), asked[0])], lambda: None)
+        await until(lambda: len(bridge.given) == 1)
+        assert bridge.given[0].message.properties.reply_to == answers[0]
+    finally:
+        await node.stop()
+
+
+async def test_who_comes_later_is_given_what_is_retained_and_nobody_else(
+    make: Callable[..., tuple[Node, Bridge]],
+) -> None:
+    node, bridge = make("topic:price/#")
+    await node.start()
+    try:
+        await until(lambda: bridge.visits == 1)
+        done: list[str] = []
+        for name, payload in (("tea", b"9"), ("milk", b"1"), ("tea", b"10")):
+            taken = Taken(parse(f"topic:price/{name}"), Message(payload), retained=True)
+            bridge.desk.take([taken], lambda: done.append(""))
+        await until(lambda: len(done) == 3)
+        bridge.desk.came(Consumer(parse("topic:price/#"), "two"))
+        assert bridge.greeted == [("two", "price/milk", b"1"), ("two", "price/tea", b"10")]
+        bridge.desk.came(Consumer(parse("topic:price/#"), "two"))
+        bridge.desk.came(Consumer(parse("topic:price/+"), "plain"))
+        assert len(bridge.greeted) == 2
+    finally:
+        await node.stop()
