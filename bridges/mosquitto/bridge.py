@@ -67,6 +67,11 @@ class Mosquitto:
         where = address(setup.settings.uri)
         return Access(where, setup.settings.user, setup.password, setup.tls, setup.timeout)
 
+    @property
+    def echoes(self) -> bool:
+        """Does the broker send back what comes from us?"""
+        return self._claim.echoed
+
     # --- a connection
 
     async def run(self, desk: Desk) -> None:
@@ -119,15 +124,14 @@ class Mosquitto:
         on_message: Callable[[Received], None],
         end: Callable[[SiteBrokerError], None],
     ) -> Client:
-        return Client(
-            self.access,
-            name,
-            version,
-            session=session,
-            at_most=AT_MOST,
-            on_message=on_message,
-            on_lost=end,
+        def heard(received: Received) -> None:
+            client.answer(received)  # or the broker says nothing more after `AT_MOST`
+            on_message(received)
+
+        client = Client(
+            self.access, name, version, session=session, at_most=AT_MOST, on_message=heard, on_lost=end
         )
+        return client
 
     async def _knock(
         self, clients: list[Client], discovery: Discovery, end: Callable[[SiteBrokerError], None]

@@ -117,6 +117,15 @@ def _protocol(setup: Setup, ear: Client) -> list[Finding]:
             " expiry) have no place there, and what it refuses cannot be told from what it takes"
         )
         found.append(Finding(False, text))
+    if ear.max_qos < 2:
+        text = f"the broker has no quality of service above {ear.max_qos}: messages are given to it with that"
+        text += (
+            "; with 0 it answers none, and they count as given when they are sent" if not ear.max_qos else ""
+        )
+        found.append(Finding(False, text, ("max_qos 2",)))
+    if not ear.retains:
+        text = "the broker retains nothing: what is retained in the tree is given to it as any other message"
+        found.append(Finding(False, text, ("retain_available true",)))
     if ear.max_packet < setup.max_message:
         text = (
             f"the broker takes packets of at most {ear.max_packet} bytes, the tree messages of up to"

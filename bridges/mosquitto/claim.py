@@ -60,7 +60,7 @@ class Claim:
 
     def ask(self, say: Callable[[str, bytes, bool], None], lost: Callable[[str], None]) -> None:
         """On a new connection, subscribed to both topics."""
-        self._say, self._lost, self.held = say, lost, False
+        self._say, self._lost, self.held, self.echoed = say, lost, False, False
         say(WHO, msgspec.json.encode(self._me), False)
 
     def hold(self) -> None:

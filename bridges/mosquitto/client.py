@@ -118,7 +118,7 @@ class Client:
     """One connection. `on_message(received)`, `on_lost(error)`: called on the loop, never after `close`.
 
     `session`: seconds for which the broker keeps it while it is away; 0 = not at all. `at_most`: messages
-    that the broker may send unanswered.
+    that the broker may send unanswered. `max_packet`, `max_qos`, `retains`: what the broker takes.
     """
 
     def __init__(
@@ -147,6 +147,8 @@ class Client:
         self._answers: dict[int, asyncio.Future[list[int]]] = {}
         self._connected: asyncio.Future[bool] = self._loop.create_future()
         self.max_packet = _LARGEST
+        self.max_qos = 2
+        self.retains = True
         self._paho = self._make(version)
         self._watch = PahoWatch(self._paho, self._was_lost)
 
@@ -223,6 +225,8 @@ class Client:
             return
         said = properties.json() if properties is not None else {}  # type: ignore[no-untyped-call]
         self.max_packet = int(said.get("MaximumPacketSize", _LARGEST))
+        self.max_qos = int(said.get("MaximumQoS", 2))
+        self.retains = bool(said.get("RetainAvailable", 1))
         self._in_flight = int(said.get("ReceiveMaximum", _IN_FLIGHT))
         self._connected.set_result(bool(flags.session_present))
 
@@ -271,8 +275,10 @@ class Client:
     # --- messages
 
     def post(self, post: Post) -> None:
-        """Publish, in order, as many at once as the broker takes."""
-        self._posts.append(post)
+        """Publish, in order, as many at once as the broker takes; in no better quality than it has."""
+        self._posts.append(
+            post._replace(qos=min(post.qos, self.max_qos), retained=post.retained and self.retains)
+        )
         self._post_waiting()
 
     def _post_waiting(self) -> None:

@@ -270,11 +270,15 @@ class Hand:
         if delivery.retained:
             self._echoes.retained(topic, digest(topic, payload) if payload else "")
             self._bridge.save_soon()
-        elif not self.client.v5 and any(matches(text, topic) for _, text in self._patterns):
+        elif self._is_echoed and any(matches(text, topic) for _, text in self._patterns):
             self._echoes.said(topic, payload)
         return Post(
             topic, payload, qos, delivery.retained, said, lambda code: self._answered(delivery, topic, code)
         )
+
+    @property
+    def _is_echoed(self) -> bool:
+        return not self.client.v5 and self._bridge.echoes
 
     def _answered(self, delivery: Delivery, topic: str, code: int) -> None:
         self._unanswered.pop(delivery.id, None)

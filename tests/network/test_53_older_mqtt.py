@@ -84,4 +84,12 @@ async def test_a_broker_without_mqtt_5_is_spoken_to_in_its_own_version(
         for number in range(3):
             publish(server.port, "queue/orders", b"%d" % number, version="311")
         assert await orders == [b"0", b"1", b"2"]
+        with Listener(server.port, "-t", "door/#", "-q", "1", "-i", "guard", version="311") as guard:
+            opened = asyncio.create_task(network.collect("hq", "topic:door/#", 2))
+            await takes(network, "york", "door/#")
+            await network.until_known("hq", "topic:door/#")
+            await network.send("hq", "topic:door/1", [b"open"])
+            await guard.until(1)
+            publish(server.port, "door/1", b"open", version="311")
+            assert await opened == [b"open", b"open"]
         await network.stop("york")
