@@ -12,7 +12,6 @@ filter id is taken.
 import asyncio
 import contextlib
 import logging
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -37,7 +36,6 @@ AT_MOST: Final = 1000
 _EAR: Final = 3600
 _SAVE_AFTER: Final = 0.5
 _LAST_WORDS: Final = 0.1
-_LOG_KEPT: Final = 15.0
 VERSIONS: Final = (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311)
 
 
@@ -55,7 +53,6 @@ class Mosquitto:
         self._discovery: Discovery | None = None
         self._hand: Hand | None = None
         self._saving: asyncio.TimerHandle | None = None
-        self._heard_until = -math.inf
         self._version = ""
 
     def __repr__(self) -> str:
@@ -95,8 +92,7 @@ class Mosquitto:
             ear = self._client(f"sapwood-ear-{self.setup.store[:16]}", version, _EAR, discovery.heard, end)
             clients.append(ear)
             discovery.table.own = {ear.id, hand.client.id, clients[0].id}
-            if not await ear.open() or not self._heard_lately:
-                discovery.table.doubt()
+            await ear.open()
             await hand.open()
             if lost.done():
                 raise SiteBrokerError(f"the broker at {self.setup.settings.uri}: {ONE_ID}")
@@ -104,17 +100,11 @@ class Mosquitto:
             await discovery.begin(ear, hand.client.id)
             hand.begin(discovery)
             error = await lost
-            self._heard_until = asyncio.get_running_loop().time()
             await asyncio.sleep(_LAST_WORDS)
             self.suspects.reason = discovery.last_words
             raise error
         finally:
             await self._close(clients)
-
-    @property
-    def _heard_lately(self) -> bool:
-        """Has the broker kept of its log what we have not heard? It does for 20 s."""
-        return asyncio.get_running_loop().time() - self._heard_until < _LOG_KEPT
 
     def _client(
         self,

@@ -1,9 +1,10 @@
 """Learning who reads what at a Mosquitto, from its log and its counts.
 
 On each connection: hear the log, what was said while we were away included (the broker keeps it for some
-seconds), find out whether it tells (our own second subscription must show in it), say
-who is known, and from then on what changes. The broker counts its subscriptions now and then; when nothing
-has happened for a while the count is compared with the table.
+seconds; if the end of our own last connection is still there, we miss nothing), find out whether it tells
+(our own second subscription must show in it), say who is known, and from then on what changes. The broker
+counts its subscriptions now and then; when nothing has happened for a while the count is compared with the
+table.
 
 Where the log does not tell, only the consumers that the site's file names are known.
 """
@@ -160,8 +161,15 @@ class Discovery:
             self.tells = True
             self._told.set()
             early, self._early = self._early, []
+            if not self._is_whole(early):
+                self.table.doubt()
             for line in early:
                 self._understood(*line)
+
+    def _is_whole(self, lines: list[tuple[str, bytes]]) -> bool:
+        """Has the broker kept what it said while we were away? It does for 20 s: then our end is there."""
+        ear = self._ear.id if self._ear is not None else ""
+        return any(read(topic, payload, (ear,), self._colons) == Gone(ear) for topic, payload in lines)
 
     def _understood(self, topic: str, payload: bytes) -> None:
         event = read(topic, payload, self.table, self._colons)
