@@ -132,6 +132,8 @@ class Arrivals:
             self._forwarder.counters["duplicates_dropped"] += header.count
             self._custody.trace.dropped(header, "it was here before")
         else:
+            if destination.kind == Kind.QUEUE and self._was_here(header):
+                self._forwarder.flag(stored, Flag.MAYBE_DUPLICATE)
             self._route(stored, neighbour.name, "")
             self.pressed(neighbour, destination, stored)
 
@@ -216,7 +218,11 @@ class Arrivals:
 
 
 def _may_come_twice(header: Header) -> bool:
-    """What is marked; and a topic's, which meets a node that moves on both ways. Retained is asked for."""
+    """What is marked; and a topic's, which meets a node that moves on both ways. Retained is asked for.
+
+    A queue's that is not marked may be what was left of a bundle, as dead letters that were returned: it is
+    marked where it was here before, and dropped by nobody.
+    """
     if header.flags & Flag.MAYBE_DUPLICATE:
         return True
     return header.destination.kind == Kind.TOPIC and not header.flags & Flag.RETAINED
