@@ -30,6 +30,15 @@ def add_chain(network: Network, *names: str, **settings: Any) -> None:
         network.add(name, parent, role=role, **(QUICK_SITE | settings))
 
 
+async def start_tree(network: Network) -> None:
+    """hq, north and south below it, york below north."""
+    network.add("hq")
+    network.add("north", "hq", role="branch")
+    network.add("south", "hq")
+    network.add("york", "north")
+    await network.start()
+
+
 def numbers(count: int, prefix: str = "") -> list[bytes]:
     """Payloads that tell their order."""
     return [f"{prefix}{number}".encode() for number in range(count)]

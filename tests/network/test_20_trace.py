@@ -1,11 +1,10 @@
 """A message's way, and all that a task made, are followed from node to node; who does not answer is named."""
 
 import asyncio
-import json
-import sys
 from typing import Any
 
 import pytest
+from commands import sapwood, told
 from harness import PATIENCE, Network, collect
 
 from sapwood.inbox import Delivery
@@ -13,21 +12,9 @@ from sapwood.inbox import Delivery
 WAY = ["hq", "north", "york"]
 
 
-async def sapwood(*arguments: str) -> tuple[int, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "broker.cli", *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    output, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
-    return process.returncode or 0, output.decode(), errors.decode()
-
-
 async def story(network: Network, node: str, *arguments: str) -> dict[str, Any]:
     """What `sapwood trace … --json` says at a node."""
-    code, output, errors = await sapwood("trace", *arguments, "--json", "--url", network.url(node))
-    assert code == 0, errors
-    found: dict[str, Any] = json.loads(output)
+    found: dict[str, Any] = await told(network, node, "trace", *arguments)
     return found
 
 

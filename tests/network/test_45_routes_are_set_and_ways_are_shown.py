@@ -5,17 +5,9 @@ from typing import Any
 
 from commands import refused, sapwood, told
 from harness import PATIENCE, Network, collect
+from quick import start_tree
 
 WAY = ["york", "north", "hq", "south"]
-
-
-async def tree(network: Network) -> None:
-    """hq, north and south below it, and york below north."""
-    network.add("hq")
-    network.add("north", "hq", role="branch")
-    network.add("south", "hq")
-    network.add("york", "north")
-    await network.start()
 
 
 def hops(route: Any) -> list[str]:
@@ -23,7 +15,7 @@ def hops(route: Any) -> list[str]:
 
 
 async def test_ping_and_traceroute_along_the_tree(network: Network) -> None:
-    await tree(network)
+    await start_tree(network)
     route = await told(network, "york", "traceroute", "RoutingMgr@south")
     assert (hops(route), route["complete"]) == (WAY, True)
     assert [hop["how"] for hop in route["hops"]] == ["default", "default", "domain", "local"]
@@ -52,7 +44,7 @@ async def test_ping_and_traceroute_along_the_tree(network: Network) -> None:
 
 
 async def test_who_does_not_answer_is_named(network: Network) -> None:
-    await tree(network)
+    await start_tree(network)
     network.kill("south")
     await network.until_child("hq", "south", "down")
     errors = await refused(network, "york", "traceroute", "till@south")
@@ -64,7 +56,7 @@ async def test_who_does_not_answer_is_named(network: Network) -> None:
 
 
 async def test_a_route_that_is_set_elsewhere_is_used_and_outlives_a_kill(network: Network) -> None:
-    await tree(network)
+    await start_tree(network)
     add = ("route", "add", "alias", "till", "checkout@south", "--node", "north")
     set_route = await told(network, "hq", *add)
     assert (set_route["node"], set_route["gateway"]) == ("north", "queue:checkout@south")
@@ -88,7 +80,7 @@ async def test_a_route_that_is_set_elsewhere_is_used_and_outlives_a_kill(network
 
 
 async def test_the_dumpster_at_the_root_takes_what_nobody_serves(network: Network) -> None:
-    await tree(network)
+    await start_tree(network)
     assert (await told(network, "hq", "route", "add", "dumpster", "lost"))["gateway"] == "lost"
     await network.send("york", "queue:nobody", [b"1"])
     async with network.client("hq") as hq:
@@ -100,7 +92,7 @@ async def test_the_dumpster_at_the_root_takes_what_nobody_serves(network: Networ
 
 
 async def test_a_cell_at_local_is_this_node_first(network: Network) -> None:
-    await tree(network)
+    await start_tree(network)
     async with network.client("york") as york, network.client("south") as south:
         await york.create("till")
         await south.create("till")

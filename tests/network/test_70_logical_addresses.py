@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 from commands import refused, sapwood, told
 from harness import Network, collect, have, until_count
+from quick import start_tree
 
 
 class Nat:
@@ -58,15 +59,6 @@ async def natted(target: int) -> AsyncIterator[Nat]:
         nat.forget()
 
 
-async def tree(network: Network) -> None:
-    """hq, north and south below it, york below north."""
-    network.add("hq")
-    network.add("north", "hq", role="branch")
-    network.add("south", "hq")
-    network.add("york", "north")
-    await network.start()
-
-
 async def incarnation(network: Network, name: str) -> str:
     return str((await network.status(name))["incarnation"])
 
@@ -96,7 +88,7 @@ async def until_hq_knows(network: Network, name: str) -> str:
 
 
 async def test_one_start_of_a_store_is_reached_and_the_next_is_not(network: Network) -> None:
-    await tree(network)
+    await start_tree(network)
     first = await until_hq_knows(network, "york")
     async with network.client("york") as york:
         reading = asyncio.create_task(collect(york, "queue:till", 2))
@@ -157,7 +149,7 @@ async def test_identity_does_not_come_from_a_socket_address(network: Network) ->
 
 
 async def test_a_change_of_addresses_is_told_to_those_who_asked(network: Network) -> None:
-    await tree(network)
+    await start_tree(network)
     await until_hq_knows(network, "york")
     await asked(network, "south", "who-has", key="york")
     code, output, errors = await sapwood(
