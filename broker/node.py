@@ -131,6 +131,7 @@ class Node:
         """Open the store, be the node that it describes, listen, and dial the parent."""
         site = self.site
         permits = Permits(site)
+        self.names_children = permits.closed
         self._loop = asyncio.get_running_loop()
         self.store = Store.open(site.data_directory, tree=site.tree, node=site.name)
         try:

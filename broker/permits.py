@@ -30,15 +30,22 @@ class Permits:
     `office`: who knows the children that joined by invitation, where this node invites.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, *, closed: bool = False) -> None:
         self._site = site
         self._own = connector_secret(site)
         self._children = children_secrets(site)
         self._permitted = permitted_children(site, self._children)
+        if self._permitted is None and closed:
+            self._permitted = frozenset()
         self.office: Office | None = None
 
     def __repr__(self) -> str:
         return f"<Permits of {self._site.name} children={len(self._children)}>"
+
+    @property
+    def closed(self) -> bool:
+        """Does the file say who may be a child? `closed` at the start: it did before."""
+        return self._permitted is not None
 
     def secret_of(self, name: str, dials: bool, shown: Shown = _NOTHING) -> bytes | None:
         """The secret of the link to `name`, None if none is asked for. Raises `LinkRefused`."""

@@ -30,12 +30,13 @@ def reread(node: "Node") -> list[str]:
         site = replace(
             node.site, children=read.children, children_secrets=read.children_secrets, permits=read.permits
         )
-        permits = Permits(site)
+        permits = Permits(site, closed=node.names_children)
     except ConfigurationError as error:
         _log.warning("! the file was not read again, nothing has changed: %s", error)
         raise SwitchError(str(error)) from None
     permits.office = node.enrolment
     node.site, node.grants = site, Grants(site)
+    node.names_children = permits.closed
     node.core.secret_of = permits.secret_of
     node.core.permitting.configure(node.grants.of, node.grants.most_routes)
     away = _turn_away(node, permits)

@@ -23,6 +23,8 @@ class Invitations:
 
     def __init__(self, node: "Node") -> None:
         self._node = node
+        if node.enrolment is not None:
+            node.enrolment.replaced = self.replaced
 
     def __repr__(self) -> str:
         return f"<Invitations of {self._node.site.name}>"
@@ -61,14 +63,18 @@ class Invitations:
         except EnrolmentRefused as error:
             raise _switch_error(error) from None
         if member:
-            self._end_link(what)
+            self._end_link(what, "your certificate was revoked")
         return Revoked(revoked=what, invitations=invitations, member=member)
 
-    def _end_link(self, name: str) -> None:
+    def replaced(self, name: str) -> None:
+        """A machine has joined under this name: the link of another one that had it ends."""
+        self._end_link(name, "another machine was invited in your place")
+
+    def _end_link(self, name: str, why: str) -> None:
         core = self._node.core
         child = core.neighbours.get(name)
         if child is not None and child.link is not None:
-            core.links.handle(child.link, child.link.pause("your certificate was revoked"))
+            core.links.handle(child.link, child.link.pause(why))
             self._node.wake()
 
 

@@ -4,15 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker.cli.errors import WRONG_USE, CommandError
-
 if TYPE_CHECKING:
     from config.model import Site
 
 
 def run_file(file: Path, *, log_json: bool) -> int:
     """Run the node of this file; return the exit code. Raises `ConfigurationError` or `CommandError`."""
-    from broker.cli.unsupported import what_is_missing
     from config.load import load
 
     def read() -> "Site":
@@ -20,9 +17,6 @@ def run_file(file: Path, *, log_json: bool) -> int:
         return replace(site, log=replace(site.log, format="json")) if log_json else site
 
     site = read()
-    missing = list(what_is_missing(site))
-    if missing:
-        raise CommandError("\n".join(f"{file}: {text}" for text in missing), WRONG_USE)
     from broker.process import run_node
 
     return run_node(site, read)

@@ -309,13 +309,11 @@ class Permitting:
         return why or (neighbour.permit.why_not_take(plain) and neighbour.permit.why_not_send(plain))
 
     def _was_given(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
-        """Was this child given it, by this node or by another of its mesh? It may give it back once."""
-        if self._given.get(header.id) == _digest(neighbour, header.destination, body):
-            del self._given[header.id]
-            return True
-        others = self._core.neighbours.values()
-        meshed = any(other.relation is Relation.MESH for other in others)
-        return meshed and not neighbour.permit.why_not_take(header.destination)
+        """Was this child given it by this node? It may give it back once; no other node can tell."""
+        if self._given.get(header.id) != _digest(neighbour, header.destination, body):
+            return False
+        del self._given[header.id]
+        return True
 
     def _gave(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
         """A queue's bundle goes to a child, which may give it back."""

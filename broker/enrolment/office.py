@@ -68,6 +68,7 @@ class Office:
         self._invitations = {row.id: row for row in invitations}
         self._members = {row.name: row for row in members}
         self._forgetting: asyncio.Future[None] | None = None
+        self.replaced: Callable[[str], None] = lambda name: None
 
     def __repr__(self) -> str:
         counts = f"invitations={len(self._invitations)} members={len(self._members)}"
@@ -212,6 +213,7 @@ class Office:
         await self._commit(transaction)
         if not row.key:
             _log.info("= %s has joined", row.name, extra={"link": row.name})
+            self.replaced(row.name)
         return granted
 
     async def renew(self, asked: Renew) -> Granted:
