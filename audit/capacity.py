@@ -27,22 +27,28 @@ def figures(rolled: DataFrame) -> DataFrame:
     routes = told.where((F.col("event") == "advisory") & F.col("kind").isin(*CONSUMER_KINDS))
     step = F.when(F.col("op") == "add", 1).when(F.col("op") == "remove", -1).otherwise(0)
     routes = routes.where(~F.col("restored"))
-    links = told.where((F.col("event") == "link") & F.col("op").isin("up", "down"))
-    way = F.when(F.col("op") == "up", 1).otherwise(-1)
-    changes = [
-        rows.select(
-            "node",
-            F.lit(name).alias("figure"),
-            F.col("hour").alias("at"),
-            (each * F.col("rows")).alias("step"),
-        )
-        for name, rows, each in (("routes", routes, step), ("links", links, way))
-    ]
-    hourly = (
-        changes[0].unionByName(changes[1]).groupBy("node", "figure", "at").agg(F.sum("step").alias("step"))
+    known = routes.select(
+        "node",
+        F.lit("routes").alias("figure"),
+        F.col("hour").alias("at"),
+        (step * F.col("rows")).alias("step"),
     )
+    changes = known.unionByName(_links(told))
+    hourly = changes.groupBy("node", "figure", "at").agg(F.sum("step").alias("step"))
     so_far = Window.partitionBy("node", "figure").orderBy("at").rowsBetween(Window.unboundedPreceding, 0)
     return hourly.select("node", "figure", "at", F.sum("step").over(so_far).cast("double").alias("value"))
+
+
+def _links(told: DataFrame) -> DataFrame:
+    """(node, figure, at, step). A node that was killed wrote no `down`: a link that comes up twice is one."""
+    links = told.where((F.col("event") == "link") & F.col("op").isin("up", "down"))
+    way = F.when(F.col("op") == "up", F.col("rows")).otherwise(-F.col("rows"))
+    hours = links.groupBy("node", "peer", F.col("hour").alias("at")).agg(F.sum(way).alias("way"))
+    line = Window.partitionBy("node", "peer").orderBy("at")
+    came = F.when(F.col("way") > 0, 1).when(F.col("way") < 0, 0)
+    up = hours.withColumn("up", F.coalesce(F.last(came, ignorenulls=True).over(line), F.lit(0)))
+    step = F.col("up") - F.lag("up", 1, 0).over(line)
+    return up.select("node", F.lit("links").alias("figure"), "at", step.alias("step"))
 
 
 def forecast(figures: DataFrame, limits: dict[str, float] | None = None) -> DataFrame:
@@ -69,7 +75,9 @@ def forecast(figures: DataFrame, limits: dict[str, float] | None = None) -> Data
     return (
         lines.withColumn("limit", limit)
         .withColumn("days_left", left)
-        .withColumn("full_at", F.timestamp_micros(micros.cast("long")))
+        .withColumn(
+            "full_at", F.when(F.col("days_left").isNotNull(), F.timestamp_micros(micros.cast("long")))
+        )
         .select("node", "figure", "points", "now", "a_day", "limit", "days_left", "full_at")
         .orderBy(F.asc_nulls_last("days_left"), F.desc("now"), "node")
     )

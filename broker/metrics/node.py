@@ -43,12 +43,18 @@ _COUNTERS: Final = {
         "retained_messages_overflowed",
         "Retained messages that are gone, since there were too many.",
     ),
+    "out_of_order": ("messages_out_of_order", "Messages that came after younger ones of their sender."),
+    "refused": ("bundles_refused", "Bundles of children that their permits do not allow."),
+    "refused_unkept": (
+        "bundles_refused_unkept",
+        "Those of them that are not among the dead letters, since there were too many.",
+    ),
     "unreadable": ("messages_unreadable", "Messages that could not be unpacked here."),
     "nobody_serves": ("messages_nobody_serves", "Requests that were answered: nobody serves that queue."),
 }
 REASONS: Final = (
     *("EXPIRED", "QUEUE_DOES_NOT_EXIST", "QUEUE_FULL", "TOO_LARGE", "TOO_MANY_DELIVERIES"),
-    *("UNREADABLE", "DESTINATION", "ORIGIN", "UNKNOWN_INCARNATION"),
+    *("UNREADABLE", "DESTINATION", "ORIGIN", "PERMIT", "UNKNOWN_INCARNATION"),
 )
 _REFUSALS: Final = ("QUEUE_FULL", "TOO_LARGE", "REFUSED")
 _MOST_REASONS: Final = 32

@@ -175,8 +175,18 @@ def test_a_trend_needs_three_points_and_must_rise(spark: "SparkSession") -> None
         (400.0, 100.0, 10.0)
     )
     assert found["full"].full_at.replace(tzinfo=UTC) == datetime(2026, 3, 28, tzinfo=UTC)
-    assert found["empties"].days_left is None
+    assert (found["empties"].days_left, found["empties"].full_at) == (None, None)
     assert (found["young"].points, found["young"].days_left) == (2, None)
+
+
+def test_a_link_that_comes_up_twice_without_having_gone_is_one(spark: "SparkSession") -> None:
+    ups = [("hq", "york", hour, "up") for hour in range(5)] + [("hq", "york", 6, "down")]
+    told = spark.createDataFrame(
+        [(node, peer, START + timedelta(hours=hour), "link", op, 1) for node, peer, hour, op in ups],
+        "node string, peer string, hour timestamp, event string, op string, rows long",
+    )
+    steps = {row.at.hour: row.step for row in capacity._links(told).collect()}
+    assert [step for _, step in sorted(steps.items())] == [1, 0, 0, 0, 0, -1]
 
 
 def test_figures_are_running_sums_of_adds_and_removes(rolled: "DataFrame") -> None:
