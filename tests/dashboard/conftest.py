@@ -82,8 +82,29 @@ def watched() -> Iterator[Watched]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def opened(browser: Browser, watched: Watched) -> AsyncIterator[Opened]:
-    """Open a view of the dashboard at a node's URL: `await opened(base, "tree", scheme="dark")`."""
+async def served() -> AsyncIterator[Callable[[FakeNode], Awaitable[str]]]:
+    """Serve a made-up node; returns its URL."""
+    runners: list[web.AppRunner] = []
+
+    async def serve(node: FakeNode) -> str:
+        runner = web.AppRunner(node.app(), shutdown_timeout=0.1)
+        runners.append(runner)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        return f"http://127.0.0.1:{runner.addresses[0][1]}"
+
+    yield serve
+    for runner in runners:
+        await runner.cleanup()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def opened(browser: Browser, watched: Watched, served: Any) -> AsyncIterator[Opened]:
+    """Open a view of the dashboard at a node's URL: `await opened(base, "tree", scheme="dark")`.
+
+    What is `served` ends after the pages have: a page complains of a node that goes.
+    """
     async with AsyncExitStack() as stack:
 
         async def open_view(base: str, view: str = "", *, scheme: Any = "light", **options: Any) -> Page:
@@ -106,21 +127,3 @@ async def opened(browser: Browser, watched: Watched) -> AsyncIterator[Opened]:
 async def fake() -> AsyncIterator[FakeNode]:
     """The made-up node, not served yet."""
     yield FakeNode()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def served() -> AsyncIterator[Callable[[FakeNode], Awaitable[str]]]:
-    """Serve a made-up node; returns its URL."""
-    runners: list[web.AppRunner] = []
-
-    async def serve(node: FakeNode) -> str:
-        runner = web.AppRunner(node.app(), shutdown_timeout=0.1)
-        runners.append(runner)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        return f"http://127.0.0.1:{runner.addresses[0][1]}"
-
-    yield serve
-    for runner in runners:
-        await runner.cleanup()

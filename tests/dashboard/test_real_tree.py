@@ -87,7 +87,7 @@ def rows(page: Page) -> Locator:
     return page.locator(".table .row")
 
 
-async def test_every_view_of_every_node_shows_itself(opened: Opened, tree: Tree) -> None:
+async def test_every_view_of_every_node_shows_itself(tree: Tree, opened: Opened) -> None:
     for name in ("hq", "north", "york"):
         page = await opened(tree.url(name))
         await expect(page.locator(".chain strong")).to_have_text(name)
@@ -98,7 +98,7 @@ async def test_every_view_of_every_node_shows_itself(opened: Opened, tree: Tree)
             await expect(page.get_by_text("it runs a version without that")).to_have_count(0)
 
 
-async def test_a_browser_that_asks_for_the_node_comes_to_the_dashboard(opened: Opened, tree: Tree) -> None:
+async def test_a_browser_that_asks_for_the_node_comes_to_the_dashboard(tree: Tree, opened: Opened) -> None:
     page = await opened(tree.url("hq"))
     await page.goto(tree.url("hq"))
     await expect(page.locator(".chain strong")).to_have_text("hq")
@@ -107,7 +107,7 @@ async def test_a_browser_that_asks_for_the_node_comes_to_the_dashboard(opened: O
         assert answer.content_type != "text/html"
 
 
-async def test_a_queue_grows_and_shrinks_before_one_s_eyes(opened: Opened, tree: Tree) -> None:
+async def test_a_queue_grows_and_shrinks_before_one_s_eyes(tree: Tree, opened: Opened) -> None:
     page = await opened(tree.url("hq"), "queues")
     async with connect(tree.url("hq"), session="accounts") as client:
         await client.create("invoices")
@@ -126,7 +126,7 @@ async def test_a_queue_grows_and_shrinks_before_one_s_eyes(opened: Opened, tree:
     await expect(rows(page)).to_have_count(0)
 
 
-async def test_a_store_that_goes_is_seen_from_hq_and_from_its_region(opened: Opened, tree: Tree) -> None:
+async def test_a_store_that_goes_is_seen_from_hq_and_from_its_region(tree: Tree, opened: Opened) -> None:
     at_hq, at_north = await opened(tree.url("hq"), "tree"), await opened(tree.url("north"), "tree")
     await rows(at_hq).filter(has_text="north").get_by_role("button", name="Unfold north").click()
     for page in (at_hq, at_north):
@@ -140,7 +140,7 @@ async def test_a_store_that_goes_is_seen_from_hq_and_from_its_region(opened: Ope
     await expect(rows(at_north).filter(has_text="hq").locator(".mark")).to_have_text("running")
 
 
-async def test_a_dead_letter_is_returned_and_read(opened: Opened, tree: Tree) -> None:
+async def test_a_dead_letter_is_returned_and_read(tree: Tree, opened: Opened) -> None:
     page = await opened(tree.url("hq"), "dead")
     async with connect(tree.url("hq")) as client:
         await client.send("queue:nobody", b"read me")
@@ -158,7 +158,7 @@ async def test_a_dead_letter_is_returned_and_read(opened: Opened, tree: Tree) ->
     await expect(rows(page)).to_have_count(0)
 
 
-async def test_a_message_and_a_queue_are_deleted(opened: Opened, tree: Tree) -> None:
+async def test_a_message_and_a_queue_are_deleted(tree: Tree, opened: Opened) -> None:
     page = await opened(tree.url("hq"))
     async with connect(tree.url("hq")) as client:
         await client.create("invoices")
@@ -175,7 +175,7 @@ async def test_a_message_and_a_queue_are_deleted(opened: Opened, tree: Tree) -> 
     await expect(rows(page).filter(has_text="invoices")).to_have_count(0)
 
 
-async def test_a_hostile_queue_is_shown_as_text(opened: Opened, tree: Tree) -> None:
+async def test_a_hostile_queue_is_shown_as_text(tree: Tree, opened: Opened) -> None:
     async with connect(tree.url("hq"), session=HOSTILE) as client:
         await client.create(HOSTILE)
         await client.send(f"queue:{HOSTILE}", HOSTILE.encode())
@@ -189,7 +189,7 @@ async def test_a_hostile_queue_is_shown_as_text(opened: Opened, tree: Tree) -> N
         assert await page.title() != "1"
 
 
-async def test_the_path_of_a_message_across_three_nodes(opened: Opened, tree: Tree) -> None:
+async def test_the_path_of_a_message_across_three_nodes(tree: Tree, opened: Opened) -> None:
     page = await opened(tree.url("hq"), "follow")
     async with connect(tree.url("york")) as reader, connect(tree.url("hq")) as writer:
         await reader.create("prices")
@@ -207,7 +207,7 @@ async def test_the_path_of_a_message_across_three_nodes(opened: Opened, tree: Tr
         await expect(page.locator(".timeline .arrow")).to_have_count(2)
 
 
-async def test_a_cell_is_pinged_and_the_way_to_it_is_shown(opened: Opened, tree: Tree) -> None:
+async def test_a_cell_is_pinged_and_the_way_to_it_is_shown(tree: Tree, opened: Opened) -> None:
     page = await opened(tree.url("york"), "routes")
     await page.get_by_label("Cell to ping").fill("System@hq")
     await page.get_by_role("button", name="Ping").click()
@@ -227,7 +227,7 @@ async def test_a_cell_is_pinged_and_the_way_to_it_is_shown(opened: Opened, tree:
     assert await page.title() != "1"
 
 
-async def test_a_call_across_the_tree_is_one_timeline(opened: Opened, tree: Tree) -> None:
+async def test_a_call_across_the_tree_is_one_timeline(tree: Tree, opened: Opened) -> None:
     async with connect(tree.url("york")) as till, connect(tree.url("hq")) as desk:
         caller, service = Rpc(till), Rpc(desk)
         async with service.serve("stock", {"level": lambda article: 3}):
@@ -243,7 +243,7 @@ async def test_a_call_across_the_tree_is_one_timeline(opened: Opened, tree: Tree
 
 
 async def test_a_stopping_node_is_said_to_be_silent_and_is_found_again(
-    opened: Opened, tree: Tree, watched: Any
+    tree: Tree, opened: Opened, watched: Any
 ) -> None:
     watched.expected |= {"ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET"}
     page = await opened(tree.url("york"))
