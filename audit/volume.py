@@ -82,30 +82,19 @@ def consumer_events(events: DataFrame, tree_root: str) -> DataFrame:
     never heard.
     """
     came = events.where(F.col("event") == "consumer").select(
-        *_cause_keys(),
-        "cause",
-        "node",
-        "kind",
-        "destination",
-        "op",
-        "at",
-        F.col("clock").isNull().alias("timed"),
+        *_cause_keys(), *_EVENT, F.col("clock").isNull().alias("timed")
     )
     costs = _costs_by_cause(events, tree_root).hint("shuffle_hash")
     waited = (F.col("known") - F.unix_micros("at")) / 1e6
     return came.join(costs, [*_CAUSE], "left").select(
-        "cause",
-        "node",
-        "kind",
-        "destination",
-        "op",
-        "at",
+        *_EVENT,
         *(F.coalesce(name, F.lit(0)).alias(name) for name in ("nodes", "advisories", "bytes")),
         F.when(F.col("timed"), waited).alias("root_knew_after_s"),
     )
 
 
 _CAUSE: Final = ("cause_hash", "cause_check")
+_EVENT: Final = ("cause", "node", "kind", "destination", "op", "at")
 
 
 def _cause_keys() -> tuple[Column, Column]:

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import DEFAULT_URL, Authorities, Certificate, Json, Key, Token, Url
-from broker.cli.tls import Tls
+from broker.cli.options import Asked, Json, asks_a_node
 
 
 def add_to(app: typer.Typer) -> None:
@@ -15,8 +14,9 @@ def add_to(app: typer.Typer) -> None:
     app.command()(join)
 
 
+@asks_a_node
 def invite(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="The new child, such as store-0042.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new child, such as store-0042.")] = "",
     role: Annotated[str, typer.Option("--role", help="leaf or branch.")] = "leaf",
     uri: Annotated[
         list[str] | None,
@@ -34,27 +34,21 @@ def invite(
             metavar="NAME",
         ),
     ] = "",
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    ca: Authorities = None,
-    certificate: Certificate = None,
-    key: Key = None,
-    json: Json = False,
+    *,
+    asked: Asked,
 ) -> None:
     """Invite a child: print a token with which `sapwood join` makes a fresh machine that node, once."""
     from broker.cli.enrol import Wanted, invite_child, list_invitations, revoke_child
     from broker.cli.errors import WRONG_USE, CommandError
-    from broker.cli.node_api import NodeApi
 
     if (bool(name), list_, bool(revoke)).count(True) != 1:
         raise CommandError("say one of: a NAME to invite, --list, --revoke NAME", WRONG_USE)
-    api = NodeApi(url, token, Tls(ca, certificate, key))
     if list_:
-        list_invitations(api, as_json=json)
+        list_invitations(asked.api, as_json=asked.json)
     elif revoke:
-        revoke_child(api, revoke, as_json=json)
+        revoke_child(asked.api, revoke, as_json=asked.json)
     else:
-        invite_child(api, Wanted(name, role, tuple(uri or ()), expires), as_json=json)
+        invite_child(asked.api, Wanted(name, role, tuple(uri or ()), expires), as_json=asked.json)
 
 
 def join(

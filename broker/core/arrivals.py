@@ -123,16 +123,17 @@ class Arrivals:
         stored = self._custody.store(header, body, self._forwarder.moment.now, encoded)
         stored.safe, stored.doubted = True, doubted
         fault = self._fault(neighbour, header, body)
+        was_here = self._was_here(header)
         if header.done and mask_bits(header.done) + 1 == 1 << header.count:
             self._custody.trace.dropped(header, "none of its messages is left")
         elif fault:
             self._bury(stored, neighbour, fault)
             self.told(neighbour, destination, fault)
-        elif _may_come_twice(header) and self._was_here(header):
+        elif was_here and _may_come_twice(header):
             self._forwarder.counters["duplicates_dropped"] += header.count
             self._custody.trace.dropped(header, "it was here before")
         else:
-            if destination.kind == Kind.QUEUE and self._was_here(header):
+            if was_here and destination.kind == Kind.QUEUE:
                 self._forwarder.flag(stored, Flag.MAYBE_DUPLICATE)
             self._route(stored, neighbour.name, "")
             self.pressed(neighbour, destination, stored)
