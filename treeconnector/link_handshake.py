@@ -24,11 +24,11 @@ class Handshake(LinkMachine):
     def _on_hello(self, frame: Hello, events: list[Event]) -> None:
         hellos.check(frame)
         self.peer = frame
-        objection = hellos.objection(self._hello, frame, dials=self.dials)
+        objection = hellos.objection(self.hello, frame, dials=self.dials)
         if objection:
             events += self.refuse(*objection)
             return
-        self.version, self._limit = hellos.terms(self._hello, frame)
+        self.version, self._limit = hellos.terms(self.hello, frame)
         self._out.max_frame = self._limit
         events.append(PeerHello(frame))
 
@@ -53,7 +53,7 @@ class Handshake(LinkMachine):
             self._standing = standing
             self._out.control(self._prove(standing))
         else:
-            self._out.raw(frames.encode(self._hello))
+            self._out.raw(frames.encode(self.hello))
 
     @property
     def _transcript(self) -> proofs.Transcript:

@@ -22,7 +22,7 @@ _PULL: Final = 256 * 1024
 
 
 class LinkMachine:
-    """A link without its frames: see `link.Link`, which is what there is to use."""
+    """A link without its frames: see `link.Link`, which is what there is to use. `hello`: our own."""
 
     _handlers: ClassVar[dict[type[msgspec.Struct], Handler]] = {}
 
@@ -50,8 +50,8 @@ class LinkMachine:
         self.heard_at = now
         self.bytes_in = self.bytes_out = 0
         self._settings = settings
-        self._hello = hello_of(identity, settings, chain, addresses, zone, mesh, nonce, reads)
-        self._hello_packet = frames.packet([frames.encode(self._hello)])
+        self.hello = hello_of(identity, settings, chain, addresses, zone, mesh, nonce, reads)
+        self._hello_packet = frames.packet([frames.encode(self.hello)])
         self._peer_packet = b""
         self._secret: bytes | None = None
         self._standing: Standing | None = None
@@ -68,7 +68,7 @@ class LinkMachine:
         self._out = Outgoing(settings.max_frame)
         self._in = Incoming(0, settings.max_message, settings.window_bundles, settings.window_bytes)
         if dials:
-            self._out.control(self._hello)
+            self._out.control(self.hello)
 
     def __repr__(self) -> str:
         side = "child" if self.dials else "parent"

@@ -93,6 +93,7 @@ class Neighbourhood:
         core = self._core
         self._wake(neighbour)
         self.log_link("up", neighbour)
+        self._tell_since_hello(neighbour)
         core.permitting.greet(neighbour)
         offers = core.advising.offers_to(neighbour)
         offered = core.permitting.offered(neighbour, offers)
@@ -110,6 +111,16 @@ class Neighbourhood:
         core.forwarder.pump(neighbour)
         if core.forwarder.meshed:
             core.handover.look_soon()
+
+    def _tell_since_hello(self, neighbour: Neighbour) -> None:
+        """What has changed while the link came up, for our hello was made before."""
+        core, link = self._core, neighbour.link
+        if link is None or neighbour.relation is Relation.MESH:
+            return
+        if neighbour.relation is Relation.CHILD and link.hello.chain != core.chain:
+            link.send_chain(core.chain)
+        if link.hello.mesh != core.mesh.said:
+            link.send_mesh(core.mesh.said)
 
     def link_down(self, neighbour: Neighbour) -> None:
         core = self._core

@@ -65,7 +65,7 @@ class Peer:
 
     @property
     def hello(self) -> Hello:
-        return self.link._hello
+        return self.link.hello
 
     async def say(self, *said: Frame | bytes) -> None:
         for each in said:

@@ -159,7 +159,7 @@ HELLO_FIELDS = st.fixed_dictionaries(
 def test_any_hello(links, changes, dials):
     pair = links.pair(deciding=False)
     link, other = (pair.child, pair.parent) if dials else (pair.parent, pair.child)
-    hello = msgspec.structs.replace(other._hello, **changes)
+    hello = msgspec.structs.replace(other.hello, **changes)
     events = pair.send("child" if dials else "parent", hello)
     assert len(events) == 1
     assert link.state == (State.ENDED if isinstance(events[0], Ended) else State.CHOOSING)

@@ -12,7 +12,7 @@ OFFERS = Standing(Position(epoch=3, received=5, assigned=9, deleted=7), 12, b"d"
 
 
 def hello_of(link, **changes):
-    return msgspec.structs.replace(link._hello, **changes)
+    return msgspec.structs.replace(link.hello, **changes)
 
 
 def test_both_come_up_and_learn_what_the_other_holds(links):

@@ -131,6 +131,23 @@ def test_a_root_that_stood_alone_becomes_one_of_two() -> None:
     check_routes(list(forest.sites.values()))
 
 
+def test_a_child_is_told_of_a_core_that_joined_while_its_own_link_came_up() -> None:
+    forest = Forest()
+    forest.add("c1")
+    forest.add("york", "c1")
+    slow = forest.dial("york")
+    assert slow is not None
+    forest.wires.remove(slow)
+    forest.cut_off.append({"york", "c1"})
+    forest.add("c2", mesh=["c1"])
+    forest.dial_all()
+    forest.settle()
+    assert links(forest["c1"], Relation.MESH) == ["c2"]
+    forest.wires.append(slow)
+    forest.settle()
+    assert list(forest["york"].core.mesh.parents_to_dial()) == ["c2", "c1"]
+
+
 def test_a_node_of_a_mesh_is_nobody_s_child_and_a_leaf_is_in_none(forest: Forest) -> None:
     forest.add("c9", "c1", "branch", mesh=["c2"])
     forest.settle(1)

@@ -93,3 +93,18 @@ def test_a_region_that_met_no_root_yet_is_none(forest: Forest) -> None:
     forest.settle(2)
     assert forest["bath"].core.chain == ["bath", "south"]
     assert rebuild(forest, "bath", "north", "leaf").core.chain == ["bath", "north", "hq"]
+
+
+def test_a_child_is_told_of_a_root_that_was_met_while_its_own_link_came_up() -> None:
+    forest = Forest()
+    for name, parent, role in (("hq", "", "root"), ("north", "hq", "branch"), ("york", "north", "leaf")):
+        forest.add(name, parent, role)
+    slow = forest.dial("york")
+    assert slow is not None
+    forest.wires.remove(slow)
+    forest.dial("north")
+    forest.settle()
+    assert forest["north"].core.chain == ["north", "hq"]
+    forest.wires.append(slow)
+    forest.settle()
+    assert forest["york"].core.chain == ["york", "north", "hq"]
