@@ -3,7 +3,8 @@
 Law (rules 2 to 5): a key that is wanted at a node is known to all its ancestors, each through its child on
 the way, and, but for domain routes, to all its descendants, each through its parent, as far as `advise_down`
 lets it through; and to nobody else. In a mesh each node knows besides what is wanted at the others
-themselves, and to whom they have a line. Both ends of a link agree on what was offered.
+themselves, and to whom they have a line. Both ends of a link agree on what was offered, and a child's chain of
+names is its parent's and its own.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,6 +32,8 @@ def check_routes(sites: Sequence[Site]) -> None:
     for site in sites:
         for parent in parents_of(site, by_name):
             _check_link(site, parent, site.core.up, parent.core.down)
+            expected_chain = [site.name, parent.core.mesh.name, *parent.core.chain[1:]]
+            assert site.core.chain == expected_chain, f"{site.name} has the chain {site.core.chain}"
         for other in _beside(site, by_name):
             assert site.core.mesh.offers is not None
             assert other.core.mesh.offers is not None
