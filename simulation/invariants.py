@@ -3,8 +3,8 @@
 Law (rules 2 to 5): a key that is wanted at a node is known to all its ancestors, each through its child on
 the way, and, but for domain routes, to all its descendants, each through its parent, as far as `advise_down`
 lets it through; and to nobody else. In a mesh each node knows besides what is wanted at the others
-themselves, and to whom they have a line. Both ends of a link agree on what was offered, and a child's chain of
-names is its parent's and its own.
+themselves, and to whom they have a line. Both ends of a link agree on what was offered, and a child's chain
+of names is its parent's and its own.
 """
 
 from collections.abc import Iterable, Sequence
