@@ -304,6 +304,17 @@ def test_a_change_of_addresses_rides_on_the_next_frame_to_all_who_were_told(tree
     assert tree["north"].core.neighbours["york"].detail.addresses == ["wss://lte.york.example:7600/link"]
 
 
+def test_a_change_of_addresses_while_a_link_comes_up_is_told_on_it(tree):
+    moved = ["wss://lte.york.example:7600/link"]
+    tree.cut(tree.wire_of("york"))
+    tree.settle(1.0)
+    tree.dial("york")
+    tree["york"].core.addressing.announce(moved)
+    tree.settle(1.0)
+    hq = tree["hq"].core
+    assert hq.addressing.cache.named("york", hq.moment.now).found.addresses == moved
+
+
 def test_a_child_that_lies_is_not_believed(tree):
     north, hq = tree["north"].core, tree["hq"].core
     york = north.neighbours["york"]
