@@ -4,7 +4,8 @@
 messages be sent while lines are cut and nodes killed, waits until all is quiet, and checks: every node's
 routes are those that follow from who reads what (`simulation.invariants`); no advisory ever reached a node
 that is neither above nor below the consumer; every confirmed message was delivered, but for those that
-expired, none of which was delivered long after; and nothing waits anywhere.
+expired, none of which was delivered long after, as far as nodes ran (a node's time stands still while it does
+not); and nothing waits anywhere.
 """
 
 from collections.abc import Callable
@@ -31,6 +32,7 @@ _EXPIRING: Final = "queue:soon"
 _QUEUES: Final = ("queue:till", "queue:office", _EXPIRING)
 _SOON: Final = 30.0
 _UNDER_WAY: Final = 30.0
+_FORGOTTEN: Final = 15.0
 _STORM: Final = 600.0
 _CALM: Final = 900.0
 
@@ -57,6 +59,7 @@ class Weather:
         self._read: dict[str, set[str]] = {}
         self._confirmed: dict[int, str] = {}
         self._ages: dict[int, float] = {}
+        self._crashes: list[tuple[float, float]] = []
         self._build()
 
     def __repr__(self) -> str:
@@ -142,12 +145,18 @@ class Weather:
         self._confirmed.update(dict.fromkeys(numbers, str(destination)))
 
     def _given(self, destination: Destination, number: int, seconds: float) -> None:
-        self._ages[number] = seconds if str(destination) == _EXPIRING else 0.0
+        self._ages[number] = self._ran(seconds) if str(destination) == _EXPIRING else 0.0
+
+    def _ran(self, seconds: float) -> float:
+        """The latest so many seconds, but for those in which a node was not there, or which it forgot."""
+        sent = self.world.now - seconds
+        return seconds - sum(until - max(at, sent) for at, until in self._crashes if until > sent)
 
     def _cut(self, name: str, seconds: float) -> None:
         self.world.cut(self.world[name], seconds)
 
     def _crash(self, name: str, seconds: float) -> None:
+        self._crashes.append((self.world.now - _FORGOTTEN, self.world.now + seconds))
         self.world.crash(self.world[name], seconds)
 
     # --- the account
