@@ -1,16 +1,17 @@
 """The tree, from a table of sites: who is above whom, how deep, how many are below.
 
 A table is CSV with a header (comma, semicolon or tab; rows that begin with `#` do not count) or Parquet,
-with the columns `name`, `parent` and `role`; others are ignored. That is the table that `sapwood config
-fleet` reads.
+with the columns `name`, `parent` and `role`, and where there are meshes `mesh`; others are ignored. That is
+the table that `sapwood config fleet` reads.
 
-Law: the cores of a mesh, which are rows of role `core` without a parent, are one *place*, named like the
-first of them; every other node is a place of its own. Trees are made of places.
+Law: the nodes of a mesh are one *place*, named like the first of them; every other node is a place of its
+own. Trees are made of places. A mesh are the rows with the same word in the column `mesh`, and those of role
+`core` without a parent; `parent` may name several nodes of one mesh, with spaces between.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from audit.errors import UsageError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MOST_LEVELS: Final = 64
+MOST_ROOTS: Final = 32
 NAMED: Final = 10
 FEW: Final = 200_000
 """Sites up to which the tree is in one piece: joins of it with itself then need no shuffle, which would take
@@ -28,12 +30,20 @@ longer than they."""
 
 class Tree(NamedTuple):
     """`nodes` has `schema.NODES`; `ancestors` is (node, ancestor, hops), places both, with every place 0 hops
-    from itself; `root` is the name of the root's place, `places` how many there are."""
+    from itself; `root` is the name of the root's place, `roots` its nodes; `places` is how many places there
+    are, `members` how many nodes."""
 
     nodes: DataFrame
     ancestors: DataFrame
     root: str
     places: int
+    roots: tuple[str, ...]
+    members: int
+
+    @property
+    def meshed(self) -> bool:
+        """Is there any mesh?"""
+        return self.members > self.places
 
 
 def read_sites(spark: "SparkSession", path: str) -> DataFrame:
@@ -84,41 +94,82 @@ def make_tree(sites: DataFrame) -> Tree:
     Wrinkle: by checkpoints, not by `cache`. A plan over a cached frame carries the plan of what is cached,
     as often as it is used; with one a level that grows until no memory holds the plan.
     """
-    root = _root(sites)
-    named = sites.where(F.col("parent").isNull()).select(F.col("name").alias("core"))
-    as_core = F.broadcast(named)
-    places = (
-        sites.join(as_core, F.col("parent") == F.col("core"), "left")
-        .select(
-            F.col("name").alias("node"),
-            F.when(F.col("core").isNotNull(), F.lit(root)).otherwise(F.col("parent")).alias("parent"),
-            F.lower(F.coalesce("role", F.lit(""))).alias("role"),
-            F.when(F.col("parent").isNull(), F.lit(root)).otherwise(F.col("name")).alias("place"),
-        )
-        .localCheckpoint()
-    )
-    few = places.count() <= FEW
+    roots = _roots(sites)
+    standing = _standing(sites, roots[0])
+    places = _placed(sites, standing).localCheckpoint()
+    members = places.count()
+    few = members <= FEW
     places = _settled(places, few)
-    ancestors = _settled(_ancestors(places, root), few)
+    _refuse_broken_meshes(sites, standing, places)
+    ancestors = _settled(_ancestors(places, roots[0]), few)
     nodes = _settled(_nodes(places, ancestors), few)
-    return Tree(nodes, ancestors, root, nodes.select("place").distinct().count())
+    count = nodes.select("place").distinct().count()
+    return Tree(nodes, ancestors, roots[0], count, roots, members)
+
+
+def _standing(sites: DataFrame, root: str) -> DataFrame:
+    """(member, stands): the nodes of meshes, with the place of each."""
+    words = sites.where(F.col("mesh").isNotNull()).groupBy(F.col("mesh").alias("word"))
+    firsts = words.agg(F.min("name").alias("first"))
+    joined = sites.join(F.broadcast(firsts), F.col("mesh") == F.col("word"), "left")
+    place = F.when(F.col("parent").isNull(), F.lit(root)).otherwise(F.col("first"))
+    found = joined.select(F.col("name").alias("member"), place.alias("stands"))
+    return found.where(F.col("stands").isNotNull()).localCheckpoint()
+
+
+def _placed(sites: DataFrame, standing: DataFrame) -> DataFrame:
+    """(node, parent, role, place): `parent` is the place of the first parent that a row names."""
+    own, above = F.broadcast(standing), F.broadcast(standing.toDF("above", "stands_above"))
+    first = sites.withColumn("first", _named_parents()[0])
+    joined = first.join(own, F.col("name") == F.col("member"), "left")
+    return joined.join(above, F.col("first") == F.col("above"), "left").select(
+        F.col("name").alias("node"),
+        F.coalesce("stands_above", "first").alias("parent"),
+        F.lower(F.coalesce("role", F.lit(""))).alias("role"),
+        F.coalesce("stands", "name").alias("place"),
+    )
+
+
+def _named_parents() -> Column:
+    return F.split(F.col("parent"), r"\s+")
+
+
+def _refuse_broken_meshes(sites: DataFrame, standing: DataFrame, places: DataFrame) -> None:
+    """All parents that a row names are one place, and the nodes of a mesh have the same."""
+    several = sites.where(F.size(_named_parents()) > 1)
+    named = several.select("name", F.explode(_named_parents()).alias("member"))
+    stands = named.join(standing, "member", "left").groupBy("name")
+    split = stands.agg(F.count_distinct(F.coalesce("stands", "member")).alias("n")).where(F.col("n") > 1)
+    found = split.orderBy("name").limit(NAMED).collect()
+    if found:
+        names = _list(row["name"] for row in found)
+        raise UsageError(f"{names}: several parents that are not one mesh: give them one word in column mesh")
+    above = places.groupBy("place").agg(F.count_distinct(F.coalesce("parent", F.lit(""))).alias("n"))
+    broken = above.where(F.col("n") > 1).orderBy("place").limit(NAMED).collect()
+    if broken:
+        names = _list(row.place for row in broken)
+        raise UsageError(f"{names}: a mesh whose nodes have different parents: they need the same")
 
 
 def _settled(frame: DataFrame, few: bool) -> DataFrame:
     return (frame.coalesce(1) if few else frame).localCheckpoint()
 
 
-def _root(sites: DataFrame) -> str:
+def _roots(sites: DataFrame) -> tuple[str, ...]:
+    """The nodes of the root, the first of which names its place."""
     twice = sites.groupBy("name").count().where(F.col("count") > 1).limit(NAMED).collect()
     if twice:
         raise UsageError(f"{_list(row.name for row in twice)}: named twice: every node needs its own name")
-    tops = sites.where(F.col("parent").isNull()).select("name", "role").orderBy("name").limit(NAMED).collect()
-    if not tops:
-        raise UsageError("the table of sites has no root: exactly one row has no parent (or several cores)")
-    if len(tops) > 1 and any((row.role or "").lower() != "core" for row in tops):
-        names = _list(row.name for row in tops)
-        raise UsageError(f"{names}: several rows without a parent: a tree has one root (or several cores)")
-    return str(tops[0]["name"])
+    tops = sites.where(F.col("parent").isNull()).select("name", "role", "mesh").orderBy("name")
+    rows = tops.limit(MOST_ROOTS + 1).collect()
+    if not rows:
+        raise UsageError("the table of sites has no root: exactly one row has no parent (or one mesh)")
+    cores = all((row.role or "").lower() == "core" for row in rows)
+    one_mesh = rows[0].mesh is not None and len({row.mesh for row in rows}) == 1
+    if (len(rows) > 1 and not (cores or one_mesh)) or len(rows) > MOST_ROOTS:
+        names = _list(row.name for row in rows[:NAMED])
+        raise UsageError(f"{names}: several rows without a parent: a tree has one root (or one mesh of them)")
+    return tuple(row.name for row in rows)
 
 
 def _list(names: object) -> str:
@@ -127,7 +178,8 @@ def _list(names: object) -> str:
 
 def _ancestors(places: DataFrame, root: str) -> DataFrame:
     """(node, ancestor, hops): one join a level, until all have arrived at the root."""
-    links = places.where(F.col("place") != root).select(F.col("place").alias("child"), "parent")
+    speakers = places.where((F.col("place") != root) & (F.col("node") == F.col("place")))
+    links = speakers.select(F.col("place").alias("child"), "parent")
     level = places.select(F.col("place").alias("node"), F.col("place").alias("ancestor")).distinct()
     found = level.select("*", F.lit(0).alias("hops"))
     for hops in range(1, MOST_LEVELS + 2):

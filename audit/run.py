@@ -56,7 +56,7 @@ def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
         return _plan(spark, output, tree, request, began)
     listing = list_all(spark, list(request.logs))
     intake = read(spark, listing)
-    caused = output.write("consumer_events", volume.consumer_events(intake.events, tree.root))
+    caused = output.write("consumer_events", volume.consumer_events(intake.events, tree.roots))
     hours = volume.consumer_hours(caused).localCheckpoint()
     output.write("knowing", volume.knowing(caused, tree.nodes))
     _spillage(output, intake, tree)
@@ -186,7 +186,7 @@ def _finish(output: Output, tree: Tree, intake: Intake, seconds: float) -> dict[
     found, taken = find(tables), tables["intake"][0]
     verdicts = ("needed", "spilled", "moved", "unknown", "domain")
     summary = {
-        "nodes": tree.places,
+        "nodes": tree.members,
         "files": taken["files"],
         "ignored_files": len(intake.ignored),
         **{name: taken[name] for name in COUNTS},

@@ -71,10 +71,10 @@ FILES: Final = structure(
 file was left out. half: cut in the middle; malformed: no row of the log; unknown: an event or schema that
 this audit cannot use; untimed: no time that can be read. newer: of `rows`, those with a newer schema."""
 
-SITES: Final = structure("name string, parent string, role string, region string")
+SITES: Final = structure("name string, parent string, role string, region string, mesh string")
 
 NODES: Final = structure(
     "node string, parent string, role string, depth int, region string, place string, below long"
 )
-"""The tree, one row a node. `place`: the node itself, for a core the name that all cores stand for; `parent`
-is a place, null at the root; `below`: nodes in its subtree, itself not counted."""
+"""The tree, one row a node. `place`: the node itself, in a mesh the smallest of its names, which stands for
+all; `parent` is a place, null at the root; `below`: places in its subtree, itself not counted."""

@@ -5,8 +5,8 @@ anywhere else; the cores of a mesh count as one root. Domain routes come with no
 are judged apart, as `domain`. A healthy tree spills exactly 0.
 
 What cannot be judged is said, never guessed: `unknown` where the origin is missing, or it or the node is not
-in the deployment; `moved` where the log's own links say that the origin, or the node, stood elsewhere at a
-time, and the advisory was needed there.
+in the deployment, as a root is that has joined the root's mesh since; `moved` where the log's own links say
+that the origin, or the node, stood elsewhere at a time, and the advisory was needed there.
 """
 
 from typing import Final
@@ -44,27 +44,35 @@ def pairs(rolled: DataFrame) -> DataFrame:
 
 
 def strange_links(rolled: DataFrame, tree: Tree) -> DataFrame:
-    """Links that the log saw up and the deployment does not have: (child, parent, times, first, last)."""
-    up = rolled.where(
-        (F.col("event") == "link") & (F.col("op") == "up") & F.col("direction").isin("up", "down")
-    )
-    below = F.col("direction") == "up"
+    """Links that the log saw up and the deployment does not have: (child, parent, times, first, last).
+
+    Of a link in a mesh `child` and `parent` are the two nodes, once for the log of each.
+    """
+    up = rolled.where((F.col("event") == "link") & (F.col("op") == "up") & F.col("direction").isNotNull())
+    below, beside = F.col("direction") == "up", F.col("direction") == "mesh"
     seen = up.groupBy(
         F.when(below, F.col("peer")).otherwise(F.col("node")).alias("child"),
         F.when(below, F.col("node")).otherwise(F.col("peer")).alias("parent"),
+        beside.alias("beside"),
     ).agg(F.sum("rows").alias("times"), F.min("first").alias("first"), F.max("last").alias("last"))
     place = tree.nodes.select("node", "place", F.col("parent").alias("proper"))
     above = F.broadcast(tree.nodes.select(F.col("node").alias("parent"), F.col("place").alias("above")))
     known = seen.join(F.broadcast(place.withColumnRenamed("node", "child")), "child", "left")
     known = known.join(above, "parent", "left")
-    proper = F.coalesce(F.col("proper") == F.col("above"), F.lit(False))
+    due = F.when(F.col("beside"), F.col("place")).otherwise(F.col("proper"))
+    proper = F.coalesce(due == F.col("above"), F.lit(False))
     return known.where(~proper).select("child", "parent", "times", "first", "last").orderBy("child", "parent")
 
 
 def former_relations(tree: Tree, strange: DataFrame) -> DataFrame:
     """(node, other): as `relations`, through links that the deployment does not have (any more)."""
     here = tree.ancestors.select("node", "ancestor")
-    lower = here.join(F.broadcast(strange.select("child", "parent")), F.col("ancestor") == F.col("child"))
+    links = strange.select("child", "parent")
+    for end in links.columns:
+        standing = tree.nodes.select(F.col("node").alias(end), F.col("place").alias("stands"))
+        joined = links.join(F.broadcast(standing), end, "left")
+        links = joined.withColumn(end, F.coalesce("stands", end)).drop("stands")
+    lower = here.join(F.broadcast(links), F.col("ancestor") == F.col("child"))
     lower = lower.select("node", "parent")
     upper = tree.ancestors.select(F.col("node").alias("parent"), F.col("ancestor").alias("other"))
     up = lower.join(upper, "parent").select("node", "other").distinct()
@@ -85,10 +93,17 @@ def judge(pairs: DataFrame, tree: Tree, strange: DataFrame) -> DataFrame:
     )
     placed = pairs.join(here, "node", "left").join(there, "origin", "left")
     near = _flag(placed, relations(tree), "near")
-    once = _flag(near, former_relations(tree, strange), "once")
+    once = _flag(near, former_relations(tree, strange), "once").join(_joined(tree, strange), "node", "left")
     return once.withColumn("verdict", _verdict()).withColumn(
         "place_reason", F.when(F.col("verdict") == SPILLED, _place_reason(tree.root))
     )
+
+
+def _joined(tree: Tree, strange: DataFrame) -> DataFrame:
+    """(node, joined): who dialled the root, or was dialled by it: of the roots that the deployment does not
+    know, those that are of its mesh."""
+    known = strange.where(F.col("parent").isin(*tree.roots)).select(F.col("child").alias("node"))
+    return F.broadcast(known.distinct().withColumn("joined", F.lit(True)))
 
 
 def _flag(placed: DataFrame, related: DataFrame, name: str) -> DataFrame:
@@ -102,7 +117,7 @@ def _flag(placed: DataFrame, related: DataFrame, name: str) -> DataFrame:
 
 def _verdict() -> Column:
     own = F.col("node") == F.col("origin")
-    stray_root = F.col("rooted") & F.col("place").isNull()
+    stray_root = F.col("rooted") & F.col("place").isNull() & F.col("joined").isNull()
     return (
         F.when(~F.coalesce(F.col("kind").isin(*CONSUMER_KINDS), F.lit(False)), DOMAIN)
         .when(stray_root, SPILLED)

@@ -9,6 +9,7 @@ an audit costs. So what travels is narrow: two hashes of the cause, 96 bits, for
 no text but the consumers' own.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -74,17 +75,17 @@ def _dimensions() -> list[str]:
     return list(dict.fromkeys(key for keys in DIMENSIONS.values() for key in keys))
 
 
-def consumer_events(events: DataFrame, tree_root: str) -> DataFrame:
+def consumer_events(events: DataFrame, roots: Sequence[str]) -> DataFrame:
     """What each coming and going of a consumer cost, one row an event.
 
     (cause, node, kind, destination, op, at, nodes, advisories, bytes, root_knew_after_s). `nodes`: how many
-    heard of it. `root_knew_after_s`: by the two nodes' clocks, so it may be negative; null where the root
-    never heard.
+    heard of it. `roots`: the root, or the nodes of its mesh. `root_knew_after_s`: until the first of them
+    knew, by the two nodes' clocks, so it may be negative; null where the root never heard.
     """
     came = events.where(F.col("event") == "consumer").select(
         *_cause_keys(), *_EVENT, F.col("clock").isNull().alias("timed")
     )
-    costs = _costs_by_cause(events, tree_root).hint("shuffle_hash")
+    costs = _costs_by_cause(events, roots).hint("shuffle_hash")
     waited = (F.col("known") - F.unix_micros("at")) / 1e6
     return came.join(costs, [*_CAUSE], "left").select(
         *_EVENT,
@@ -106,11 +107,11 @@ def _cause_keys() -> tuple[Column, Column]:
     )
 
 
-def _costs_by_cause(events: DataFrame, tree_root: str) -> DataFrame:
+def _costs_by_cause(events: DataFrame, roots: Sequence[str]) -> DataFrame:
     """(`_CAUSE`, nodes, advisories, bytes, known): summed in two steps where one shuffle has put the rows."""
     caused = events.where((F.col("event") == "advisory") & F.col("cause").isNotNull())
     caused = caused.where(F.col("kind").isin(*CONSUMER_KINDS) & (F.col("cause") != RESYNC))
-    at_root = (F.col("node") == tree_root) & F.col("clock").isNull()
+    at_root = F.col("node").isin(*roots) & F.col("clock").isNull()
     narrow = caused.select(
         *_cause_keys(),
         F.xxhash64("node").alias("node_hash"),

@@ -91,21 +91,25 @@ def cut_off(events: DataFrame, rolled: DataFrame, nodes: DataFrame) -> DataFrame
     """Nodes whose parent lost the link to them, with how many are below. Of `events` only links matter.
 
     (node, parent, below, downs, seconds, longest_s, since): `since` is when the link went, where it was still
-    down when the parent's log ends; these seconds count up to the log's end.
+    down when the parent's log ends; these seconds count up to the log's end. Where the parent is a mesh, a
+    node is cut off while it has lost its links to all of it.
     """
     seen = events.where((F.col("event") == "link") & (F.col("direction") == "up") & F.col("clock").isNull())
     seen = seen.where(F.col("op").isin("up", "down"))
     ends = rolled.where(F.col("clock").isNull()).agg(F.max("last").alias("end"))
-    in_order = Window.partitionBy("node", "peer").orderBy("at")
+    places = F.broadcast(nodes.select("node", "place"))
+    placed = seen.join(places, "node", "left").withColumn("parent", F.coalesce("place", "node"))
+    in_order = Window.partitionBy("parent", "peer").orderBy("at", "node")
     spans = (
-        seen.withColumn("next", F.lead("at").over(in_order))
-        .where(F.col("op") == "down")
+        _lines_up(placed)
+        .withColumn("next", F.lead("at").over(in_order))
+        .where((F.col("op") == "down") & (F.col("lines") <= 0))
         .join(F.broadcast(ends))
         .withColumn("us", F.unix_micros(F.coalesce("next", "end")) - F.unix_micros("at"))
     )
     below = F.broadcast(nodes.select(F.col("node").alias("peer"), "below"))
     return (
-        spans.groupBy("peer", "node")
+        spans.groupBy("peer", "parent")
         .agg(
             F.count(F.lit(1)).alias("downs"),
             (F.sum("us") / 1e6).alias("seconds"),
@@ -113,17 +117,22 @@ def cut_off(events: DataFrame, rolled: DataFrame, nodes: DataFrame) -> DataFrame
             F.max(F.when(F.col("next").isNull(), F.col("at"))).alias("since"),
         )
         .join(below, "peer", "left")
-        .select(
-            F.col("peer").alias("node"),
-            F.col("node").alias("parent"),
-            "below",
-            "downs",
-            "seconds",
-            "longest_s",
-            "since",
-        )
+        .select(F.col("peer").alias("node"), "parent", "below", "downs", "seconds", "longest_s", "since")
         .orderBy(F.desc("seconds"), "node")
     )
+
+
+def _lines_up(placed: DataFrame) -> DataFrame:
+    """With `lines`: how many links the child has with nodes of `parent` after each of these events. One that
+    is first seen to go down was up before."""
+    line = Window.partitionBy("parent", "peer", "node").orderBy("at")
+    child = Window.partitionBy("parent", "peer")
+    until_now = child.orderBy("at", "node").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    up, before = (F.col("op") == "up").cast("int"), F.lag("op").over(line)
+    was_up = F.coalesce(before == "up", F.col("op") == "down").cast("int")
+    first = (before.isNull() & (F.col("op") == "down")).cast("int")
+    steps = placed.withColumns({"step": up - was_up, "first": first})
+    return steps.withColumn("lines", F.sum("first").over(child) + F.sum("step").over(until_now))
 
 
 def held_routes(events: DataFrame) -> DataFrame:

@@ -8,6 +8,10 @@ that from how many stand on each level below each node; so a million stores are 
 
 Leaves below one parent see the same tree: one of them stands for all (`sights`).
 
+In a mesh each node is told by each node of the mesh above and below, and of what is wanted at the others
+themselves; so where there are meshes, a line of this tree counts as often as nodes at its ends speak and
+listen (`loads`). The others have one broker where a mesh stands.
+
 Schemes, and the law of each for one consumer at node n, of N nodes in all:
 
     tree                up: its depth; down: the nodes below n, none of which an ancestor of n has told
@@ -48,18 +52,61 @@ MESH: Final = "full mesh"
 STATIC: Final = "static bridges"
 BYTES: Final = {TREE: 40.0, "connectors": 564.0, LEAF_NODES: 39.0, MESH: 564.0, STATIC: 0.0}
 """Bytes of an advisory: measured; of this tree, where no log says better, what a short name takes."""
+_TOLD: Final = ("up", "beside", "down", "onward")
 
 
 def sights(tree: Tree) -> DataFrame:
-    """(place, sight): `sight` is the place whose distances are those of `place`; its own, or a sibling
-    leaf's."""
-    leaf = F.col("below") == 0
-    places = tree.nodes.groupBy("place").agg(F.first("parent").alias("parent"), F.max("below").alias("below"))
+    """(place, sight, size): `sight` is the place whose distances are those of `place`; its own, or a sibling
+    leaf's. `size`: how many nodes the place has."""
+    leaf = (F.col("below") == 0) & (F.col("size") == 1)
+    places = tree.nodes.groupBy("place").agg(
+        F.first("parent").alias("parent"), F.max("below").alias("below"), F.count(F.lit(1)).alias("size")
+    )
     firsts = places.where(leaf).groupBy("parent").agg(F.min("place").alias("first"))
     joined = places.join(firsts, "parent", "left")
-    return joined.select(
-        "place", F.when(leaf, F.coalesce("first", "place")).otherwise(F.col("place")).alias("sight")
+    sight = F.when(leaf, F.coalesce("first", "place")).otherwise(F.col("place"))
+    return joined.select("place", sight.alias("sight"), "size")
+
+
+def loads(tree: Tree) -> DataFrame:
+    """What this tree's advisories cost at each place: (place, depth, below, size, up, beside, down, onward).
+
+    Of a consumer at one of its nodes: `up` are told above, `beside` in its own mesh, `down` right below it,
+    `onward` further below.
+    """
+    spots = tree.nodes.groupBy("place").agg(
+        F.first("parent").alias("parent"),
+        F.first("depth").alias("depth"),
+        F.first("below").alias("below"),
+        F.count(F.lit(1)).alias("size"),
     )
+    if not tree.meshed:
+        one, none = F.lit(1), F.lit(0)
+        plain = {"up": F.col("depth"), "beside": none, "down": F.col("below"), "onward": none}
+        return spots.withColumns({"size": one, **plain}).drop("parent")
+    lines = _lines(tree, spots)
+    far = tree.ancestors.join(lines.withColumnRenamed("place", "ancestor"), "ancestor")
+    above = F.when(F.col("hops") == 0, F.col("listeners")).otherwise(F.col("crossing"))
+    up = far.groupBy(F.col("node").alias("place")).agg(F.sum(above).alias("up"))
+    near = tree.ancestors.where(F.col("hops") > 0).join(lines.withColumnRenamed("place", "node"), "node")
+    right, further = F.col("hops") == 1, F.col("hops") > 1
+    down = near.groupBy(F.col("ancestor").alias("place")).agg(
+        F.sum(F.when(right, F.col("size"))).alias("down"),
+        F.sum(F.when(further, F.col("crossing"))).alias("onward"),
+    )
+    joined = spots.join(up, "place", "left").join(down, "place", "left")
+    sums = [F.coalesce(name, F.lit(0)).alias(name) for name in ("up", "down", "onward")]
+    beside = (F.col("size") - 1).alias("beside")
+    return joined.select("place", "depth", "below", "size", beside, *sums).localCheckpoint()
+
+
+def _lines(tree: Tree, spots: DataFrame) -> DataFrame:
+    """(place, size, listeners, crossing): for each place but the root, how many nodes it and its parent have,
+    and how many links are between them."""
+    above = spots.select(F.col("place").alias("parent"), F.col("size").alias("listeners"))
+    lower = spots.where(F.col("place") != tree.root).select("place", "parent", "size")
+    joined = lower.join(above, "parent").withColumn("crossing", F.col("size") * F.col("listeners"))
+    return joined.select("place", "size", "listeners", "crossing")
 
 
 def spheres(tree: Tree, sights: DataFrame, hops: int) -> DataFrame:
@@ -82,14 +129,12 @@ def spheres(tree: Tree, sights: DataFrame, hops: int) -> DataFrame:
 def per_consumer(tree: Tree, ttls: Sequence[int] = TTLS, max_hops: Sequence[int] = (2,)) -> DataFrame:
     """What the first consumer of a fresh destination costs at each sight.
 
-    (sight, depth, below, reached, scheme, added, closed): `reached` = how many places are seen alike.
+    (sight, depth, below, reached, scheme, added, closed): `reached` = how many nodes are seen alike.
     `added` and `closed` are advisories delivered when it comes and when it goes.
     """
     seen = sights(tree).localCheckpoint()
-    reached = seen.groupBy("sight").agg(F.count(F.lit(1)).alias("reached"))
-    places = (
-        tree.nodes.select(F.col("place").alias("sight"), "depth", "below").distinct().join(reached, "sight")
-    )
+    reached = seen.groupBy("sight").agg(F.sum("size").alias("reached"))
+    places = loads(tree).withColumnRenamed("place", "sight").join(reached, "sight")
     farthest = max([*ttls, *max_hops, 1]) + 1
     around = spheres(tree, seen, farthest)
     wide = around.groupBy("sight").pivot("hops", list(range(1, farthest + 1))).agg(F.first("nodes"))
@@ -123,7 +168,7 @@ def _added_and_closed(
         return total
 
     others = F.lit(places - 1)
-    added = {TREE: F.col("depth") + F.col("below")}
+    added = {TREE: _told()}
     added |= {CONNECTORS.format(ttl): within(ttl) for ttl in ttls}
     added |= {LEAF_NODES: others, ISOLATED: at(1), ONE_WAY: F.col("depth")}
     added |= {BOTH_WAYS.format(hops): within(hops) for hops in max_hops}
@@ -131,6 +176,14 @@ def _added_and_closed(
     closed = dict(added)
     closed |= {CONNECTORS.format(ttl): 2 * within(ttl) + at(ttl + 1) for ttl in ttls}
     return added, closed
+
+
+def _told() -> Column:
+    """All that this tree is told of one consumer, of the columns of `loads`."""
+    total = F.lit(0)
+    for name in _TOLD:
+        total = total + F.col(name)
+    return total
 
 
 def by_role(per_consumer: DataFrame, tree: Tree) -> DataFrame:
@@ -194,13 +247,14 @@ def population(
     """
     here = tree.nodes.select("node", "place")
     weight = F.when(F.col("group").isNull(), F.sum("weight")).otherwise(F.max("weight"))
-    wanted = (
-        interests.join(here, "node").groupBy("place", "group").agg(weight.alias("weight")).localCheckpoint()
-    )
+    readers = F.count(F.lit(1)).alias("nodes")
+    wanted = interests.join(here, "node").groupBy("place", "group").agg(weight.alias("weight"), readers)
+    wanted = wanted.localCheckpoint()
+    spots = loads(tree)
     again = _each_again(tree, wanted, per_consumer)
-    once = _tree_shared(tree, wanted).unionByName(_leaf_nodes_shared(tree, wanted))
+    once = _tree_shared(tree, wanted, spots).unionByName(_leaf_nodes_shared(tree, wanted, spots))
     alone = again.where(~F.col("scheme").isin(TREE, LEAF_NODES, ONE_WAY))
-    both = alone.unionByName(once).unionByName(_up_only(tree, wanted))
+    both = alone.unionByName(once).unionByName(_up_only(tree, wanted, spots))
     size = F.lit(None).cast("double")
     for scheme, value in (BYTES | {TREE: tree_bytes}).items():
         size = F.when(F.startswith("scheme", F.lit(scheme)), F.lit(value)).otherwise(size)
@@ -251,10 +305,9 @@ def _ups(tree: Tree, wanted: DataFrame) -> DataFrame:
     )
 
 
-def _alone(tree: Tree, wanted: DataFrame) -> DataFrame:
-    """(depth, below, weight) of what only one place reads."""
-    spots = tree.nodes.select("place", "depth", "below").distinct()
-    return wanted.where(F.col("group").isNull()).join(spots, "place").select("depth", "below", "weight")
+def _alone(wanted: DataFrame, spots: DataFrame) -> DataFrame:
+    """(the columns of `loads`, weight) of what only one node reads."""
+    return wanted.where(F.col("group").isNull()).join(spots, "place")
 
 
 def _total(frame: DataFrame, value: Column) -> DataFrame:
@@ -271,27 +324,45 @@ def _sum(scheme: str, *parts: DataFrame) -> DataFrame:
     )
 
 
-def _up_only(tree: Tree, wanted: DataFrame) -> DataFrame:
-    alone = _total(_alone(tree, wanted), F.col("depth") * F.col("weight"))
+def _up_only(tree: Tree, wanted: DataFrame, spots: DataFrame) -> DataFrame:
+    alone = _total(_alone(wanted, spots), F.col("depth") * F.col("weight"))
     return _sum(ONE_WAY, alone, _total(_ups(tree, wanted), F.col("weight")))
 
 
-def _tree_shared(tree: Tree, wanted: DataFrame) -> DataFrame:
+def _tree_shared(tree: Tree, wanted: DataFrame, spots: DataFrame) -> DataFrame:
     """Up: once for each place with a reader at or below it. Down: all below the topmost readers."""
-    alone = _total(_alone(tree, wanted), (F.col("depth") + F.col("below")) * F.col("weight"))
-    ups = _total(_ups(tree, wanted), F.col("weight"))
-    spots = tree.nodes.select("place", "below").distinct().where(F.col("below") > 0)
-    tellers = wanted.where(F.col("group").isNotNull()).join(spots, "place")
+    alone = _total(_alone(wanted, spots), _told() * F.col("weight"))
+    shared = wanted.where(F.col("group").isNotNull()).join(spots, "place")
+    beside = _total(shared, F.col("nodes") * F.col("beside") * F.col("weight"))
+    tellers = shared.where(F.col("below") > 0)
     above = tree.ancestors.where(F.col("hops") > 0).select(F.col("node").alias("place"), "ancestor")
     other = tellers.select(F.col("place").alias("ancestor"), "group")
     told = tellers.select("place", "group").join(above, "place").join(other, ["ancestor", "group"])
     topmost = tellers.join(told.select("place", "group").distinct(), ["place", "group"], "left_anti")
-    return _sum(TREE, alone, ups, _total(topmost, F.col("below") * F.col("weight")))
+    downs = (F.col("nodes") * F.col("down") + F.col("onward")) * F.col("weight")
+    return _sum(TREE, alone, _told_up(tree, wanted, spots), beside, _total(topmost, downs))
 
 
-def _leaf_nodes_shared(tree: Tree, wanted: DataFrame) -> DataFrame:
+def _told_up(tree: Tree, wanted: DataFrame, spots: DataFrame) -> DataFrame:
+    """What shared destinations cost upward. Of a mesh the nodes that read tell the parents, or all of them,
+    where there are readers below."""
+    if not tree.meshed:
+        return _total(_ups(tree, wanted), F.col("weight"))
+    shared = wanted.where(F.col("group").isNotNull()).select("place", "group", "weight", "nodes")
+    seen = tree.ancestors.withColumnRenamed("node", "place").join(shared, "place")
+    once = seen.groupBy(F.col("ancestor").alias("place"), "group").agg(
+        F.max("weight").alias("weight"),
+        F.max(F.col("hops") > 0).alias("from_below"),
+        F.sum(F.when(F.col("hops") == 0, F.col("nodes")).otherwise(0)).alias("here"),
+    )
+    lines = _lines(tree, tree.nodes.select("place", "parent").distinct().join(spots, "place"))
+    speakers = F.when(F.col("from_below"), F.col("size")).otherwise(F.col("here"))
+    return _total(once.join(lines, "place"), speakers * F.col("listeners") * F.col("weight"))
+
+
+def _leaf_nodes_shared(tree: Tree, wanted: DataFrame, spots: DataFrame) -> DataFrame:
     """Once for each line and direction behind which somebody reads, on the other side than the one told."""
-    alone = _total(_alone(tree, wanted), F.lit(tree.places - 1) * F.col("weight"))
+    alone = _total(_alone(wanted, spots), F.lit(tree.places - 1) * F.col("weight"))
     ups = _ups(tree, wanted)
     all_readers = (
         wanted.where(F.col("group").isNotNull())
@@ -304,6 +375,18 @@ def _leaf_nodes_shared(tree: Tree, wanted: DataFrame) -> DataFrame:
 
 
 def domain_routes(tree: Tree) -> DataFrame:
-    """What the nodes' own names cost this tree, apart from all consumers: (nodes, advisories, held)."""
-    depth = F.coalesce(F.sum("depth"), F.lit(0)).alias("advisories")
-    return tree.nodes.agg(F.count(F.lit(1)).alias("nodes"), depth).withColumn("held", F.col("advisories"))
+    """What the nodes' own names cost this tree, apart from all consumers: (nodes, advisories, held).
+
+    In a mesh each node tells the others besides with whom above and below it has a link.
+    """
+    spots = loads(tree)
+    size = F.col("size")
+    names = size * (F.col("up") + F.col("beside"))
+    lines = size * F.col("beside") * F.col("down")
+    if tree.meshed:
+        listeners = _lines(tree, tree.nodes.select("place", "parent").distinct().join(spots, "place"))
+        spots = spots.join(listeners.select("place", "listeners"), "place", "left")
+        lines = lines + size * F.col("beside") * F.coalesce("listeners", F.lit(0))
+    total = F.coalesce(F.sum(names + lines), F.lit(0)).alias("advisories")
+    told = spots.agg(F.coalesce(F.sum("size"), F.lit(0)).alias("nodes"), total)
+    return told.withColumn("held", F.col("advisories"))

@@ -85,7 +85,6 @@ def mesh_settings(site: Site) -> MeshSettings:
     return MeshSettings(
         members={core.name: core.ways for core in site.mesh.cores},
         secret=secret.reveal().encode() if secret else None,
-        admits=secret is not None,
         ways=site.connector.ways if site.connector else (),
     )
 

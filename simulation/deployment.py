@@ -1,7 +1,8 @@
 """Which nodes there are and who is whose parent: from the table of sites, or made to measure.
 
 What is made: a root `hq`; `regions` branches below it; below each branch `fan_out` more, level by level,
-until the lowest branches stand `depth` - 1 links from the root; and the stores, dealt out evenly.
+until the lowest branches stand `depth` - 1 links from the root; and the stores, dealt out evenly. With
+`cores` the root is a mesh of so many nodes, `hq-a` and on; with `region_cores` each of the regions is.
 """
 
 import csv
@@ -16,17 +17,26 @@ from config.fleet.table import read_sites
 
 MAX_NODES: Final = 2_000_000
 MAX_DEPTH: Final = 8
-_WORDS: Final = ("stores", "regions", "fan_out", "depth")
+MAX_CORES: Final = 3
+_LETTERS: Final = "abc"
+_WORDS: Final = ("stores", "regions", "fan_out", "depth", "cores", "region_cores")
 _EXAMPLE: Final = "stores=2200,regions=25"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One node of a deployment; `parent` is '' for the root."""
+    """One node of a deployment. `parent`: '' for the root; several of one mesh with spaces between. `mesh`: a
+    word that all nodes of one mesh have.
+    """
 
     name: str
     role: str
     parent: str
+    mesh: str = ""
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        return tuple(self.parent.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +56,27 @@ class Deployment:
         """How many links stand between each node and the root."""
         found: dict[str, int] = {}
         for place in self.places:
-            found[place.name] = found[place.parent] + 1 if place.parent else 0
+            found[place.name] = found[place.parents[0]] + 1 if place.parent else 0
+        return found
+
+    def meshes(self) -> dict[str, list[str]]:
+        """The nodes of each mesh, by its word."""
+        found: dict[str, list[str]] = {}
+        for place in self.places:
+            if place.mesh:
+                found.setdefault(place.mesh, []).append(place.name)
         return found
 
     def write(self, file: Path) -> None:
         """As a table of sites, which `config fleet` and the audit read too."""
         with file.open("w", encoding="utf-8", newline="") as opened:
             writer = csv.writer(opened, lineterminator="\n")
-            writer.writerow(("name", "role", "parent", "address", "tree"))
+            meshed = any(place.mesh for place in self.places)
+            writer.writerow(("name", "role", "parent", "address", "tree", *(["mesh"] if meshed else [])))
             for place in self.places:
                 address = "" if place.role == "leaf" else f"{place.name}.example"
-                writer.writerow((place.name, place.role, place.parent, address, self.tree))
+                cells = (place.name, place.role, place.parent, address, self.tree)
+                writer.writerow((*cells, *([place.mesh] if meshed else [])))
 
 
 def deployment(text: str) -> Deployment:
@@ -74,7 +94,8 @@ def deployment(text: str) -> Deployment:
     rows = read_sites(text)
     children: dict[str, list[Place]] = {}
     for row in rows:
-        children.setdefault(row.parent, []).append(Place(row.name, row.role, row.parent))
+        place = Place(row.name, row.role, " ".join(row.parents), row.mesh)
+        children.setdefault(next(iter(row.parents), ""), []).append(place)
     return Deployment(tuple(_downwards(children)), next((row.tree for row in rows if row.tree), ""))
 
 
@@ -104,25 +125,45 @@ def _numbers(text: str) -> dict[str, int]:
     return found
 
 
-def generated(stores: int, regions: int = 0, fan_out: int = 0, depth: int = 2) -> Deployment:
+def generated(
+    stores: int, regions: int = 0, fan_out: int = 0, depth: int = 2, cores: int = 1, region_cores: int = 1
+) -> Deployment:
     """Make a deployment. Without `regions` about as many as each region has stores; `fan_out` 0 = 10."""
     _check(stores, regions, fan_out, depth)
-    places = [Place("hq", "root", "")]
-    branches: Sequence[str] = ["hq"]
+    _check_meshes(depth, cores, region_cores)
+    places = _nodes("hq", "root", "", cores)
+    branches = {"hq": _cell(places)}
     if depth > 1:
         regions = regions or max(1, round(stores**0.5))
-        branches = [f"region-{number:0{len(str(regions))}}" for number in range(1, regions + 1)]
-        places += [Place(name, "branch", "hq") for name in branches]
+        names = [f"region-{number:0{len(str(regions))}}" for number in range(1, regions + 1)]
+        made = {name: _nodes(name, "branch", branches["hq"], region_cores) for name in names}
+        places += [place for nodes in made.values() for place in nodes]
+        branches = {name: _cell(nodes) for name, nodes in made.items()}
     for _ in range(depth - 2):
-        below = [(f"{name}-{number}", name) for name in branches for number in range(1, (fan_out or 10) + 1)]
-        places += [Place(name, "branch", parent) for name, parent in below]
-        branches = [name for name, _ in below]
-    width = len(str(stores))
+        below = [
+            Place(f"{name}-{number}", "branch", cell)
+            for name, cell in branches.items()
+            for number in range(1, (fan_out or 10) + 1)
+        ]
+        places += below
+        branches = {place.name: place.name for place in below}
+    width, lowest = len(str(stores)), list(branches.values())
     for number in range(stores):
-        places.append(
-            Place(f"store-{number + 1:0{width}}", "leaf", branches[number * len(branches) // stores])
-        )
+        parent = lowest[number * len(lowest) // stores]
+        places.append(Place(f"store-{number + 1:0{width}}", "leaf", parent))
     return Deployment(tuple(places))
+
+
+def _nodes(name: str, role: str, parent: str, count: int) -> list[Place]:
+    """A node, or the nodes of a mesh that stands for one."""
+    if count == 1:
+        return [Place(name, role, parent)]
+    return [Place(f"{name}-{letter}", role, parent, name) for letter in _LETTERS[:count]]
+
+
+def _cell(nodes: Sequence[Place]) -> str:
+    """How their children name them as parents."""
+    return " ".join(place.name for place in nodes)
 
 
 def _check(stores: int, regions: int, fan_out: int, depth: int) -> None:
@@ -137,3 +178,11 @@ def _check(stores: int, regions: int, fan_out: int, depth: int) -> None:
         raise ConfigurationError(
             f"{stores} stores below {branches} branches: expected 1 to {MAX_NODES} of each"
         )
+
+
+def _check_meshes(depth: int, cores: int, region_cores: int) -> None:
+    for word, count in (("cores", cores), ("region_cores", region_cores)):
+        if not 1 <= count <= MAX_CORES:
+            raise ConfigurationError(f"{word}={count}: expected a mesh of 2 or {MAX_CORES} nodes, or 1")
+    if depth == 1 and region_cores > 1:
+        raise ConfigurationError("depth=1 has no regions: leave region_cores out, or say depth=2")

@@ -35,11 +35,12 @@ class Forest:
     # --- sites
 
     def add(self, name: str, parent: str = "", role: str = "", **changes: Any) -> Site:
-        """A site that runs. `changes`: of its `CoreSettings`; `links`, `mesh`: as of `Site`."""
+        """A site that runs. `changes`: of its `CoreSettings`; `links`, `mesh…`: as of `Site`."""
         role = role or ("leaf" if parent else "root")
-        links, mesh = changes.pop("links", self.links), changes.pop("mesh", ())
+        links = changes.pop("links", self.links)
+        own = {key: changes.pop(key) for key in ("mesh", "mesh_secret") if key in changes}
         settings = replace(self.settings, **changes)
-        site = self.sites[name] = Site(self, name, parent, role, settings, links, mesh=mesh)
+        site = self.sites[name] = Site(self, name, parent, role, settings, links, **own)
         site.boot()
         return site
 
@@ -62,8 +63,8 @@ class Forest:
         return next((wire for wire in found if parent in ("", wire.parent.name)), None)
 
     def dial(self, child: str) -> Wire | None:
-        """Connect a site with the parent that its file names, if both run and it has no wire."""
-        return self._dial(child, self.sites[child].parent, mesh=False)
+        """Connect a site with the first parent that its file names, if both run and it has no wire."""
+        return self._dial(child, next(iter(self.sites[child].ways), ""), mesh=False)
 
     def _dial(self, child: str, parent: str, *, mesh: bool) -> Wire | None:
         site, other = self.sites[child], self.sites.get(parent)
@@ -84,8 +85,8 @@ class Forest:
             if not site.running:
                 continue
             dialled += [self._dial(name, other, mesh=True) for other in site.core.mesh.to_dial()]
-            dialled.append(self._dial(name, site.parent, mesh=False))
-            dialled += [self._dial(name, parent, mesh=False) for parent in site.core.mesh.parents_to_dial()]
+            parents = (*site.ways, *site.core.mesh.parents_to_dial())
+            dialled += [self._dial(name, parent, mesh=False) for parent in parents]
         return any(wire is not None for wire in dialled)
 
     def cut(self, wire: Wire, lost: Iterable[str] = ("up", "down")) -> None:

@@ -41,9 +41,10 @@ def check_routes(sites: Sequence[Site]) -> None:
 
 
 def parents_of(site: Site, by_name: dict[str, Site]) -> list[Site]:
-    """The parent that a site's file names, and the other nodes of its mesh."""
-    parent = by_name.get(site.parent)
-    return [parent, *_beside(parent, by_name)] if parent is not None else []
+    """The parents that a site's file names, and the other nodes of their mesh."""
+    named = [by_name[name] for name in site.ways if name in by_name]
+    found = {each.name: each for parent in named for each in (parent, *_beside(parent, by_name))}
+    return list(found.values())
 
 
 def _beside(site: Site, by_name: dict[str, Site]) -> list[Site]:

@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from treeconnector.link import Link
+from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
     from simulation.machine import Machine
@@ -34,14 +35,29 @@ class End:
     """One end of a connection. `free_at`: when the line has taken what this end has said so far.
 
     `number`: of the connection, so that ends have an order that does not depend on where they lie in memory.
+    `goes_up`: does it join a child with a parent, and not two nodes of a mesh?
     """
 
-    __slots__ = ("arrives_at", "bytes", "free_at", "line", "link", "machine", "number", "peer", "pulls")
+    __slots__ = (
+        "arrives_at",
+        "bytes",
+        "free_at",
+        "goes_up",
+        "line",
+        "link",
+        "machine",
+        "number",
+        "peer",
+        "pulls",
+    )
 
-    def __init__(self, machine: "Machine", link: Link, line: LineSettings, number: int) -> None:
+    def __init__(
+        self, machine: "Machine", link: Link, line: LineSettings, number: int, relation: Relation
+    ) -> None:
         self.machine = machine
         self.link = link
         self.number = number
+        self.goes_up = relation is Relation.PARENT
         self.line = line
         self.peer: End
         self.free_at = 0.0
@@ -51,6 +67,11 @@ class End:
 
     def __repr__(self) -> str:
         return f"<End at {self.machine.name} of {self.link!r}>"
+
+    @property
+    def dialler(self) -> "Machine":
+        """The machine that has made the connection."""
+        return self.machine if self.link.dials else self.peer.machine
 
     def room(self, now: float) -> int:
         """How many bytes the line takes now."""
@@ -74,11 +95,13 @@ class End:
         return self.arrives_at
 
 
-def joined(child: "Machine", parent: "Machine", line: LineSettings, number: int) -> tuple[End, End]:
-    """A connection that the child has made: (its end, the parent's)."""
-    lower, upper = (
-        End(child, child.core.dial(), line, number),
-        End(parent, parent.core.accept(), line, number),
-    )
+def joined(dialler: "Machine", other: "Machine", relation: Relation, number: int) -> tuple[End, End]:
+    """A connection that a machine has made with its parent, or with another node of its mesh: (its end, the
+    other's). It is as good as the line of the machine that has made it.
+    """
+    line = dialler.line
+    link = dialler.core.dial(name=other.name, relation=relation)
+    lower = End(dialler, link, line, number, relation)
+    upper = End(other, other.core.accept(), line, number, relation)
     lower.peer, upper.peer = upper, lower
     return lower, upper

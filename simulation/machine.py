@@ -1,6 +1,6 @@
-"""A site on a virtual clock: when its core wants to be woken, its way to the parent, and who works there."""
+"""A site on a virtual clock: when its core wants to be woken, whom it dials, and who works there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.core.node import Chronicle, NodeCore
@@ -8,6 +8,7 @@ from broker.core.settings import CoreSettings
 from simulation.lines import End, LineSettings
 from simulation.site import Site, World
 from treeconnector.link import LinkSettings
+from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
     from simulation.applications import Application
@@ -19,9 +20,10 @@ _LONGEST_PAUSE: Final = 60.0
 
 class Machine(Site):
     """`wakes_at`: the timer that counts, in the world's time. `looks_at`: running time by which it looks
-    after things. `was_told`: something came while a commit was under way. `failures`: of dialling, since the
-    last link. `cut_until`: its line to the parent is cut until then. `application`: who works here.
-    `peak_bytes`: the most that it ever kept.
+    after things. `was_told`: something came while a commit was under way. `dialled`: its end of the line to
+    each node that it dials, None = it waits to dial it. `failures`: of dialling a node, since the last link.
+    `cut_until`: its lines to the parents are cut until then. `application`: who works here. `peak_bytes`: the
+    most that it ever kept.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Machine(Site):
         tree: str,
         chronicle: Chronicle,
         random_bytes: Callable[[int], bytes],
+        mesh: Sequence[str] = (),
     ) -> None:
         super().__init__(
             world,
@@ -48,6 +51,7 @@ class Machine(Site):
             tree=tree,
             chronicle=chronicle,
             random_bytes=random_bytes,
+            mesh=mesh,
         )
         self.line = line
         self.wakes_at = 0.0
@@ -56,14 +60,16 @@ class Machine(Site):
         self.peak_bytes = 0
         self._kept = 0
         self._pause = _EVERY
-        self.failures = 0
+        self.failures: dict[str, int] = {}
         self.cut_until = 0.0
         self.ends: dict[object, End] = {}
-        self.upward: End | None = None
+        self.dialled: dict[str, End | None] = {}
         self.application: Application | None = None
 
     def boot(self) -> NodeCore:
         core = super().boot()
+        if self.mesh:
+            core.addresses = [f"ws://{self.name}.example:7600/link"]
         self.wakes_at, self.looks_at, self._kept = 0.0, self.now + _EVERY, 0
         return core
 
@@ -81,11 +87,18 @@ class Machine(Site):
         core.advance(now)
         core.handle_timer()
 
-    @property
-    def is_linked(self) -> bool:
-        """Does it run, with its link to the parent up?"""
+    def to_dial(self) -> dict[str, Relation]:
+        """Whom its node dials: the others of its mesh as far as it is on it, the parents that its file names,
+        and the other nodes of their mesh, once it knows them.
+        """
+        mesh = self.core.mesh
+        parents = (*self.ways, *mesh.parents_to_dial())
+        return dict.fromkeys(parents, Relation.PARENT) | dict.fromkeys(mesh.to_dial(), Relation.MESH)
+
+    def is_linked_with(self, name: str) -> bool:
         core = self.maybe_core
-        return core is not None and (not self.parent or (core.parent is not None and core.parent.up))
+        neighbour = core.neighbours.get(name) if core is not None else None
+        return neighbour is not None and neighbour.up
 
     @property
     def kept_bytes(self) -> int:

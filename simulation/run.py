@@ -19,7 +19,7 @@ from simulation.machine import Machine
 from simulation.population import Population, core_settings, line_of
 from simulation.usage import Usage
 from simulation.workload import Workload
-from simulation.world import World, WorldSettings
+from simulation.world import World, WorldSettings, populate
 from treeconnector.link import LinkSettings
 
 _SLICE: Final = 300.0
@@ -90,9 +90,7 @@ class Simulation:
     def _build(self, progress: Progress) -> None:
         """All machines start, a level after the other from the root down, and find each other."""
         world, workload = self.world, self.task.workload
-        for place in self.task.deployment.places:
-            line = line_of(workload, place.role, world.random)
-            world.add(place.name, place.parent, place.role, line)
+        populate(world, self.task.deployment, lambda role: line_of(workload, role, world.random))
         self._population.start()
         depths = self.task.deployment.depths()
         for machine in world.machines.values():

@@ -6,7 +6,7 @@ Nothing happens by itself: whoever drives the world says when a turn is taken, w
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from broker.core.node import Chronicle, NodeCore
 from broker.core.rows import MetaRow
@@ -18,6 +18,8 @@ from treeconnector.bundles import Message
 from treeconnector.destinations import Destination
 from treeconnector.identity import Identity
 from treeconnector.link import LinkSettings
+
+MESH_SECRET: Final = b"what the nodes of a mesh prove to each other"
 
 
 class World(Protocol):
@@ -39,9 +41,10 @@ class Silent:
 
 
 class Site:
-    """One machine. `parent`: the name that its file says; change it and boot again to move the site.
+    """One machine. `parent`: the name that its file says, or several of one mesh with spaces between; change
+    it and boot again to move the site.
 
-    `mesh`: the other nodes of its mesh, as its file has them.
+    `mesh`: the other nodes of its mesh, as its file has them. `mesh_secret`: what it proves to them.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Site:
         chronicle: Chronicle | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
         mesh: Sequence[str] = (),
+        mesh_secret: bytes | None = MESH_SECRET,
     ) -> None:
         self.world = world
         self.name = name
@@ -66,6 +70,7 @@ class Site:
         self.links = links
         self.tree = tree
         self.mesh = tuple(mesh)
+        self.mesh_secret = mesh_secret
         self.chronicle: Chronicle = chronicle or Silent()
         self.random_bytes = random_bytes
         self.disk = Disk(random_bytes(16))
@@ -82,6 +87,11 @@ class Site:
     def core(self) -> NodeCore:
         assert self.maybe_core is not None, f"{self.name} does not run"
         return self.maybe_core
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The parents that its file names."""
+        return tuple(self.parent.split())
 
     @property
     def running(self) -> bool:
@@ -114,7 +124,7 @@ class Site:
             read_bodies=self.disk.bodies,
             secret_of=lambda name, dials, certified: None,
             chronicle=self.chronicle,
-            mesh=MeshSettings(dict.fromkeys(self.mesh, ()), ways=(self.parent,)),
+            mesh=MeshSettings(dict.fromkeys(self.mesh, ()), self.mesh_secret, ways=self.ways),
         )
         core.start(self.disk)
         self.disk.routes.share(core.table.route)

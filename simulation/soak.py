@@ -1,8 +1,9 @@
 """Many random histories, one after the other: the nightly test of the design's invariants.
 
 Two kinds take turns: `chaos`, in which every step of every commit and packet is chosen, so that a crash may
-come between any two; and `weather`, in which lines have latency and time passes by itself. A history that
-goes wrong is run again with ever less in it, and its shortest form is told, with the seed.
+come between any two; and `weather`, in which lines have latency and time passes by itself; each also with
+meshes, whose nodes are killed and cut off from each other. A history that goes wrong is run again with ever
+less in it, and its shortest form is told, with the seed.
 """
 
 import traceback
@@ -14,9 +15,9 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from simulation.actions import Action
-from simulation.chaos import Chaos
+from simulation.chaos import MESH, TREE, Chaos, Tree
 from simulation.shrinking import shortest
-from simulation.weather import Weather
+from simulation.weather import MESHES, Weather
 from treeconnector.errors import SapwoodError
 
 
@@ -30,8 +31,8 @@ class Trial(Protocol):
     def replay(self, history: list[Action]) -> None: ...
 
 
-def _chaos(*kinds: str, linger: float = 0.0) -> Callable[[int], Trial]:
-    return lambda seed: Chaos(seed, frozenset(kinds), linger=linger)
+def _chaos(*kinds: str, linger: float = 0.0, tree: Tree = TREE) -> Callable[[int], Trial]:
+    return lambda seed: Chaos(seed, frozenset(kinds), linger=linger, tree=tree)
 
 
 TRIALS: Final[dict[str, Callable[[int], Trial]]] = {
@@ -43,6 +44,9 @@ TRIALS: Final[dict[str, Callable[[int], Trial]]] = {
     "chaos-restore": _chaos("crash", "restore"),
     "chaos-replace": _chaos("crash", "replace"),
     "chaos-all": _chaos("crash", "move", "restore", "replace"),
+    "chaos-mesh": _chaos("crash", "split", tree=MESH),
+    "weather-mesh": lambda seed: Weather(seed, shapes=MESHES),
+    "chaos-mesh-move": _chaos("crash", "split", "move", tree=MESH),
 }
 
 

@@ -3,12 +3,15 @@
 `Weather(seed)` makes a tree of random shape with slow and lossy lines, lets consumers come and go and
 messages be sent while lines are cut and nodes killed, waits until all is quiet, and checks: every node's
 routes are those that follow from who reads what (`simulation.invariants`); no advisory ever reached a node
-that is neither above nor below the consumer; every confirmed message was delivered, but for those that
-expired, none of which was delivered long after, as far as nodes ran (a node's time stands still while it does
-not); and nothing waits anywhere.
+that is neither above nor below the consumer, nor came back to the consumer's own; every confirmed message was
+delivered, but for those that expired, none of which was delivered long after, as far as nodes ran (a node's
+time stands still while it does not); and nothing waits anywhere.
+
+With `MESHES` for shapes the root, or each region, is a mesh, and single lines are cut as well: between two
+nodes of a mesh, and between a child and one of the nodes above it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from random import Random
 from typing import Any, Final
@@ -21,15 +24,19 @@ from simulation.deployment import Deployment, generated
 from simulation.invariants import check_routes
 from simulation.lines import LineSettings
 from simulation.machine import Machine
-from simulation.world import World, WorldSettings
+from simulation.world import World, WorldSettings, populate
 from treeconnector.destinations import Destination, Kind, parse
 from treeconnector.link import LinkSettings
 from treeconnector.names import LOCAL
 
 _SHAPES: Final = ((6, 2, 0, 2), (12, 4, 0, 2), (8, 2, 2, 3), (3, 0, 0, 1))
+"""Deployments, as arguments of `generated`."""
+MESHES: Final = ((6, 2, 0, 2, 3), (4, 2, 0, 2, 2, 2), (4, 2, 2, 3, 1, 2), (3, 0, 0, 1, 2), (4, 2, 0, 2, 1, 3))
+"""Deployments with meshes, as arguments of `generated`."""
 _DESTINATIONS: Final = ("queue:shared", "topic:prices/#", "topic:news")
 _EXPIRING: Final = "queue:soon"
 _QUEUES: Final = ("queue:till", "queue:office", _EXPIRING)
+_SINGLE: Final = 0.6
 _SOON: Final = 30.0
 _UNDER_WAY: Final = 30.0
 _FORGOTTEN: Final = 15.0
@@ -40,12 +47,12 @@ _CALM: Final = 900.0
 class Weather:
     """One history. `steps`: so many things happen in ten minutes."""
 
-    def __init__(self, seed: int, steps: int = 120) -> None:
+    def __init__(self, seed: int, steps: int = 120, shapes: Sequence[tuple[int, ...]] = _SHAPES) -> None:
         self.random = Random(seed)
         self.steps = steps
         self.history: list[Action] = []
         self.rows: list[Row] = []
-        self._deployment = generated(*self.random.choice(_SHAPES))
+        self._deployment = generated(*self.random.choice(shapes))
         core = CoreSettings(
             linger=self.random.choice([0.0, 10.0]),
             advise_down=self.random.choice(["all", "all", "topics", "none"]),
@@ -66,13 +73,7 @@ class Weather:
         return f"<Weather over {self.world!r}>"
 
     def _build(self) -> None:
-        for place in self._deployment.places:
-            line = LineSettings(
-                latency=self.random.choice([0.005, 0.05, 0.4]),
-                bandwidth=self.random.choice([0, 0, 2000]),
-                loss=self.random.choice([0.0, 0.05]),
-            )
-            self.world.add(place.name, place.parent, place.role, line)
+        populate(self.world, self._deployment, self._line)
         self.world.booted = self._booted
         for machine in self.world.machines.values():
             machine.application = Application(machine, self._serials, self._given, self._confirm)
@@ -84,6 +85,13 @@ class Weather:
         for machine in self.world.machines.values():
             self.world.boot(machine)
         self.world.run(_CALM)
+
+    def _line(self, _role: str) -> LineSettings:
+        return LineSettings(
+            latency=self.random.choice([0.005, 0.05, 0.4]),
+            bandwidth=self.random.choice([0, 0, 2000]),
+            loss=self.random.choice([0.0, 0.05]),
+        )
 
     def _booted(self, machine: Machine) -> None:
         """What is wanted at its site's broker is said again."""
@@ -106,6 +114,10 @@ class Weather:
         what = self.random.choices(["add", "remove", "send", "cut", "crash"], [5, 3, 4, 2, 1])[0]
         if what == "send":
             return Action(what, (at, name, self.random.choice(_QUEUES), self.random.choice([1, 5, 100])))
+        if what == "cut" and self._deployment.meshes() and self.random.random() < _SINGLE:
+            others = self.world.neighbours(self.world[name])
+            if others:
+                return Action("sever", (at, name, self.random.choice(others).name, seconds))
         if what in ("add", "remove"):
             own = f"queue:{name}-{self.random.randint(1, 3)}"
             return Action(what, (at, name, self.random.choice([own, *_DESTINATIONS])))
@@ -155,6 +167,9 @@ class Weather:
     def _cut(self, name: str, seconds: float) -> None:
         self.world.cut(self.world[name], seconds)
 
+    def _sever(self, one: str, other: str, seconds: float) -> None:
+        self.world.sever(self.world[one], self.world[other], seconds)
+
     def _crash(self, name: str, seconds: float) -> None:
         self._crashes.append((self.world.now - _FORGOTTEN, self.world.now + seconds))
         self.world.crash(self.world[name], seconds)
@@ -163,7 +178,7 @@ class Weather:
 
     def finish(self) -> None:
         machines = list(self.world.machines.values())
-        down = [machine.name for machine in machines if not machine.is_linked]
+        down = [machine.name for machine in machines if not self.world.is_linked(machine)]
         assert not down, f"{', '.join(down)}: no link in calm weather"
         for machine in machines:
             wanted = {str(key) for key in machine.core.table.routes_of(LOCAL) if key.kind != Kind.DOMAIN}
@@ -185,17 +200,18 @@ class Weather:
 
 def check_spillage(rows: list[Row], deployment: Deployment) -> None:
     """Raise `AssertionError` for the first advisory that reached a node that can never use it."""
+    meshes = deployment.meshes()
     above: dict[str, frozenset[str]] = {}
     for place in deployment.places:
-        above[place.name] = above.get(place.parent, frozenset()) | {place.name}
+        kin = frozenset(meshes.get(place.mesh, (place.name,)))
+        above[place.name] = kin.union(*(above[parent] for parent in place.parents))
     for row in rows:
         if row.event != "advisory" or row.origin is None:
             continue
         related = row.node in above[row.origin] or row.origin in above[row.node]
-        assert related, (
-            f"{row.node} was told by {row.peer} of {row.kind}:{row.destination} at {row.origin},"
-            f" which is neither above it nor below ({row.op}, cause {row.cause})"
-        )
+        said = f"{row.node} was told by {row.peer} of {row.kind}:{row.destination} at {row.origin}"
+        assert related, f"{said}, which is neither above it nor below ({row.op}, cause {row.cause})"
+        assert row.node != row.origin, f"{said}, its own consumer ({row.op}, cause {row.cause})"
 
 
 _ACTIONS: Final[dict[str, Callable[..., Any]]] = {
@@ -203,5 +219,6 @@ _ACTIONS: Final[dict[str, Callable[..., Any]]] = {
     "remove": Weather._remove,
     "send": Weather._send,
     "cut": Weather._cut,
+    "sever": Weather._sever,
     "crash": Weather._crash,
 }

@@ -5,14 +5,15 @@ no commit is under way, says what it has to say, and sets its timer. A commit ta
 is the production core; what is modelled here is the disk, the line, and the driver's short loop.
 
 Surprises: a link's keep-alive would be most of what happens in a quiet day, so it is switched off, and a line
-that is cut longer than keep-alive and patience allow ends at both ends when it would have. A core at rest is
+that is cut longer than keep-alive and patience allow ends at both ends when it would have. A node finds the
+others at once that its file names, or that it has heard of: names are addresses here. A core at rest is
 woken every `rest` seconds only, and one that keeps the same once a minute, where a real node looks after
 things each second.
 
 Law: everything random comes from one seed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import count
@@ -22,11 +23,13 @@ from typing import Any, Final
 
 from broker.core.settings import CoreSettings
 from simulation.advisory_log import NodeLog, Row
+from simulation.deployment import Deployment
 from simulation.lines import End, LineSettings, joined
 from simulation.machine import Machine
 from simulation.site import Site
 from treeconnector.destinations import parse
 from treeconnector.link import LinkSettings
+from treeconnector.relations import Relation
 
 _NEVER: Final = 1e12
 _ROUNDS: Final = 1000
@@ -67,6 +70,7 @@ class World:
         self._sink = sink
         self._heap: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._numbers = count()
+        self._cuts: dict[frozenset[str], float] = {}
         self._links = replace(settings.links, keep_alive=_NEVER)
 
     def __repr__(self) -> str:
@@ -96,8 +100,8 @@ class World:
 
     # --- machines
 
-    def add(self, name: str, parent: str, role: str, line: LineSettings) -> Machine:
-        """A machine that is switched off."""
+    def add(self, name: str, parent: str, role: str, line: LineSettings, mesh: Sequence[str] = ()) -> Machine:
+        """A machine that is switched off. `parent`, `mesh`: as of `Site`."""
         settings = self.settings
         log = NodeLog(self._sink, self.clock, settings.tree, name, role)
         made = self.machines[name] = Machine(
@@ -111,18 +115,19 @@ class World:
             tree=settings.tree,
             chronicle=log,
             random_bytes=self.random.randbytes,
+            mesh=mesh,
         )
         return made
 
     def boot(self, machine: Machine) -> None:
         if machine.running:
             return
-        machine.boot()
+        core = machine.boot()
+        core.mesh.on_change = lambda: self.at(self.now, self._seek, machine, core)
         self._log(machine).started()
         self.stir(machine)
         self.booted(machine)
-        if machine.parent:
-            self._dial(machine, machine.core)
+        self._seek(machine, core)
 
     @staticmethod
     def _log(machine: Machine) -> NodeLog:
@@ -138,7 +143,7 @@ class World:
     def crashed(self, site: Site) -> None:
         """The operating system closes the lines of a killed process."""
         machine = self.machines[site.name]
-        ends, machine.ends, machine.upward = list(machine.ends.values()), {}, None
+        ends, machine.ends, machine.dialled = list(machine.ends.values()), {}, {}
         for end in ends:
             self._close_peer(end)
         if machine.application is not None:
@@ -212,26 +217,40 @@ class World:
 
     # --- lines
 
-    def _dial(self, machine: Machine, core: object) -> None:
-        """Try to connect a machine with its parent, now and, with growing pauses, until it works."""
-        if machine.maybe_core is not core or machine.upward is not None:
-            return
-        parent = self.machines[machine.parent]
-        if not parent.running or machine.cut_until > self.now:
-            settings = self.settings
-            pause = min(settings.backoff_initial * 2**machine.failures, settings.backoff_max)
-            machine.failures = min(machine.failures + 1, 16)
-            self._dial_later(machine, pause + self.random.uniform(0, settings.backoff_initial))
-            return
-        machine.failures = 0
-        lower, upper = joined(machine, parent, machine.line, next(self._numbers))
-        machine.ends[lower.link], machine.upward = lower, lower
-        parent.ends[upper.link] = upper
-        self._pull(lower)
-        self._set_timer(machine)
+    def _seek(self, machine: Machine, core: object) -> None:
+        """Begin to dial whom it does not dial yet."""
+        if machine.maybe_core is core:
+            for name in machine.to_dial():
+                if name in self.machines and name not in machine.dialled:
+                    machine.dialled[name] = None
+                    self._dial(machine, core, name)
 
-    def _dial_later(self, machine: Machine, pause: float) -> None:
-        self.at(self.now + pause, self._dial, machine, machine.core)
+    def _dial(self, machine: Machine, core: object, name: str) -> None:
+        """Try to connect a machine with another, now and, with growing pauses, until it works."""
+        if machine.maybe_core is not core or machine.dialled[name] is not None:
+            return
+        relation = machine.to_dial().get(name)
+        if relation is None:
+            del machine.dialled[name]
+            return
+        other = self.machines[name]
+        if not other.running or self._cut_until(machine, other, relation) > self.now:
+            settings, failures = self.settings, machine.failures.get(name, 0)
+            pause = min(settings.backoff_initial * 2**failures, settings.backoff_max)
+            machine.failures[name] = min(failures + 1, 16)
+            self._dial_later(machine, name, pause + self.random.uniform(0, settings.backoff_initial))
+        elif machine.is_linked_with(name):
+            self._dial_later(machine, name, self.settings.backoff_max)
+        else:
+            machine.failures.pop(name, None)
+            lower, upper = joined(machine, other, relation, next(self._numbers))
+            machine.ends[lower.link] = machine.dialled[name] = lower
+            other.ends[upper.link] = upper
+            self._pull(lower)
+            self._set_timer(machine)
+
+    def _dial_later(self, machine: Machine, name: str, pause: float) -> None:
+        self.at(self.now + pause, self._dial, machine, machine.core, name)
 
     def _pull(self, end: End) -> None:
         """Give the line what it takes; if it is full, go on when it has room."""
@@ -257,8 +276,7 @@ class World:
         machine = peer.machine
         if peer.link not in machine.ends:
             return
-        cut_until = max(end.machine.cut_until, machine.cut_until) if self._is_cut(end) else 0.0
-        wait = max(cut_until, self.now + peer.link.throttled_until - machine.now)
+        wait = max(self._cut_off(end), self.now + peer.link.throttled_until - machine.now)
         if wait > self.now:
             self.at(wait + end.line.latency, self._arrive, end, packets)
             return
@@ -270,16 +288,34 @@ class World:
             core.receive(peer.link, packet)
         self.stir(machine)
 
-    def _is_cut(self, end: End) -> bool:
-        lower = end if end.link.dials else end.peer
-        return lower.machine.cut_until > self.now
+    def _cut_off(self, end: End) -> float:
+        """Until when the line of this end is cut, if it is."""
+        relation = Relation.PARENT if end.goes_up else Relation.MESH
+        dialler = end.dialler
+        other = end.peer.machine if dialler is end.machine else end.machine
+        return self._cut_until(dialler, other, relation)
+
+    def _cut_until(self, dialler: Machine, other: Machine, relation: Relation) -> float:
+        until = dialler.cut_until if relation is Relation.PARENT else 0.0
+        return max(until, self._cuts.get(frozenset((dialler.name, other.name)), 0.0)) if self._cuts else until
 
     def cut(self, machine: Machine, seconds: float) -> None:
-        """Its line to the parent is cut for `seconds`. Who misses the other for too long hangs up."""
+        """Its lines to the parents are cut for `seconds`. Who misses the other for too long hangs up."""
         machine.cut_until = max(machine.cut_until, self.now + seconds)
-        lower, links = machine.upward, self.settings.links
-        if lower is None:
-            return
+        for end in machine.dialled.values():
+            if end is not None and end.goes_up:
+                self._lose_patience(end, seconds)
+
+    def sever(self, one: Machine, other: Machine, seconds: float) -> None:
+        """The line between two machines alone is cut for `seconds`."""
+        pair = frozenset((one.name, other.name))
+        self._cuts[pair] = max(self._cuts.get(pair, 0.0), self.now + seconds)
+        for end in (one.dialled.get(other.name), other.dialled.get(one.name)):
+            if end is not None:
+                self._lose_patience(end, seconds)
+
+    def _lose_patience(self, lower: End, seconds: float) -> None:
+        links = self.settings.links
         for end in (lower, lower.peer):
             patience = links.dead_after + self.random.uniform(0, links.keep_alive)
             if patience < seconds:
@@ -292,9 +328,10 @@ class World:
         if packets:
             self.at(end.sent(packets, self.now, self.random), self._arrive, end, packets)
         self._close_peer(end)
-        if machine.upward is end:
-            machine.upward = None
-            self._dial_later(machine, self.random.uniform(0, self.settings.backoff_initial))
+        name = end.peer.machine.name
+        if machine.dialled.get(name) is end:
+            machine.dialled[name] = None
+            self._dial_later(machine, name, self.random.uniform(0, self.settings.backoff_initial))
 
     def _close_peer(self, end: End) -> None:
         at = max(end.arrives_at, self.now + end.line.latency)
@@ -302,9 +339,9 @@ class World:
 
     def _lost_unless_cut(self, end: End, text: str) -> None:
         """Word of the end comes over the line, if that is not cut: then when it is whole again."""
-        if self._is_cut(end):
-            lower = end if end.link.dials else end.peer
-            self.at(lower.machine.cut_until + end.line.latency, self._lost_unless_cut, end, text)
+        until = self._cut_off(end)
+        if until > self.now:
+            self.at(until + end.line.latency, self._lost_unless_cut, end, text)
         else:
             self._lost(end, text)
 
@@ -318,7 +355,26 @@ class World:
 
     # --- what is asked
 
+    def neighbours(self, machine: Machine) -> list[Machine]:
+        """Whom it is to be linked with when all is well: all nodes above, and the others of its mesh."""
+        above = [self.machines[name] for name in machine.ways]
+        names = [*(name for each in above for name in (each.name, *each.mesh)), *machine.mesh]
+        return [self.machines[name] for name in dict.fromkeys(names)]
+
+    def is_linked(self, machine: Machine) -> bool:
+        """Does it run, with its links to all nodes above and beside it?"""
+        names = (each.name for each in self.neighbours(machine))
+        return machine.running and all(map(machine.is_linked_with, names))
+
     @property
     def all_up(self) -> bool:
-        """Does every node run, with its link?"""
-        return all(machine.is_linked for machine in self.machines.values())
+        """Does every node run, with its links?"""
+        return all(map(self.is_linked, self.machines.values()))
+
+
+def populate(world: World, deployment: Deployment, line: Callable[[str], LineSettings]) -> None:
+    """Put every node of a deployment in a world, switched off. `line`: for a role."""
+    meshes = deployment.meshes()
+    for place in deployment.places:
+        beside = [name for name in meshes.get(place.mesh, ()) if name != place.name]
+        world.add(place.name, place.parent, place.role, line(place.role), beside)

@@ -39,14 +39,18 @@ DEFAULT_POLICY = Policy()
 class MeshSettings:
     """The other nodes of this node's mesh that its file names, with the addresses to dial them at.
 
-    `secret`: proves each to the others, None = as for children without one. `admits`: may others join that it
-    does not name? `ways`: those to a parent that the file names.
+    `secret`: proves each to the others, None = as for children without one. `ways`: those to a parent that
+    the file names.
     """
 
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     secret: bytes | None = None
-    admits: bool = True
     ways: tuple[str, ...] = ()
+
+    @property
+    def admits(self) -> bool:
+        """May others join that the file does not name? They prove the secret, if there is one."""
+        return self.secret is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Writes the files of a chain: OUT/xml/NAME.xml, OUT/yaml/NAME.yaml, and on request its secrets.
 
 Secrets: OUT/secrets/NAME.secret proves a node to its parent, OUT/secrets/NAME.children is the table of a
-parent; both only its owner can read. A secret that is already there is kept, so that writing the chain
-again after a change of the table leaves every other site as it is.
+parent, OUT/secrets/WORD.mesh is what the nodes of a mesh prove to each other; only their owner can read them.
+A secret that is already there is kept, so that writing the chain again after a change of the table leaves
+every other site as it is.
 
 Law: nothing is written unless the whole table is right.
 """
@@ -19,6 +20,7 @@ from config.credentials import resolve_secret
 from config.errors import ConfigurationError
 from config.fleet.model import sites
 from config.fleet.table import SiteRow
+from config.fleet.tree import Meshes
 from config.model import Listener, Site
 from config.write import WRITERS
 
@@ -84,7 +86,10 @@ def _strangers(made: Iterable[Site], folder: Path, name: str) -> list[str]:
 
 def _left_alone(rows: Sequence[SiteRow], made: Iterable[Site]) -> list[str]:
     """Parents that would refuse children, because these come from another machine without a secret."""
-    bare = {row.parent for row in rows if row.parent and not (row.secret_env or row.secret_file)}
+    meshes = Meshes(rows)
+    bare = {
+        parent.name for row in rows if not (row.secret_env or row.secret_file) for parent in meshes.above(row)
+    }
     return [
         f"{site.name!r} will refuse children from other machines, because these have no secret: "
         "let secrets be generated, or fill the columns secret_file (children) and children_secrets (parent)"
@@ -97,13 +102,18 @@ def _asks_for_secrets(listener: Listener) -> bool:
     return bool(listener.link_brokers or not (listener.loopback or listener.tls.client_ca))
 
 
-def _with_secrets(made: Iterable[Site], rows: Iterable[SiteRow]) -> list[Site]:
+def _with_secrets(made: Iterable[Site], rows: Sequence[SiteRow]) -> list[Site]:
     """Name the files of secrets in every site that the table does not tell where they are."""
-    parents = {row.parent for row in rows if row.parent}
+    meshes = Meshes(rows)
+    parents = {parent.name for row in rows for parent in meshes.above(row)}
+    words = {row.name: row.mesh for row in rows}
     named = []
     for site in made:
         if site.name in parents and site.children_secrets is None:
             site = replace(site, children_secrets=Path("..", "secrets", f"{site.name}.children"))
+        if site.mesh.cores:
+            file = Path("..", "secrets", f"{words[site.name]}.mesh")
+            site = replace(site, mesh=replace(site.mesh, secret_file=file))
         connector = site.connector
         if connector and not (connector.secret_env or connector.secret_file):
             file = Path("..", "secrets", f"{site.name}.secret")
@@ -112,17 +122,22 @@ def _with_secrets(made: Iterable[Site], rows: Iterable[SiteRow]) -> list[Site]:
     return named
 
 
-def _write_secrets(rows: Iterable[SiteRow], folder: Path) -> list[Path]:
+def _write_secrets(rows: Sequence[SiteRow], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    meshes = Meshes(rows)
     tables: defaultdict[str, list[str]] = defaultdict(list)
-    files = []
+    files = [folder / f"{members[0].mesh}.mesh" for members in meshes]
+    for file in files:
+        _secret(file)
     for row in rows:
         if row.parent:
             file = folder / f"{row.name}.secret"
-            tables[row.parent].append(f"{row.name}\t{_secret(file)}\n")
+            line = f"{row.name}\t{_secret(file)}\n"
+            for parent in meshes.above(row):
+                tables[parent.name].append(line)
             files.append(file)
-    for parent, lines in tables.items():
-        table = folder / f"{parent}.children"
+    for name, lines in tables.items():
+        table = folder / f"{name}.children"
         _write_private(table, "".join(lines))
         files.append(table)
     return files

@@ -1,6 +1,8 @@
 """From the rows of a table to the models of its sites.
 
 Wrinkle: an address at a broker (mqtt, amqp) is where the node hears its children, and where these dial.
+Wrinkle: below a mesh the ways to all its nodes are in the file, so that a first start needs none of them more
+than another.
 Wrinkle: a node whose port has an address on another machine's line listens on all interfaces unless
 `listen_host` says otherwise, because the default, 127.0.0.1, would keep its children out.
 """
@@ -12,8 +14,9 @@ from typing import Any
 from config.errors import ConfigurationError, Problem
 from config.fleet.permits import Permitted
 from config.fleet.table import SiteRow, cell_problems
-from config.fleet.tree import tree_problems
+from config.fleet.tree import Meshes, tree_problems
 from config.kinds import Fault
+from config.mesh import Core, Mesh
 from config.model import ClientTls, LinkBroker, Listener, ServerTls, Site, SiteBroker, TreeConnector
 from config.rules import check
 from config.uris import address, is_loopback
@@ -27,12 +30,12 @@ def sites(rows: Sequence[SiteRow]) -> list[Site]:
     problems = [problem for row in rows for problem in cell_problems(row)] + tree_problems(rows)
     if problems:
         raise ConfigurationError(problems)
-    by_name = {row.name: row for row in rows}
+    meshes = Meshes(rows)
     tree = next((row.tree for row in rows if row.tree), "")
     permitted = Permitted(rows)
     made: list[Site] = []
     for row in rows:
-        site = _site(row, by_name, tree, permitted)
+        site = _site(row, meshes, tree, permitted)
         try:
             made.append(check(site))
         except (ConfigurationError, Fault) as error:
@@ -42,13 +45,14 @@ def sites(rows: Sequence[SiteRow]) -> list[Site]:
     return made
 
 
-def _site(row: SiteRow, by_name: Mapping[str, SiteRow], tree: str, permitted: Permitted) -> Site:
+def _site(row: SiteRow, meshes: Meshes, tree: str, permitted: Permitted) -> Site:
     given: dict[str, Any] = {"tree": tree, "zone": row.zone}
     paths = {"data": row.data, "children_secrets": row.children_secrets}
     return Site(
         name=row.name,
         site_broker=_site_broker(row),
-        tree_connectors=(_connector(row, by_name[row.parent]),) if row.parent else (),
+        tree_connectors=(_connector(row, meshes.above(row)),) if row.parent else (),
+        mesh=_mesh(row, meshes.beside(row)),
         listener=_listener(row),
         children=permitted.children(row.name),
         **_set(given),
@@ -74,8 +78,17 @@ def _site_broker(row: SiteRow) -> SiteBroker:
     return SiteBroker(**_set(given), **_paths({"secret_file": row.site_broker_secret_file}))
 
 
-def _connector(row: SiteRow, parent: SiteRow) -> TreeConnector:
-    uri, *more = parent.addresses
+def _mesh(row: SiteRow, others: Sequence[SiteRow]) -> Mesh:
+    ways = [(other.name, other.addresses) for other in others]
+    encrypted = any(address(uri).tls for _, uris in ways for uri in uris)
+    return Mesh(
+        cores=tuple(Core(name=name, uri=uris[0], uris=uris[1:]) for name, uris in ways),
+        tls=ClientTls(**_paths({"ca": row.ca})) if encrypted else ClientTls(),
+    )
+
+
+def _connector(row: SiteRow, parents: Sequence[SiteRow]) -> TreeConnector:
+    uri, *more = [uri for parent in parents for uri in parent.addresses]
     ways = [address(way) for way in (uri, *more)]
     encrypted = any(way.tls for way in ways)
     login = any(way.brokered for way in ways)

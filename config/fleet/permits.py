@@ -2,12 +2,13 @@
 
 Law: with either column anywhere, each parent names all its children. A child may do what is below its own
 name, and what its row grants; a branch all that is granted below it as well, for it cannot give what it was
-not given, and have below it the nodes that the table has there.
+not given, and have below it the nodes that the table has there; and one of a mesh may speak of the others.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from config.fleet.tree import Meshes
 from config.model import Child
 from treeconnector.permits import OWN
 
@@ -21,8 +22,10 @@ class Permitted:
     def __init__(self, rows: Sequence["SiteRow"]) -> None:
         self._any = any(row.consume or row.send for row in rows)
         self._below: dict[str, list[SiteRow]] = {}
+        self._meshes = Meshes(rows)
         for row in rows:
-            self._below.setdefault(row.parent, []).append(row)
+            for parent in self._meshes.above(row):
+                self._below.setdefault(parent.name, []).append(row)
 
     def __repr__(self) -> str:
         return f"<Permitted below {len(self._below)} nodes>"
@@ -37,15 +40,17 @@ class Permitted:
             name=row.name,
             consume=_each_once(*OWN, *(rule for each in (row, *below) for rule in each.consume.split())),
             send=_each_once(*OWN, *(rule for each in (row, *below) for rule in each.send.split())),
-            nodes=tuple(each.name for each in below),
+            nodes=tuple(each.name for each in (*below, *self._meshes.beside(row))),
         )
 
     def _all_below(self, name: str) -> Iterable["SiteRow"]:
-        to_do = list(self._below.get(name, ()))
+        to_do, seen = list(self._below.get(name, ())), set[str]()
         while to_do:
             row = to_do.pop(0)
-            yield row
-            to_do += self._below.get(row.name, ())
+            if row.name not in seen:
+                seen.add(row.name)
+                yield row
+                to_do += self._below.get(row.name, ())
 
 
 def _each_once(*rules: str) -> tuple[str, ...]:

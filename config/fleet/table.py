@@ -28,6 +28,8 @@ MAX_ROWS: Final = 200_000
 class SiteRow:
     """One site of the table; an empty text is an empty cell. `file` and `line` say where it stands.
 
+    `parent`: the node above, or several of one mesh with spaces between. `mesh`: a word that all nodes of one
+    mesh have.
     `address`: where others reach the node: host, host:port or URI; several are separated by spaces.
     `consume`, `send`: what the site may do beside what is below its own name; several with spaces between.
     `link_…`: the node's login at brokers that links ride on, its parent's and its own.
@@ -37,6 +39,7 @@ class SiteRow:
     name: str
     role: str
     parent: str = ""
+    mesh: str = ""
     address: str = ""
     site_broker: str = ""
     site_broker_user: str = ""
@@ -64,6 +67,11 @@ class SiteRow:
     line: int = 0
 
     @property
+    def parents(self) -> tuple[str, ...]:
+        """The nodes above that the row names."""
+        return tuple(self.parent.split())
+
+    @property
     def addresses(self) -> tuple[str, ...]:
         """The URIs at which other nodes reach this one, complete with port and path.
 
@@ -81,7 +89,7 @@ def _kind(cls: type[Any], name: str) -> Kind[Any]:
 _KINDS: Final[dict[str, Kind[Any]]] = {
     "name": _kind(Site, "name"),
     "role": Choice(ROLES),
-    "parent": _kind(Site, "name"),
+    "mesh": _kind(Site, "name"),
     "site_broker": _kind(SiteBroker, "uri"),
     "site_broker_user": _kind(SiteBroker, "user"),
     "site_broker_secret_env": _kind(SiteBroker, "secret_env"),
@@ -133,13 +141,21 @@ def cell_problems(row: SiteRow) -> list[Problem]:
         except Fault as fault:
             near = did_you_mean(text, ROLES) if column == "role" else ""
             problems.append(Problem(f"{fault}{near}", row.file, row.line, column))
-    problems += list(_rule_problems(row))
+    problems += [*_parent_problems(row), *_rule_problems(row)]
     try:
         _ = row.addresses
     except Fault as fault:
         message = f"expected host, host:port or a URI: {fault}"
         problems.append(Problem(message, row.file, row.line, "address"))
     return problems
+
+
+def _parent_problems(row: SiteRow) -> Iterator[Problem]:
+    for name in row.parents:
+        try:
+            _KINDS["name"].parse(name)
+        except Fault as fault:
+            yield Problem(str(fault), row.file, row.line, "parent")
 
 
 def _rule_problems(row: SiteRow) -> Iterator[Problem]:

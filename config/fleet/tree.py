@@ -1,13 +1,16 @@
 """Whether the rows of a table make one tree.
 
-Law: exactly one root, every other row below a parent that is in the table, no way back to itself, no name
-twice, no child below a leaf, and an address wherever a child must dial.
+Law: exactly one root, or one mesh of them, every other row below a parent that is in the table, no way back
+to itself, no name twice, no child below a leaf, and an address wherever others must dial.
+
+Law: rows with the same word in the column `mesh` are one node to all others: they have one role and the same
+parents, and are two at least. Who is below one of them is below all.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from config.errors import Problem, did_you_mean
@@ -25,8 +28,45 @@ def tree_problems(rows: Sequence[SiteRow]) -> list[Problem]:
     by_name: dict[str, SiteRow] = {}
     for row in rows:
         by_name.setdefault(row.name, row)
-    checks = (_names(rows), _roots(rows), _parents(rows, by_name), _cycles(rows, by_name), _shared(rows))
+    checks = (
+        _names(rows),
+        _roots(rows),
+        _parents(rows, by_name),
+        _meshes(rows),
+        _cycles(rows, by_name),
+        _shared(rows),
+    )
     return [problem for check in checks for problem in check]
+
+
+class Meshes:
+    """Which rows of a table are one node to all others."""
+
+    def __init__(self, rows: Sequence[SiteRow]) -> None:
+        self._by_name = {row.name: row for row in rows}
+        self._members: dict[str, list[SiteRow]] = {}
+        for row in rows:
+            if row.mesh:
+                self._members.setdefault(row.mesh, []).append(row)
+
+    def __repr__(self) -> str:
+        return f"<Meshes {', '.join(self._members) or 'none'}>"
+
+    def __iter__(self) -> Iterator[list[SiteRow]]:
+        return iter(self._members.values())
+
+    def of(self, row: SiteRow) -> list[SiteRow]:
+        """The row, and those that are one node with it, in the table's order."""
+        return self._members.get(row.mesh, [row])
+
+    def beside(self, row: SiteRow) -> list[SiteRow]:
+        return [each for each in self.of(row) if each.name != row.name]
+
+    def above(self, row: SiteRow) -> list[SiteRow]:
+        """All nodes that the row's node is linked with as its parents: first those that the row names."""
+        named = [self._by_name[name] for name in row.parents if name in self._by_name]
+        every = {each.name: each for parent in named for each in self.of(parent)}
+        return list({row.name: row for row in (*named, *every.values())}.values())
 
 
 def _problem(row: SiteRow, column: str, message: str) -> Problem:
@@ -52,40 +92,77 @@ def _names(rows: Sequence[SiteRow]) -> Iterator[Problem]:
 def _roots(rows: Sequence[SiteRow]) -> Iterator[Problem]:
     roots = [row for row in rows if row.role == "root"]
     for row in roots[1:]:
-        message = f"{row.name!r} is a second root, the first is {_where(roots[0])}: a tree has one"
-        yield _problem(row, "role", message)
+        if not row.mesh or row.mesh != roots[0].mesh:
+            message = (
+                f"{row.name!r} is a second root, the first is {_where(roots[0])}: a tree has one,"
+                " or several with the same word in the column mesh"
+            )
+            yield _problem(row, "role", message)
     if not roots and all(row.role in ROLES for row in rows):
         file = rows[0].file if rows else ""
         yield Problem("there is no root: exactly one row needs the role root and no parent", file)
 
 
-def _parents(rows: Sequence[SiteRow], by_name: dict[str, SiteRow]) -> Iterator[Problem]:
-    children = Counter(row.parent for row in rows if row.parent)
+def _parents(rows: Sequence[SiteRow], by_name: Mapping[str, SiteRow]) -> Iterator[Problem]:
+    meshes = Meshes(rows)
+    children = Counter(parent.name for row in rows for parent in meshes.above(row))
     for row in rows:
-        parent = by_name.get(row.parent)
         if row.role == "root" and row.parent:
             yield _problem(row, "parent", f"{row.name!r} is the root and has no parent: empty this cell")
         elif row.role in ("leaf", "branch") and not row.parent:
             yield _problem(row, "parent", f"{row.name!r} is an orphan: a {row.role} needs a parent")
-        elif row.parent and parent is None:
-            near = did_you_mean(row.parent, by_name)
-            yield _problem(row, "parent", f"{row.name!r} is an orphan: no row is named {row.parent!r}{near}")
-        elif parent is not None and parent.role == "leaf" and parent is not row:
-            message = f"{_where(parent)} is a leaf and has no children: make it a branch"
-            yield _problem(row, "parent", message)
-        if by_name[row.name] is row and children[row.name] and not row.address:
-            message = f"{row.name!r} has children ({children[row.name]}) and needs an address that they dial"
+        else:
+            yield from _named_parents(row, by_name)
+        dialled_by = f"children ({children[row.name]})" if children[row.name] else "others in its mesh"
+        if by_name[row.name] is row and not row.address and (children[row.name] or meshes.beside(row)):
+            message = f"{row.name!r} has {dialled_by} and needs an address that they dial"
             yield _problem(row, "address", message)
 
 
-def _cycles(rows: Sequence[SiteRow], by_name: dict[str, SiteRow]) -> Iterator[Problem]:
+def _named_parents(row: SiteRow, by_name: Mapping[str, SiteRow]) -> Iterator[Problem]:
+    first = by_name.get(row.parents[0]) if row.parents else None
+    for name in row.parents:
+        parent = by_name.get(name)
+        if parent is None:
+            near = did_you_mean(name, by_name)
+            yield _problem(row, "parent", f"{row.name!r} is an orphan: no row is named {name!r}{near}")
+        elif parent.role == "leaf" and parent is not row:
+            message = f"{_where(parent)} is a leaf and has no children: make it a branch"
+            yield _problem(row, "parent", message)
+        elif first is not None and parent is not first and not (parent.mesh and parent.mesh == first.mesh):
+            message = (
+                f"{first.name!r} and {name!r} are not one mesh: a node has one parent, or several with the"
+                " same word in the column mesh"
+            )
+            yield _problem(row, "parent", message)
+
+
+def _meshes(rows: Sequence[SiteRow]) -> Iterator[Problem]:
+    meshes = Meshes(rows)
+    for members in meshes:
+        first, *others = members
+        if first.role == "leaf":
+            yield _problem(first, "mesh", f"{first.name!r} is a leaf, and in no mesh: empty this cell")
+        elif not others:
+            message = f"{first.name!r} is alone in the mesh {first.mesh!r}: the others need the same word"
+            yield _problem(first, "mesh", message)
+        above = {each.name for each in meshes.above(first)}
+        for row in others:
+            if (row.role, {each.name for each in meshes.above(row)}) != (first.role, above):
+                message = (
+                    f"{row.name!r} and {_where(first)} are one mesh: they need the same role and parents"
+                )
+                yield _problem(row, "mesh", message)
+
+
+def _cycles(rows: Sequence[SiteRow], by_name: Mapping[str, SiteRow]) -> Iterator[Problem]:
     done: set[str] = set()
     for row in rows:
         way: dict[str, SiteRow] = {}
         here: SiteRow | None = row
         while here is not None and here.name not in done and here.name not in way:
             way[here.name] = here
-            here = by_name.get(here.parent)
+            here = by_name.get(here.parents[0]) if here.parents else None
         if here is not None and here.name in way:
             names = list(way)
             yield _problem(here, "parent", f"a cycle: {_route(names[names.index(here.name) :])}")

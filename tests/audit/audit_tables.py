@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def sites(*rows: str) -> list[tuple[str, str | None, str, str | None]]:
-    """'name parent role' as rows of a table of sites; '-' is no parent."""
+def sites(*rows: str) -> list[tuple[str, str | None, str, str | None, str | None]]:
+    """'name parent role' as rows of a table of sites without meshes; '-' is no parent."""
     cells = (row.split() for row in rows)
-    return [(name, None if parent == "-" else parent, role, None) for name, parent, role in cells]
+    return [(name, None if parent == "-" else parent, role, None, None) for name, parent, role in cells]
 
 
-def regular_sites(branches: int, leaves: int) -> list[tuple[str, str | None, str, str | None]]:
+def regular_sites(branches: int, leaves: int) -> list[tuple[str, str | None, str, str | None, str | None]]:
     """A root, branches below it, leaves below each."""
     names = [f"branch-{b}" for b in range(branches)]
     return sites(

@@ -78,7 +78,7 @@ def cube(rolled: "DataFrame") -> "DataFrame":
 
 
 def test_each_event_tells_how_many_heard_and_when_the_root_knew(log: "DataFrame", demo_tree: Tree) -> None:
-    caused = volume.consumer_events(log, demo_tree.root).localCheckpoint()
+    caused = volume.consumer_events(log, demo_tree.roots).localCheckpoint()
     found = {
         each.cause: (each.nodes, each.advisories, each.bytes, each.root_knew_after_s)
         for each in caused.collect()
@@ -91,7 +91,7 @@ def test_each_event_tells_how_many_heard_and_when_the_root_knew(log: "DataFrame"
 
 
 def test_consumers_that_come_and_go_flap(log: "DataFrame", demo_tree: Tree) -> None:
-    hours = volume.consumer_hours(volume.consumer_events(log, demo_tree.root))
+    hours = volume.consumer_hours(volume.consumer_events(log, demo_tree.roots))
     (found,) = waste.flapping_consumers(hours).collect()
     assert (found.node, found.destination, found.came, found.went, found.most_in_an_hour) == (
         "york",

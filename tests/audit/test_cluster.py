@@ -74,7 +74,7 @@ def tables(spark: "SparkSession", folder: Path) -> dict[str, list[str]]:
     frames = {
         "files": intake.files,
         "volume": volume.cube(intake.rolled),
-        "consumer_events": volume.consumer_events(intake.events, tree.root),
+        "consumer_events": volume.consumer_events(intake.events, tree.roots),
         "spillage": spillage.summary(judged),
         "spilled": spillage.spilled_rows(intake.events, judged),
     }

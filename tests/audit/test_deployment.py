@@ -60,3 +60,47 @@ def test_a_table_without_its_columns_says_which(spark: "SparkSession", tmp_path:
         read_sites(spark, str(table))
     with pytest.raises(UsageError, match="cannot be read"):
         read_sites(spark, str(tmp_path / "none.csv"))
+
+
+MESHED = """\
+name,role,parent,mesh
+hq-2,root,,hq
+hq-1,root,,hq
+uk-b,branch,hq-1 hq-2,uk
+uk-a,branch,hq-2,uk
+york,leaf,uk-a uk-b,
+bath,leaf,uk-b,
+"""
+
+
+def test_the_nodes_of_a_mesh_are_one_place(spark: "SparkSession", tmp_path: Path) -> None:
+    table = tmp_path / "sites.csv"
+    table.write_text(MESHED)
+    tree = make_tree(read_sites(spark, str(table)))
+    found = {row.node: (row.place, row.parent, row.depth, row.below) for row in tree.nodes.collect()}
+    assert found == {
+        "hq-1": ("hq-1", None, 0, 3),
+        "hq-2": ("hq-1", None, 0, 3),
+        "uk-a": ("uk-a", "hq-1", 1, 2),
+        "uk-b": ("uk-a", "hq-1", 1, 2),
+        "york": ("york", "uk-a", 2, 0),
+        "bath": ("bath", "uk-a", 2, 0),
+    }
+    assert (tree.roots, tree.places, tree.members, tree.meshed) == (("hq-1", "hq-2"), 4, 6, True)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("leeds,leaf,uk-a hq-1,", "'leeds': several parents that are not one mesh"),
+        ("uk-c,branch,uk-a,uk", "'uk-a': a mesh whose nodes have different parents"),
+        ("eu,root,,eu", "'eu', 'hq-1', 'hq-2': several rows without a parent"),
+    ],
+)
+def test_what_is_no_mesh_is_refused_by_name(
+    spark: "SparkSession", tmp_path: Path, row: str, said: str
+) -> None:
+    table = tmp_path / "sites.csv"
+    table.write_text(f"{MESHED}{row}\n")
+    with pytest.raises(UsageError, match=said):
+        make_tree(read_sites(spark, str(table)))

@@ -202,7 +202,7 @@ def test_who_does_not_reach_the_root_is_said(
 def test_rules_by_role_are_the_same_as_naming_everybody(
     spark: "SparkSession", tree: Tree, per_consumer: "DataFrame"
 ) -> None:
-    leaves = [name for name, _, role, _ in IRREGULAR if role == "leaf"]
+    leaves = [name for name, _, role, *_ in IRREGULAR if role == "leaf"]
     named = [(leaf, "queue", f"{leaf}-{number}") for leaf in leaves for number in range(3)]
     named += [(leaf, "topic", f"offers-{number}") for leaf in leaves for number in range(2)]
     explicit = whatif.interests(spark.createDataFrame(named, "node string, kind string, destination string"))

@@ -38,8 +38,20 @@ def test_any_depth(depth: int, regions: int, fan_out: int, branches: int) -> Non
     assert {depths[place.name] for place in made.of_role("leaf")} == {depth}
 
 
+def test_a_root_and_regions_of_several_nodes() -> None:
+    made = generated(4, 2, depth=2, cores=3, region_cores=2)
+    assert made.meshes() == {
+        "hq": ["hq-a", "hq-b", "hq-c"],
+        "region-1": ["region-1-a", "region-1-b"],
+        "region-2": ["region-2-a", "region-2-b"],
+    }
+    assert {place.parent for place in made.of_role("branch")} == {"hq-a hq-b hq-c"}
+    assert made.of_role("leaf")[0].parents == ("region-1-a", "region-1-b")
+    assert Counter(made.depths().values()) == {0: 3, 1: 4, 2: 4}
+
+
 def test_what_was_made_can_be_written_and_read(tmp_path: Path) -> None:
-    made = generated(7, 2, 2, 3)
+    made = generated(7, 2, 2, 3, cores=2, region_cores=2)
     made.write(tmp_path / "sites.csv")
     assert deployment(str(tmp_path / "sites.csv")).places == made.places
 
@@ -56,6 +68,8 @@ def test_what_was_made_can_be_written_and_read(tmp_path: Path) -> None:
         ("stores=5,depth=1,regions=2", "depth=1 has no regions"),
         ("stores=5,fan_out=2", "depth=2 has no branches below regions"),
         ("stores=5,regions=900,fan_out=900,depth=4", "expected 1 to 2000000 of each"),
+        ("stores=5,cores=4", "cores=4: expected a mesh of 2 or 3 nodes, or 1"),
+        ("stores=5,depth=1,region_cores=2", "depth=1 has no regions: leave region_cores out"),
         ("nowhere", "there is no table of sites 'nowhere'"),
         ("nowhere.csv", "cannot read the table"),
     ],

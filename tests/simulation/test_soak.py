@@ -11,7 +11,7 @@ from simulation.advisory_log import Row
 from simulation.deployment import generated
 from simulation.soak import TRIALS, Failure, read_failure, replay, run_seed, soak
 from simulation.weather import check_spillage
-from treeconnector.advertiser import Down
+from treeconnector.advertiser import Beside, Down
 from treeconnector.destinations import Destination
 from treeconnector.errors import SapwoodError
 from treeconnector.held import Held
@@ -49,6 +49,23 @@ def test_a_route_that_is_told_sideways_is_found_and_the_history_shortened(
     assert [action.what for action in failure.history] == ["add"]
     assert "weather, seed 6" in str(failure)
     assert str(failure.history[0]) in str(failure)
+
+
+def test_what_a_root_tells_the_others_of_its_children_s_consumers_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a mesh each node hears from its children itself."""
+    plain = Beside.route
+
+    def route(self: Beside, table: RoutingTable, key: Destination) -> Route | None:
+        return plain(self, table, key) or next(
+            (each for each in table.gateways(key).values() if each.gateway not in table.apart), None
+        )
+
+    monkeypatch.setattr(Beside, "route", route)
+    failure = next(outcome.failure for outcome in soak(1, 5, "weather-mesh") if outcome.failure)
+    assert failure.where == "check_routes (AssertionError)"
+    assert len(failure.history) <= 2
 
 
 def test_routes_that_are_swept_in_a_snapshot_are_found_in_chaos(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,3 +113,14 @@ def test_spillage_is_an_advisory_beside_the_way() -> None:
     check_spillage([row._replace(origin="hq"), row._replace(node="hq", origin="region-2")], deployment)
     with pytest.raises(AssertionError, match="store-2 was told by None of queue:a at store-1, which"):
         check_spillage([row], deployment)
+    with pytest.raises(AssertionError, match="its own consumer"):
+        check_spillage([row._replace(node="store-1")], deployment)
+
+
+def test_in_a_mesh_all_nodes_are_above_what_one_is_above_of() -> None:
+    row = Row("advisory", 1, "acme", "hq-b", "root", 0, None, "add", "queue", "a", origin="store-1")
+    deployment = generated(4, regions=2, cores=2, region_cores=2)
+    check_spillage([row, row._replace(origin="hq-a")], deployment)
+    check_spillage([row._replace(node="region-1-b"), row._replace(node="store-1", origin="hq-b")], deployment)
+    with pytest.raises(AssertionError, match="region-2-a was told"):
+        check_spillage([row._replace(node="region-2-a")], deployment)

@@ -11,7 +11,7 @@ from simulation.applications import Application
 from simulation.deployment import generated
 from simulation.invariants import check_routes
 from simulation.lines import LineSettings
-from simulation.world import World, WorldSettings
+from simulation.world import World, WorldSettings, populate
 from treeconnector.destinations import parse
 from treeconnector.link import LinkSettings
 
@@ -135,6 +135,73 @@ def test_loss_only_delays() -> None:
     want(made, "store-1")
     made.run(made.now + 10)
     assert [row.node for row in rows if row.event == "advisory"] == ["region-1", "hq"]
+
+
+def meshed(seed: int = 1) -> tuple[World, list[Row]]:
+    """Two roots, a region of two nodes, two stores; all linked with all that are above and beside them."""
+    rows: list[Row] = []
+    core = CoreSettings(linger=0.0, dormant_after=30.0)
+    settings = WorldSettings(core=core, links=LinkSettings(keep_alive=10.0, dead_after=2.0))
+    made = World(settings, seed, rows.append)
+    populate(made, generated(2, regions=1, cores=2, region_cores=2), lambda role: LineSettings())
+    for machine in made.machines.values():
+        made.boot(machine)
+    made.run(120.0)
+    assert made.all_up
+    return made, rows
+
+
+def told(rows: list[Row]) -> set[tuple[str, str | None, str | None]]:
+    """(node, peer, direction) of the advisories of consumers."""
+    return {(row.node, row.peer, row.direction) for row in rows if row.event == "advisory" if row.origin}
+
+
+def test_each_node_of_a_mesh_is_told_by_each_node_below_it() -> None:
+    made, rows = meshed()
+    assert {row.direction for row in rows if row.event == "link"} == {"up", "down", "mesh"}
+    rows.clear()
+    want(made, "store-1")
+    made.run(made.now + 5)
+    regions, roots = ("region-1-a", "region-1-b"), ("hq-a", "hq-b")
+    assert told(rows) == {
+        *((region, "store-1", "up") for region in regions),
+        *((root, region, "up") for root in roots for region in regions),
+    }
+    rows.clear()
+    want(made, "hq-b", "queue:desk")
+    made.run(made.now + 5)
+    assert told(rows) == {
+        ("hq-a", "hq-b", "mesh"),
+        *((region, "hq-b", "down") for region in regions),
+        *((store, region, "down") for store in ("store-1", "store-2") for region in regions),
+    }
+    check_routes(list(made.machines.values()))
+
+
+def test_while_one_root_is_down_the_other_is_told_and_what_comes_back_hears_it() -> None:
+    made, rows = meshed()
+    made.crash(made["hq-a"], 100.0)
+    want(made, "store-2")
+    made.run(made.now + 50)
+    assert "hq-b" in {row.node for row in rows if row.event == "advisory" and row.origin == "store-2"}
+    assert not made.is_linked(made["region-1-a"])
+    made.run(made.now + 300)
+    assert made.all_up
+    check_routes(list(made.machines.values()))
+
+
+def test_a_cut_between_two_roots_ends_their_link_alone() -> None:
+    made, rows = meshed()
+    rows.clear()
+    made.sever(made["hq-a"], made["hq-b"], 60.0)
+    made.run(made.now + 59)
+    assert {(row.node, row.peer, row.op) for row in rows if row.event == "link"} == {
+        ("hq-a", "hq-b", "down"),
+        ("hq-b", "hq-a", "down"),
+    }
+    made.run(made.now + 120)
+    assert made.all_up
+    check_routes(list(made.machines.values()))
 
 
 def test_the_same_seed_gives_the_same_rows_and_another_one_others() -> None:

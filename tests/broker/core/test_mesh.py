@@ -423,7 +423,7 @@ def test_a_child_that_claims_to_be_of_another_one_s_mesh_is_not_believed(forest:
 
 def test_whoever_is_not_listed_needs_the_secret_of_the_mesh(forest: Forest) -> None:
     for name in CORES:
-        forest[name].core.mesh._settings = replace(forest[name].core.mesh._settings, admits=False)
+        forest[name].core.mesh._settings = replace(forest[name].core.mesh._settings, secret=None)
     forest.add("c4", "", "root", mesh=["c1"])
     forest.dial_all()
     forest.settle(1)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from config.credentials import children_secrets, connector_secret
+from config.credentials import children_secrets, connector_secret, mesh_secret
 from config.errors import ConfigurationError
 from config.fleet import SiteRow, read_sites, sites, write_fleet
 from config.load import load
@@ -54,6 +54,27 @@ def test_secrets_prove_each_child_to_its_parent(tmp_path: Path, monkeypatch: pyt
     for path in (tmp_path / "secrets").iterdir():
         assert path.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_mesh_of_one_table_knows_its_others_its_children_and_its_secret(tmp_path: Path) -> None:
+    rows = [
+        SiteRow(name="hq-1", role="root", address="hq-1.example.com", mesh="hq"),
+        SiteRow(name="hq-2", role="root", address="hq-2.example.com", mesh="hq"),
+        SiteRow(name="store", role="leaf", parent="hq-2"),
+    ]
+    report = write_fleet(rows, tmp_path, secrets=True)
+    assert report.warnings == ()
+    one, two, store = (load(tmp_path / "xml" / f"{row.name}.xml") for row in rows)
+    assert [(core.name, core.uri) for core in one.mesh.cores] == [("hq-2", "ws://hq-2.example.com:7600/link")]
+    assert [core.name for core in two.mesh.cores] == ["hq-1"]
+    secret = mesh_secret(one)
+    assert secret is not None
+    assert secret == mesh_secret(two)
+    assert store.connector is not None
+    assert store.connector.ways == ("ws://hq-2.example.com:7600/link", "ws://hq-1.example.com:7600/link")
+    proof = connector_secret(store)
+    assert children_secrets(one) == children_secrets(two) == {"store": proof}
+    assert not store.mesh.cores
 
 
 def test_secrets_stay_when_the_chain_is_written_again(tmp_path: Path) -> None:

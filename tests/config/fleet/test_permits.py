@@ -26,6 +26,17 @@ def test_a_parent_names_its_children_with_what_they_may_do() -> None:
     assert york.children == bath.children == ()
 
 
+def test_a_node_of_a_mesh_may_have_the_others_beside_it_and_all_have_the_same_children() -> None:
+    first, second = (replace(UK, name=f"uk-{n}", address=f"uk-{n}", mesh="uk") for n in (1, 2))
+    hq, one, two, *_ = sites([HQ, first, second, replace(YORK, parent="uk-2")])
+    assert [(child.name, child.nodes) for child in hq.children] == [
+        ("uk-1", ("york", "uk-2")),
+        ("uk-2", ("york", "uk-1")),
+    ]
+    assert [child.name for child in one.children] == ["york"]
+    assert one.children == two.children
+
+
 def test_a_table_that_grants_nothing_makes_no_permits() -> None:
     bare = [HQ, UK, replace(YORK, consume="", send=""), replace(BATH, consume="")]
     assert all(site.children == () for site in sites(bare))

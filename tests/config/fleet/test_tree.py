@@ -1,6 +1,7 @@
 import pytest
 
 from config.fleet import SiteRow, tree_problems
+from config.fleet.tree import Meshes
 
 HQ = SiteRow(name="hq", role="root", address="hq")
 
@@ -70,6 +71,49 @@ def test_what_is_no_tree_is_named_with_line_and_column(texts: tuple[str, ...], e
     assert len(found) == len(expected)
     for beginning in expected:
         assert any(one.startswith(beginning) for one in found), (beginning, found)
+
+
+def meshed(*texts: str) -> list[SiteRow]:
+    """`name parents role mesh`, with commas between parents; each has an address."""
+    cells = [[cell.replace("-", "").replace(",", " ") for cell in text.split()] for text in texts]
+    return [
+        SiteRow(name=name, parent=parent, role=role, mesh=mesh, address=name, line=line)
+        for line, (name, parent, role, mesh) in enumerate(cells, 2)
+    ]
+
+
+MESHED = ("hq1 - root hq", "hq2 - root hq", "uk1 hq1,hq2 branch uk", "uk2 hq2 branch uk", "york uk2 leaf -")
+
+
+def test_the_nodes_of_a_mesh_are_one_node_to_all_others() -> None:
+    rows = meshed(*MESHED)
+    assert tree_problems(rows) == []
+    meshes = Meshes(rows)
+    assert [row.name for row in meshes.above(rows[3])] == ["hq2", "hq1"]
+    assert [row.name for row in meshes.above(rows[4])] == ["uk2", "uk1"]
+    assert [row.name for row in meshes.beside(rows[0])] == ["hq2"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (("hq1 - root hq", "hq2 - root eu"), "3:role: 'hq2' is a second root, the first is 'hq1' in line 2"),
+        (("hq1 - root hq", "york hq1 leaf -"), "2:mesh: 'hq1' is alone in the mesh 'hq'"),
+        ((*MESHED, "bath uk1 leaf uk"), "7:mesh: 'bath' and 'uk1' in line 4 are one mesh: they need the"),
+        ((*MESHED, "eu hq1 branch -", "bath uk1,eu leaf -"), "8:parent: 'uk1' and 'eu' are not one mesh"),
+        ((*MESHED, "bath uk1,uk3 leaf -"), "7:parent: 'bath' is an orphan: no row is named 'uk3'"),
+        ((*MESHED, "a york leaf m", "b york leaf m"), "'a' is a leaf, and in no mesh"),
+    ],
+)
+def test_what_is_no_mesh_is_named(texts: tuple[str, ...], expected: str) -> None:
+    assert any(expected in str(problem) for problem in tree_problems(meshed(*texts)))
+
+
+def test_a_node_of_a_mesh_needs_an_address_that_the_others_dial() -> None:
+    rows = [SiteRow(name=name, role="root", mesh="hq") for name in ("a", "b")]
+    assert {problem.message for problem in tree_problems(rows)} == {
+        f"{name!r} has others in its mesh and needs an address that they dial" for name in ("a", "b")
+    }
 
 
 def test_a_long_cycle_is_shortened() -> None:
