@@ -7,7 +7,7 @@ the core, which lets go what waited for it. While a commit is under way the next
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -426,11 +426,14 @@ class Node:
         """
         return reread(self)
 
-    def say_goodbye(self, parent: Neighbour) -> None:
-        """Leave the tree for good: the parent withdraws our routes, and this node stops."""
+    def say_goodbye(self, neighbours: Iterable[Neighbour]) -> None:
+        """Leave these for good: they withdraw our routes. Nobody is dialled any more."""
         self.leaving = True
-        self.core.root.forget()
-        if parent.link is not None:
-            self.wires.goodbye(parent.link, "the node leaves the tree")
+        for neighbour in neighbours:
+            if neighbour.link is not None and neighbour.up:
+                self.wires.goodbye(neighbour.link, "the node leaves the tree")
         self.wake()
+
+    def stop_soon(self) -> None:
+        """Stop when what was said last is out."""
         self._loop.call_later(_LAST_WORDS, self.stopped.set)

@@ -47,8 +47,11 @@ class Permits:
         """Does the file say who may be a child? `closed` at the start: it did before."""
         return self._permitted is not None
 
-    def secret_of(self, name: str, dials: bool, shown: Shown = _NOTHING) -> bytes | None:
-        """The secret of the link to `name`, None if none is asked for. Raises `LinkRefused`."""
+    def secret_of(self, name: str, dials: bool, shown: Shown = _NOTHING, role: str = "leaf") -> bytes | None:
+        """The secret of the link to `name`, None if none is asked for. Raises `LinkRefused`.
+
+        `role`: what a child says that it is.
+        """
         if dials:
             return self._own.reveal().encode() if self._own else None
         if shown.place and shown.place != name:
@@ -68,7 +71,7 @@ class Permits:
         if shown.place:
             self._demand_voucher(name, shown)
         elif self.office is not None:
-            self.office.admit_link(name, shown)
+            self.office.admit_link(name, shown, role)
         elif self._site.listener.tls.client_ca:
             self._demand_certificate(name, shown.certified)
         else:

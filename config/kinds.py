@@ -89,18 +89,22 @@ class Kind(ABC, Generic[Value]):
 
 @dataclass(frozen=True)
 class Text(Kind[str]):
-    """Text that matches `pattern` as a whole. `hints` maps a wrong text or beginning to advice."""
+    """Text that matches `pattern` as a whole, and `never` not. `hints` maps a wrong text or beginning to
+    advice.
+    """
 
     expected: str
     pattern: str
     refused: tuple[str, ...] = ()
+    never: str = ""
     hints: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def parse(self, text: str) -> str:
         for beginning, hint in self.hints.items():
             if text.lower().startswith(beginning):
                 raise Fault(f"{shown(text)}: {hint}")
-        if text in self.refused or _UNPRINTABLE.search(text) or not compiled(self.pattern).fullmatch(text):
+        wrong = text in self.refused or (self.never and compiled(self.never).fullmatch(text))
+        if wrong or _UNPRINTABLE.search(text) or not compiled(self.pattern).fullmatch(text):
             raise self.refuse(text)
         return text
 
@@ -112,6 +116,8 @@ class Text(Kind[str]):
 
     def json(self) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "string", "pattern": anchored(self.pattern)}
+        if self.never:
+            return schema | {"not": {"pattern": anchored(self.never)}}
         return schema | {"not": {"enum": list(self.refused)}} if self.refused else schema
 
 

@@ -12,7 +12,7 @@ DAY: Final = 86_400.0
 NAME: Final = Text(
     "1 to 64 letters, digits, '.', '-' or '_', beginning with a letter or digit, and not 'local'",
     r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}",
-    refused=("local",),
+    never="[Ll][Oo][Cc][Aa][Ll]",
 )
 VARIABLE: Final = Text(
     "the name of an environment variable, such as SAPWOOD_SECRET", "[A-Za-z_][A-Za-z0-9_]{0,127}"

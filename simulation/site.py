@@ -122,7 +122,7 @@ class Site:
             self.links,
             now=self.now,
             read_bodies=self.disk.bodies,
-            secret_of=lambda name, dials, certified: None,
+            secret_of=lambda name, dials, certified, role: None,
             chronicle=self.chronicle,
             mesh=MeshSettings(dict.fromkeys(self.mesh, ()), self.mesh_secret, ways=self.ways),
         )

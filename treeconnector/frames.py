@@ -86,7 +86,8 @@ class Hello(Frame, frozen=True, tag=1, kw_only=True):
     `chain`: names from this node up to the root, this one first; from a child that has no parent yet, or
     has a parent as its dialled peer, just itself. `window_*`: how much the *receiver* of this frame may
     send unacknowledged. `addresses`: where this node can be dialled. `mesh`: the other nodes of its mesh; a
-    dialler that lists its peer there means to be beside it, not below.
+    dialler that lists its peer there means to be beside it, not below. `above`: nodes above this one that
+    `chain` does not name, since their mesh has one name there; from a dialler none.
     """
 
     version: int
@@ -107,6 +108,7 @@ class Hello(Frame, frozen=True, tag=1, kw_only=True):
     zone: str = ""
     reads: int = 1
     mesh: list[Member] = []
+    above: list[str] = []
 
 
 class Prove(Frame, frozen=True, tag=2, kw_only=True):
@@ -209,9 +211,10 @@ class Release(Frame, frozen=True, tag=16):
 
 
 class Chain(Frame, frozen=True, tag=17):
-    """The sender's chain of names up to the root has changed. Sent down only."""
+    """The sender's chain of names up to the root has changed, or who else is `above` it. Sent down only."""
 
     chain: list[str]
+    above: list[str] = []
 
 
 class Moved(Frame, frozen=True, tag=18):
@@ -263,9 +266,12 @@ class Nobody(Frame, frozen=True, tag=73):
 
 
 class Mesh(Frame, frozen=True, tag=90):
-    """The other nodes of the sender's mesh, as it knows them now. Told to parents and children."""
+    """The other nodes of the sender's mesh, as it knows them now. Told to parents and children, and to nodes
+    of the mesh if any have `left` it for good.
+    """
 
     members: list[Member]
+    left: list[str] = []
 
 
 class Granted(Frame, frozen=True, tag=80):

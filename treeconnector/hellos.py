@@ -20,6 +20,7 @@ MAX_ADDRESSES: Final = 32
 MAX_ADDRESS: Final = 512
 MAX_ZONE: Final = 255
 MAX_MESH: Final = 31
+MAX_ABOVE: Final = 256
 _ID_BYTES: Final = 16
 _MAX_NONCE: Final = 64
 
@@ -38,6 +39,7 @@ def check(hello: Hello) -> None:
         own_name(hello.name)
         role_of(hello.role)
         check_chain(hello.chain, hello.name)
+        check_above(hello.above)
     except InvalidName as error:
         raise FrameError(f"a hello that cannot be: {error}") from None
     check_mesh(hello.mesh, hello.name)
@@ -57,6 +59,14 @@ def check_chain(chain: list[str], name: str) -> None:
     if len(set(chain)) != len(chain):
         raise FrameError(f"a chain in which a name stands twice: {' - '.join(chain)[:400]}")
     for each in chain:
+        node_name(each)
+
+
+def check_above(names: list[str]) -> None:
+    """Raise `FrameError` if these are too many to be above a node; `InvalidName` for the names."""
+    if len(names) > MAX_ABOVE:
+        raise FrameError(f"a way up with {len(names)} further nodes: expected {MAX_ABOVE} at most")
+    for each in names:
         node_name(each)
 
 

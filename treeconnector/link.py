@@ -151,9 +151,10 @@ class Link(Handshake):
     def _on_chain(self, frame: frames.Chain, events: list[Event]) -> None:
         try:
             hellos.check_chain(frame.chain, self.peer_name)
+            hellos.check_above(frame.above)
         except InvalidName as error:
             raise FrameError(f"a chain: {error}") from None
-        events.append(ChainChanged(frame.chain))
+        events.append(ChainChanged(frame.chain, frame.above))
 
     def _on_moved(self, frame: frames.Moved, events: list[Event]) -> None:
         events.append(PeerMoved(checked_name(frame.name)))
@@ -178,7 +179,8 @@ class Link(Handshake):
 
     def _on_mesh(self, frame: frames.Mesh, events: list[Event]) -> None:
         hellos.check_mesh(frame.members, self.peer_name)
-        events.append(MeshChanged(frame.members))
+        hellos.check_mesh([Member(name, []) for name in frame.left], self.peer_name)
+        events.append(MeshChanged(frame.members, frame.left))
 
     def _on_granted(self, frame: frames.Granted, events: list[Event]) -> None:
         rules = self._in.granted(frame)
@@ -253,15 +255,15 @@ class Link(Handshake):
         if self._require(frames.Release):
             self._out.control(frames.Release(destination))
 
-    def send_chain(self, chain: Sequence[str]) -> None:
-        """Parent only. Names from this node up to the root, this one first."""
+    def send_chain(self, chain: Sequence[str], above: Sequence[str] = ()) -> None:
+        """Parent only. Names from this node up to the root, this one first; and who else is above it."""
         if self._require(frames.Chain):
-            self._out.control(frames.Chain(list(chain)))
+            self._out.control(frames.Chain(list(chain), list(above)))
 
-    def send_mesh(self, members: Sequence[Member]) -> None:
-        """The other nodes of our mesh, as we know them now."""
+    def send_mesh(self, members: Sequence[Member], left: Sequence[str] = ()) -> None:
+        """The other nodes of our mesh, as we know them now, and who has left it for good."""
         if self._require(frames.Mesh):
-            self._out.control(frames.Mesh(list(members)))
+            self._out.control(frames.Mesh(list(members), list(left)))
 
     def moved(self, name: str) -> None:
         """Parent only. `name`, which is below the peer, is live elsewhere."""

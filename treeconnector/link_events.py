@@ -87,9 +87,10 @@ class PeerReleases(Event, frozen=True):
 
 
 class ChainChanged(Event, frozen=True):
-    """At the child only: names from the parent up to the root, the parent first."""
+    """At the child only: names from the parent up to the root, the parent first; `above`: further ones."""
 
     chain: list[str]
+    above: list[str] = []
 
 
 class PeerMoved(Event, frozen=True):
@@ -138,9 +139,10 @@ class PeerKnowsNobody(Event, frozen=True):
 
 
 class MeshChanged(Event, frozen=True):
-    """The other nodes of the peer's mesh. Names and addresses are checked."""
+    """The other nodes of the peer's mesh, and who has `left` it. Names and addresses are checked."""
 
     members: list[Member]
+    left: list[str] = []
 
 
 class PeerGrants(Event, frozen=True):

@@ -37,6 +37,7 @@ class LinkMachine:
         addresses: Sequence[str] = (),
         zone: str = "",
         mesh: Sequence[Member] = (),
+        above: Sequence[str] = (),
         nonce: bytes,
         reads: int = bundles.VERSION,
     ) -> None:
@@ -50,7 +51,7 @@ class LinkMachine:
         self.heard_at = now
         self.bytes_in = self.bytes_out = 0
         self._settings = settings
-        self.hello = hello_of(identity, settings, chain, addresses, zone, mesh, nonce, reads)
+        self.hello = hello_of(identity, settings, chain, addresses, zone, mesh, above, nonce, reads)
         self._hello_packet = frames.packet([frames.encode(self.hello)])
         self._peer_packet = b""
         self._secret: bytes | None = None

@@ -47,6 +47,7 @@ def hello_of(
     addresses: Sequence[str],
     zone: str,
     mesh: Sequence[Member],
+    above: Sequence[str],
     nonce: bytes,
     reads: int,
 ) -> Hello:
@@ -70,6 +71,7 @@ def hello_of(
         zone=zone,
         reads=reads,
         mesh=list(mesh),
+        above=list(above),
     )
     try:
         hellos.check(hello)

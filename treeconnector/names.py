@@ -1,8 +1,8 @@
 """Names of trees, nodes and queues: what is allowed, checked once at the edge.
 
 A node's name is its address in the tree and appears in file names, URLs and DNS labels, so it is
-kept to letters, digits, dot, hyphen and underscore. `local` always means 'this node'; the 36 characters of a
-UUID mean one incarnation of a node, and are nobody's name.
+kept to letters, digits, dot, hyphen and underscore. `local`, in whatever case, always means 'this node';
+the 36 characters of a UUID mean one incarnation of a node, and are nobody's name.
 """
 
 import re
@@ -27,8 +27,8 @@ def node_name(text: str) -> str:
             f"{text[:80]!r} is no node name: expected 1 to {MAX_NODE_NAME} letters, digits, '.', '-' or '_',"
             " beginning with a letter or digit"
         )
-    if text == LOCAL:
-        raise InvalidName("a node cannot be named 'local': that word always means the node itself")
+    if text.lower() == LOCAL:
+        raise InvalidName(f"a node cannot be named {text!r}: 'local' always means the node itself")
     return text
 
 

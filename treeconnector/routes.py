@@ -132,6 +132,9 @@ class RoutingTable:
             )
         self.parents, self.mesh = tuple(sorted(parents)), tuple(sorted(mesh))
         self.apart = self.parents + self.mesh
+        if gateway not in self.apart:
+            self.lines.discard(gateway)
+            self._tell(Destination(Kind.DOMAIN, gateway), "line", gateway)
 
     def set_line(self, gateway: str, up: bool) -> None:
         """The link to a neighbour came or went; in a node of a mesh the others hear of it."""

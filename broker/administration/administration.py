@@ -18,6 +18,7 @@ from broker.administration.sessions import Sessions
 from broker.administration.tree import TreeView
 from broker.cells.cells import Command
 from broker.core.errors import NotFound, SwitchError
+from broker.core.neighbours import Neighbour
 from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
@@ -67,18 +68,35 @@ class Administration:
     # --- the node in the tree
 
     async def leave(self) -> answers.Left:
-        """Hand over what is on its way up, say goodbye, so that the parent withdraws our routes, and stop."""
-        parent = self._node.core.parent
-        if parent is None or parent.link is None or not parent.up:
-            raise SwitchError("the parent cannot be reached now: leave again when the line is up")
+        """Hand over what is on its way, say goodbye, so that the others withdraw our routes, and stop.
+
+        A node of a mesh lets its children go first, and hands over what it has for them, too.
+        """
+        node, core = self._node, self._node.core
+        above = [parent for parent in core.neighbourhood.parents() if parent.up]
+        beside = [peer for peer in core.mesh.peers() if peer.up]
+        if not (above or beside):
+            who = "parent" if core.role.has_parent else "other node of its mesh"
+            raise SwitchError(f"no {who} can be reached now: leave again when a line is up")
+        if beside:
+            node.say_goodbye(core.children())
+            core.handover.leave()
+        await self._handed_over([*above, *beside])
+        kept = sum(place.messages for place in core.custody.places.values())
+        core.root.forget()
+        node.say_goodbye([*above, *beside])
+        node.stop_soon()
+        return answers.Left(left=(above or beside)[0].name, messages_kept_here=kept)
+
+    async def _handed_over(self, neighbours: list[Neighbour]) -> None:
+        """Return once these have all that goes to them, or it takes too long."""
+        self._node.wake()
         end = time.monotonic() + _HAND_OVER
-        while (
-            (parent.outbox or parent.place.waiting or parent.wants) and parent.up and time.monotonic() < end
-        ):
+        while time.monotonic() < end:
+            left = (each for each in neighbours if each.up)
+            if not any(each.outbox or each.place.waiting or each.wants for each in left):
+                return
             await asyncio.sleep(_LOOK_AGAIN)
-        kept = sum(place.messages for place in self._node.core.custody.places.values())
-        self._node.say_goodbye(parent)
-        return answers.Left(left=parent.name, messages_kept_here=kept)
 
     async def locate(self) -> answers.Located:
         """Look the parent up in DNS now; if it has moved, the link follows."""

@@ -5,9 +5,9 @@ its correlation id. Neither is persistent; a question is asked again until the a
 over. A command that says `changes` is carried out once all the same, and answered when that is on disk;
 all others must bear to be carried out twice.
 
-Law: a question is answered only if it entered the tree at this node or an ancestor, which the hops on its
-way have checked; a command that says `open` answers every node of the tree. Answers go to nodes only: to a
-queue `System.…` of the node that asked. Everything from outside is bounded.
+Law: a question is answered only if it entered the tree at this node or one above it, of a mesh any, which
+the hops on its way have checked; a command that says `open` answers every node of the tree. Answers go to
+nodes only: to a queue `System.…` of the node that asked. Everything from outside is bounded.
 """
 
 import asyncio
@@ -250,7 +250,8 @@ class Cells:
             raise SwitchError(f"a question has at most {_LARGEST_QUESTION} bytes")
         question = _read_question(letter.message.payload)
         command = self._command(letter.queue, question.method)
-        trusted = letter.origin in self._node.core.chain and not letter.flags & _UNTRUSTED
+        above = self._node.core.ancestry.may_administer(letter.origin)
+        trusted = above and not letter.flags & _UNTRUSTED
         if not (command.open or trusted):
             raise SwitchError(f"{question.method} is answered to this node's ancestors only")
         return command, question.parameters

@@ -105,7 +105,8 @@ class TraceCommand:
         arrived = [record for record in records if record.kind == ARRIVED]
         entered = any(record.kind == ENTERED for record in records)
         origin = self._core.identity.name if entered else arrived[0].extra if arrived else ""
-        wall, theirs = self.wall, asker in (*self._core.chain, origin, records[0].destination.node)
+        above = self._core.ancestry.may_administer(asker)
+        wall, theirs = self.wall, above or asker in (origin, records[0].destination.node)
         return {
             "destination": str(records[0].destination),
             "for": records[0].destination.node,
@@ -174,7 +175,7 @@ class TraceCommand:
         """
         trace = self._core.trace
         noted = [(bundle, note.position) for bundle, note in trace.noted(task)]
-        if asker not in self._core.chain:
+        if not self._core.ancestry.may_administer(asker):
             bundles = frozenset(bundle for bundle, _ in noted)
             records = trace.of(bundles | named)
             given = {each.who for each in records if each.kind == DELIVERED and each.bundle in named}

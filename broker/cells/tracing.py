@@ -106,7 +106,7 @@ class Tracing:
 
     def _walk(self) -> Walk:
         core = self._node.core
-        return Walk(self._ask, _clock, core.identity.name, core.chain[1:], self._below())
+        return Walk(self._ask, _clock, core.identity.name, core.ancestry.in_order, self._below())
 
     def _below(self) -> Iterator[str]:
         """The nodes below that are there."""

@@ -7,6 +7,7 @@ before all that came before it is on disk, so that a position that is shown is o
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.core.ancestry import way_of, way_up
 from broker.core.custody import Copy
 from broker.core.neighbours import Neighbour
 from broker.core.places import place_of
@@ -15,7 +16,6 @@ from treeconnector import link_events as events
 from treeconnector.bundles import Flag
 from treeconnector.errors import FrameError, LinkRefused, Refusal, RemoteError
 from treeconnector.frames import Hello, Position
-from treeconnector.hellos import mesh_name
 from treeconnector.identity import Shown
 from treeconnector.link import Link, Standing
 from treeconnector.relations import Relation
@@ -96,10 +96,10 @@ class Links:
                 self._holds(neighbour, destination)
             case events.PeerReleases(destination):
                 self._released(neighbour, destination)
-            case events.ChainChanged(chain) if neighbour.relation is Relation.PARENT:
-                self._chain(link, chain)
-            case events.MeshChanged(members):
-                core.mesh.changed_at(neighbour, members)
+            case events.ChainChanged(chain, above) if neighbour.relation is Relation.PARENT:
+                self._chain(neighbour, link, chain, above)
+            case events.MeshChanged(members, left):
+                core.mesh.changed_at(neighbour, members, left)
             case events.PeerMoved(name) if neighbour.relation is Relation.PARENT:
                 core.moves.told(name, neighbour)
             case events.PeerConflict(name, text) if neighbour.relation is Relation.PARENT:
@@ -130,7 +130,7 @@ class Links:
             if core.mesh.relation(link, hello) is Relation.MESH:
                 secret = core.mesh.secret_of(link, hello)
             else:
-                secret = core.secret_of(hello.name, link.dials, self.shown_on(link))
+                secret = core.secret_of(hello.name, link.dials, self.shown_on(link), hello.role)
         except LinkRefused as refused:
             self.handle(link, link.refuse(refused.reason, refused.text))
             return
@@ -143,6 +143,8 @@ class Links:
     def _check(self, link: Link, hello: Hello) -> None:
         core = self._core
         me = core.identity.name
+        if core.forwarder.leaving:
+            raise LinkRefused(Refusal.BUSY, f"{me!r} is about to stop, and hands over what it has")
         if hello.name != me:
             core.mesh.check(link, hello)
             if core.mesh.relation(link, hello) is Relation.MESH:
@@ -150,7 +152,8 @@ class Links:
         child, parent = (core.role, role_of(hello.role)) if link.dials else (role_of(hello.role), core.role)
         if hello.name == me:
             raise LinkRefused(Refusal.NAME, f"both ends are called {me!r}: names are unique in a tree")
-        if me in hello.chain if link.dials else hello.name in core.chain:
+        above = (*hello.chain, *hello.above) if link.dials else (*core.chain, *core.ancestry.names)
+        if (me if link.dials else hello.name) in above:
             chain = " > ".join(hello.chain if link.dials else core.chain)
             raise LinkRefused(
                 Refusal.CYCLE, f"{me!r} and {hello.name!r} would be each other's parent: {chain}"
@@ -159,7 +162,7 @@ class Links:
         if why:
             reason = Refusal.ROLE if child.has_parent else Refusal.SECOND_ROOT
             raise LinkRefused(reason, f"{hello.name!r} ({hello.role}) and {me!r} ({core.role.name}): {why}")
-        objection = core.root.objection(hello, way_up(hello)) if link.dials else ""
+        objection = core.root.objection(hello, way_of(hello)) if link.dials else ""
         if objection:
             raise LinkRefused(Refusal.SECOND_ROOT, objection)
 
@@ -230,8 +233,7 @@ class Links:
         self._names[link] = neighbour.name
         core.touch(neighbour)
         if neighbour.relation is Relation.PARENT:
-            core.root.learn(hello, way_up(hello))
-            core.neighbourhood.set_chain([core.identity.name, *way_up(hello)])
+            core.ancestry.heard(neighbour, hello.chain, hello.above)
         if hello.mesh or core.forwarder.meshed or neighbour.relation is not Relation.CHILD:
             core.neighbourhood.look_again()
         core.addressing.link_up(neighbour)
@@ -239,7 +241,9 @@ class Links:
         if neighbour.relation is Relation.PARENT:
             core.moves.adopt(neighbour)
             core.mesh.met_parent()
-        elif neighbour.relation is Relation.CHILD:
+        else:
+            core.mesh.greet(neighbour)
+        if neighbour.relation is Relation.CHILD:
             core.moves.settle(neighbour)
 
     def _neighbour(self, link: Link, hello: Hello) -> Neighbour:
@@ -375,24 +379,15 @@ class Links:
 
     # --- the tree
 
-    def _chain(self, link: Link, chain: list[str]) -> None:
+    def _chain(self, parent: Neighbour, link: Link, chain: list[str], above: list[str]) -> None:
         me = self._core.identity.name
-        if me in chain:
+        if me in (*chain, *above):
             text = f"{me!r} is in its own chain of parents: {' > '.join(chain)}"
             self.handle(link, link.refuse(Refusal.CYCLE, text))
             return
-        parent = link.peer
-        assert parent is not None
-        chain = way_up(parent, chain)
-        objection = self._core.root.objection(parent, chain)
+        assert link.peer is not None
+        objection = self._core.root.objection(link.peer, way_up(chain, parent.detail.mesh))
         if objection:
             self.handle(link, link.refuse(Refusal.SECOND_ROOT, objection))
             return
-        self._core.root.learn(parent, chain)
-        self._core.neighbourhood.set_chain([me, *chain])
-
-
-def way_up(parent: Hello, chain: list[str] | None = None) -> list[str]:
-    """A parent's chain, in which its mesh has the same name whichever of its nodes speaks."""
-    first, *rest = chain or parent.chain
-    return [mesh_name(first, (member.name for member in parent.mesh)), *rest]
+        self._core.ancestry.heard(parent, chain, above)

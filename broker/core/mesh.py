@@ -7,9 +7,10 @@ smallest of its names, so that it does not matter which of its nodes speaks.
 Law: the smaller name dials. A node that the other does not know yet introduces itself; when both dial at
 once, the smaller name's link is the one that stays.
 Law: whoever is not listed joins by the secret of the mesh only; a child's own proves no node of a mesh.
+Law: who has left for good is out of it, whatever files and nodes that were away say, until it dials again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _MOST_WAYS: Final = 3
 _ROW: Final = "mesh"
+_LEFT: Final = "left the mesh"
 _WAYS: Final = "ways to the parent"
 
 
@@ -46,18 +48,24 @@ class Mesh:
         self.dialled: dict[Link, tuple[str, Relation]] = {}
         self.offers: Advertiser | None = None
         self._same_ways = False
+        self._left: list[str] = []
         self.on_change: Callable[[], None] = lambda: None
 
     def __repr__(self) -> str:
         return f"<Mesh of {self._core.identity.name} and {', '.join(sorted(self.members)) or 'nobody'}>"
 
-    def restore(self, kept: bytes | None, ways: bytes | None) -> None:
+    def restore(self, meta: Mapping[str, bytes]) -> None:
         """What was on disk; what the file says is newer."""
-        self._same_ways = ways == self._ways
+        self._same_ways = meta.get(_WAYS) == self._ways
+        kept, left = meta.get(_ROW), meta.get(_LEFT)
         if kept:
             known = msgspec.msgpack.decode(kept, type=dict[str, list[str]])
             self.members = {**known, **self.members}
             self.members.pop(self._core.identity.name, None)
+        if left:
+            self._left = msgspec.msgpack.decode(left, type=list[str])
+            for name in self._left:
+                self.members.pop(name, None)
 
     def begin(self) -> None:
         """After a start, when the table is what it was."""
@@ -102,7 +110,8 @@ class Mesh:
             return
         if known is not None and known.relation is not Relation.MESH and known.up:
             raise LinkRefused(Refusal.ROLE, f"{hello.name!r} is a {known.relation} of {me!r} already")
-        if not (hello.name in self.members or self._settings.admits):
+        listed = hello.name in self.members or hello.name in self._settings.members
+        if not (listed or self._settings.admits):
             raise LinkRefused(
                 Refusal.SECRET,
                 f"{me!r} lists no {hello.name!r} in its mesh: name it there, or give the mesh a secret",
@@ -122,12 +131,16 @@ class Mesh:
         """What proves a link of the mesh. Raises `LinkRefused`."""
         if self._settings.secret is not None or link.dials:
             return self._settings.secret
-        return self._core.secret_of(hello.name, False, self._core.links.shown_on(link))
+        return self._core.secret_of(hello.name, False, self._core.links.shown_on(link), hello.role)
 
     def joined(self, hello: Hello) -> None:
         """A link of the mesh is up: from now on both know all that the other knows."""
         found = {hello.name: hello.addresses, **{each.name: each.addresses for each in hello.mesh}}
         found.pop(self._core.identity.name, None)
+        if hello.name in self._left:
+            self._keep_left([name for name in self._left if name != hello.name])
+        for name in self._left:
+            found.pop(name, None)
         named = self._settings.members
         before = dict(self.members)
         for name, addresses in found.items():
@@ -139,9 +152,24 @@ class Mesh:
             self._changed()
 
     def left(self, name: str) -> None:
-        """A node has left for good, or is to be forgotten."""
-        if self.members.pop(name, None) is not None:
-            self._changed()
+        """A node has left for good, or is to be forgotten; also by those who hear of it later."""
+        if self.members.pop(name, None) is None:
+            return
+        self._keep_left([*(each for each in self._left if each != name), name][-hellos.MAX_MESH :])
+        self._changed()
+        for neighbour in self._core.neighbours.values():
+            if neighbour.name != name:
+                self.greet(neighbour)
+
+    def _keep_left(self, names: list[str]) -> None:
+        self._left = names
+        self._core.custody.transaction.put(MetaRow(_LEFT, msgspec.msgpack.encode(names)))
+
+    def greet(self, neighbour: Neighbour) -> None:
+        """Tell it who has left, if anybody has; parents are told by who leaves."""
+        link = neighbour.link
+        if self._left and neighbour.relation is not Relation.PARENT and link is not None and neighbour.up:
+            link.send_mesh(self.said, self._left)
 
     def _changed(self) -> None:
         """Keep it, and tell all neighbours but the nodes of the mesh, which know by themselves."""
@@ -152,12 +180,31 @@ class Mesh:
                 neighbour.link.send_mesh(self.said)
         self.on_change()
 
-    def changed_at(self, neighbour: Neighbour, members: list[Member]) -> None:
-        """A neighbour says who is in its own mesh now."""
+    def changed_at(self, neighbour: Neighbour, members: list[Member], left: Sequence[str] = ()) -> None:
+        """A neighbour says who is in its own mesh now, and who has left it."""
         neighbour.detail.mesh = neighbour.may_have(members)
-        self._core.touch(neighbour)
-        self._core.neighbourhood.look_again()
+        if neighbour.relation is not Relation.CHILD:
+            self._others_left(neighbour, left)
+        core = self._core
+        core.touch(neighbour)
+        core.neighbourhood.look_again()
+        if neighbour.relation is Relation.PARENT:
+            core.ancestry.look(neighbour)
         self.on_change()
+
+    def _others_left(self, neighbour: Neighbour, left: Sequence[str]) -> None:
+        """A parent, or a node beside this one, says who has left their mesh. Who is linked is still there."""
+        core = self._core
+        for name in left:
+            gone = core.neighbours.get(name)
+            if gone is not None and gone.up:
+                continue
+            if neighbour.relation is Relation.MESH:
+                self.left(name)
+            for parent in core.neighbourhood.parents() if neighbour.relation is Relation.PARENT else ():
+                parent.detail.mesh = [member for member in parent.detail.mesh if member.name != name]
+            if gone is not None and gone.relation is neighbour.relation:
+                core.moves.forget(gone, moved=False)
 
     # --- lines
 

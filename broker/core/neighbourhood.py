@@ -6,11 +6,8 @@ those of a child that another node of the mesh has a line to do not.
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from broker.core.custody import Spool
 from broker.core.neighbours import Neighbour
-from broker.core.rows import MetaRow
 from treeconnector.advisories import Held
 from treeconnector.relations import Relation
 
@@ -63,6 +60,8 @@ class Neighbourhood:
         core.forwarder.parents.pop(name, None)
         core.custody.spools.parents.discard(name)
         core.permitting.gone(neighbour)
+        if neighbour.relation is Relation.PARENT:
+            core.ancestry.look()
         if core.forwarder.meshed:
             self.look_again()
 
@@ -77,14 +76,10 @@ class Neighbourhood:
 
     def why_not_below(self, gateway: str, name: str) -> str:
         """A child cannot have below it what is here, beside or above."""
-        if name in self._core.chain or name in self._core.mesh.members or name in self._above():
-            return f"{name!r} is this node or above it: it cannot be below {gateway!r}"
+        core = self._core
+        if core.ancestry.may_administer(name) or name in core.mesh.members:
+            return f"{name!r} is this node, beside it or above it: it cannot be below {gateway!r}"
         return ""
-
-    def _above(self) -> set[str]:
-        """The parents, and the others of their mesh."""
-        parents = self._core.forwarder.parents
-        return {*parents, *(member.name for parent in parents.values() for member in parent.detail.mesh)}
 
     # --- links
 
@@ -117,8 +112,9 @@ class Neighbourhood:
         core, link = self._core, neighbour.link
         if link is None or neighbour.relation is Relation.MESH:
             return
-        if neighbour.relation is Relation.CHILD and link.hello.chain != core.chain:
-            link.send_chain(core.chain)
+        said, now = (link.hello.chain, link.hello.above), (core.chain, core.ancestry.further)
+        if neighbour.relation is Relation.CHILD and said != now:
+            link.send_chain(*now)
         if link.hello.mesh != core.mesh.said:
             link.send_mesh(core.mesh.said)
 
@@ -184,17 +180,3 @@ class Neighbourhood:
         if neighbour.dormant:
             neighbour.dormant = False
             neighbour.held.set_live()
-
-    # --- the way up
-
-    def set_chain(self, chain: list[str]) -> None:
-        """Our chain of names up to the root, ourselves first; children learn a change at once."""
-        core = self._core
-        if chain == core.chain:
-            return
-        core.chain = chain
-        core.custody.transaction.put(MetaRow("chain", msgspec.msgpack.encode(chain)))
-        core.chronicle.chain(core.root.known_way(chain))
-        for neighbour in self.children():
-            if neighbour.link is not None and neighbour.up:
-                neighbour.link.send_chain(chain)

@@ -31,7 +31,8 @@ _LISTED: Final = 10
 
 class Detail(msgspec.Struct, omit_defaults=True):
     """What else is kept. `down_since`: running time, 0 = up. `gaps`: how often state was lost. `mesh`: the
-    other nodes of its mesh. `limited`: it was told last that it may not do everything.
+    other nodes of its mesh. `limited`: it was told last that it may not do everything. `chain`, `above`: who
+    is above a parent, as that has said.
     """
 
     incarnation: bytes = b""
@@ -43,6 +44,8 @@ class Detail(msgspec.Struct, omit_defaults=True):
     addresses: list[str] = []
     mesh: list[Member] = []
     limited: bool = False
+    chain: list[str] = []
+    above: list[str] = []
 
 
 class Neighbour:

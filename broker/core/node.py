@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from broker.core import doubling
 from broker.core.addresses import Addresses
 from broker.core.advising import Advising
+from broker.core.ancestry import Ancestry
 from broker.core.arrivals import Arrivals
 from broker.core.custody import Custody, ReadBodies
 from broker.core.entry import Entry
@@ -63,7 +64,7 @@ _TRANSFER_BLOCK: Final = 1_000_000
 _SAY_WITHIN: Final = 0.04
 _NONCE_BYTES: Final = 32
 
-Secrets = Callable[[str, bool, Shown], bytes | None]
+Secrets = Callable[[str, bool, Shown, str], bytes | None]
 
 
 class Rows(Protocol):
@@ -90,8 +91,8 @@ class Chronicle(Protocol):
 class NodeCore:
     """One node, without I/O.
 
-    `secret_of(name, dials, shown)` gives a link's secret or raises `LinkRefused`; `shown`: what the peer has
-    proved itself with on its carrier.
+    `secret_of(name, dials, shown, role)` gives a link's secret or raises `LinkRefused`; `shown`: what the
+    peer has proved itself with on its carrier; `role`: which it claims.
     """
 
     def __init__(
@@ -162,6 +163,7 @@ class NodeCore:
         self.handover = Handover(self)
         self.moves = Moves(self)
         self.root = Root(self)
+        self.ancestry = Ancestry(self)
         self.advising = Advising(self)
         self.pressure = Pressure(self)
         self.sweeps = Sweeps(self)
@@ -257,6 +259,7 @@ class NodeCore:
             addresses=self.addresses,
             zone=self._zone,
             mesh=self.mesh.said,
+            above=() if dials else self.ancestry.further,
             nonce=secrets.token_bytes(_NONCE_BYTES),
         )
         self.open_links.add(link)

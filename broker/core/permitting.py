@@ -209,7 +209,7 @@ class Permitting:
         """A child cannot have below it what is here or above, nor what it has no permit for."""
         key, neighbour = route.key, self._core.neighbours[route.gateway]
         if key.kind == Kind.DOMAIN:
-            return self.why_not_below(neighbour, key.name)
+            return self.why_not_below(neighbour, key.name) or _why_not_of(neighbour, key.name)
         permit = neighbour.permit
         return permit.why_not_consume(key) or (permit.why_not_have(route.origin) if route.origin else "")
 
@@ -220,7 +220,9 @@ class Permitting:
 
     def claims(self, neighbour: Neighbour, advices: list[Advice]) -> list[Advice]:
         """Those about nodes that the child may speak of."""
-        nodes = [advice for advice in advices if advice.kind == Kind.DOMAIN]
+        nodes = [
+            each for each in advices if each.kind == Kind.DOMAIN and not _why_not_of(neighbour, each.name)
+        ]
         permit = neighbour.permit
         return [advice for advice in nodes if not permit.why_not_have(advice.name)] if permit else nodes
 
@@ -249,7 +251,7 @@ class Permitting:
         incarnation that is not known here may be asked for: the answer is looked at again.
         """
         name = self._name_of(key) if is_incarnation(key) else key
-        if not name or name in self._core.chain:
+        if not name or self._core.ancestry.may_administer(name):
             return ""
         why = neighbour.permit.why_not_reach(name)
         if why:
@@ -349,6 +351,13 @@ class Permitting:
     def keep_dead(self, neighbour: Neighbour, copy: Copy) -> None:
         if neighbour.permit:
             self._dead.setdefault(neighbour.name, []).append(copy)
+
+
+def _why_not_of(neighbour: Neighbour, name: str) -> str:
+    """A leaf has nobody below it."""
+    if neighbour.detail.role != "leaf" or name == neighbour.name:
+        return ""
+    return f"ROLE: {neighbour.name} is a leaf, which has nobody below it, not {name[:64]}"
 
 
 def _why_not_readable(header: Header, body: bytes) -> str:

@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from broker.core.custody import SUBSCRIPTION, Stored
 from broker.core.links import ENDED
 from broker.core.neighbours import Neighbour
@@ -37,8 +35,9 @@ _RECOVERED = "recovered"
 
 def restore(core: "NodeCore", loaded: "Rows") -> None:
     """Fill a new core. Links are down, local routes are recovering until their consumers come back."""
-    _meta(core, loaded)
+    meta = _meta(core, loaded)
     _neighbours(core, loaded)
+    core.ancestry.restore(meta.get("chain"))
     core.links.restore(any(row.name == ENDED for row in loaded.rows(MetaRow)))
     core.static_routing.restore(loaded.rows(MetaRow))
     for queue in loaded.rows(QueueRow):
@@ -56,17 +55,14 @@ def restore(core: "NodeCore", loaded: "Rows") -> None:
     _custody(core, loaded)
 
 
-def _meta(core: "NodeCore", loaded: "Rows") -> None:
+def _meta(core: "NodeCore", loaded: "Rows") -> dict[str, bytes]:
     meta: dict[str, bytes] = {row.name: row.value for row in loaded.rows(MetaRow)}
     core.site.restore_taken(row for row in loaded.rows(MetaRow) if row.name.startswith(TAKEN))
     core.permitting.restore(loaded.rows(MetaRow))
     core.start_transfer_ids(int(meta.get("transfer", b"1")))
-    chain: list[str] = msgspec.msgpack.decode(meta["chain"], type=list[str]) if "chain" in meta else []
     core.root.restore(meta.get("root"))
-    core.mesh.restore(meta.get("mesh"), meta.get("ways to the parent"))
-    if core.role.has_parent and chain[:1] == [core.identity.name]:
-        core.chain = chain
-        core.chronicle.chain(core.root.known_way(chain))
+    core.mesh.restore(meta)
+    return meta
 
 
 def _neighbours(core: "NodeCore", loaded: "Rows") -> None:

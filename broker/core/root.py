@@ -41,20 +41,23 @@ class Root:
         """Why this chain, the parent's own, cannot be above this node; '' if it can."""
         me, known = self._core.identity.name, self.name
         others = {each.name for each in parent.mesh}
-        if not known or known in chain or known in others or not _is_whole(parent, chain):
+        if not known or known in chain or known in others or not _is_whole(parent.role, chain):
             return ""
         if self.parent == parent.name or self.parent in others:
             return ""
+        before = self._core.forwarder.parents.get(parent.name)
+        if before is not None and before.lists(self.parent):
+            return ""  # who told has left their mesh since
         return (
             f"{me!r} belongs below the root {known!r}, but {parent.name!r} is below the root {chain[-1]!r}:"
             f" a tree has one root. Correct the parent in the file of {me!r}; or, if this is meant, run"
             f" 'sapwood node leave' at {me!r} while its old parent is there, or 'sapwood node forget {known}'"
         )
 
-    def learn(self, parent: Hello, chain: list[str]) -> None:
+    def learn(self, parent: str, role: str, chain: list[str]) -> None:
         """A parent was believed."""
-        if _is_whole(parent, chain) and (self.name, self.parent) != (chain[-1], parent.name):
-            self.name, self.parent = chain[-1], parent.name
+        if _is_whole(role, chain) and (self.name, self.parent) != (chain[-1], parent):
+            self.name, self.parent = chain[-1], parent
             self._keep(msgspec.msgpack.encode((self.name, self.parent)))
 
     def known_way(self, chain: list[str]) -> list[str]:
@@ -70,6 +73,6 @@ class Root:
         self._core.custody.transaction.put(MetaRow("root", value))
 
 
-def _is_whole(parent: Hello, chain: list[str]) -> bool:
+def _is_whole(role: str, chain: list[str]) -> bool:
     """A branch that has not met its own parent yet knows no root."""
-    return len(chain) > 1 or not role_of(parent.role).has_parent
+    return len(chain) > 1 or not role_of(role).has_parent

@@ -33,7 +33,7 @@ from broker.enrolment.tokens import Invitation, new_id, new_secret
 from config.model import Site
 from treeconnector.errors import InvalidName, LinkRefused, Refusal
 from treeconnector.identity import Shown
-from treeconnector.names import node_name
+from treeconnector.names import own_name
 
 _log = logging.getLogger("sapwood.enrolment")
 MOST_INVITATIONS: Final = 10_000
@@ -92,7 +92,7 @@ class Office:
         `ways`: other than those that the site announces; `lifetime`: seconds.
         """
         try:
-            node_name(name)
+            own_name(name)
         except InvalidName as error:
             raise EnrolmentRefused("BAD_REQUEST", str(error)) from None
         if name == self._site.name:
@@ -263,8 +263,8 @@ class Office:
 
     # --- for links
 
-    def admit_link(self, name: str, shown: Shown) -> None:
-        """Let a child without a secret link only as the member that its certificate is of.
+    def admit_link(self, name: str, shown: Shown, role: str = "leaf") -> None:
+        """Let a child without a secret link only as the member that its certificate is of, in its role.
 
         Raises `LinkRefused`.
         """
@@ -281,6 +281,12 @@ class Office:
             self._check_member(member)
         except EnrolmentRefused as error:
             raise LinkRefused(Refusal.SECRET, str(error)) from None
+        if member.role == "leaf" and role != "leaf":
+            raise LinkRefused(
+                Refusal.ROLE,
+                f"{name!r} was invited as a leaf, and says that it is a {role}: correct its nodetype, or give"
+                f" it a token of `sapwood invite {name} --role branch`",
+            )
         mark = mark_of(shown.serial)
         if mark == serial_mark(member.key):
             self._forget_former(member)

@@ -43,7 +43,7 @@ class Inviting:
     def is_member(self, name: str) -> bool:
         return name == "york"
 
-    def admit_link(self, name: str, shown: Shown) -> None:
+    def admit_link(self, name: str, shown: Shown, role: str) -> None:
         if name != "york":
             raise LinkRefused(Refusal.SECRET, f"{name!r} did not join")
 

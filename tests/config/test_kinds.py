@@ -1,8 +1,11 @@
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from config.kinds import Boolean, Choice, Duration, Fault, FilePath, Share, Size, Text, Whole, shown
+from config.values import NAME
 
 
 @pytest.mark.parametrize(
@@ -121,3 +124,12 @@ def test_a_share_is_read_back_as_it_was_written(thousandths: int) -> None:
 def test_what_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(Fault):
         Share().parse(text)
+
+
+@pytest.mark.parametrize("text", ["local", "LOCAL", "Local", "lOcAl"])
+def test_no_node_is_called_local_in_whatever_case(text: str) -> None:
+    with pytest.raises(Fault, match="not 'local'"):
+        NAME.parse(text)
+    assert NAME.parse(f"{text}-1") == f"{text}-1"
+    assert re.search(NAME.json()["not"]["pattern"], text)
+    assert not re.search(NAME.json()["not"]["pattern"], f"{text}-1")

@@ -57,6 +57,8 @@ EXAMPLES = [
     frames.Nobody(["store-2"], "no such node"),
     frames.Granted(b"data", True),
     frames.Mesh([frames.Member("hq-2", ["wss://hq-2:7600/link"])]),
+    frames.Mesh([], ["hq-3"]),
+    frames.Chain(["hq-1"], ["hq-2"]),
 ]
 
 

@@ -144,6 +144,7 @@ def test_what_is_no_advice_is_the_peers_fault_and_changes_nothing(said: Advice, 
         (topic(""), "expected 1 to 20"),
         (queue("a@b"), "is no queue name"),
         (domain("local"), "cannot be named 'local'"),
+        (domain("LocaL"), "cannot be named 'LocaL'"),
     ],
 )
 def test_an_offer_over_a_limit_is_declined_by_name_and_counted(key: Destination, expected: str) -> None:

@@ -196,6 +196,9 @@ def test_a_later_version_is_understood(links):
     [
         {"name": "no name"},
         {"name": "local", "chain": ["local"]},
+        {"name": "Local", "chain": ["Local"]},
+        {"above": ["LOCAL"]},
+        {"above": [f"hq-{number}" for number in range(257)]},
         {"tree": "-"},
         {"role": "trunk"},
         {"store_id": b"short"},

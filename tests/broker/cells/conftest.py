@@ -41,16 +41,10 @@ class Host:
 
 
 class Grove:
-    """hq, north and south below it, york below north; each with its cells and trace."""
+    """Nodes that are linked, each with its cells and trace."""
 
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
-        forest.add("hq")
-        forest.add("north", "hq", role="branch")
-        forest.add("south", "hq", role="branch")
-        forest.add("york", "north")
-        forest.dial_all()
-        forest.settle()
         self.hosts = {name: Host(forest, site) for name, site in forest.sites.items()}
         nodes: dict[str, Any] = dict(self.hosts)
         self.cells = {name: Cells(node) for name, node in nodes.items()}
@@ -65,4 +59,29 @@ class Grove:
 
 @pytest.fixture
 async def grove() -> Grove:
-    return Grove(Forest())
+    """hq, north and south below it, york below north."""
+    forest = Forest()
+    forest.add("hq")
+    forest.add("north", "hq", role="branch")
+    forest.add("south", "hq", role="branch")
+    forest.add("york", "north")
+    forest.dial_all()
+    forest.settle()
+    return Grove(forest)
+
+
+@pytest.fixture
+async def meshed() -> Grove:
+    """Two roots that are one, two branches below them that are one, york below these, south beside them."""
+    forest = Forest()
+    for name, parent, role, mesh in (
+        ("hq-1", "", "root", ["hq-2"]),
+        ("hq-2", "", "root", ["hq-1"]),
+        ("n-1", "hq-1", "branch", ["n-2"]),
+        ("n-2", "hq-1", "branch", ["n-1"]),
+        ("york", "n-1", "leaf", []),
+        ("south", "hq-1", "leaf", []),
+    ):
+        forest.add(name, parent, role, mesh=mesh)
+    forest.heal(5)
+    return Grove(forest)

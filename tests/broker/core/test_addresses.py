@@ -333,6 +333,7 @@ def test_a_child_that_lies_is_not_believed(tree):
         events.PeerInvalidates([tree["leeds"].core.identity.incarnation, hq.identity.incarnation]),
         events.PeerKnowsNobody([unknown], "believe me"),
     ]
+    york.detail.role = "branch"
     york.held.apply([Advice("add", Kind.DOMAIN, "shop", "shop", "c1")], tree.now)
     for lie in lies:
         north.addressing.said(york, lie)

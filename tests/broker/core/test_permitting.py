@@ -246,6 +246,19 @@ def test_a_child_speaks_of_no_nodes_but_its_own(tree: Forest) -> None:
     assert [refused.what for refused in child(tree).refusals.latest()] == ["leeds"]
 
 
+def test_a_leaf_has_nobody_below_it_with_permits_or_without(forest: Forest) -> None:
+    forest.add("hq")
+    forest.add("york", "hq")
+    forest.add("leeds", "hq")
+    forest.heal(2)
+    liar = child(forest)
+    forest["hq"].core.advising.advised(liar, [Advice("add", Kind.DOMAIN, "leeds", "leeds", "c")])
+    assert routes(forest) == {"domain:york"}
+    assert not forest["hq"].core.arrivals.is_from_below(liar, "leeds")
+    assert [refused.what for refused in liar.refusals.latest()] == ["leeds"]
+    assert not child(forest, "leeds").untold
+
+
 def test_a_branch_has_the_nodes_that_it_may_have(forest: Forest) -> None:
     forest.add("hq")
     forest.add("uk", "hq", "branch")

@@ -166,6 +166,23 @@ async def test_a_certificate_links_its_own_name_only(desk) -> None:
         desk.office.admit_link("durham", shown(york.certificate))
 
 
+async def test_who_was_invited_as_a_leaf_links_as_nothing_else(desk) -> None:
+    york = await joined(desk)
+    for role in ("branch", "root"):
+        with pytest.raises(LinkRefused, match=f"'york' was invited as a leaf, and says that it is a {role}"):
+            desk.office.admit_link("york", shown(york.certificate), role)
+    north = desk.machine(await desk.office.invite("north", "branch", (), DAY))
+    await north.join(desk.office)
+    for role in ("leaf", "branch"):
+        desk.office.admit_link("north", shown(north.certificate), role)
+
+
+@pytest.mark.parametrize("name", ["local", "LOCAL", "a b", "6a0f2c9e-1b1d-4c53-9f0a-2f7a55c0a9d1"])
+async def test_nobody_is_invited_under_a_name_that_means_something_else(desk, name: str) -> None:
+    with pytest.raises(EnrolmentRefused, match="name"):
+        await desk.invite(name)
+
+
 async def test_a_revoked_child_is_out_also_after_a_kill_until_it_is_invited_again(desk) -> None:
     york = await joined(desk)
     assert await desk.office.revoke("york") == (0, True)

@@ -1,0 +1,86 @@
+"""Who is above a node: all nodes of all meshes on its way up, as its parents say, and nobody else says."""
+
+import pytest
+
+from simulation.forest import Forest
+from simulation.site import Site
+from treeconnector import frames
+from treeconnector.frames import Member
+
+CORES = ("c1", "c2", "c3")
+ALL_ABOVE = {"c1", "c2", "c3", "n1", "n2"}
+
+
+@pytest.fixture
+def forest() -> Forest:
+    """Three roots that are one; below them two branches that are one, with a store, and another store."""
+    made = Forest()
+    for name in CORES:
+        made.add(name, "", "root", mesh=[other for other in CORES if other != name])
+    made.add("n1", "c1", "branch", mesh=["n2"])
+    made.add("n2", "c1", "branch", mesh=["n1"])
+    made.add("york", "n2", "leaf")
+    made.add("shop", "c3", "leaf")
+    made.heal(5)
+    return made
+
+
+def above(site: Site) -> set[str]:
+    return set(site.core.ancestry.names)
+
+
+def test_all_nodes_of_the_meshes_above_are_above(forest: Forest) -> None:
+    assert forest["york"].core.chain == ["york", "n1", "c1"]
+    assert above(forest["york"]) == ALL_ABOVE
+    assert above(forest["n1"]) == above(forest["n2"]) == above(forest["shop"]) == set(CORES)
+    assert above(forest["c2"]) == set()
+    assert forest["york"].core.ancestry.in_order == ["n1", "c1", "c2", "c3", "n2"]
+
+
+def test_a_core_that_joins_is_above_all_at_once_and_one_that_is_forgotten_is_not(forest: Forest) -> None:
+    forest.add("c0", "", "root", mesh=["c2"])
+    forest.heal(5)
+    assert above(forest["york"]) == {*ALL_ABOVE, "c0"}
+    forest["c1"].crash()
+    forest.settle(1)
+    core = forest["c2"].core
+    core.mesh.left("c1")
+    core.moves.forget(core.neighbours["c1"], moved=False)
+    forest.settle(1)
+    assert forest["york"].core.chain == ["york", "n1", "c0"]
+    assert above(forest["york"]) == {"c0", "c2", "c3", "n1", "n2"}
+
+
+def test_it_is_known_over_a_restart_while_no_parent_is_there(forest: Forest) -> None:
+    for name in ("n1", "n2", "york"):
+        forest[name].crash()
+    forest["york"].boot()
+    forest.settle(1)
+    assert above(forest["york"]) == ALL_ABOVE
+
+
+def test_what_a_child_says_of_who_is_above_counts_nowhere(forest: Forest) -> None:
+    wire = forest.wire_of("shop", "c1")
+    assert wire is not None
+    link = forest["shop"].core.neighbours["c1"].link
+    assert link is not None
+    for said in (frames.Chain(["shop", "york"], ["shop"]), frames.Mesh([Member("c2", []), Member("n1", [])])):
+        link._out.control(said)
+        forest.settle(1)
+        forest.heal(2)
+    for site in forest.sites.values():
+        assert "shop" not in above(site)
+
+
+def test_who_is_above_cannot_be_below(forest: Forest) -> None:
+    """A child that says it has a core below it could speak in its name."""
+    core = forest["n1"].core
+    for name in (*CORES, "n1", "n2"):
+        assert core.neighbourhood.why_not_below("york", name)
+    assert not core.neighbourhood.why_not_below("york", "bath")
+
+
+def test_children_are_told_of_those_that_the_chain_does_not_name(forest: Forest) -> None:
+    hello = forest["n1"].core.accept().hello
+    assert (hello.chain, hello.above) == (["n1", "c1"], ["c2", "c3"])
+    assert forest["n1"].core.dial().hello.above == []
