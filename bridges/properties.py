@@ -52,6 +52,8 @@ PREFIX: Final = "sapwood-"
 RETAINED: Final = "sapwood-retained"
 AGAIN: Final = "sapwood-again"
 """Whoever gets a message with this may have had it before. It is the last hop's word, and is not taken on."""
+FROM_TREE: Final = "sapwood-from-tree"
+"""What a node gave an MQTT broker to retain says so, with a digest: a node with a new database knows it."""
 LEFT_OUT: Final = "sapwood-left-out"
 _SHORT: Final = 255
 _MAX_EXPIRATION: Final = 0xFFFF_FFFF
@@ -95,7 +97,7 @@ def from_mqtt(given: MqttProperties, qos: int, reply: Spell) -> Properties:
     headers: dict[str, Any] = {}
     fields: dict[str, Any] = {}
     for name, text in given.user:
-        if name == AGAIN:
+        if name in (AGAIN, FROM_TREE):
             continue
         field = _FIELDS.get(name)
         value = _value(field, text) if field else None

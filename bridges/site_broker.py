@@ -86,6 +86,12 @@ class Desk(Protocol):
     def refuse(self, id: int, reason: str) -> None:
         """The broker will not have this one: it is a dead letter. `reason`: `CODE` or `CODE: text`."""
 
+    def outdated(self, topics: Iterable[str]) -> list[str]:
+        """Of these topics, which the broker retains as it was given them, those of which it hears no more.
+
+        They are to be taken out there, and are given again when somebody there wants them.
+        """
+
 
 class Bridge(Protocol):
     """One kind of site broker."""
@@ -113,6 +119,23 @@ class Bridge(Protocol):
 
     def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
         """Give these, which are retained, to this consumer and to nobody else; there is no answer."""
+
+    @property
+    def retains(self) -> bool:
+        """Does the broker keep what is retained, and say it to whoever subscribes, the node too?"""
+
+    def review(self, pattern: str) -> None:
+        """Consumers of these topics came or went: what the broker retains of them may be `Desk.outdated`."""
+
+    async def leave(self) -> None:
+        """The node leaves for good, and the broker is there: stop taking, take what the broker keeps for the
+        node, and have it forget the node. What was taken is in custody then. Raises `SiteBrokerError`.
+
+        The next connection begins as if it had not been.
+        """
+
+    def farewell(self) -> list[str]:
+        """The commands with which people have the broker forget the node, where `leave` could not."""
 
     def status(self) -> dict[str, Any]:
         """What people may want to know, JSON-able: among it `discovery`, how consumers are learned."""

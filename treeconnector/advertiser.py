@@ -16,7 +16,7 @@ then told the whole `snapshot`.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from treeconnector.destinations import Destination, Kind
@@ -185,6 +185,11 @@ class Advertiser:
         """All that has been offered, as one consistent cut; changes not yet taken are not in it."""
         offers = sorted(self._offered.items(), key=_nodes_last)
         return [self._advice(_add(offered), key, offered, RESYNC) for key, offered in offers]
+
+    @property
+    def leaving(self) -> Iterable[Destination]:
+        """What is still offered and not wanted any more."""
+        return self._leaving
 
     @property
     def pending(self) -> bool:

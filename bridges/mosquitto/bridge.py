@@ -22,10 +22,12 @@ from bridges.mosquitto.claim import HOLDER, WHO, Claim
 from bridges.mosquitto.client import FAILURE, Client, Filter, Post, Received
 from bridges.mosquitto.discovery import VERSION, Discovery
 from bridges.mosquitto.hand import Hand
+from bridges.mosquitto.inheritance import FILTERS
 from bridges.mosquitto.memory import Memory
 from bridges.mosquitto.names import OURS, Names
 from bridges.mosquitto.suspects import Suspects
 from bridges.mosquitto.wire import ONE_ID, Access, Unsupported
+from bridges.mosquitto.withdrawal import ROUND, Withdrawal
 from bridges.properties import MqttProperties
 from bridges.site_broker import Consumer, Delivery, Desk, Finding, Setup, SiteBrokerError, SiteBrokerRefused
 from config.uris import address
@@ -52,8 +54,11 @@ class Mosquitto:
         self._claim = Claim(setup.store, setup.node, setup.tree)
         self._discovery: Discovery | None = None
         self._hand: Hand | None = None
+        self._withdrawal: Withdrawal | None = None
         self._saving: asyncio.TimerHandle | None = None
         self._version = ""
+        self._inherited = b""
+        self._leaving = False
 
     def __repr__(self) -> str:
         return f"<Mosquitto bridge to {self.setup.settings.uri}>"
@@ -76,6 +81,7 @@ class Mosquitto:
         memory = self.memory
         if memory is None:
             memory = self.memory = Memory(self.setup.directory)
+        self._leaving = False
         lost: asyncio.Future[SiteBrokerError] = asyncio.get_running_loop().create_future()
 
         def end(error: SiteBrokerError) -> None:
@@ -88,14 +94,15 @@ class Mosquitto:
             version = await self._knock(clients, discovery, end)
             await self._claim_it(clients[0], lost, end)
             self._discovery = discovery
-            hand = self._hand = Hand(self, version, memory, desk, end)
-            ear = self._client(f"sapwood-ear-{self.setup.store[:16]}", version, _EAR, discovery.heard, end)
+            hand = self._hand = Hand(self, version, memory, desk, end, self._inherited)
+            ear = self._client(self.client_id("ear-"), version, _EAR, discovery.heard, end)
             clients.append(ear)
             discovery.table.own = {ear.id, hand.client.id, clients[0].id}
             await ear.open()
             await hand.open()
             if lost.done():
                 raise SiteBrokerError(f"the broker at {self.setup.settings.uri}: {ONE_ID}")
+            self._withdrawal = Withdrawal(clients[0], hand, memory, desk, self.save_soon)
             desk.connected(discovery.broker or f"an MQTT broker ({self._version})")
             await discovery.begin(ear, hand.client.id)
             hand.begin(discovery)
@@ -105,6 +112,12 @@ class Mosquitto:
             raise error
         finally:
             await self._close(clients)
+
+    def client_id(self, part: str = "") -> str:
+        """The same for a machine that takes this one's place: what the broker keeps for it is its own."""
+        setup = self.setup
+        name = f"{setup.node}@{setup.tree}"
+        return f"sapwood-{part}{self.memory.name(name, setup.store[:16]) if self.memory else name}"
 
     def _client(
         self,
@@ -145,7 +158,9 @@ class Mosquitto:
     def _met(self, discovery: Discovery, received: Received) -> None:
         if received.topic in (HOLDER, WHO):
             self._claim.heard(received.topic, received.payload, received.retained)
-        else:
+        elif received.topic == FILTERS:
+            self._inherited = received.payload if received.retained else self._inherited
+        elif self._withdrawal is None or not self._withdrawal.heard(received):
             discovery.heard(received)
 
     async def _claim_it(self, door: Client, lost: "asyncio.Future[SiteBrokerError]", end: Any) -> None:
@@ -154,9 +169,9 @@ class Mosquitto:
         def say(topic: str, payload: bytes, retained: bool) -> None:
             door.post(Post(topic, payload, 1, retained, MqttProperties(), lambda code: None))
 
-        codes = await door.subscribe(
-            [Filter(HOLDER, 1, own=True), Filter(WHO, 1, own=True), Filter(VERSION, 0)]
-        )
+        self._inherited = b""
+        own = [Filter(HOLDER, 1, own=True), Filter(WHO, 1, own=True), Filter(FILTERS, 1, own=True)]
+        codes = await door.subscribe([*own, Filter(VERSION, 0), Filter(ROUND, 1)])
         codes = codes[:2]
         self._claim.ask(say, lambda text: end(SiteBrokerRefused(text)))
         await asyncio.sleep(0.05)
@@ -168,18 +183,34 @@ class Mosquitto:
                 f"the broker at {self.setup.settings.uri} does not let us write and read {OURS}#: give"
                 " site_broker's user the permissions that `sapwood node check` prints"
             )
+        await door.unsubscribe([FILTERS])
         self._claim.hold()
 
     async def _close(self, clients: list[Client]) -> None:
         hand, self._hand = self._hand, None
         if self._discovery is not None:
             self._discovery.end()
+        withdrawal, self._withdrawal = self._withdrawal, None
+        if withdrawal is not None:
+            withdrawal.end()
         self._claim.leave()
         if hand is not None:
-            await hand.close()
+            await hand.close(forget=self._leaving)
         for client in clients:
-            await client.close()
+            await client.close(forget=self._leaving)
+        if self._leaving and hand is not None and not hand.client.v5:
+            await self._end_sessions()
         self._save()
+
+    async def _end_sessions(self) -> None:
+        """MQTT 3.1.1 ends them by connecting anew."""
+        for name in (self.client_id(), self.client_id("ear-")):
+            client = self._client(
+                name, MQTTProtocolVersion.MQTTv311, 0, lambda received: None, lambda error: None
+            )
+            with contextlib.suppress(SiteBrokerError):
+                await client.open()
+            await client.close()
 
     # --- what the desk says
 
@@ -198,6 +229,28 @@ class Mosquitto:
     def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
         """Not so: the broker keeps what is retained itself."""
 
+    @property
+    def retains(self) -> bool:
+        return True
+
+    def review(self, pattern: str) -> None:
+        if self._withdrawal is not None:
+            self._withdrawal.review(pattern)
+
+    async def leave(self) -> None:
+        hand, withdrawal = self._hand, self._withdrawal
+        if hand is None or withdrawal is None:
+            raise SiteBrokerError(f"the broker at {self.setup.settings.uri} is not there")
+        withdrawal.end()
+        await hand.leave(withdrawal.door)
+        self._leaving = True
+
+    def farewell(self) -> list[str]:
+        where = address(self.setup.settings.uri)
+        user = f" -u {self.setup.settings.user} -P PASSWORD" if self.setup.settings.user else ""
+        start = f"mosquitto_sub -h {where.host} -p {where.port}{user}"
+        return [f"{start} -i {self.client_id(part)} -E -t x" for part in ("", "ear-")]
+
     # --- memory
 
     def save_soon(self) -> None:
@@ -212,6 +265,8 @@ class Mosquitto:
             if self._discovery is not None and self._discovery.tells:
                 self.memory.clients = self._discovery.table.keep()
             self.memory.save_consumers()
+        if self._hand is not None and not self._leaving:
+            self._hand.say_filters()
 
     # --- for people
 

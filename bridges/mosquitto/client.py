@@ -72,6 +72,8 @@ class Filter(NamedTuple):
     id: int = 0
     own: bool = False
     """Whether our own messages come as well; retained is then only what came because it is."""
+    greeted: bool = False
+    """Whether what is retained comes even if we are subscribed already."""
 
 
 class _Paho(paho.Client):
@@ -241,7 +243,10 @@ class Client:
         if not self.v5:
             return self._asked(*self._paho.subscribe(wanted.text, wanted.qos))
         options = SubscribeOptions(
-            qos=wanted.qos, noLocal=not wanted.own, retainAsPublished=not wanted.own, retainHandling=1
+            qos=wanted.qos,
+            noLocal=not wanted.own,
+            retainAsPublished=not wanted.own,
+            retainHandling=0 if wanted.greeted else 1,
         )
         properties = None
         if wanted.id:
@@ -374,12 +379,16 @@ class Client:
             if waiting.done() and not waiting.cancelled():
                 waiting.exception()
 
-    async def close(self) -> None:
-        """Say goodbye."""
+    async def close(self, *, forget: bool = False) -> None:
+        """Say goodbye. `forget`: the broker is to keep nothing (MQTT 5)."""
         if self._over:
             return
         self._over = True
-        self._paho.disconnect()
+        properties = None
+        if forget and self.v5:
+            properties = Properties(PacketTypes.DISCONNECT)  # type: ignore[no-untyped-call]
+            properties.SessionExpiryInterval = 0
+        self._paho.disconnect(properties=properties)
         with contextlib.suppress(OSError):
             self._paho.loop_write()
         self._drop()

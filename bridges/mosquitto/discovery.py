@@ -33,7 +33,7 @@ LOGS: Final = (LOG + "N", LOG + "E", LOG + "M/subscribe", LOG + "M/unsubscribe")
 _QUIET: Final = 11.0
 _LOOK_EVERY: Final = 2.0
 _PATIENCE: Final = 2.0
-_OTHERS: Final = 5
+_OTHERS: Final = 6
 _MOST_EARLY: Final = 100_000
 _SHOWN: Final = 100
 

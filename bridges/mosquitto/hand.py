@@ -17,9 +17,10 @@ from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridges.mosquitto.client import FAILURE, UNSPEAKABLE, Client, Filter, Post, Received
 from bridges.mosquitto.echoes import Echoes, digest
+from bridges.mosquitto.inheritance import FILTERS, PATIENCE, read, written
 from bridges.mosquitto.memory import Memory
-from bridges.mosquitto.names import Unspeakable
-from bridges.properties import from_mqtt, size_of, to_mqtt
+from bridges.mosquitto.names import OURS, Unspeakable
+from bridges.properties import FROM_TREE, MqttProperties, from_mqtt, size_of, to_mqtt
 from bridges.site_broker import Delivery, Desk, SiteBrokerError, Taken
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind
@@ -37,10 +38,12 @@ _NOBODY: Final = 0x10
 _MOST_FILTERS_ID: Final = 268_435_455
 _ENVELOPE: Final = 64
 _GREETED: Final = 30.0
+_LAST: Final = OURS + "last"
+_LOOK_AGAIN: Final = 0.02
 
 
 class Hand:
-    """One connection. `client` is open after `open`."""
+    """One connection. `client` is open after `open`. `inherited`: our filters as the broker keeps them."""
 
     def __init__(
         self,
@@ -49,8 +52,14 @@ class Hand:
         memory: Memory,
         desk: Desk,
         lost: Callable[[SiteBrokerError], None],
+        inherited: bytes = b"",
     ) -> None:
         self._bridge = bridge
+        self._inherited = inherited
+        self._is_heir = False
+        self._late: list[Received] = []
+        self._taking = 0
+        self._last = asyncio.Event()
         self._names = bridge.names
         self._memory = memory
         self._desk = desk
@@ -60,6 +69,7 @@ class Hand:
         self._fresh: dict[str, float] = {}
         self._patterns: list[tuple[int, str]] = []
         self._granted_filters: set[str] = set()
+        self._unwanted: set[str] = set()
         self._denied: dict[str, int] = {}
         self._gathered: list[tuple[Received, Taken]] = []
         self._aside = 0
@@ -71,7 +81,7 @@ class Hand:
         self._unanswered: dict[int, None] = {}
         self.client = Client(
             bridge.access,
-            f"sapwood-{bridge.setup.store[:16]}",
+            bridge.client_id(),
             version,
             session=_SESSION,
             at_most=_AT_MOST,
@@ -84,11 +94,25 @@ class Hand:
 
     async def open(self) -> None:
         """Connect; what waits in a session that the broker kept comes at once."""
-        self._filters = self._memory.filters
+        memory = self._memory
+        self._filters = memory.filters
+        self._is_heir = not memory.session
+        if self._is_heir:
+            self._filters.update(read(self._inherited))
         self._look_up()
-        if not await self.client.open() or not self._memory.session:
-            self._memory.new_session()
-            self._look_up()
+        is_kept = await self.client.open()
+        self._is_heir = self._is_heir and is_kept
+        if self._is_heir:
+            _log.info("= the site's broker has a session of this node from before its database was made")
+            memory.new_session(dict(self._filters))
+            asyncio.get_running_loop().call_later(PATIENCE, self._inherit_no_more)
+        elif not is_kept:
+            memory.new_session()
+        self._look_up()
+
+    def _inherit_no_more(self) -> None:
+        self._is_heir = False
+        self.want()
 
     def begin(self, discovery: "Discovery") -> None:
         """From now on be subscribed to what is wanted."""
@@ -96,17 +120,47 @@ class Hand:
         self._work = asyncio.get_running_loop().create_task(self._follow())
         self.want()
 
-    async def close(self) -> None:
+    async def close(self, *, forget: bool = False) -> None:
         if self._work is not None:
             self._work.cancel()
         self._suspects.lost(list(self._unanswered))
-        await self.client.close()
+        await self.client.close(forget=forget)
+
+    async def leave(self, door: Client) -> None:
+        """Want nothing more, and take all that the broker has for us. The door says when that is all."""
+        if self._work is not None:
+            self._work.cancel()
+        self._inherit_no_more()
+        await self.client.unsubscribe(list(self._filters))
+        await self.client.subscribe([Filter(_LAST, 1)])
+        self._last.clear()
+        door.post(Post(_LAST, b"", 1, False, MqttProperties(), lambda code: None))
+        await self._last.wait()
+        while self._taking or self._gathered:
+            await asyncio.sleep(_LOOK_AGAIN)
+        self.say(Post(FILTERS, b"", 1, True, MqttProperties(), lambda code: None))
+
+    def say_filters(self) -> None:
+        """Leave them at the broker, for a machine that takes this one's place."""
+        said = written(self._filters)
+        if said != self._inherited and len(said) + _ENVELOPE < self.client.max_packet:
+            self._inherited = said
+            self.say(Post(FILTERS, said, 1, True, MqttProperties(), lambda code: None))
 
     # --- subscriptions
 
     def want(self) -> None:
-        """What is wanted has changed."""
+        """What is wanted has changed. What is wanted again is asked for anew: for what is retained."""
+        self._unwanted |= self._granted_filters - self._wanted.keys()
         self._changed.set()
+        late, self._late = self._late, []
+        for received in late:
+            self._came(received)
+
+    @property
+    def _wanted(self) -> dict[str, None]:
+        wanted = dict.fromkeys(self._names.filter(key) for key in self._bridge.wanted)
+        return wanted | {self._names.to_nodes: None}
 
     async def _follow(self) -> None:
         try:
@@ -122,10 +176,10 @@ class Hand:
 
         On a new connection all is new: the session that a killed broker has kept may be an old one.
         """
-        wanted = dict.fromkeys(self._names.filter(key) for key in self._bridge.wanted)
-        wanted[self._names.to_nodes] = None
-        gone = [text for text in self._filters if text not in wanted]
-        fresh = [text for text in wanted if text not in self._granted_filters]
+        wanted = self._wanted
+        unwanted, self._unwanted = self._unwanted, set()
+        gone = [text for text in self._filters if text not in wanted and not self._is_heir]
+        fresh = [text for text in wanted if text not in self._granted_filters or text in unwanted]
         now = asyncio.get_running_loop().time()
         self._fresh = {text: at for text, at in self._fresh.items() if at > now - _GREETED}
         for text in fresh:
@@ -135,7 +189,9 @@ class Hand:
         self._look_up()
         if fresh:
             self._memory.save_session()
-        codes = await self.client.subscribe([Filter(text, _QOS, self._filters[text]) for text in fresh])
+        codes = await self.client.subscribe(
+            [Filter(text, _QOS, self._filters[text], greeted=text in unwanted) for text in fresh]
+        )
         for text, code in zip(fresh, codes, strict=True):
             self._granted(text, code)
         await self.client.unsubscribe(gone)
@@ -145,6 +201,7 @@ class Hand:
         self._look_up()
         if gone:
             self._memory.save_session()
+        self._bridge.save_soon()
         if self._discovery is not None:
             self._discovery.own_changed(len(self._filters))
 
@@ -169,7 +226,12 @@ class Hand:
     # --- taking
 
     def _came(self, received: Received) -> None:
+        if received.topic == _LAST:
+            self._last.set()
         key = self._names.destination(received.topic)
+        if self._is_heir and key is not None and key.kind == Kind.TOPIC and not self._is_wanted(key):
+            self._late.append(received)
+            return
         if key is None or not self._is_for_us(received, key):
             self._aside += 1
             self.client.answer(received)
@@ -189,13 +251,20 @@ class Hand:
         if key.kind == Kind.QUEUE:
             return not self._overheard(received, key) and not self._is_echo(received, False)
         first = next((number for number, text in self._patterns if matches(text, received.topic)), 0)
-        if not first and not any(matches(each.name, key.name) for each in self._bridge.wanted):
+        if not first and not self._is_wanted(key):
             return False
         if first and received.filters and min(received.filters) != first:
             return False
         return not self._is_echo(received, received.retained and self._is_fresh(received.topic))
 
+    def _is_wanted(self, key: Destination) -> bool:
+        return any(matches(each.name, key.name) for each in self._bridge.wanted)
+
     def _is_echo(self, received: Received, greeting: bool) -> bool:
+        if greeting:
+            known = digest(received.topic, received.payload)
+            if (FROM_TREE, known) in received.properties.user:
+                self._echoes.retained(received.topic, known)
         return self._echoes.is_one(received.topic, received.payload, greeting)
 
     def _overheard(self, received: Received, key: Destination) -> bool:
@@ -228,9 +297,11 @@ class Hand:
         answers = [received for received, _ in gathered if received.qos]
 
         def done() -> None:
+            self._taking -= 1
             for received in answers:
                 self.client.answer(received)
 
+        self._taking += 1
         self._desk.take([taken for _, taken in gathered], done)
 
     # --- delivering
@@ -268,13 +339,21 @@ class Hand:
             return None
         qos = 0 if not delivery.persistent else 2 if properties.foreign and properties.foreign.qos == 2 else 1
         if delivery.retained:
-            self._echoes.retained(topic, digest(topic, payload) if payload else "")
+            known = digest(topic, payload) if payload else ""
+            said = said._replace(user=(*said.user, *([(FROM_TREE, known)] if known else ())))
+            self._echoes.retained(topic, known)
             self._bridge.save_soon()
         elif self._is_echoed and any(matches(text, topic) for _, text in self._patterns):
             self._echoes.said(topic, payload)
         return Post(
             topic, payload, qos, delivery.retained, said, lambda code: self._answered(delivery, topic, code)
         )
+
+    def say(self, post: Post) -> None:
+        """Something of our own."""
+        if self._is_echoed and any(matches(text, post.topic) for _, text in self._patterns):
+            self._echoes.said(post.topic, post.payload)
+        self.client.post(post)
 
     @property
     def _is_echoed(self) -> bool:
@@ -317,6 +396,7 @@ class Hand:
             "denied": dict(list(self._denied.items())[:100]),
             "left_aside": self._aside,
             "echoes": self._echoes.count,
+            "retained_from_tree": len(self._memory.retained),
         }
 
 

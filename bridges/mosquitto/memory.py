@@ -24,6 +24,7 @@ _MOST: Final = 256 * 1024 * 1024
 class _Session(msgspec.Struct):
     session: str = ""
     filters: dict[str, int] = {}
+    named: str = ""
 
 
 class _Consumers(msgspec.Struct):
@@ -35,8 +36,9 @@ _Part = TypeVar("_Part", _Session, _Consumers)
 
 
 class Memory:
-    """`session`: a name for the session that the broker keeps for us. `filters`: ours in it, with their ids.
+    """`session`: a name for the session that the broker keeps for us, '' = we have had none.
 
+    `filters`: ours in it, with their ids. `named`: the part of our client ids that tells them from others'.
     `clients`: who is subscribed. `retained`: topics whose retained message at the broker is from the tree,
     with a digest of it.
     """
@@ -44,7 +46,7 @@ class Memory:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         own, others = _read(directory / _SESSION, _Session), _read(directory / _CONSUMERS, _Consumers)
-        self.session, self.filters = own.session, own.filters
+        self.session, self.filters, self.named = own.session, own.filters, own.named
         self.clients, self.retained = others.clients, others.retained
 
     def __repr__(self) -> str:
@@ -52,16 +54,22 @@ class Memory:
 
     def save_session(self) -> None:
         """Before the broker hears of it."""
-        self._write(_SESSION, msgspec.json.encode(_Session(self.session, self.filters)), True)
+        self._write(_SESSION, msgspec.json.encode(_Session(self.session, self.filters, self.named)), True)
 
     def save_consumers(self) -> None:
         self._write(_CONSUMERS, msgspec.json.encode(_Consumers(self.clients, self.retained)), False)
 
-    def new_session(self) -> None:
-        """The broker has kept nothing for us."""
+    def new_session(self, filters: dict[str, int] | None = None) -> None:
+        """The broker has kept nothing for us; or a session with these filters, of which we knew nothing."""
         self.session = secrets.token_hex(4)
         self.filters.clear()
+        self.filters.update(filters or {})
         self.save_session()
+
+    def name(self, name: str, earlier: str) -> str:
+        """How our client ids end: as they did when our session was made. `earlier`: as they once did."""
+        self.named = self.named or (earlier if self.session else name)
+        return self.named
 
     def _write(self, name: str, data: bytes, sure: bool) -> None:
         """Replace a file. What goes wrong is said, and tried again with the next change."""

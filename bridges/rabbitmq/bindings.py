@@ -39,6 +39,11 @@ class Bindings:
     def __repr__(self) -> str:
         return f"<Bindings of {TOPICS} to {self._exchange} bound={len(self._bound)}>"
 
+    @property
+    def has_none(self) -> bool:
+        """Is nothing bound, nor was?"""
+        return self._written == frozenset()
+
     def forget(self) -> None:
         """The queue is no more: make it anew."""
         self._declared = False
@@ -50,6 +55,7 @@ class Bindings:
         if before is None:
             before = frozenset(await asyncio.to_thread(_load, self._file))
         if not keys and not before:
+            self._written = frozenset()
             return self._declared
         self._declared = self._declared or await self._do(self._declare, "")
         if not self._declared:

@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from bridges.rabbitmq.bindings import TOPICS
 from bridges.rabbitmq.census import PLUGINS, REPLIES, Census
 from bridges.rabbitmq.claim import claim
 from bridges.rabbitmq.connection import Connection, Incoming
@@ -111,6 +112,25 @@ class RabbitBridge:
         if self._visit is not None:
             self._visit.greet(consumer, batch)
 
+    @property
+    def retains(self) -> bool:
+        return False
+
+    def review(self, pattern: str) -> None:
+        """Not so: RabbitMQ retains nothing."""
+
+    async def leave(self) -> None:
+        visit = self._visit
+        if visit is None:
+            raise SiteBrokerError(f"the broker at {self._server.uri} is not there")
+        try:
+            await visit.leave()
+        except AmqpError as error:
+            raise SiteBrokerError(str(error)) from None
+
+    def farewell(self) -> list[str]:
+        return [f"rabbitmqctl delete_queue -p {self._server.vhost} {TOPICS}"]
+
     def status(self) -> dict[str, Any]:
         return self._visit.status() if self._visit is not None else {"discovery": "none: not connected"}
 
@@ -208,6 +228,9 @@ class Visit:
             (each.name for each in wanted if each.kind == Kind.QUEUE),
             (each.name for each in wanted if each.kind == Kind.TOPIC),
         )
+
+    async def leave(self) -> None:
+        await self._taker.leave()
 
     def _may_take(self, name: str) -> bool:
         known = self._census.queues.get(name)

@@ -339,8 +339,8 @@ class Channel:
             self._raw.exchange_declare, exchange=exchange, exchange_type=kind, auto_delete=auto_delete
         )
 
-    async def delete(self, queue: str) -> None:
-        await self._ask(self._raw.queue_delete, queue=queue)
+    async def delete(self, queue: str, *, if_empty: bool = False) -> None:
+        await self._ask(self._raw.queue_delete, queue=queue, if_empty=if_empty)
 
     async def bind(self, queue: str, exchange: str, key: str) -> None:
         await self._ask(self._raw.queue_bind, queue=queue, exchange=exchange, routing_key=key)

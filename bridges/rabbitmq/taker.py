@@ -25,7 +25,7 @@ from bridges.rabbitmq.bindings import TOPICS, Bindings
 from bridges.rabbitmq.census import OURS
 from bridges.rabbitmq.connection import Channel, Connection, Incoming
 from bridges.rabbitmq.discovery import Prober
-from bridges.rabbitmq.errors import ChannelLost
+from bridges.rabbitmq.errors import NOT_FOUND, PRECONDITION_FAILED, ChannelLost
 from bridges.rabbitmq.messages import unreadable
 from treeconnector.edge import Taken
 from treeconnector.errors import PatternError
@@ -35,6 +35,7 @@ PRIORITY: Final = -10
 PREFETCH: Final = 500
 LOOK_AGAIN: Final = 5.0
 MOST_QUEUES: Final = 1000
+_LEAVES_EVERY: Final = 0.05
 
 _log = logging.getLogger("sapwood.site")
 
@@ -109,6 +110,8 @@ class Taker:
         self._changing: set[str] = set()
         self._gathered: list[tuple[Tap, Incoming]] = []
         self._mistake: Exception | None = None
+        self._is_leaving = False
+        self._is_done = False
         self._news = asyncio.Event()
         self.troubles: dict[str, str] = {}
 
@@ -117,6 +120,8 @@ class Taker:
 
     def want(self, queues: Iterable[str], patterns: Iterable[str]) -> None:
         """Take exactly these."""
+        if self._is_leaving:
+            return
         self._queues = frozenset(queues)
         keys: set[str] = set()
         for pattern in patterns:
@@ -153,8 +158,10 @@ class Taker:
             if self._mistake is not None:
                 raise self._mistake
             wanted = self._queues | self._replies
-            if await self._bindings.settle(self._keys):
+            if await self._bindings.settle(self._keys) or self._is_leaving:
                 wanted = wanted | {TOPICS}
+            if self._is_done:
+                wanted = frozenset()
             await self._leave(wanted)
             missing = await self._enter(wanted)
             leaving = any(tap.leaving for tap in self._taps.values())
@@ -164,6 +171,40 @@ class Taker:
                     await self._news.wait()
             except TimeoutError:
                 continue
+
+    async def leave(self) -> None:
+        """Take nothing more but what is in our own queue, and delete that. Raises `AmqpError`.
+
+        A queue counts as empty while we hold the last of it: so it is left first, with all acknowledged.
+        """
+        self.want((), ())
+        self.want_replies(frozenset())
+        self._is_leaving = True
+        while not self._bindings.has_none:
+            await asyncio.sleep(_LEAVES_EVERY)
+        while await self._is_left():
+            self._is_done = False
+            self._news.set()
+            await asyncio.sleep(_LEAVES_EVERY)
+
+    async def _is_left(self) -> bool:
+        """Is there anything in our queue still? If not, it is no more."""
+        channel = await self._connection.channel()
+        try:
+            if (await channel.declare(TOPICS, passive=True)).messages:
+                return True
+            self._is_done = True
+            self._news.set()
+            while self._taps or self._changing:
+                await asyncio.sleep(_LEAVES_EVERY)
+            await channel.delete(TOPICS, if_empty=True)
+        except ChannelLost as error:
+            if error.code not in (NOT_FOUND, PRECONDITION_FAILED):
+                raise
+            return error.code == PRECONDITION_FAILED
+        finally:
+            await channel.close()
+        return False
 
     # --- queues
 

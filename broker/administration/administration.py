@@ -70,7 +70,8 @@ class Administration:
     async def leave(self) -> answers.Left:
         """Hand over what is on its way, say goodbye, so that the others withdraw our routes, and stop.
 
-        A node of a mesh lets its children go first, and hands over what it has for them, too.
+        Before that the site's broker gives what it keeps for this node, and forgets it. A node of a mesh lets
+        its children go then, and hands over what it has for them, too.
         """
         node, core = self._node, self._node.core
         above = [parent for parent in core.neighbourhood.parents() if parent.up]
@@ -78,6 +79,7 @@ class Administration:
         if not (above or beside):
             who = "parent" if core.role.has_parent else "other node of its mesh"
             raise SwitchError(f"no {who} can be reached now: leave again when a line is up")
+        left_to_do = await self._leave_broker([*above, *beside])
         if beside:
             node.say_goodbye(core.children())
             core.handover.leave()
@@ -86,7 +88,18 @@ class Administration:
         core.root.forget()
         node.say_goodbye([*above, *beside])
         node.stop_soon()
-        return answers.Left(left=(above or beside)[0].name, messages_kept_here=kept)
+        return answers.Left(
+            left=(above or beside)[0].name, messages_kept_here=kept, site_broker=left_to_do
+        )
+
+    async def _leave_broker(self, neighbours: list[Neighbour]) -> list[str]:
+        """Returns the commands for people, where the site's broker could not be told to forget this node."""
+        desk = self._node.desk
+        left_to_do = await desk.leave() if desk is not None else []
+        if desk is not None and not any(each.up for each in neighbours):
+            desk.stay()
+            raise SwitchError("the lines went down meanwhile: leave again when one is up")
+        return left_to_do
 
     async def _handed_over(self, neighbours: list[Neighbour]) -> None:
         """Return once these have all that goes to them, or it takes too long."""

@@ -349,8 +349,11 @@ class Tree(Answer):
 
 
 class Left(Answer):
+    """`site_broker`: the commands with which people have the site's broker forget the node, if it has not."""
+
     left: str
     messages_kept_here: int
+    site_broker: list[str]
 
 
 class Forgotten(Answer):

@@ -22,6 +22,10 @@ def leave(url: str, token: str, tls: Tls | None, *, as_json: bool) -> None:
     print(f"{url} has left its tree and stops: its routes are withdrawn")
     if kept := answer.get("messages_kept_here"):
         print(f"{kept} messages could not be handed over and stay in its data folder")
+    if commands := answer.get("site_broker"):
+        print("the site's broker keeps what it has for this node; to have it forget the node, run there:")
+        for command in commands:
+            print(f"  {command}")
 
 
 def locate(url: str, token: str, tls: Tls | None, *, as_json: bool) -> None:

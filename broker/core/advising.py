@@ -194,6 +194,7 @@ class Advising:
                 return core.mesh.offers
 
     def _advise(self, neighbours: list[Neighbour], advices: list[Advice]) -> None:
+        self._core.renewal.withdrawn(advices)
         for neighbour in neighbours if advices else ():
             if neighbour.link is not None and neighbour.up:
                 told = self._core.permitting.heard(neighbour, advices)

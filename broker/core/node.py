@@ -32,6 +32,7 @@ from broker.core.neighbours import Neighbour
 from broker.core.permitting import Permitting
 from broker.core.pressure import Pressure
 from broker.core.removal import Removal
+from broker.core.renewal import Renewal
 from broker.core.restore import restore
 from broker.core.root import Root
 from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, SeenRow
@@ -157,6 +158,7 @@ class NodeCore:
             name, identity.start, self.forwarder, self.topics, self.interests, self.entry, session_secret
         )
         self.site = Site(self)
+        self.renewal = Renewal(self)
         self.links = Links(self)
         self.neighbourhood = Neighbourhood(self)
         self.mesh = Mesh(self, mesh)

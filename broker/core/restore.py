@@ -58,6 +58,7 @@ def restore(core: "NodeCore", loaded: "Rows") -> None:
 def _meta(core: "NodeCore", loaded: "Rows") -> dict[str, bytes]:
     meta: dict[str, bytes] = {row.name: row.value for row in loaded.rows(MetaRow)}
     core.site.restore_taken(row for row in loaded.rows(MetaRow) if row.name.startswith(TAKEN))
+    core.renewal.restore(loaded.rows(MetaRow))
     core.permitting.restore(loaded.rows(MetaRow))
     core.start_transfer_ids(int(meta.get("transfer", b"1")))
     core.root.restore(meta.get("root"))

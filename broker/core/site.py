@@ -35,6 +35,7 @@ from treeconnector.destinations import Destination, Kind, parse, queue, topic
 from treeconnector.edge import CREDIT, Consumer, Delivery, Taken
 from treeconnector.errors import SapwoodError
 from treeconnector.names import LOCAL
+from treeconnector.patterns import matches
 from treeconnector.session_frames import Acknowledge
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class Site:
             self._detach(self._all)
             self._core.topics.end_several(self.reads_topics())
             self._all = None
+        self._core.renewal.end()
 
     # --- consumers
 
@@ -233,6 +235,17 @@ class Site:
             known = [delivery.id for delivery in deliveries]
             self._core.forwarder.turn.after.append(lambda: self.confirm(known))
 
+    def outdated(self, names: Iterable[str]) -> list[str]:
+        """Which of these topics, which the broker retains as it was given them, it would hear no more of.
+
+        They count as withdrawn: it is given them again when somebody there wants them.
+        """
+        topics, reading = self._core.topics, self.reads_topics()
+        old = [name for name in names if not (name in topics.retained and topics.reads(reading, name))]
+        for name in old:
+            self._retained.pop(name, None)
+        return old
+
     def _read_no_more(self, key: Destination) -> None:
         if key.kind == Kind.TOPIC:
             self._core.topics.remove_pattern(self.reads_topics(), key.name)
@@ -308,8 +321,9 @@ class Site:
     def wanted(self) -> frozenset[Destination]:
         """The queues and topic filters that somebody else reads, and that nobody reads at the broker.
 
-        Beside them the filters of topics of scope `tree`, which go to the root whoever reads them. Kept from
-        the first time on that somebody asks: most nodes have no site broker.
+        Beside them the filters of topics of scope `tree`, which go to the root whoever reads them, and the
+        topics that are retained in the broker's place. Kept from the first time on that somebody asks: most
+        nodes have no site broker.
         """
         core = self._core
         if self._wanted is None:
@@ -319,13 +333,19 @@ class Site:
             for policy in core.settings.policies
             if policy.kind == Kind.TOPIC and policy.scope == Scope.TREE and core.role.has_parent
         )
-        return frozenset((*self._wanted, *every))
+        return frozenset((*self._wanted, *every, *core.renewal.followed))
+
+    def takes(self, name: str) -> bool:
+        """Would a message that is published to this topic at the broker be taken?"""
+        return any(key.kind == Kind.TOPIC and matches(key.name, name) for key in self.wanted)
 
     def route_changed(self, key: Destination) -> None:
         """A consumer of this came or went, here or elsewhere."""
         if self._wanted is None or self._is_wanted(key) == (key in self._wanted):
             return
         self._wanted ^= {key}
+        if key.kind == Kind.TOPIC and key not in self._wanted:
+            self._core.renewal.unwanted(key.name)
         self.on_wanted()
 
     def _is_wanted(self, key: Destination) -> bool:

@@ -5,6 +5,8 @@ own. Where it may travel was decided at its entry: `vertical` to the entry node'
 as far as they asked for it; `tree` everywhere.
 """
 
+from collections.abc import Callable
+
 from broker.core.custody import SUBSCRIPTION, UPWARD, Place, Spool, Stored
 from broker.core.forwarding import Forwarder
 from broker.core.neighbours import Neighbour
@@ -55,6 +57,8 @@ class Topics:
         self._trie: PatternTrie[Subscription] = PatternTrie()
         self.subscriptions: dict[str, Subscription] = {}
         self.retained = Retained()
+        self.may_keep: Callable[[Header, str], bool] = lambda header, sender: True
+        self.on_forgotten: Callable[[str], None] = lambda name: None
 
     def __repr__(self) -> str:
         return f"<Topics subscriptions={len(self.subscriptions)} retained={len(self.retained)}>"
@@ -136,7 +140,7 @@ class Topics:
         """
         header = stored.header
         if header.flags & Flag.RETAINED:
-            self._keep(stored, came)
+            self._keep(stored, came, sender)
         reached = self._locally(stored, came, sender)
         for neighbour in self._onward(header, came, down_only):
             self.copy_to(neighbour, stored, came)
@@ -226,7 +230,7 @@ class Topics:
 
     # --- retained messages
 
-    def _keep(self, stored: Stored, came: str) -> None:
+    def _keep(self, stored: Stored, came: str, sender: str) -> None:
         """Keep the last message of a retained bundle; an empty payload clears."""
         header = stored.header
         body = stored.body if stored.body is not None else b""
@@ -236,9 +240,8 @@ class Topics:
             self._forwarder.counters["unreadable"] = self._forwarder.counters.get("unreadable", 0) + 1
             return
         name = header.destination.name
-        if last is None:
-            if self.retained.forget(name):
-                self._custody.transaction.delete(RetainedRow, name)
+        if last is None or not self.may_keep(header, sender):
+            self.forget(name)
             return
         kept, small = last
         neighbour = self._forwarder.neighbours.get(came)
@@ -249,9 +252,20 @@ class Topics:
         self._custody.transaction.put(RetainedRow(name, bundles.encode_header(kept), small))
         for topic_gone in gone:
             self._custody.transaction.delete(RetainedRow, topic_gone)
+            self.on_forgotten(topic_gone)
         counters = self._forwarder.counters
         if gone:
             counters["retained_overflow"] = counters.get("retained_overflow", 0) + len(gone)
+
+    def forget(self, name: str) -> None:
+        """Nothing is retained for this topic here, or no more."""
+        if self.retained.forget(name):
+            self._custody.transaction.delete(RetainedRow, name)
+        self.on_forgotten(name)
+
+    def reads(self, subscription: Subscription, name: str) -> bool:
+        """Is a subscription of many patterns given this topic?"""
+        return subscription in self._trie.match(name)
 
     def greet(self, subscription: Subscription, pattern: str = "") -> None:
         """Give a new subscription, or a new pattern of it, the retained messages that match."""

@@ -25,7 +25,7 @@ from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, parse, topic
 from treeconnector.edge import Consumer, Delivery, Taken
 from treeconnector.errors import InvalidName, PatternError
-from treeconnector.patterns import check_pattern
+from treeconnector.patterns import MANY, check_pattern
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("sapwood.site")
 _STATIC: Final = "static"
 _LISTED: Final = 100
+_LEAVE: Final = 30.0
 
 
 class SiteDesk:
@@ -69,6 +70,7 @@ class SiteDesk:
         """Until cancelled. A refusal before the broker was ever ours stops the node."""
         self.core.on_wanted = self._wanted_changed
         self.core.on_delivery = self._deliver
+        self._node.core.renewal.broker_retains = self._bridge.retains
         for consumer in self._static:
             self.came(consumer)
         self._tell_wanted()
@@ -147,6 +149,27 @@ class SiteDesk:
         """The node stops: give nothing more."""
         self.core.pause()
 
+    async def leave(self) -> list[str]:
+        """For good: take what the broker keeps for this node, and have it forget the node.
+
+        Returns the commands for that if the broker is away, or does not do it.
+        """
+        if self._line is None or not self._line.up:
+            return self._bridge.farewell()
+        try:
+            async with asyncio.timeout(_LEAVE):
+                await self._bridge.leave()
+        except (SiteBrokerError, TimeoutError) as error:
+            why = str(error) or "it takes too long"
+            _log.warning("! the site's broker keeps what it has for this node: %s", why)
+            return self._bridge.farewell()
+        return []
+
+    def stay(self) -> None:
+        """Not for good after all: connect anew."""
+        if self._line is not None and not self._line.mistake.done():
+            self._line.mistake.set_result(SiteBrokerError("the node stays: the connection is made anew"))
+
     def connected(self, text: str) -> None:
         self.broker, self.error, self._was_up = text, "", True
         self._become("running")
@@ -163,6 +186,7 @@ class SiteDesk:
         every = (*self._static, *consumers)
         self.core.complete([found for consumer in every for found in self._in_tree(consumer)])
         self._consumers_changed()
+        self._bridge.review(MANY)
 
     def came(self, consumer: Consumer) -> None:
         self.advance()
@@ -173,12 +197,17 @@ class SiteDesk:
                 named = [here for each in last if (here := self.named_here(each)) is not None]
                 self._bridge.greet(consumer, named)
         self._consumers_changed()
+        if consumer.destination.kind == Kind.TOPIC:
+            self._bridge.review(consumer.destination.name)
 
     def went(self, consumer: Consumer) -> None:
         self.advance()
         for found in self._named(consumer):
             self.core.went(found)
         self._consumers_changed()
+        if consumer.destination.kind == Kind.TOPIC:
+            linger = self._node.core.settings.linger
+            asyncio.get_running_loop().call_later(linger, self._bridge.review, consumer.destination.name)
 
     def _consumers_changed(self) -> None:
         if self._sources:
@@ -264,6 +293,15 @@ class SiteDesk:
         if reply_to == message.properties.reply_to:
             return message
         return Message(message.payload, msgspec.structs.replace(message.properties, reply_to=reply_to))
+
+    def outdated(self, topics: Iterable[str]) -> list[str]:
+        """By the names that the broker knows."""
+        self.advance()
+        return [name for name in topics if self._is_outdated(topic(name))]
+
+    def _is_outdated(self, local: Destination) -> bool:
+        names = [key.name for key in self._rules.consumed(local)]
+        return len(self.core.outdated(names)) == len(names)
 
     def give(self, deliveries: list[Delivery]) -> None:
         self._bridge.deliver(deliveries)

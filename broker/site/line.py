@@ -85,6 +85,9 @@ class Line:
             self._desk.core.refuse(id, reason)
             self._desk.wake()
 
+    def outdated(self, topics: Iterable[str]) -> list[str]:
+        return self._desk.outdated(topics) if self.open else []
+
     def _flush_soon(self) -> None:
         if not self._flushing:
             self._flushing = True

@@ -114,7 +114,8 @@ def publish(port: int, topic: str, payload: bytes, *options: str, version: str =
         "-t",
         topic,
     ]
-    subprocess.run([*command, "-s", *options], input=payload, check=True, timeout=_PATIENCE)
+    body = "-s" if payload else "-n"
+    subprocess.run([*command, body, *options], input=payload, check=True, timeout=_PATIENCE)
 
 
 def publish_lines(port: int, topic: str, payloads: list[bytes], *options: str, qos: int = 1) -> None:

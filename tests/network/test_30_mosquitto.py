@@ -76,9 +76,9 @@ async def test_retained_messages_reach_who_joins_later_and_do_not_come_back(
             publish(york.port, "prices/coffee", b"5", "-r")
             await office.until(2)
             assert sorted(office.payloads()) == ["5", "9"]
-        with Listener(hq.port, "-t", "prices/coffee", "-q", "1", "-i", "other") as other:
-            (message,) = await other.until(1)
-            assert (message["payload"], message["retain"]) == ("5", 1)
+            with Listener(hq.port, "-t", "prices/coffee", "-q", "1", "-i", "other") as other:
+                (message,) = await other.until(1)
+                assert (message["payload"], message["retain"]) == ("5", 1)
         assert sorted(first.payloads()) == ["5", "9"]
 
 

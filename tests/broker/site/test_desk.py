@@ -26,6 +26,8 @@ class Bridge:
         self.visits = 0
         self.greeted: list[tuple[str, str, bytes]] = []
         self.on_delivery: Callable[[], None] = lambda: None
+        self.reviewed: list[str] = []
+        self.left = False
 
     async def run(self, desk: Desk) -> None:
         self.desk = desk
@@ -47,6 +49,17 @@ class Bridge:
 
     def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
         self.greeted += [(consumer.id, each.destination.name, each.message.payload) for each in batch]
+
+    retains = False
+
+    def review(self, pattern: str) -> None:
+        self.reviewed.append(pattern)
+
+    async def leave(self) -> None:
+        self.left = True
+
+    def farewell(self) -> list[str]:
+        return ["goodbye"]
 
     def status(self) -> dict[str, Any]:
         return {}

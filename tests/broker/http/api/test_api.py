@@ -373,7 +373,7 @@ async def test_a_node_leaves(api: Any, york: Node, running: Node) -> None:
     async with api.session.post(f"http://127.0.0.1:{york.port}/api/node/leave") as answer:
         found = await answer.json()
     api.check("POST", "/api/node/leave", 200, found)
-    assert found == {"left": "hq", "messages_kept_here": 0}
+    assert found == {"left": "hq", "messages_kept_here": 0, "site_broker": []}
     async with asyncio.timeout(60):
         await york.stopped.wait()
         while running.core.children():

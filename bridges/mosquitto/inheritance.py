@@ -1,0 +1,36 @@
+"""A session that the broker has kept for this node, whose database knows nothing of it: the machine is new.
+
+Our client ids are made of the node's name, so the session is still ours. What we are subscribed to in it
+lies at the broker as well, retained, at `$sapwood/bridge/filters`: without it nobody could end what is not
+wanted any more, for MQTT has no question for that.
+
+Law: for `PATIENCE` seconds nothing of it is given up, and what comes for a topic that nobody wants yet is
+neither taken nor answered: a new database learns from the parent who reads what.
+"""
+
+import json
+import zlib
+from typing import Final
+
+from bridges.mosquitto.names import OURS
+
+FILTERS: Final = OURS + "filters"
+PATIENCE: Final = 60.0
+_MOST: Final = 16 * 1024 * 1024
+_MOST_ID: Final = 1 << 28
+
+
+def written(filters: dict[str, int]) -> bytes:
+    """What is retained at the broker."""
+    return zlib.compress(json.dumps(filters).encode(), 1)
+
+
+def read(payload: bytes) -> dict[str, int]:
+    """By filter its id. Whatever is not as we write it is nothing."""
+    try:
+        found = json.loads(zlib.decompressobj().decompress(payload, _MOST)) if payload else {}
+    except (ValueError, zlib.error, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {text: number for text, number in found.items() if type(number) is int and 0 < number < _MOST_ID}

@@ -1,0 +1,39 @@
+"""A site's broker in memory, as the core's own half of the bridge sees it."""
+
+from simulation.forest import Forest
+from treeconnector.bundles import Message
+from treeconnector.destinations import parse
+from treeconnector.edge import Consumer, Delivery, Taken
+
+
+class Broker:
+    """A site's broker, and the bridge to it, in memory."""
+
+    def __init__(self, forest: Forest, at: str) -> None:
+        self.forest, self.at = forest, at
+        self.given: list[Delivery] = []
+        self.attach()
+
+    def attach(self) -> None:
+        self.site.on_delivery = self.given.extend
+        self.site.connected()
+
+    @property
+    def site(self):  # type: ignore[no-untyped-def]
+        return self.forest[self.at].core.site
+
+    def consumers(self, *texts: str) -> None:
+        self.site.complete(Consumer(parse(text), "one") for text in texts)
+        self.forest.settle(1.0)
+
+    def payloads(self) -> list[bytes]:
+        return [delivery.message.payload for delivery in self.given]
+
+    def confirm(self) -> None:
+        self.site.confirm([delivery.id for delivery in self.given])
+        self.forest.settle(1.0)
+
+    def sends(self, text: str, *payloads: bytes, **given: object) -> int:
+        taken = self.site.take([Taken(parse(text), Message(each), **given) for each in payloads])  # type: ignore[arg-type]
+        self.forest.settle(1.0)
+        return taken
