@@ -14,9 +14,23 @@ from typing import Any, Final
 import paho.mqtt.client as paho
 from paho.mqtt.enums import MQTTErrorCode
 
+A_TURN: Final = 4 * 1024 * 1024
 _READS: Final = 256
 _LOOK_EVERY: Final = 1.0
 _UNWATCHABLE: Final = (RuntimeError, OSError, ValueError)
+
+
+class PahoInSlices(paho.Client):
+    """Reads no more than `A_TURN` in one turn of the loop, whatever the broker sends. `room`: bytes left."""
+
+    room = A_TURN
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        if self.room <= 0:
+            raise BlockingIOError
+        data = super()._sock_recv(min(bufsize, self.room))
+        self.room -= len(data)
+        return data
 
 
 class PahoWatch:
@@ -87,12 +101,20 @@ class PahoWatch:
 
     def _read(self) -> None:
         """All that has arrived, and not one message a turn."""
+        if isinstance(self._client, PahoInSlices):
+            self._client.room = A_TURN
         for _ in range(_READS):
             heard = self.heard
             if self._client.loop_read() != MQTTErrorCode.MQTT_ERR_SUCCESS:
                 return
-            if heard == self.heard and not self._pending():
-                return
+            if heard == self.heard and not (self._pending() and self._has_room):
+                break
+        if self._pending():
+            self._loop.call_soon(self._read)
+
+    @property
+    def _has_room(self) -> bool:
+        return not isinstance(self._client, PahoInSlices) or self._client.room > 0
 
     def _pending(self) -> int:
         """Bytes that TLS has decrypted already: the socket will not say that they are there."""

@@ -9,7 +9,8 @@ identity, but for what this table says ("mode" is the delivery mode):
 | -------------------- | --------------------------- | -------------------- | ----------------------------- |
 | bundle: persistent   | QoS 1 and 2; QoS 0 is not   | always               |                               |
 | qos 0, 1, 2          | QoS                         | mode 1, 2, 2 *       |                               |
-| bundle: retained     | retain flag                 | `sapwood-retained` * | RabbitMQ retains nothing      |
+| bundle: retained     | retain flag, and            | `sapwood-retained` * | RabbitMQ retains nothing      |
+|                      | `sapwood-from-tree` (5)     |                      |                               |
 | content_type         | content type                | content-type         |                               |
 | content_encoding     | `sapwood-content-encoding`  | content-encoding     |                               |
 | utf8                 | payload format indicator    | `sapwood-utf8`       |                               |

@@ -24,8 +24,8 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from bridges.mosquitto.wire import Access, explained, publish_properties, read_properties, refusal
-from bridges.paho_watch import PahoWatch
+from bridges.mosquitto.wire import Access, explained, head_of, publish_properties, read_properties, refusal
+from bridges.paho_watch import PahoInSlices, PahoWatch
 from bridges.properties import MqttProperties
 from bridges.site_broker import SiteBrokerError
 from bridges.tls import CERTIFICATE
@@ -76,18 +76,31 @@ class Filter(NamedTuple):
     """Whether what is retained comes even if we are subscribed already."""
 
 
-class _Paho(paho.Client):
-    """Hands a QoS 2 message out when it comes, and tells the broker to forget it when it is answered."""
+class _Paho(PahoInSlices):
+    """Hands a QoS 2 message out when it comes, and tells the broker to forget it when it is answered.
+
+    Wrinkle: paho copies all that is left of a packet with each part of its head that it reads, eight times
+    and more with MQTT 5: seconds, if it is large. So it is given the head alone, and the payload apart.
+    """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._handed: set[int] = set()
+        self._payload = b""
         self.codes: dict[int, int] = {}
+
+    def _handle_on_message(self, message: paho.MQTTMessage) -> None:
+        message.payload = self._payload
+        super()._handle_on_message(message)
 
     def _send_pubrec(self, mid: int) -> MQTTErrorCode:
         return MQTTErrorCode.MQTT_ERR_SUCCESS
 
     def _handle_publish(self) -> MQTTErrorCode:
+        packet = self._in_packet["packet"]
+        start = head_of(self._in_packet["command"], packet, self._protocol == MQTTProtocolVersion.MQTTv5)
+        self._payload = bytes(memoryview(packet)[start:])
+        del packet[start:]
         result = super()._handle_publish()
         if len(self._in_messages) > len(self._handed):
             for number in [each for each in self._in_messages if each not in self._handed]:

@@ -7,7 +7,6 @@ for it may be that the new reader has it as well.
 """
 
 import asyncio
-import hashlib
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -288,9 +287,7 @@ class Hand:
         """The same for a repetition, and for nothing else in one session of ours at the broker."""
         if not received.qos:
             return ""
-        text = f"{received.topic}\0".encode() + received.payload
-        said = hashlib.blake2b(text, digest_size=8).hexdigest()
-        return f"{self._memory.session}:{received.number}:{said}"
+        return f"{self._memory.session}:{received.number}:{digest(received.topic, received.payload)}"
 
     def _hand_in(self) -> None:
         gathered, self._gathered = self._gathered, []

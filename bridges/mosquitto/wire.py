@@ -36,6 +36,19 @@ class Access(NamedTuple):
     timeout: float
 
 
+def head_of(command: int, packet: bytes | bytearray, v5: bool) -> int:
+    """How long the variable header of a PUBLISH is: topic, packet id, properties. All of it, if malformed."""
+    at = 2 + int.from_bytes(packet[:2], "big") + (2 if command & 0x06 else 0)
+    size = shift = 0
+    while v5:
+        if at >= len(packet) or shift > 21:
+            return len(packet)
+        byte = packet[at]
+        size |= (byte & 0x7F) << shift
+        at, shift, v5 = at + 1, shift + 7, byte >= 0x80
+    return at + size
+
+
 def publish_properties(given: MqttProperties) -> Properties | None:
     if given == MqttProperties():
         return None

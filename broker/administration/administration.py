@@ -88,9 +88,7 @@ class Administration:
         core.root.forget()
         node.say_goodbye([*above, *beside])
         node.stop_soon()
-        return answers.Left(
-            left=(above or beside)[0].name, messages_kept_here=kept, site_broker=left_to_do
-        )
+        return answers.Left(left=(above or beside)[0].name, messages_kept_here=kept, site_broker=left_to_do)
 
     async def _leave_broker(self, neighbours: list[Neighbour]) -> list[str]:
         """Returns the commands for people, where the site's broker could not be told to forget this node."""

@@ -27,6 +27,8 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from rabbitmq_server import RabbitServer
 from rabbitmq_site import Applications, Reader
 
+from bridges.mosquitto.echoes import digest
+
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 NEW, OLD = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
 PATIENCE = 60.0
@@ -257,24 +259,26 @@ async def test_what_is_retained_reaches_who_comes_later(matrix: Matrix, sender: 
     name = {"MQTT 5": "five", "MQTT 3.1.1": "three", "AMQP": "amqp"}[sender]
     body = f"last of {name}".encode()
     if sender == "AMQP":
-        marked = pika.BasicProperties(delivery_mode=2, headers={"sapwood-retained": True})
-        matrix.rabbits["leeds"].publish(f"matrix.retained.{name}", body, "amq.topic", marked)
+        kept = pika.BasicProperties(delivery_mode=2, headers={"sapwood-retained": True})
+        matrix.rabbits["leeds"].publish(f"matrix.retained.{name}", body, "amq.topic", kept)
     else:
         with MqttProgram(
             matrix.mosquittos["york"], f"keeper-{name}", NEW if name == "five" else OLD
         ) as keeper:
             keeper.publish(f"matrix/retained/{name}", body, retain=True)
     await matrix.until_all_have(body)
-    assert matrix.till.heard()[body.decode()] == {"qos": 1, "retain": True}
+    plain = {"qos": 1, "retain": True}
+    marked = plain | {"UserProperty": [("sapwood-from-tree", digest(f"matrix/retained/{name}", body))]}
+    assert matrix.till.heard()[body.decode()] == marked
     assert matrix.heard_at_office()[body.decode()] == {
         "delivery_mode": 2,
         "headers": {"sapwood-retained": True},
     }
-    for version in (NEW, OLD):
+    for version, what in ((NEW, marked), (OLD, plain)):
         late = MqttProgram(matrix.mosquittos["bath"], f"late-{name}", version, f"matrix/retained/{name}")
         with late:
             await late.until(body)
-            assert late.heard() == {body.decode(): {"qos": 1, "retain": True}}
+            assert late.heard() == {body.decode(): what}
 
 
 async def test_what_is_left_of_an_expiry_arrives(matrix: Matrix) -> None:

@@ -5,11 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mosquitto_server import MosquittoServer
 from paho.mqtt.enums import MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
+from bridges import paho_watch
 from bridges.mosquitto.client import Client, Filter, Post, Received
-from bridges.mosquitto.wire import Access
+from bridges.mosquitto.wire import Access, head_of
+from bridges.paho_watch import PahoWatch
 from bridges.properties import MqttProperties
 from bridges.site_broker import SiteBrokerError, SiteBrokerRefused
 from config.uris import address
@@ -133,3 +139,71 @@ async def test_a_wrong_user_is_refused(tmp_path: Path) -> None:
             await Line(server, "nobody").client.open()
     finally:
         server.kill()
+
+
+async def test_a_huge_message_is_read_in_slices_between_which_the_loop_has_other_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paho_watch, "A_TURN", 100_000)
+    turns: list[int] = []
+    read = PahoWatch._read
+
+    def counted(watch: PahoWatch) -> None:
+        read(watch)
+        turns.append(100_000 - watch._client.room)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(PahoWatch, "_read", counted)
+    server = MosquittoServer(tmp_path)
+    server.start()
+    try:
+        line = Line(server, "slices")
+        await line.client.open()
+        await line.client.subscribe([Filter("huge", 2, 7)])
+        payload = bytes(range(256)) * 20_000
+        huge = tmp_path / "huge"
+        huge.write_bytes(payload)
+        command = [
+            "mosquitto_pub",
+            "-p",
+            str(server.port),
+            "-V",
+            "5",
+            "-t",
+            "huge",
+            "-q",
+            "2",
+            "-f",
+            str(huge),
+        ]
+        said = await asyncio.create_subprocess_exec(*command, "-D", "publish", "user-property", "a", "b")
+        (received,) = await line.until(1)
+        assert received.payload == payload
+        assert (received.properties.user, received.filters) == ((("a", "b"),), [7])
+        assert max(turns) <= 100_000
+        assert sum(turns) > len(payload)
+        line.client.answer(received)
+        assert await said.wait() == 0
+        await line.client.close()
+    finally:
+        server.kill()
+
+
+@pytest.mark.parametrize("v5", [False, True])
+@given(
+    topic=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300),
+    qos=st.integers(0, 2),
+    user=st.lists(st.tuples(st.text("ab", max_size=200), st.text("cd", max_size=200)), max_size=4),
+    payload=st.binary(max_size=50),
+)
+def test_the_head_of_a_message_ends_where_its_payload_begins(
+    v5: bool, topic: str, qos: int, user: list[tuple[str, str]], payload: bytes
+) -> None:
+    name = topic.encode()
+    head = len(name).to_bytes(2, "big") + name + (b"\0\7" if qos else b"")
+    if v5:
+        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+        if user:
+            properties.UserProperty = user
+        head += properties.pack()  # type: ignore[no-untyped-call]
+    assert head_of(0x30 | qos << 1, head + payload, v5) == len(head)
+    assert head_of(0x30 | qos << 1, head[: len(head) // 2], v5) >= len(head) // 2
