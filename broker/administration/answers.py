@@ -336,13 +336,19 @@ class TreeChild(TreeLink, kw_only=True):
 
 
 class Tree(Answer):
-    """One node's place: `chain` from itself up to the root, the link to its parent, its children."""
+    """One node's place: `chain` from itself up to the root, the link to its parent, its children.
+
+    `parents`: all nodes above that it is linked with, several where they are a mesh; `parent` is one of them.
+    `mesh`: the other nodes of its own.
+    """
 
     node: TreeNode
     chain: list[str]
     parent: TreeLink | None
     children: list[TreeChild]
     children_more: int
+    parents: list[TreeLink] = []
+    mesh: list[TreeLink] = []
 
 
 # --- what is done

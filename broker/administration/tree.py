@@ -1,5 +1,6 @@
 """One node's place in the tree: the chain above it, its links, and what is known below each child."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.administration import answers
@@ -15,6 +16,10 @@ _MOST_NAMES: Final = 10_000
 _FIELDS: Final = {"in": "messages_in", "out": "messages_out"}
 
 
+def by_name(neighbours: Iterable[Neighbour]) -> list[Neighbour]:
+    return sorted(neighbours, key=lambda neighbour: neighbour.name)
+
+
 class TreeView:
     """Sees this node's place, and asks others for theirs."""
 
@@ -24,7 +29,7 @@ class TreeView:
     def here(self) -> answers.Tree:
         """This node's place. Takes as long as it has routes: milliseconds for tens of thousands."""
         core = self._node.core
-        children = sorted(core.children(), key=lambda child: child.name)
+        children = by_name(core.children())
         room = _MOST_NAMES
         listed: list[answers.TreeChild] = []
         for child in children[:_MOST_CHILDREN]:
@@ -43,19 +48,37 @@ class TreeView:
             parent=self._parent(),
             children=listed,
             children_more=max(len(children) - _MOST_CHILDREN, 0),
+            parents=[self._dialled(parent) for parent in by_name(core.neighbourhood.parents())],
+            mesh=self._mesh(),
         )
 
     def _parent(self) -> answers.TreeLink | None:
-        node, parent = self._node, self._node.core.parent
-        dialling = node.supervisor.status() if node.supervisor is not None else {}
-        error = str(dialling.get("error", ""))
+        parent = self._node.core.parent
         if parent is not None:
-            link = answers.TreeLink(**self._link(parent))
-            link.error = link.error or ("" if parent.up else error)
-            return link
-        if node.supervisor is None:
-            return None
-        return answers.TreeLink(name="", state="connecting", since_s=None, error=error, waiting=0)
+            return self._dialled(parent)
+        return self._unmet("") if self._node.supervisor is not None else None
+
+    def _mesh(self) -> list[answers.TreeLink]:
+        """The other nodes of its mesh, those last that it has never met."""
+        core = self._node.core
+        unmet = sorted(core.mesh.members.keys() - core.neighbours.keys())
+        return [*map(self._dialled, by_name(core.mesh.peers())), *map(self._unmet, unmet)]
+
+    def _dialled(self, neighbour: Neighbour) -> answers.TreeLink:
+        """A link that this node makes itself, or waits for: while it is down, with what dialling says."""
+        link = answers.TreeLink(**self._link(neighbour))
+        link.error = link.error or ("" if neighbour.up else self._trouble(neighbour.name))
+        return link
+
+    def _unmet(self, name: str) -> answers.TreeLink:
+        error = self._trouble(name)
+        return answers.TreeLink(name=name, state="connecting", since_s=None, error=error, waiting=0)
+
+    def _trouble(self, name: str) -> str:
+        """What is in the way of dialling a node: its own supervisor knows, or the connector's."""
+        node = self._node
+        supervisor = node.diallers.supervisors.get(name, node.supervisor)
+        return supervisor.error if supervisor is not None else ""
 
     def _child(self, child: Neighbour, room: int) -> answers.TreeChild:
         below = sorted(

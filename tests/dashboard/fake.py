@@ -27,7 +27,9 @@ KNOWN = {
     "sessions": _PAGE,
     "consumers": {"search", *_PAGE},
     "dead": {"reason", "destination", *_PAGE},
-    "routes": {"search", "kind", "gateway", *_PAGE},
+    "routes": {"search", "kind", "gateway", "node", *_PAGE},
+    "links": {"node"},
+    "cells": {"node"},
     "advisories": {"limit"},
 }
 """What each part of the API takes; what it does not know it refuses, as a node does."""
@@ -180,6 +182,8 @@ class FakeNode:
             ("sessions", lambda _request: {"sessions": [_session(n) for n in range(18)]}),
             ("dead", lambda _request: self._letters()),
             ("routes", self._routes),
+            ("links", lambda _request: {"node": "hq", "chain": ["hq"], "links": self._links(), "more": 0}),
+            ("cells", lambda _request: {"node": "hq", "cells": [_cell(n) for n in range(30)], "more": 0}),
             ("consumers", lambda _request: {"consumers": [_consumer(n) for n in range(40)]}),
             ("advisories", lambda _request: {"advisories": [_advisory(n) for n in range(120)]}),
             ("trace/message/{id}", lambda request: message_path(request.match_info["id"])),
@@ -248,6 +252,10 @@ class FakeNode:
         more = max(0, len(found) - end)
         page = found[after:end]
         return {"routes": page, "counts": counts, "more": more, "next": str(end) if more else None}
+
+    def _links(self) -> list[dict[str, Any]]:
+        told = {"zone": "uk", "addresses": ["wss://10.1.0.7:7600/link"], "set": 0, "incarnation": "0f" * 16}
+        return [link(region(n), n, "branch", self.turn) | told for n in range(self.regions)]
 
     def _letters(self) -> dict[str, Any]:
         reasons = _tally(_head(letter) for letter in self.dead)
@@ -347,6 +355,11 @@ def _consumer(number: int) -> dict[str, Any]:
         "outstanding": number % 3,
         "messages": 9 * number,
     }
+
+
+def _cell(number: int) -> dict[str, Any]:
+    name = NASTY if number == 2 else f"prices-{number:04}"
+    return {"name": name, "own": number < 3, "readers": number % 2, "messages": 7 * number, "also": []}
 
 
 def _advisory(number: int) -> dict[str, Any]:

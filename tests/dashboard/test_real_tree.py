@@ -12,6 +12,7 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
 from broker.node import Node
+from config.mesh import Core, Mesh
 from config.model import Advisories, AdvisoryLog, Delivery, Link, Listener, Site, TreeConnector
 from sapwood import Rpc, connect, task
 
@@ -26,12 +27,14 @@ VIEWS = (
     "consumers",
     "sessions",
     "routes",
+    "node",
     "dead",
     "advisories",
     "trace",
     "follow",
 )
 Opened = Callable[..., Awaitable[Page]]
+ALONE = Mesh()
 
 
 class Tree:
@@ -41,7 +44,9 @@ class Tree:
         self.folder = folder
         self.nodes: dict[str, Node] = {}
 
-    async def add(self, name: str, parent: str = "", role: Any = "leaf", port: int = 0) -> Node:
+    async def add(
+        self, name: str, parent: str = "", role: Any = "leaf", port: int = 0, mesh: Mesh = ALONE
+    ) -> Node:
         connectors = ()
         if parent:
             uri = f"ws://127.0.0.1:{self.nodes[parent].port}/link"
@@ -52,6 +57,7 @@ class Tree:
                 data=self.folder / name,
                 listener=Listener(port=port),
                 tree_connectors=connectors,
+                mesh=mesh,
                 advisories=Advisories(linger=0.0, dormant_after=3600.0),
                 advisory_log=AdvisoryLog(enabled=False),
                 delivery=Delivery(hold_time=0.2),
@@ -81,6 +87,27 @@ async def tree(tmp_path: Path) -> AsyncIterator[Tree]:
     yield made
     for node in reversed(made.nodes.values()):
         await node.stop()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def mesh(tmp_path: Path) -> AsyncIterator[Tree]:
+    """Two roots that are one, and a region that is linked with both."""
+    made = Tree(tmp_path)
+    secret = tmp_path / "secret"
+    secret.write_text("what both know")
+    secret.chmod(0o600)
+    await made.add("hq", mesh=Mesh(secret_file=secret))
+    core = Core(name="hq", uri=f"ws://127.0.0.1:{made.nodes['hq'].port}/link")
+    await made.add("hq-2", mesh=Mesh(secret_file=secret, cores=(core,)))
+    await made.add("north", "hq", "branch")
+    await made.until("north", lambda status: len(running(status, "parents")) == 2)
+    yield made
+    for node in reversed(made.nodes.values()):
+        await node.stop()
+
+
+def running(status: dict[str, Any], links: str) -> list[str]:
+    return [link["name"] for link in status[links] if link["state"] == "running"]
 
 
 def rows(page: Page) -> Locator:
@@ -225,6 +252,99 @@ async def test_a_cell_is_pinged_and_the_way_to_it_is_shown(tree: Tree, opened: O
         "hq knows no way: it waits there"
     )
     assert await page.title() != "1"
+
+
+async def test_a_route_at_another_node_is_set_and_removed_each_after_a_question(
+    tree: Tree, opened: Opened
+) -> None:
+    page = await opened(tree.url("hq"), "routes")
+    await page.get_by_label("Node to ask").fill("north")
+    await page.get_by_role("button", name="Ask it").click()
+    await expect(page.locator("#content h1")).to_have_text("Routes at north")
+    await expect(rows(page).filter(has_text="default")).to_contain_text("hq")
+    await page.get_by_role("button", name="Set a route…").click()
+    panel, question = page.locator(".panel"), page.locator("dialog")
+    await panel.get_by_label("Address").fill(f"till{HOSTILE}@york")
+    await panel.get_by_label("Neighbour").fill("york")
+    for answer in ("Cancel", "Set it"):
+        assert not list(tree.nodes["north"].core.table.static)
+        await panel.get_by_role("button", name="Set the route…").click()
+        await expect(question).to_contain_text(f"exact till{HOSTILE}@york → york")
+        await question.get_by_role("button", name=answer).click()
+    await expect(page.locator(".notice").first).to_contain_text("At north the route exact")
+    (route,) = tree.nodes["north"].core.table.static
+    assert route.to == "york"
+    row = rows(page).filter(has_text="set by hand")
+    await row.click()
+    await panel.get_by_role("button", name="Remove the route…").click()
+    await question.get_by_role("button", name="Remove it").click()
+    await expect(row).to_have_count(0)
+    assert not list(tree.nodes["north"].core.table.static)
+    assert await page.title() != "1"
+
+
+async def test_what_a_node_refuses_is_said_and_what_follows_a_link_cannot_be_removed(
+    tree: Tree, opened: Opened, watched: Any
+) -> None:
+    watched.expected |= {"status of 404"}
+    page = await opened(tree.url("hq"), "routes/north")
+    await page.get_by_role("button", name="Set a route…").click()
+    panel = page.locator(".panel")
+    await panel.get_by_label("Kind of route").select_option("default")
+    await expect(panel.get_by_label("Address")).to_have_count(0)
+    await panel.get_by_label("Neighbour").fill("bath")
+    await panel.get_by_role("button", name="Set the route…").click()
+    await page.locator("dialog").get_by_role("button", name="Set it").click()
+    await expect(page.locator(".notice.bad")).to_contain_text(
+        "north has no neighbour 'bath': it has hq, york"
+    )
+    await panel.get_by_role("button", name="Close").click()
+    await rows(page).filter(has_text="default").click()
+    await expect(panel).to_contain_text("comes and goes by itself")
+    await expect(panel.get_by_role("button", name="Remove the route…")).to_have_count(0)
+
+
+async def test_links_and_cells_of_any_node_are_listed(tree: Tree, opened: Opened, watched: Any) -> None:
+    watched.expected |= {"status of 504"}
+    async with connect(tree.url("north")) as client:
+        await client.create("stock")
+        page = await opened(tree.url("hq"), "tree")
+        await rows(page).filter(has_text="north").click()
+        await page.get_by_role("link", name="its links").click()
+        await expect(page.locator("#content h1")).to_have_text("Links at north")
+        await expect(rows(page)).to_have_count(2)
+        await rows(page).filter(has_text="york").click()
+        incarnation = str(tree.nodes["york"].core.addressing.own)
+        await expect(page.locator(".panel")).to_contain_text(incarnation)
+        await page.keyboard.press("Escape")
+        await page.get_by_role("button", name="Cells").click()
+        await expect(page.locator("#content h1")).to_have_text("Cells at north")
+        await expect(rows(page).filter(has_text="stock")).to_contain_text("queue")
+        await expect(rows(page).filter(has_text="RoutingMgr")).to_contain_text("the node's")
+        await page.get_by_label("Node to ask").fill("nowhere")
+        await page.get_by_role("button", name="Ask it").click()
+        await expect(page.locator(".table .empty")).to_contain_text("nowhere")
+
+
+async def test_all_parents_and_all_nodes_of_a_mesh_are_shown(mesh: Tree, opened: Opened) -> None:
+    at_north, at_hq = await opened(mesh.url("north"), "tree"), await opened(mesh.url("hq"), "tree")
+    above = rows(at_north).filter(has_text="above")
+    await expect(above).to_have_count(2)
+    await expect(above.locator(".label")).to_have_text(["hq", "hq-2"])
+    await expect(above.locator(".mark")).to_have_text(["running", "running"])
+    await expect(rows(at_hq).filter(has_text="same mesh").locator(".label")).to_have_text("hq-2")
+    async with aiohttp.ClientSession() as program, program.get(f"{mesh.url('north')}/api/tree") as answer:
+        told = await answer.json()
+    assert [parent["name"] for parent in told["parents"]] == ["hq", "hq-2"]
+    assert told["mesh"] == []
+    await mesh.nodes.pop("hq-2").stop()
+    await expect(above.filter(has_text="hq-2").locator(".mark")).not_to_have_text("running")
+    await expect(above.filter(has_text="running")).to_have_count(1)
+    await at_hq.goto(f"{mesh.url('hq')}/dashboard/#/overview")
+    await expect(at_hq.locator(".lines")).to_contain_text("The link to hq-2, of the same mesh, is")
+    async with aiohttp.ClientSession() as program, program.get(f"{mesh.url('hq')}/api/tree") as answer:
+        (other,) = (await answer.json())["mesh"]
+    assert (other["name"], other["state"]) != ("hq-2", "running")
 
 
 async def test_a_call_across_the_tree_is_one_timeline(tree: Tree, opened: Opened) -> None:

@@ -10,6 +10,7 @@ import advisories from "./views/advisories.js";
 import consumers from "./views/consumers.js";
 import dead from "./views/dead.js";
 import follow from "./views/follow.js";
+import node from "./views/node.js";
 import overview from "./views/overview.js";
 import queues from "./views/queues.js";
 import routes from "./views/routes.js";
@@ -18,8 +19,8 @@ import trace from "./views/trace.js";
 import tree from "./views/tree.js";
 
 // Each view: {name, title, key, parts?, show(place, {live, rest, go})} -> {stop()}.
-const VIEWS = [overview, tree, queues, consumers, sessions, routes, dead, advisories, trace, follow];
-const RULES_AFTER = new Set(["tree", "routes"]);
+const VIEWS = [overview, tree, queues, consumers, sessions, routes, node, dead, advisories, trace, follow];
+const RULES_AFTER = new Set(["tree", "node"]);
 const live = new Live();
 const content = document.getElementById("content");
 let shown = null;

@@ -99,8 +99,8 @@ export function closePanel() {
 
 // --- questions and notices
 
-// Asks before something cannot be taken back. Resolves to true only for the button that says so.
-export function sure(title, text, action) {
+// Asks before something is changed, or cannot be taken back. Resolves to true only for the button that says so.
+export function sure(title, text, action, kind = "danger primary") {
   return new Promise((decided) => {
     const answer = (yes) => {
       dialog.remove();
@@ -111,7 +111,7 @@ export function sure(title, text, action) {
       h("p", {}, text),
       h("div", { class: "stack" }, h("div", { class: "actions" },
         h("button", { type: "button", on: { click: () => answer(false) } }, "Cancel"),
-        h("button", { type: "button", class: "danger primary", on: { click: () => answer(true) } }, action))));
+        h("button", { type: "button", class: kind, on: { click: () => answer(true) } }, action))));
     document.body.append(dialog);
     dialog.showModal();
   });

@@ -172,8 +172,12 @@ const rest = (seconds, signal) =>
     });
   });
 
+// All links: of a node below a mesh to each node above, of a node of a mesh to the others, to the children.
 export function linksOf(status) {
-  return [...(status?.parent ? [status.parent] : []), ...(status?.children ?? [])];
+  const parents = status?.parents?.length ? status.parents : status?.parent ? [status.parent] : [];
+  const mesh = status?.mesh ?? [];
+  for (const link of mesh) link.relation ??= "mesh";
+  return [...parents, ...mesh, ...(status?.children ?? [])];
 }
 
 // The head of a reason is a code: "EXPIRED: nobody took it" is EXPIRED.

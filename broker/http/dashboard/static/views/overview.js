@@ -37,18 +37,23 @@ function dormantBelow(tree) {
     (child.below ?? []).filter((node) => node.live === false).map((node) => ({ name: node.name, via: child.name })));
 }
 
+const NAMED = { child: (name) => `The link of ${name}`, mesh: (name) => `The link to ${name}, of the same mesh,` };
+const ARROWS = { child: "↓ ", mesh: "↔ " };
+
 // What an operator should look at, the worst first.
 export function attention(status, dormant = []) {
   const found = [];
   const add = (weight, state, what, why, side, place) => found.push({ weight, state, what, why, side, place });
   for (const warning of status.warnings ?? []) add(1, "warning", visible(String(warning?.text ?? warning)), "", "", "overview");
   if (status.ready === false) add(0, "blocked", "The node takes no new messages", status.refusing || "", "", "overview");
+  // One of several parents stands in for the others.
+  const spare = (status.parents ?? []).some((link) => linkState(link) === "running");
   for (const link of linksOf(status)) {
     const state = linkState(link);
-    const other = link.relation === "child" ? `The link of ${link.name}` : `The link to the parent${link.name ? ` ${link.name}` : ""}`;
+    const other = NAMED[link.relation]?.(link.name) ?? `The link to the parent${link.name ? ` ${link.name}` : ""}`;
     const why = link.error || link.dialling?.error || "";
     const since = link.since_s === undefined ? "" : duration(link.since_s);
-    if (state === "down" || state === "connecting") add(link.relation === "child" ? 2 : 1, state, `${other} is ${state}`, why, since, "tree");
+    if (state === "down" || state === "connecting") add(NAMED[link.relation] || spare ? 2 : 1, state, `${other} is ${state}`, why, since, "tree");
     if (state === "blocked") add(2, state, `${other} is blocked`, why, since, "tree");
     if (state === "dormant") add(4, state, `${link.name} is dormant`, why || "its shared queues are served elsewhere", since, "tree");
     if (link.gaps) add(5, "warning", `${link.name} has lost state`, plural(link.gaps, "gap"), "", "tree");
@@ -89,7 +94,7 @@ function linkRows(links) {
     h("thead", {}, h("tr", {}, h("th", {}, "Link"), h("th", {}, "State"), h("th", { class: "number" }, "Since"),
       h("th", { class: "number" }, "Waiting"), h("th", { class: "number" }, "In/s"), h("th", { class: "number" }, "Out/s"))),
     h("tbody", {}, links.map((link) => h("tr", {},
-      h("td", { class: "name" }, link.relation === "child" ? "↓ " : "↑ ", link.name || link.dialling?.uris?.[0] || "the parent"),
+      h("td", { class: "name" }, ARROWS[link.relation] ?? "↑ ", link.name || link.dialling?.uris?.[0] || "the parent"),
       h("td", {}, stateMark(linkState(link))),
       h("td", { class: "number" }, duration(link.since_s)),
       h("td", { class: "number" }, waiting(link)),
@@ -114,7 +119,7 @@ function queueRows(queues) {
 
 const ORDER = ["down", "blocked", "connecting", "dormant", "unknown", "running"];
 
-// The parent first, then the children that are not well, then the busiest.
+// Parents and the others of the mesh first, then the children that are not well, then the busiest.
 function foremost(links) {
   const rank = (link) => (link.relation === "child" ? ORDER.indexOf(linkState(link)) : -1);
   return [...links].sort((one, other) => rank(one) - rank(other) || (other.out_rate ?? 0) - (one.out_rate ?? 0)).slice(0, LISTED);

@@ -26,17 +26,26 @@ function below(link) {
   return (link.below ?? link.names ?? link.descendants ?? []).map(named).filter((item) => item.name !== link.name);
 }
 
+// Links as the tree has them, with what the status says more; null if neither has any.
+function both(told, status) {
+  const more = new Map((status ?? []).map((link) => [link.name, link]));
+  const links = told?.length ? told : (status ?? []);
+  return links.length ? links.map((link) => ({ ...link, ...more.get(link.name) })) : null;
+}
+
 // The same form, whether the node told its tree or only its status.
 export function treeOf(live) {
   const status = live.status ?? {};
   const told = live.tree ?? {};
   const rates = new Map((status.children ?? []).map((child) => [child.name, child]));
+  const parent = told.parent || status.parent ? { ...told.parent, ...status.parent } : null;
   const children = (told.children ?? status.children ?? []).map((child) => ({ ...rates.get(child.name), ...child }));
   return {
     name: told.node?.name ?? told.name ?? status.name ?? "",
     role: told.node?.role ?? told.role ?? status.role ?? "",
     chain: told.chain ?? status.chain ?? [],
-    parent: told.parent || status.parent ? { ...told.parent, ...status.parent } : null,
+    parents: both(told.parents, status.parents) ?? (parent ? [parent] : []),
+    mesh: both(told.mesh, status.mesh) ?? [],
     children,
     more: (told.children ? told.children_more : status.children_more) ?? 0,
   };
@@ -90,12 +99,15 @@ class Below {
 function rowsOf(tree, below_, wanted, filtering) {
   const rows = [];
   const above = [...tree.chain].filter((name) => name !== tree.name).reverse();
-  above.forEach((name, level) => {
-    const isParent = level === above.length - 1;
-    rows.push({ key: `above/${name}`, name, level, above: true, link: isParent ? tree.parent : null, state: isParent ? linkState(tree.parent) : "unknown" });
-  });
-  if (!above.length && tree.parent) rows.push({ key: "above/", name: tree.parent.name || "the parent", level: 0, above: true, link: tree.parent, state: linkState(tree.parent) });
-  const level = rows.length;
+  // Of a mesh the chain has one name only; all of it that this node is linked with stand in its place.
+  const level = Math.max(above.length, tree.parents.length ? 1 : 0);
+  above.slice(0, level - 1).forEach((name, place) => rows.push({ key: `above/${name}`, name, level: place, above: true, link: null, state: "unknown" }));
+  const parents = tree.parents.length || !level ? tree.parents : [null];
+  for (const link of parents) {
+    const name = link?.name || above.at(-1) || "the parent";
+    rows.push({ key: `above/${name}`, name, level: level - 1, above: true, link, state: linkState(link) });
+  }
+  for (const link of tree.mesh) rows.push({ key: `beside/${link.name}`, name: link.name, level, beside: true, link, state: linkState(link) });
   const self = { key: "self", name: tree.name, level, self: true, role: tree.role, state: "running", expandable: tree.children.length > 0, expanded: true, kids: tree.children.length };
   rows.push(self);
   addChildren(rows, tree.children, "self", level + 1, below_, wanted, filtering);
@@ -132,6 +144,7 @@ function withNames(children, names, tree) {
   return [...children, ...rest.map((item) => ({ name: item.name, state: item.live ? "live" : "dormant" }))];
 }
 
+const placeOf = (...names) => ["#", ...names.map(encodeURIComponent)].join("/");
 const waitingOf = (row) => (row.link ? (row.link.waiting ?? 0) + (row.link.outbox ?? 0) : undefined);
 const ratesOf = (row, what) => row.link?.[`${what}_rate`] ?? row.link?.[`${what}_per_s`];
 
@@ -169,7 +182,7 @@ function show(root, { live, rest, go }) {
     columns: [
       {
         key: "name", title: "Node", width: "minmax(240px, 1.6fr)",
-        text: (row) => JSON.stringify([row.name, row.level, row.expanded, row.expandable, row.kids, searched, row.role, row.above]),
+        text: (row) => JSON.stringify([row.name, row.level, row.expanded, row.expandable, row.kids, searched, row.role, row.above, row.beside]),
         draw: (row) => nameCell(row, searched, toggle),
         hint: (row) => row.name,
       },
@@ -208,7 +221,7 @@ function show(root, { live, rest, go }) {
     table.setRows(rows);
     const tally = tallyOf(tree);
     states.draw(SHOW.map((state) => [state, state === "all" ? "All" : state, count(tally[state] ?? 0)]).filter(([state]) => state === "all" || state === only || tally[state]), only);
-    top.sum.textContent = `${plural(tree.children.length, "child", "children")}, ${plural(tally.all, "node")} below${tree.more ? `, and ${count(tree.more)} children not told here` : ""}`;
+    top.sum.textContent = `${tree.mesh.length ? `${count(tree.mesh.length)} beside, ` : ""}${plural(tree.children.length, "child", "children")}, ${plural(tally.all, "node")} below${tree.more ? `, and ${count(tree.more)} children not told here` : ""}`;
   };
   draw();
   const unlisten = live.listen(draw);
@@ -247,6 +260,7 @@ function nameCell(row, searched, toggle) {
     h("span", { class: "label" }, marked(visible(row.name), searched)),
     row.role && h("span", { class: "tag" }, row.role),
     row.above && h("span", { class: "tag" }, "above"),
+    row.beside && h("span", { class: "tag" }, "same mesh"),
     !row.self && row.kids ? h("span", { class: "kids" }, `${count(row.kids)} below`) : null);
   twig.style.paddingLeft = `${Math.min(row.level, 12) * 18}px`;
   return twig;
@@ -291,7 +305,9 @@ function showNode(row, go) {
       if (link) about.replaceChildren(linkFacts({ ...row, state: linkState(link), hearsay: "" }, link));
     }, () => {});
   }
-  if (row.above) return undefined;
+  if (row.above || row.beside) return undefined;
+  asked.before(h("p", { class: "actions" },
+    h("a", { href: placeOf("node", row.name) }, "its links"), h("a", { href: placeOf("node", row.name, "cells") }, "its cells"), h("a", { href: placeOf("routes", row.name) }, "its routes")));
   if (row.own && ["down", "dormant", "connecting"].includes(row.state)) asked.before(forgetting(row, side));
   asked.append(h("p", { class: "muted" }, "asking the node…"));
   ask(`tree/${encodeURIComponent(row.name)}`).then(
