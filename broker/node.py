@@ -20,7 +20,7 @@ from broker.core.node import NodeCore
 from broker.core.rows import MetaRow, QueueRow
 from broker.core.turn import Turn
 from broker.diallers import Diallers
-from broker.enrolment import office_of, renewal_of
+from broker.enrolment import office_of, renewal_of, sharing_of
 from broker.grants import Grants
 from broker.journal import Journal
 from broker.link_brokers import LinkBroker
@@ -49,6 +49,7 @@ from treeconnector.identity import Identity, new_uuid
 if TYPE_CHECKING:
     from broker.enrolment.office import Office
     from broker.enrolment.renewal import Renewal
+    from broker.enrolment.sharing import Sharing
     from broker.http.app import Port
     from broker.mqtt import Door
 
@@ -102,6 +103,7 @@ class Node:
         self.registrar: Registrar | None = None
         self.enrolment: Office | None = None
         self.renewal: Renewal | None = None
+        self.sharing: Sharing | None = None
         self.grants = Grants(site)
         self.source: Callable[[], Site] | None = None
         self.failure: SapwoodError | None = None
@@ -142,6 +144,8 @@ class Node:
             self.desk = desk_of(self)
             self.link_brokers = [LinkBroker(self, site, one) for one in site.listener.link_brokers]
             self.renewal = renewal_of(self)
+            if self.sharing is not None:
+                self.sharing.open()
             if site.registration.domain:
                 self.registrar = Registrar(site, self.core.identity.incarnation.hex(), zone_of(site))
             await self._listen()
@@ -161,7 +165,7 @@ class Node:
         self.spawn(self.diallers.run())
         for listening in self.link_brokers:
             self.spawn(listening.run())
-        for work in (self.registrar, self.enrolment, self.renewal):
+        for work in (self.registrar, self.enrolment, self.sharing, self.renewal):
             if work is not None:
                 self.spawn(work.run())
         _log.info("= node %s (%s) of tree %s listens on port %d", site.name, site.role, site.tree, self.port)
@@ -205,6 +209,7 @@ class Node:
         self.chronicle.begin(self.core)
         self.committer = GroupCommit(self.store, on_failure=self.fail)
         self.enrolment = permits.office = office_of(self, loaded)
+        self.sharing = sharing_of(self, loaded.meta)
 
     def _commit_start(self) -> None:
         """What the start itself changes is on disk before anybody is spoken to; transfer ids are reserved."""

@@ -274,6 +274,14 @@ class Mesh(Frame, frozen=True, tag=90):
     left: list[str] = []
 
 
+class Authorities(Frame, frozen=True, tag=91):
+    """Sent down, optional: PEM `certificates` of the authorities of all nodes of the sender's mesh, so that a
+    child which joined at one of them trusts the others.
+    """
+
+    certificates: bytes
+
+
 class Granted(Frame, frozen=True, tag=80):
     """Sent down, optional: what the receiver may do, as its parent and all above it have it.
 
@@ -316,6 +324,7 @@ AnyFrame = (
     | Invalidate
     | Nobody
     | Mesh
+    | Authorities
     | Granted
 )
 

@@ -29,6 +29,7 @@ from treeconnector.link_events import (
     Event,
     MeshChanged,
     PeerAsks,
+    PeerAuthorities,
     PeerConflict,
     PeerDeclined,
     PeerGrants,
@@ -54,6 +55,7 @@ from treeconnector.link_states import State
 from treeconnector.outgoing import Snapshot
 from treeconnector.permits import Grant, pack, pieces
 
+MAX_AUTHORITIES: Final = 24 * 1024
 _UNPACKED_AS_A_FRAME: Final = 16 * 1024
 
 __all__ = [
@@ -67,6 +69,7 @@ __all__ = [
     "LinkSettings",
     "MeshChanged",
     "PeerAsks",
+    "PeerAuthorities",
     "PeerConflict",
     "PeerDeclined",
     "PeerGrants",
@@ -182,6 +185,11 @@ class Link(Handshake):
         hellos.check_mesh([Member(name, []) for name in frame.left], self.peer_name)
         events.append(MeshChanged(frame.members, frame.left))
 
+    def _on_authorities(self, frame: frames.Authorities, events: list[Event]) -> None:
+        if len(frame.certificates) > MAX_AUTHORITIES:
+            raise FrameError(f"authorities of more than {MAX_AUTHORITIES} bytes")
+        events.append(PeerAuthorities(frame.certificates))
+
     def _on_granted(self, frame: frames.Granted, events: list[Event]) -> None:
         rules = self._in.granted(frame)
         if rules is not None:
@@ -265,6 +273,11 @@ class Link(Handshake):
         if self._require(frames.Mesh):
             self._out.control(frames.Mesh(list(members), list(left)))
 
+    def send_authorities(self, certificates: bytes) -> None:
+        """Parent only. Of the nodes of our mesh, in PEM; `MAX_AUTHORITIES` bytes at most."""
+        if self._require(frames.Authorities):
+            self._out.control(frames.Authorities(certificates))
+
     def moved(self, name: str) -> None:
         """Parent only. `name`, which is below the peer, is live elsewhere."""
         if self._require(frames.Moved):
@@ -337,6 +350,7 @@ Link._handlers = {
     frames.Invalidate: Link._on_invalidate,
     frames.Nobody: Link._on_nobody,
     frames.Mesh: Link._on_mesh,
+    frames.Authorities: Link._on_authorities,
     frames.Granted: Link._on_granted,
     frames.Unknown: Link._on_unknown,
 }

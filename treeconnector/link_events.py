@@ -93,6 +93,12 @@ class ChainChanged(Event, frozen=True):
     above: list[str] = []
 
 
+class PeerAuthorities(Event, frozen=True):
+    """At the child only: whom the nodes of the parent's mesh show certificates of, in PEM; not checked."""
+
+    certificates: bytes
+
+
 class PeerMoved(Event, frozen=True):
     """At the child only: `name` is live elsewhere."""
 

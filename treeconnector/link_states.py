@@ -69,7 +69,7 @@ _WHILE_UP = (
     frames.Nobody,
     frames.Mesh,
 )
-_WHILE_UP_FROM_PARENT = (frames.Chain, frames.Moved, frames.Conflict, frames.Granted)
+_WHILE_UP_FROM_PARENT = (frames.Chain, frames.Moved, frames.Conflict, frames.Granted, frames.Authorities)
 _AFTER_HELLO = (State.CHOOSING, State.PROVING, State.ADMITTING, State.UP)
 
 MOVES: Final = (

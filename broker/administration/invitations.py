@@ -24,7 +24,7 @@ class Invitations:
     def __init__(self, node: "Node") -> None:
         self._node = node
         if node.enrolment is not None:
-            node.enrolment.replaced = self.replaced
+            node.enrolment.on_out = self._end_link
 
     def __repr__(self) -> str:
         return f"<Invitations of {self._node.site.name}>"
@@ -62,15 +62,10 @@ class Invitations:
             invitations, member = await self._office.revoke(what)
         except EnrolmentRefused as error:
             raise _switch_error(error) from None
-        if member:
-            self._end_link(what, "your certificate was revoked")
         return Revoked(revoked=what, invitations=invitations, member=member)
 
-    def replaced(self, name: str) -> None:
-        """A machine has joined under this name: the link of another one that had it ends."""
-        self._end_link(name, "another machine was invited in your place")
-
     def _end_link(self, name: str, why: str) -> None:
+        """Its certificate counts no more, or another machine has joined under this name."""
         core = self._node.core
         child = core.neighbours.get(name)
         if child is not None and child.link is not None:

@@ -50,12 +50,14 @@ _UNTRUSTED: Final = Flag.REROUTED | Flag.MAYBE_DUPLICATE
 class Command:
     """`handler(asker, arguments)` returns what JSON can say, or raises `SwitchError`; `asker` is a node.
 
-    `open`: every node of the tree may ask, not only this one and its ancestors. `changes`: it does something.
+    `open`: every node of the tree may ask, not only this one and its ancestors. `beside`: the other nodes of
+    its mesh alone may. `changes`: it does something.
     """
 
     handler: Handler
     open: bool = False
     changes: bool = False
+    beside: bool = False
 
 
 class _Question(msgspec.Struct, forbid_unknown_fields=False):
@@ -250,10 +252,12 @@ class Cells:
             raise SwitchError(f"a question has at most {_LARGEST_QUESTION} bytes")
         question = _read_question(letter.message.payload)
         command = self._command(letter.queue, question.method)
-        above = self._node.core.ancestry.may_administer(letter.origin)
-        trusted = above and not letter.flags & _UNTRUSTED
+        core = self._node.core
+        beside, above = letter.origin in core.mesh.members, core.ancestry.may_administer(letter.origin)
+        trusted = (beside if command.beside else above) and not letter.flags & _UNTRUSTED
         if not (command.open or trusted):
-            raise SwitchError(f"{question.method} is answered to this node's ancestors only")
+            who = "the nodes of its mesh" if command.beside else "this node's ancestors"
+            raise SwitchError(f"{question.method} is answered to {who} only")
         return command, question.parameters
 
     def _command(self, cell: str, name: str) -> Command:

@@ -106,6 +106,8 @@ class Links:
                 core.moves.conflict(name, text)
             case events.PeerDeclined(keys, text):
                 core.advising.declined(neighbour, keys, text)
+            case events.PeerAuthorities(certificates) if neighbour.relation is Relation.PARENT:
+                core.mesh.on_authorities(certificates)
             case events.PeerGrants(rules):
                 core.permitting.told(neighbour, rules)
             case events.PeerLeft():

@@ -38,7 +38,8 @@ class Mesh:
     """What one node knows of its mesh, and of those of its neighbours.
 
     `members`: the other nodes, with addresses. `offers`: what is told to them, None while there are none.
-    `on_change` is called when there is another node to dial, or one less.
+    `on_change` is called when there is another node to dial, or one less; `on_authorities` when a parent says
+    whose certificates the nodes of its mesh show. `authorities`: what is said of that here, b"" = nothing.
     """
 
     def __init__(self, core: "NodeCore", settings: MeshSettings) -> None:
@@ -49,7 +50,9 @@ class Mesh:
         self.offers: Advertiser | None = None
         self._same_ways = False
         self._left: list[str] = []
+        self.authorities = b""
         self.on_change: Callable[[], None] = lambda: None
+        self.on_authorities: Callable[[bytes], None] = lambda certificates: None
 
     def __repr__(self) -> str:
         return f"<Mesh of {self._core.identity.name} and {', '.join(sorted(self.members)) or 'nobody'}>"
@@ -166,10 +169,21 @@ class Mesh:
         self._core.custody.transaction.put(MetaRow(_LEFT, msgspec.msgpack.encode(names)))
 
     def greet(self, neighbour: Neighbour) -> None:
-        """Tell it who has left, if anybody has; parents are told by who leaves."""
+        """Tell it who has left, if anybody has, and a child whom to trust; parents are told by who leaves."""
         link = neighbour.link
-        if self._left and neighbour.relation is not Relation.PARENT and link is not None and neighbour.up:
+        if link is None or not neighbour.up or neighbour.relation is Relation.PARENT:
+            return
+        if self._left:
             link.send_mesh(self.said, self._left)
+        if self.authorities and neighbour.relation is Relation.CHILD:
+            link.send_authorities(self.authorities)
+
+    def show(self, authorities: bytes) -> None:
+        """From now on children are told these."""
+        if authorities != self.authorities:
+            self.authorities = authorities
+            for child in self._core.children():
+                self.greet(child)
 
     def _changed(self) -> None:
         """Keep it, and tell all neighbours but the nodes of the mesh, which know by themselves."""

@@ -139,7 +139,8 @@ class InvitationRow(NamedTuple):
 
 class MemberRow(NamedTuple):
     """A child that has a certificate of ours. `key`: its public key; `former`: the one before, while it may
-    not have the answer yet. `ends`: of its latest certificate, seconds since 1970. `revoked`: 1 = it is.
+    not have the answer yet. `ends`: of its latest certificate, seconds since 1970. `revoked`: odd = it is;
+    counts revocations and what came after each, so that of two accounts the newer can be told.
     """
 
     name: str

@@ -2,21 +2,24 @@
 
 `tokens` what travels by hand; `proofs` how a secret is proven that only its hash is kept of; `authority` the
 inviting node's files; `office` what the inviting node decides; `messages` what is said; `contact` how the
-parent is asked; `joining` a fresh machine's side; `renewal` a running node's.
+parent is asked; `joining` a fresh machine's side; `renewal` a running node's; `sharing` what the inviting
+nodes of a mesh tell each other.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from broker.core.rows import InvitationRow, MemberRow
+from broker.core.rows import InvitationRow, MemberRow, MetaRow
 from broker.enrolment.errors import without_library
 
 if TYPE_CHECKING:
     from broker.enrolment.office import Office
     from broker.enrolment.renewal import Renewal
+    from broker.enrolment.sharing import Sharing
     from broker.node import Node
     from broker.store.loaded import Loaded
 
-__all__ = ["office_of", "renewal_of"]
+__all__ = ["office_of", "renewal_of", "sharing_of"]
 
 
 def office_of(node: "Node", loaded: "Loaded") -> "Office | None":
@@ -39,6 +42,15 @@ def office_of(node: "Node", loaded: "Loaded") -> "Office | None":
     )
 
 
+def sharing_of(node: "Node", rows: Iterable[MetaRow]) -> "Sharing | None":
+    """What tells the other nodes of the mesh of those who joined here, where this node invites."""
+    if node.enrolment is None:
+        return None
+    from broker.enrolment.sharing import Sharing
+
+    return Sharing(node, node.enrolment, rows)
+
+
 def renewal_of(node: "Node") -> "Renewal | None":
     """What renews the node's certificate, where its connector says so. Raises `EnrolmentError`."""
     connector = node.site.connector
@@ -48,4 +60,7 @@ def renewal_of(node: "Node") -> "Renewal | None":
         from broker.enrolment.renewal import Renewal
     except ModuleNotFoundError as error:
         raise without_library(error) from None
-    return Renewal(node.site)
+    renewal = Renewal(node.site)
+    renewal.ways_beside = lambda: [way for ways in node.core.mesh.parents_to_dial().values() for way in ways]
+    node.core.mesh.on_authorities = renewal.trust
+    return renewal

@@ -5,14 +5,14 @@
     also-trusted.pem     further authorities, while one takes the place of another (may be absent)
     port.pem             the certificate of this node's own port, and its key; made anew when it is due
 
-Law: what children trust, and what the port trusts of children, is `trusted`: the authority and those beside
-it.
+Law: what children trust, and what the port trusts of children, is `trusted`: the authority, those beside it,
+and those of the other nodes of the mesh. No private key ever leaves its node.
 """
 
 import logging
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +43,8 @@ class KeptAuthority:
         try:
             private_folder(folder)
             self.authority = self._opened()
-            self.trusted = self._trusted()
+            self.own = self._own()
+            self.trusted = self.own
             self.fingerprint = certificates.fingerprint(self.authority.certificate)
             self._port = self._port_certificate()
             self.context = self._context()
@@ -71,7 +72,18 @@ class KeptAuthority:
             write(file, made, PUBLIC)
         return Authority(key, file.read_bytes())
 
-    def _trusted(self) -> bytes:
+    def trust(self, others: Iterable[bytes]) -> None:
+        """Trust the authorities of the other nodes of the mesh, too. Raises `CertificateError`.
+
+        Who is trusted no more is turned away from the next start on.
+        """
+        own = certificates.split(self.own)
+        more = {each for pem in others for each in certificates.split(pem)}
+        trusted = b"".join([*own, *sorted(more.difference(own))])
+        self.context.load_verify_locations(cadata=trusted.decode("ascii"))
+        self.trusted = trusted
+
+    def _own(self) -> bytes:
         beside = self.folder / "also-trusted.pem"
         more = certificates.split(beside.read_bytes()) if beside.exists() else []
         return b"".join([self.authority.certificate, *more])

@@ -6,10 +6,14 @@ of two who come with one token the second is refused, also after a SIGKILL; who 
 Law: a member's name goes with its key. A renewal is signed with the present key and names the next one, which
 is on disk before the answer leaves; until the next one was seen, a repetition signed with the former key is
 answered too. A key that was replaced proves nothing else: a copy of it, taken earlier, is worthless.
+Law: in a mesh all know who has joined at any of them (`merge`, see `sharing`); an invitation is its own
+node's alone, so that it cannot be used twice. Of two accounts of a member the one after the later revocation
+or joining counts, else the one whose certificate ends later.
 Law: secrets, tokens and private keys are in no log line, no error and no list.
 """
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -40,6 +44,8 @@ MOST_INVITATIONS: Final = 10_000
 _REMEMBERED: Final = 30 * 86_400
 _LONGEST_SLEEP: Final = 60.0
 _SHORTEST_SLEEP: Final = 0.1
+_REVOKED: Final = "your certificate was revoked"
+_REPLACED: Final = "another machine was invited in your place"
 Commit = Callable[[Transaction], Awaitable[None]]
 
 
@@ -47,7 +53,8 @@ class Office:
     """One for each inviting node. `commit`: returns once a transaction is on disk.
 
     `clock`: seconds since 1970, what certificates need. `running`: seconds of this node's running time: where
-    the clock is set back, invitations end all the same.
+    the clock is set back, invitations end all the same. `on_out(name, why)`: a child's link is to end.
+    `tell`: the other nodes of the mesh hear of a member; `ways_beside`: where these can be dialled.
     """
 
     def __init__(
@@ -67,8 +74,10 @@ class Office:
         self._clock = clock
         self._invitations = {row.id: row for row in invitations}
         self._members = {row.name: row for row in members}
-        self._forgetting: asyncio.Future[None] | None = None
-        self.replaced: Callable[[str], None] = lambda name: None
+        self._keeping: set[asyncio.Future[None]] = set()
+        self.on_out: Callable[[str, str], None] = lambda name, why: None
+        self.tell: Callable[[MemberRow], Awaitable[None]] = _nobody
+        self.ways_beside: Callable[[], Iterable[str]] = tuple
 
     def __repr__(self) -> str:
         counts = f"invitations={len(self._invitations)} members={len(self._members)}"
@@ -127,7 +136,8 @@ class Office:
         )
 
     def _ways(self) -> tuple[str, ...]:
-        return tuple(uri for uri in self._site.listener.announced if uri.startswith("wss:"))
+        ways = (*self._site.listener.announced, *self.ways_beside())
+        return tuple(dict.fromkeys(uri for uri in ways if uri.startswith("wss:")))
 
     def _sweep(self, transaction: Transaction, name: str) -> None:
         """Forget what ended long ago, and what is open for this name."""
@@ -146,7 +156,7 @@ class Office:
             for row in self._invitations.values()
         ]
         members = [
-            ListedMember(name=row.name, role=row.role, certificate_ends=row.ends, revoked=bool(row.revoked))
+            ListedMember(name=row.name, role=row.role, certificate_ends=row.ends, revoked=_is_out(row))
             for row in self._members.values()
         ]
         return Listed(
@@ -160,15 +170,12 @@ class Office:
         Returns how many invitations, and whether a member. Raises `EnrolmentRefused`.
         """
         transaction = Transaction()
-        open_ones = [row for row in self._invitations.values() if not row.key]
-        withdrawn = [row for row in open_ones if what in (row.name, row.id.hex())]
-        for row in withdrawn:
-            del self._invitations[row.id]
-            transaction.delete(InvitationRow, row.id)
+        withdrawn = self._withdraw(transaction, what)
         member = self._members.get(what)
-        ousted = member is not None and not member.revoked
+        ousted = member is not None and not _is_out(member)
         if member is not None and ousted:
-            self._put(transaction, member._replace(revoked=1))
+            member = member._replace(revoked=member.revoked + 1)
+            self._put(transaction, member)
         if not (withdrawn or ousted):
             raise EnrolmentRefused(
                 "NOT_FOUND",
@@ -176,7 +183,19 @@ class Office:
             )
         await self._commit(transaction)
         _log.warning("! revoked %s", what, extra={"link": what})
-        return len(withdrawn), ousted
+        if member is not None and ousted:
+            self.on_out(what, _REVOKED)
+            await self.tell(member)
+        return withdrawn, ousted
+
+    def _withdraw(self, transaction: Transaction, what: str) -> int:
+        """Take back open invitations, by id or name; how many there were."""
+        open_ones = [row for row in self._invitations.values() if not row.key]
+        withdrawn = [row for row in open_ones if what in (row.name, row.id.hex())]
+        for row in withdrawn:
+            del self._invitations[row.id]
+            transaction.delete(InvitationRow, row.id)
+        return len(withdrawn)
 
     # --- for nodes that join and renew
 
@@ -205,15 +224,18 @@ class Office:
 
     async def _admit(self, row: InvitationRow, request: Request) -> Granted:
         member = self._members.get(row.name)
-        if row.key and (member is None or member.revoked or member.key != request.key):
+        if row.key and (member is None or _is_out(member) or member.key != request.key):
             raise EnrolmentRefused("REFUSED", f"{row.name!r} was revoked, or has renewed since: invite again")
         transaction = Transaction()
-        granted = self._grant(transaction, request, row.role, b"")
+        known = 0 if member is None else member.revoked
+        since = known if row.key or member is None else known + 2 - known % 2
+        granted = self._grant(transaction, request, MemberRow(row.name, row.role, b"", b"", 0, since))
         self._put(transaction, row._replace(key=request.key))
         await self._commit(transaction)
         if not row.key:
             _log.info("= %s has joined", row.name, extra={"link": row.name})
-            self.replaced(row.name)
+            self.on_out(row.name, _REPLACED)
+        await self.tell(self._members[row.name])
         return granted
 
     async def renew(self, asked: Renew) -> Granted:
@@ -236,9 +258,10 @@ class Office:
             )
         former = member.former if request.key == member.key else member.key
         transaction = Transaction()
-        granted = self._grant(transaction, request, member.role, former)
+        granted = self._grant(transaction, request, member._replace(former=former))
         await self._commit(transaction)
         _log.info("= renewed the certificate of %s", member.name, extra={"link": member.name})
+        await self.tell(self._members[member.name])
         return granted
 
     def _may_renew(self, member: MemberRow, request: Request, signature: bytes) -> bool:
@@ -248,13 +271,12 @@ class Office:
         repeats = request.key == member.key and bool(member.former)
         return repeats and _signed(member.former, signature, text)
 
-    def _grant(self, transaction: Transaction, request: Request, role: str, former: bytes) -> Granted:
+    def _grant(self, transaction: Transaction, request: Request, member: MemberRow) -> Granted:
+        """The next certificate, which ends later than the one before in the books of all."""
         now, lifetime, site = self._clock(), self._site.enrolment.lifetime, self._site
         certificate = self.authority.authority.for_child(request, site.tree, now, lifetime)
-        self._put(
-            transaction,
-            MemberRow(request.name, role, request.key, former, int(now + lifetime), 0),
-        )
+        ends = max(int(now + lifetime), member.ends + 1)
+        self._put(transaction, member._replace(key=request.key, ends=ends))
         return Granted(
             certificate=certificate.decode("ascii"),
             authorities=self.authority.trusted.decode("ascii"),
@@ -302,18 +324,61 @@ class Office:
         if member.former:
             transaction = Transaction()
             self._put(transaction, member._replace(former=b""))
-            self._forgetting = asyncio.ensure_future(self._commit(transaction))
+            self.keep_later(transaction)
 
     def is_member(self, name: str) -> bool:
         """Whether a child joined by invitation, and was not revoked."""
         member = self._members.get(name)
-        return member is not None and not member.revoked
+        return member is not None and not _is_out(member)
 
     def _check_member(self, member: MemberRow) -> None:
-        if member.revoked:
+        if _is_out(member):
             raise EnrolmentRefused(
                 "REFUSED", f"{member.name!r} was revoked at {self._site.name!r}: invite it again"
             )
+
+    # --- for the other nodes of a mesh
+
+    def members(self, after: str = "") -> list[MemberRow]:
+        """All that have joined, by name, from behind `after`."""
+        return sorted(row for row in self._members.values() if row.name > after)
+
+    def digest(self) -> str:
+        """What `members` says, in short."""
+        rows = [(row.name, *_age(row)) for row in self.members()]
+        return hashlib.sha256(repr(rows).encode()).hexdigest()
+
+    def merge(self, rows: Iterable[MemberRow]) -> None:
+        """What another node of the mesh knows of members counts where it is newer."""
+        transaction = Transaction()
+        for row in rows:
+            known = self._members.get(row.name)
+            if known is not None and _age(row) <= _age(known):
+                continue
+            self._put(transaction, row)
+            if _is_out(row):
+                self._withdraw(transaction, row.name)
+                self.on_out(row.name, _REVOKED)
+            elif known is not None and row.revoked != known.revoked:
+                self.on_out(row.name, _REPLACED)
+        if transaction:
+            self.keep_later(transaction)
+
+    @property
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return self._clock()
+
+    @property
+    def lifetime(self) -> float:
+        """Of a certificate, seconds."""
+        return self._site.enrolment.lifetime
+
+    def keep_later(self, transaction: Transaction) -> None:
+        """On disk soon; who asks for it before is told the same."""
+        keeping = asyncio.ensure_future(self._commit(transaction))
+        self._keeping.add(keeping)
+        keeping.add_done_callback(self._keeping.discard)
 
     # --- rows
 
@@ -328,6 +393,19 @@ class Office:
             self._invitations[row.id] = row
         else:
             self._members[row.name] = row
+
+
+async def _nobody(_member: MemberRow) -> None:
+    """There is no mesh."""
+
+
+def _is_out(member: MemberRow) -> bool:
+    return bool(member.revoked % 2)
+
+
+def _age(member: MemberRow) -> tuple[int, int, bytes]:
+    """Of two accounts of a member the greater is the newer."""
+    return member.revoked, member.ends, member.key
 
 
 def _read(pem: bytes) -> Request:

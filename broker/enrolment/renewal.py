@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from bridges import certificates
@@ -29,12 +29,14 @@ _LOOK_EVERY: Final = 60.0
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 900.0
 _EARLIER: Final = 0.05
+_MOST_AUTHORITIES: Final = 64
 
 
 class Renewal:
     """Of the certificate in the tree connector's `tls`. `error`: of the latest attempt, '' if it was good.
 
     `ends`: of the present certificate, seconds since 1970. `renewed`: how often, since this start.
+    `ways_beside`: to all nodes of the parents' mesh, where it is one; each renews.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Renewal:
         self._pause = _FIRST_PAUSE
         self.error = ""
         self.renewed = 0
+        self.ways_beside: Callable[[], Iterable[str]] = tuple
         if self._key_file != self._file:
             raise EnrolmentError(
                 f"{self._file} and {self._key_file}: with `renew` both stand in one file, so that they change"
@@ -128,16 +131,35 @@ class Renewal:
         self._take(key, await self._ask_all(body))
 
     async def _ask_all(self, body: Renew) -> Granted:
+        """A refusal counts when nobody else takes it: of a mesh one may know more than another."""
         failed: EnrolmentError = ParentUnreachable("no way to the parent")
         context = context_for(self._ca.read_bytes())
-        for way in await ways_of(self._site):
+        for way in await self._ways():
             try:
                 return await ask(way, RENEW_PATH, body, context)
-            except EnrolmentRefused:
-                raise
             except EnrolmentError as error:
-                failed = error
+                failed = failed if isinstance(failed, EnrolmentRefused) else error
         raise failed
+
+    async def _ways(self) -> list[str]:
+        beside = [way for way in self.ways_beside() if way.startswith("wss:")]
+        try:
+            return list(dict.fromkeys([*await ways_of(self._site), *beside]))
+        except ParentUnreachable:
+            if not beside:
+                raise
+            return beside
+
+    def trust(self, authorities: bytes) -> None:
+        """A parent says whose certificates the nodes of its mesh show: trust these, too."""
+        try:
+            known = certificates.split(self._ca.read_bytes())
+            more = [each for each in certificates.split(authorities) if each not in known]
+            if more and len(known) + len(more) <= _MOST_AUTHORITIES:
+                write(self._ca, b"".join([*known, *more]), PUBLIC)
+                _log.info("= trusts %d more authorities of its parents' mesh", len(more))
+        except (CertificateError, OSError) as error:
+            self._say(f"the authorities of the parents' mesh: {error}")
 
     def _take(self, key: bytes, granted: Granted) -> None:
         certificate, authorities = granted.certificate.encode(), granted.authorities.encode()

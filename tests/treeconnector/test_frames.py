@@ -47,6 +47,7 @@ EXAMPLES = [
     frames.Ack(9),
     frames.Hold("queue:a"),
     frames.Release(""),
+    frames.Chain(["hq-1"], ["hq-2"]),
     frames.Chain(["hq"]),
     frames.Moved("store-2"),
     frames.Declined([queue("a"), Destination(Kind.QUEUE, "b", "n")], "why"),
@@ -58,7 +59,7 @@ EXAMPLES = [
     frames.Granted(b"data", True),
     frames.Mesh([frames.Member("hq-2", ["wss://hq-2:7600/link"])]),
     frames.Mesh([], ["hq-3"]),
-    frames.Chain(["hq-1"], ["hq-2"]),
+    frames.Authorities(b"certificates"),
 ]
 
 
@@ -75,7 +76,7 @@ def test_wire_format_is_what_it_was():
     """Neighbours of another version depend on these bytes."""
     assert packet([encode(frames.Ack(9)), encode(frames.Hold(""))]).hex() == "92920e09920fa0"
     tags = {type(frame).__name__: msgspec.msgpack.decode(encode(frame))[0] for frame in EXAMPLES}
-    assert list(tags.values()) == [*range(1, 21), *range(70, 74), 80, 90]
+    assert list(tags.values()) == [*range(1, 21), *range(70, 74), 80, 90, 91]
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 1000, 65535, 65536])

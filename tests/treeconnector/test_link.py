@@ -523,6 +523,7 @@ def test_what_only_a_parent_may_tell(links, frame):
         frames.Hold("till"),
         frames.Hold("topic:" + "a" * 4096),
         frames.Release("queue:a@b c"),
+        frames.Authorities(bytes(24 * 1024 + 1)),
         frames.Granted(b"\xc1"),
         frames.Granted(permits.pack([permits.Grant("hq", "store-1", ("a+",))])),
         frames.Granted(permits.pack([permits.Grant("hq", "no name")])),

@@ -51,6 +51,7 @@ FRAME = st.one_of(
     st.builds(frames.Invalidate, st.lists(BYTES, max_size=3)),
     st.builds(frames.Nobody, NAMES, TEXT),
     st.builds(frames.Granted, st.binary(max_size=40), st.booleans()),
+    st.builds(frames.Authorities, st.binary(max_size=40)),
     st.builds(
         frames.Prove,
         proof=BYTES,

@@ -1,6 +1,7 @@
 """An inviting node's office with a clock, a running time and a disk of its own; and machines that ask it."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,12 @@ class Machine:
         text = proofs.renewal_text("acme", self.name, certificates.read_request(request).der)
         signature = certificates.sign(present or self.key, text)
         return Renew(request=request, signature=signature)
+
+
+@pytest.fixture
+def desks(tmp_path: Path) -> Callable[[str], Desk]:
+    """Makes desks in folders of their own."""
+    return lambda name: Desk(tmp_path / name)
 
 
 @pytest.fixture

@@ -89,23 +89,43 @@ async def test_a_refusal_is_told_once_and_tried_again_later(store, desk, caplog)
     assert caplog.text.count("the certificate is not renewed") == 1
 
 
-async def test_each_way_is_tried_and_a_refusal_ends_the_round(store, monkeypatch) -> None:
-    tried = []
+async def test_each_way_is_tried_and_a_refusal_counts_when_nobody_renews(store, desk, monkeypatch) -> None:
+    """Of a mesh one node may know of a renewal, and another not yet."""
+    tried, good = [], ""
 
     async def ask(way, path, body, context):
         tried.append(way)
-        if len(tried) == 1:
-            raise ParentUnreachable("nobody there")
-        raise EnrolmentRefused("REFUSED", "no")
+        if way == "wss://two":
+            raise EnrolmentRefused("REFUSED", "no")
+        if way == good:
+            return await desk.office.renew(body)
+        raise ParentUnreachable("nobody there")
 
     async def ways_of(site):
-        return ["wss://one", "wss://two", "wss://three"]
+        return ["wss://one", "wss://two"]
 
     monkeypatch.setattr(renewals, "ask", ask)
     monkeypatch.setattr(renewals, "ways_of", ways_of)
+    store.ways_beside = lambda: ["wss://two", "ws://never", "wss://three"]
     with pytest.raises(EnrolmentRefused):
         await store.renew()
-    assert tried == ["wss://one", "wss://two"]
+    assert tried == ["wss://one", "wss://two", "wss://three"]
+    good = "wss://three"
+    await store.renew()
+    assert store.renewed == 1
+
+
+async def test_it_trusts_the_authorities_that_a_parent_tells_of_and_nonsense_changes_nothing(
+    store, tmp_path: Path
+) -> None:
+    ca = tmp_path / "ca.pem"
+    own = ca.read_bytes()
+    other = certificates.Authority.certify(certificates.make_key(), "hq-2", "acme", 1_800_000_000.0)
+    store.trust(b"nonsense")
+    assert ca.read_bytes() == own
+    for _ in range(2):
+        store.trust(other + own)
+        assert certificates.split(ca.read_bytes()) == [*certificates.split(own), other]
 
 
 async def test_files_that_cannot_be_are_told_at_the_start(store, tmp_path: Path) -> None:
