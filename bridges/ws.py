@@ -12,6 +12,7 @@ the packet is given, and gets a task only if it waits, because the line takes no
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 import types
@@ -321,7 +322,7 @@ def _explain(error: BaseException, uri: str, timeout: float, tls: TlsSettings | 
         case aiohttp.ClientConnectorCertificateError():
             return CarrierBroken(_explain_certificate(error.certificate_error, uri))
         case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
-            return CarrierBroken(f"TLS with {uri} failed: {_first(error)}{_certificate_hint(tls, uri)}")
+            return CarrierBroken(f"TLS with {uri} failed: {_first(error)}{_tls_hint(error, tls, uri)}")
         case aiohttp.ClientConnectorDNSError() | socket.gaierror():
             return CarrierBroken(f"{uri}: its host is not known to DNS ({_first(error)})")
         case TimeoutError():
@@ -361,6 +362,12 @@ def _nobody_listens(error: BaseException) -> bool:
     return isinstance(inner, ConnectionRefusedError) or "Connect call failed" in str(inner)
 
 
+def _tls_hint(error: BaseException, tls: TlsSettings | None, uri: str) -> str:
+    if "wrong version number" in str(error).lower().replace("_", " "):
+        return "; its port speaks ws only: write ws://, or give the parent's listener a certificate"
+    return _certificate_hint(tls, uri)
+
+
 def _certificate_hint(tls: TlsSettings | None, uri: str) -> str:
     if not uri.startswith("wss") or (tls and tls.certificate):
         return ""
@@ -369,4 +376,7 @@ def _certificate_hint(tls: TlsSettings | None, uri: str) -> str:
 
 def _first(error: BaseException) -> str:
     inner = getattr(error, "os_error", None) or error
-    return str(getattr(inner, "strerror", None) or inner) or type(error).__name__
+    text = str(getattr(inner, "strerror", None) or inner) or type(error).__name__
+    if isinstance(inner, OSError) and inner.errno and text.startswith("Connect call failed"):
+        return os.strerror(inner.errno)  # asyncio puts its own words in the place of the system's
+    return text

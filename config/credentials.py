@@ -146,8 +146,10 @@ def read_table(path: Path) -> dict[str, Secret]:
     for number, line in enumerate(_read(path, MAX_TABLE, "secrets of children").splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        name, _, text = line.strip().replace("\t", " ", 1).partition(" ")
+        name, space, text = line.strip().replace("\t", " ", 1).partition(" ")
         try:
+            if not space:
+                raise Fault(f"no secret follows {name!r}: expected NAME SECRET")
             if node_name(name) in found:
                 raise Fault(f"{name!r} is listed twice")
             found[name] = _secret(text, f"file {path}", f"secret of {name!r}")

@@ -5,6 +5,7 @@
 """
 
 import asyncio
+import os
 import ssl
 from collections import deque
 from collections.abc import Collection
@@ -103,8 +104,20 @@ def _explain(error: BaseException, uri: str, timeout: float) -> str:
         case aiohttp.WSServerHandshakeError():
             return f"{uri} answered HTTP {error.status}: is it a Sapwood node, and is the path /session?"
         case aiohttp.ClientConnectorCertificateError():
-            return f"the certificate of {uri} is not trusted: {error.certificate_error}; give `ca`"
+            why = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
+            return f"the certificate of {uri} is not trusted ({why}): name its authority (`ca`, --ca)"
+        case aiohttp.ClientConnectorSSLError():
+            return f"TLS with {uri} failed ({error.os_error.strerror}): does its port speak http and ws only?"
+        case aiohttp.ServerDisconnectedError() if uri.startswith("ws:"):
+            return f"{uri} ended the connection: is a node there, and does its port speak https and wss?"
         case aiohttp.ClientConnectorError():
-            return f"{uri} cannot be reached: {error.os_error.strerror or error.os_error}"
+            return f"{uri} cannot be reached ({_of_system(error.os_error)}): is the node running there?"
         case _:
             return f"{uri} cannot be reached: {error or type(error).__name__}"
+
+
+def _of_system(error: OSError) -> str:
+    """In the system's words; asyncio puts its own in their place."""
+    if error.errno and str(error.strerror).startswith("Connect call failed"):
+        return os.strerror(error.errno)
+    return error.strerror or str(error)

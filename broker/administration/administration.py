@@ -77,6 +77,8 @@ class Administration:
         above = [parent for parent in core.neighbourhood.parents() if parent.up]
         beside = [peer for peer in core.mesh.peers() if peer.up]
         if not (above or beside):
+            if not core.role.has_parent and not core.mesh.peers():
+                raise SwitchError("a root has nobody to leave: stop it when its children have another parent")
             who = "parent" if core.role.has_parent else "other node of its mesh"
             raise SwitchError(f"no {who} can be reached now: leave again when a line is up")
         left_to_do = await self._leave_broker([*above, *beside])

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from broker.cli.dead import Which
 
 queue_app = typer.Typer(
-    help="Make an end of a queue or a message.", no_args_is_help=True, rich_markup_mode=None
+    help="Delete a queue, or one of its messages.", no_args_is_help=True, rich_markup_mode=None
 )
 dead_app = typer.Typer(
     help="Dead letters: list, route again, throw away.", no_args_is_help=True, rich_markup_mode=None
@@ -48,13 +48,17 @@ def queues(
     name: Annotated[str, typer.Argument(metavar="NAME", help="One queue with its messages.")] = "",
     search: Search = "",
     sort: Annotated[
-        str, typer.Option("--sort", help="name, messages, bytes, oldest_s, readers, in_per_s, …")
+        str,
+        typer.Option(
+            "--sort",
+            help="name, messages, bytes, oldest_s, readers, latency_s; in_ or out_, per_s or total.",
+        ),
     ] = "messages",
     limit: Limit = 100,
     *,
     asked: Asked,
 ) -> None:
-    """List a node's queues, or show one with who reads it and what waits in it."""
+    """List a node's queues, or show one with its messages."""
     from broker.cli.queues import show_queue, show_queues
 
     if name:
@@ -83,7 +87,7 @@ def queue_delete_message(
     *,
     asked: Asked,
 ) -> None:
-    """Delete one message that waits; one that a reader has is refused."""
+    """Delete one message that waits. One that a reader has is refused."""
     from broker.cli.queues import delete_message
 
     delete_message(asked.api, name, message, as_json=asked.json)
@@ -116,7 +120,7 @@ def routes(
     *,
     asked: Asked,
 ) -> None:
-    """Show the routing table: which destination is reached through whom."""
+    """Show the routing table. `route show` asks other nodes, too."""
     from broker.cli.clients import show_routes
 
     show_routes(asked.api, search, kind, gateway, limit, as_json=asked.json)
@@ -136,7 +140,7 @@ def follow(
     *,
     asked: Asked,
 ) -> None:
-    """Follow messages: what happens to those that match, as it happens. Ctrl-C ends it."""
+    """Follow messages that match, as they pass this node. Ctrl-C ends it."""
     from broker.cli.follow import follow as follow_messages
 
     follow_messages(
@@ -205,11 +209,11 @@ def dead_delete(
 @subscription_app.command("end")
 @talks_to_a_node
 def subscription_end(
-    name: Annotated[str, typer.Argument(help="The durable subscription's name.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The durable subscription's name.")],
     *,
     client: Client,
 ) -> None:
-    """End a session's durable subscription for good, with what waits for it. --session says whose it is."""
+    """End a session's durable subscription for good. --session says whose; what waits for it goes, too."""
     from broker.cli.clients import end_subscription
 
     end_subscription(client.login, name, as_json=client.json)

@@ -9,9 +9,12 @@ import typer
 from broker.cli import administer, enrol_commands, permit_commands, route_commands
 from broker.cli.errors import explain, wants_traceback
 from broker.cli.options import Asked, Client, File, Json, UrlArgument, asks_a_node, talks_to_a_node
+from broker.cli.sections import Sections
 
 app = typer.Typer(
     name="sapwood",
+    cls=Sections,
+    epilog="Begin with `sapwood demo`. Exit codes: 0 well, 1 failed, 2 wrong usage or configuration.",
     help="Sapwood joins the message brokers of a chain of sites into one tree.",
     no_args_is_help=True,
     add_completion=False,
@@ -22,7 +25,7 @@ node_app = typer.Typer(
     help="Run, check and look after the node of this site.", no_args_is_help=True, rich_markup_mode=None
 )
 config_app = typer.Typer(
-    help="Write configuration files and their schemas.", no_args_is_help=True, rich_markup_mode=None
+    help="Write sites' files, schemas, permissions.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(node_app, name="node")
 app.add_typer(config_app, name="config")
@@ -78,7 +81,7 @@ def node_run(
 
 @node_app.command("check")
 def node_check(file: File, json: Json = False) -> None:
-    """Say everything that is wrong with a site's configuration and machine, and change nothing."""
+    """Say everything that is wrong with a site's file and machine. Changes nothing."""
     from broker.cli.check import check_file
 
     raise typer.Exit(check_file(file, as_json=json))
@@ -87,7 +90,7 @@ def node_check(file: File, json: Json = False) -> None:
 @node_app.command("leave")
 @asks_a_node
 def node_leave(*, asked: Asked) -> None:
-    """Take a running node out of its tree for good; it hands over what it has, and stops."""
+    """Take a running node out of its tree for good. It hands over what it has, and stops."""
     from broker.cli.administration import leave
 
     leave(asked.url, asked.token, asked.tls, as_json=asked.json)
@@ -96,7 +99,7 @@ def node_leave(*, asked: Asked) -> None:
 @node_app.command("locate")
 @asks_a_node
 def node_locate(*, asked: Asked) -> None:
-    """Let a running node look its parent up in DNS (srv://) now; if it has moved, the link follows."""
+    """Let a running node look its parent up in DNS now (srv://). If it has moved, the link follows."""
     from broker.cli.administration import locate
 
     locate(asked.url, asked.token, asked.tls, as_json=asked.json)
@@ -105,7 +108,7 @@ def node_locate(*, asked: Asked) -> None:
 @node_app.command("forget")
 @asks_a_node
 def node_forget(
-    name: Annotated[str, typer.Argument(help="The child that does not come back.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The child that does not come back.")],
     *,
     asked: Asked,
 ) -> None:
@@ -136,7 +139,7 @@ def config_fleet(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Write the configuration files of a whole chain from one table, after checking the tree."""
+    """Write the files of a whole chain from one table. Nothing is written unless the table is one tree."""
     from broker.cli.configuration import write_fleet_files
 
     write_fleet_files(table, out, secrets=secrets, as_json=json)
@@ -158,7 +161,7 @@ def config_convert(
     xml: Annotated[bool, typer.Option("--xml", help="Write XML instead of YAML.")] = False,
     json: Json = False,
 ) -> None:
-    """Turn another broker's bridge into a site's file, and say what has no counterpart."""
+    """Turn another broker's bridge into a site's file. Comments say what has no counterpart."""
     from broker.cli.configuration import Wanted, print_converted
 
     print_converted(file, Wanted(connection, name, tree, parent), xml=xml, as_json=json)
@@ -175,10 +178,21 @@ def config_acl(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Print the permissions that keep each child to its own topics or queues at this node's link brokers."""
+    """Print each child's permissions at the link brokers. They keep it to its own topics or queues."""
     from broker.cli.acl import print_permissions
 
     print_permissions(file, child or [], dynamic_security=dynamic_security, as_json=json)
+
+
+@config_app.command("reference")
+def config_reference(
+    xml: Annotated[bool, typer.Option("--xml", help="Write XML instead of YAML.")] = False,
+    json: Json = False,
+) -> None:
+    """Print every setting with its meaning and default. As a site's file with comments."""
+    from broker.cli.configuration import print_reference
+
+    print_reference(xml=xml, as_json=json)
 
 
 @config_app.command("schema")
@@ -215,7 +229,7 @@ def top(
     *,
     asked: Asked,
 ) -> None:
-    """Watch a running node live: links, rates, busiest queues, dead letters. Ctrl-C ends it."""
+    """Watch a running node live. Links, rates, busiest queues, dead letters; Ctrl-C ends it."""
     from broker.cli.top.run import show_top
 
     asked = asked.at(where)
@@ -237,7 +251,9 @@ def send(
     destination: Annotated[
         str, typer.Argument(metavar="DEST", help="queue:NAME, queue:NAME@NODE or topic:NAME")
     ],
-    payload: Annotated[str | None, typer.Argument(help="The message; '-' reads standard input.")] = None,
+    payload: Annotated[
+        str | None, typer.Argument(metavar="PAYLOAD", help="The message; '-' reads standard input.")
+    ] = None,
     file: Annotated[Path | None, typer.Option("--file", help="Send what this file holds.")] = None,
     lines: Annotated[bool, typer.Option("--lines", help="Each line of the input is a message.")] = False,
     volatile: Annotated[
@@ -284,7 +300,7 @@ def trace(
     *,
     asked: Asked,
 ) -> None:
-    """Show the way of a message through the tree, or all that happened for a task, with times."""
+    """Show the way of a message, or all that a task set off. From node to node, with times."""
     from broker.cli.trace import show_trace
 
     show_trace(message, task, asked.url, asked.token, asked.tls, as_json=asked.json)
@@ -315,7 +331,7 @@ def simulate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run a whole chain for a day in this process, and write what its nodes would write."""
+    """Run a whole chain for a day in this process. It writes what the nodes would write."""
     from broker.cli.simulate import run_again, run_simulation, run_soak
 
     if replay is not None:
@@ -330,7 +346,7 @@ def simulate(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def audit(context: typer.Context) -> None:
-    """Audit advisory logs with Spark: what consumers cost, what was spilled, what others would cost.
+    """Audit advisory logs with Spark. What consumers cost, what was spilled, what others would cost.
 
     `sapwood audit --help` shows its options.
     """

@@ -13,12 +13,14 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from bridges.site_broker import SiteBrokerError, SiteBrokerRefused
+from broker.cli.check_neighbours import CONNECT_TIMEOUT, check_mesh, check_parent
 from broker.cli.errors import FAILED, WELL, WRONG_USE
+from broker.cli.finding import Finding
 from broker.cli.output import patience, print_json, print_lines, print_table, table
 from broker.cli.status import duration, size
 from broker.naming import named
@@ -28,6 +30,7 @@ from config.credentials import (
     connector_password,
     connector_secret,
     link_broker_secrets,
+    mesh_secret,
     registration_key,
     session_secret,
     site_broker_secret,
@@ -36,22 +39,10 @@ from config.credentials import (
 from config.errors import ConfigurationError
 from config.load import load
 from config.model import LinkBroker, Site
-from config.uris import EMBEDDED, Address, address
+from config.uris import EMBEDDED
 from treeconnector.errors import SapwoodError
 
-State = Literal["ok", "warning", "failed"]
-CONNECT_TIMEOUT: Final = 3.0
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at. `lines`: what to add or to run, ready to be copied."""
-
-    subject: str
-    state: State
-    text: str
-    lines: tuple[str, ...] = ()
 
 
 Check = Callable[[Site], Iterator[Finding]]
@@ -79,6 +70,8 @@ def examine(file: Path) -> tuple[list[Finding], int]:
     called = repr(site.name) if site.name else "without a name in the file"
     site = named(site)
     summary = f"{site.role} {called} of tree {site.tree!r}"
+    if site.mesh.cores:
+        summary += f", in a mesh with {', '.join(core.name for core in site.mesh.cores)}"
     findings = [Finding("configuration", "ok", summary)]
     for check in CHECKS:
         findings += check(site)
@@ -193,6 +186,7 @@ def check_tls(site: Site) -> Iterator[Finding]:
             "TLS of the port", lambda: server_context(listener.certificate, listener.key, listener.client_ca)
         )
     ends = [("TLS to the parent", connector.tls) for connector in site.tree_connectors]
+    ends += [("TLS to the mesh", site.mesh.tls)]
     ends += [(f"TLS to {broker.uri}", broker.tls) for broker in site.listener.link_brokers]
     for subject, tls in (*ends, ("TLS to the site broker", site.site_broker.tls)):
         if tls.ca or tls.certificate:
@@ -212,6 +206,7 @@ def check_secrets(site: Site) -> Iterator[Finding]:
     """Every secret that the file names: there, and for the node's eyes only."""
     readers: list[tuple[str, Callable[[Site], object]]] = [
         ("secret for the parent", connector_secret),
+        ("secret of the mesh", mesh_secret),
         ("password at the parent's broker", connector_password),
         ("password of the site broker", site_broker_secret),
         ("passwords at link brokers", link_broker_secrets),
@@ -265,7 +260,7 @@ def _secret_files(site: Site) -> Iterator[Path]:
     named += [connector.password_file for connector in site.tree_connectors]
     named += [broker.secret_file for broker in site.listener.link_brokers]
     named += [child.secret_file for child in site.children]
-    named += [site.registration.key_file]
+    named += [site.registration.key_file, site.mesh.secret_file, site.mesh.tls.key]
     named += [site.http.token_file, site.http.session_secret_file, site.children_secrets]
     named += [site.listener.tls.key, site.site_broker.tls.key, *(one.tls.key for one in site.tree_connectors)]
     named += [broker.tls.key for broker in site.listener.link_brokers]
@@ -282,56 +277,6 @@ def _permissions(path: Path) -> Iterator[Finding]:
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         text = f"{path} is open to others (mode {stat.S_IMODE(mode):04o}): chmod 600 it"
         yield Finding("permissions", "warning", text)
-
-
-def check_parent(site: Site) -> Iterator[Finding]:
-    """The parent: its name resolves and somebody listens there. Warnings only."""
-    for uri in site.connector.ways if site.connector else ():
-        way = address(uri)
-        if way.scheme == "srv":
-            yield from _found(site, uri)
-        else:
-            yield from _reached(way)
-
-
-def _found(site: Site, uri: str) -> Iterator[Finding]:
-    """What DNS says of a parent, and whether somebody listens there."""
-    from broker.location.ways import finders_of
-
-    assert site.connector is not None
-    subject, finder = f"parent {uri}", finders_of(site, site.connector)[uri]
-    if not (site.connector.secret_env or site.connector.secret_file):
-        text = (
-            "no secret proves the parent: whoever answers in DNS could be it; give secret_file to both ends"
-        )
-        yield Finding(subject, "warning", text)
-    try:
-        asyncio.run(finder.look())
-    except SapwoodError as error:
-        yield Finding(subject, "warning", str(error))
-        return
-    for note in finder.notes:
-        yield Finding(subject, "warning", note)
-    for place in sorted(finder.places, key=lambda place: (place.priority, place.uri)):
-        name = (
-            f"its certificate must name {address(place.uri).host}"
-            if address(place.uri).tls
-            else "without TLS"
-        )
-        order = f"priority {place.priority}, weight {place.weight}"
-        yield Finding(subject, "ok", f"{place.uri} ({place.node or 'no name given'}, {order}; {name})")
-        yield from _reached(address(place.uri))
-
-
-def _reached(way: Address) -> Iterator[Finding]:
-    try:
-        with socket.create_connection((way.host, way.port), timeout=CONNECT_TIMEOUT):
-            yield Finding("parent", "ok", f"{way.host}:{way.port} accepts connections")
-    except socket.gaierror as error:
-        yield Finding("parent", "warning", f"{way.host} has no address ({error.strerror}): check the name")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        yield Finding("parent", "warning", f"{way.host}:{way.port} cannot be reached ({reason})")
 
 
 def check_link_brokers(site: Site) -> Iterator[Finding]:
@@ -409,6 +354,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_certificate,
     check_site_broker,
     check_parent,
+    check_mesh,
     check_link_brokers,
     check_registration,
 )

@@ -48,6 +48,17 @@ def print_converted(file: Path, wanted: Wanted, *, xml: bool, as_json: bool) -> 
         print(text, end="")
 
 
+def print_reference(*, xml: bool, as_json: bool) -> None:
+    """Print the reference file, which loads as it is. `as_json` puts it into a JSON text."""
+    from config.reference import reference_xml, reference_yaml
+
+    text = reference_xml() if xml else reference_yaml()
+    if as_json:
+        print_json({"reference": text})
+    else:
+        print(text, end="")
+
+
 def print_schema(*, xsd: bool, as_json: bool) -> None:
     """Print a schema. `as_json` puts an XSD into a JSON text."""
     from config.schema import json_schema_text, xsd_text

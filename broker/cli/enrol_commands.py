@@ -37,7 +37,7 @@ def invite(
     *,
     asked: Asked,
 ) -> None:
-    """Invite a child: print a token with which `sapwood join` makes a fresh machine that node, once."""
+    """Print a token with which a fresh machine joins, once. It becomes a child of the node that is asked."""
     from broker.cli.enrol import Wanted, invite_child, list_invitations, revoke_child
     from broker.cli.errors import WRONG_USE, CommandError
 
@@ -69,7 +69,7 @@ def join(
     run: Annotated[bool, typer.Option("--run", help="Run the node then, until SIGTERM or Ctrl-C.")] = False,
     json: Json = False,
 ) -> None:
-    """Make this machine a node of a tree: get its configuration and its certificate from the parent."""
+    """Make this machine a node of a tree, by a token. Its parent gives configuration and certificate."""
     from broker.cli.enrol import Place, join_tree
 
     place = Place(folder, site_broker, public_uri)

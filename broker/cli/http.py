@@ -3,7 +3,8 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
+from http.client import HTTPException, RemoteDisconnected
+from ssl import SSLCertVerificationError
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandl
 from broker.cli.errors import FAILED, WRONG_USE, CommandError
 from broker.cli.tls import Tls
 
+PORT: Final = 7600
 TIMEOUT: Final = 30.0
 SILENCE: Final = 30.0
 DOCUMENTATION: Final = '</docs>; rel="help"'
@@ -74,19 +76,35 @@ def _answer(
         with error:
             raise _refused(error, base, path) from None
     except (URLError, HTTPException, OSError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise CommandError(f"{base} does not answer ({reason}): is the node running there?") from None
+        raise CommandError(_unanswered(base, getattr(error, "reason", None) or error)) from None
 
 
 def node_url(url: str) -> str:
     """Return `scheme://host:port`; raise `CommandError` where `url` is not the address of a node."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     scheme = {"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme)
-    if scheme not in ("http", "https") or not parts.hostname:
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise CommandError(
             f"{url!r} is no address of a node: expected http://HOST:PORT or https://…", WRONG_USE
         )
-    return f"{scheme}://{parts.netloc}"
+    return f"{scheme}://{parts.netloc.removesuffix(':')}" + ("" if port else f":{PORT}")
+
+
+def _unanswered(base: str, reason: object) -> str:
+    """Why no answer came, and what to look at."""
+    text = getattr(reason, "strerror", None) or str(reason)
+    if isinstance(reason, SSLCertVerificationError):
+        why = reason.verify_message
+        return f"the certificate of {base} is not trusted ({why}): name its authority with --ca"
+    if getattr(reason, "reason", None) == "WRONG_VERSION_NUMBER":
+        return f"{base} does not speak TLS: write http://"
+    if isinstance(reason, RemoteDisconnected | ConnectionResetError) and base.startswith("http:"):
+        return f"{base} ended the connection: is a node there, and does its port speak https?"
+    return f"{base} does not answer ({text}): is the node running there?"
 
 
 def _opener(base: str, tls: Tls) -> OpenerDirector:
@@ -104,6 +122,8 @@ def _refused(error: HTTPError, base: str, path: str) -> CommandError:
         text = str(found.get("text") or found.get("error") or text) if isinstance(found, dict) else text
     except ValueError:
         pass
+    if text.lstrip()[:1] == "<":
+        return CommandError(f"{base}{path} answered {error.code} and a page: is it a Sapwood node?", FAILED)
     if error.code in (401, 403) and "oken" not in text:
         text = f"{text or 'no'}: give the node's token with --token or SAPWOOD_TOKEN"
     return CommandError(f"{base}{path}: {error.code} {text or error.reason}", FAILED)

@@ -73,12 +73,13 @@ def send_all(login: Login, what: Outgoing, *, as_json: bool) -> None:
     if what.retained and destination.kind is not Kind.TOPIC:
         raise CommandError("--retained is for topics: a queue keeps its messages anyway", WRONG_USE)
     payloads = list(_payloads(what))
-    with patience(f"sending {len(payloads)} messages to {destination}"):
+    number = f"{len(payloads)} {'message' if len(payloads) == 1 else 'messages'}"
+    with patience(f"sending {number} to {destination}"):
         asyncio.run(_send(login, destination, payloads, what))
     if as_json:
         print_json({"destination": str(destination), "sent": len(payloads), "persistent": what.persistent})
     else:
-        print(f"{len(payloads)} {'message' if len(payloads) == 1 else 'messages'} sent to {destination}")
+        print(f"{number} sent to {destination}")
 
 
 async def _send(login: Login, destination: Destination, payloads: list[bytes], what: Outgoing) -> None:

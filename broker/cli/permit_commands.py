@@ -7,7 +7,7 @@ import typer
 from broker.cli.options import Asked, asks_a_node
 
 permits_app = typer.Typer(
-    help="What the children of a node may consume and send, of this one or of one below it.",
+    help="What children may consume and send.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -40,12 +40,12 @@ def add_to(app: typer.Typer) -> None:
 @permits_app.command("show")
 @asks_a_node
 def permits_show(
-    child: Annotated[str, typer.Argument(metavar="[CHILD]", help="Only this child.")] = "",
+    child: Annotated[str, typer.Argument(metavar="CHILD", help="Only this child.")] = "",
     node: Node = "",
     *,
     asked: Asked,
 ) -> None:
-    """Show what children may do, what they were refused by which rule, and what the node itself may do."""
+    """Show what children may do. What they were refused by which rule; what the node itself may do."""
     from broker.cli.permits import show_permits
 
     show_permits(asked.api, child, node, as_json=asked.json)
@@ -62,7 +62,7 @@ def permits_set(
     *,
     asked: Asked,
 ) -> None:
-    """Say what a child may do, whatever the site's file says. At once, with no link dropped; until unset."""
+    """Say what a child may do, whatever the file says. At once, with no link dropped; until unset."""
     from broker.cli.permits import set_permit
 
     set_permit(asked.api, child, consume, send, nodes, node, as_json=asked.json)
@@ -80,7 +80,7 @@ def permits_unset(child: Child, node: Node = "", *, asked: Asked) -> None:
 @permits_app.command("reload")
 @asks_a_node
 def permits_reload(node: Node = "", *, asked: Asked) -> None:
-    """Read the site's file again, as SIGHUP does: who may be a child, and what children may do."""
+    """Read the site's file again, as SIGHUP does. Who may be a child, and what children may do."""
     from broker.cli.permits import reload_permits
 
     reload_permits(asked.api, node, as_json=asked.json)

@@ -73,6 +73,8 @@ def _look(path: Path, site: Site) -> str:
         if application != files.APPLICATION:
             raise StoreCorrupt(path, "it is a database, but not one of Sapwood's")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version < 1:
+            raise StoreCorrupt(path, "it says no schema version")
         if version > migrations.VERSION:
             raise StoreMismatch(f"{path} was made by a newer Sapwood (version {version}): install that one")
         (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()

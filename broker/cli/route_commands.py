@@ -48,7 +48,7 @@ def route_show(
     *,
     asked: Asked,
 ) -> None:
-    """Show a node's routing table: what consumers and links made, and what operators set."""
+    """Show a node's routing table. What consumers and links made, and what operators set."""
     from broker.cli.clients import show_routes
 
     show_routes(asked.api, search, kind, gateway, limit, node=node, as_json=asked.json)
@@ -57,7 +57,7 @@ def route_show(
 @route_app.command("add")
 @asks_a_node
 def route_add(kind: Kind, words: Words, node: Node = "", *, asked: Asked) -> None:
-    """Set a route; it is kept until it is removed, or its neighbour leaves. Adding it twice is an error."""
+    """Set a route. It is kept until it is removed, or its neighbour leaves; adding it twice is an error."""
     from broker.cli.routes import change_route
 
     change_route(asked.api, "POST", kind, words, node, as_json=asked.json)
@@ -82,7 +82,7 @@ def ping(address: Address, *, asked: Asked) -> None:
 
 @asks_a_node
 def traceroute(address: Address, *, asked: Asked) -> None:
-    """Show the way that a message for a cell would take now: each node with its time, and why it goes on."""
+    """Show the way that a message for a cell would take now. Each node with its time, and why it goes on."""
     from broker.cli.routes import show_traceroute
 
     show_traceroute(asked.api, address, as_json=asked.json)
@@ -90,7 +90,7 @@ def traceroute(address: Address, *, asked: Asked) -> None:
 
 @asks_a_node
 def cells(node: Node = "", *, asked: Asked) -> None:
-    """List the cells of a node: its own, and the queues that applications have there."""
+    """List the cells of a node. Its own, and the queues that applications have there."""
     from broker.cli.routes import show_cells
 
     show_cells(asked.api, node, as_json=asked.json)
@@ -98,7 +98,7 @@ def cells(node: Node = "", *, asked: Asked) -> None:
 
 @asks_a_node
 def links(node: Node = "", *, asked: Asked) -> None:
-    """List the links of a node, as its location manager tells them."""
+    """List the links of a node."""
     from broker.cli.routes import show_links
 
     show_links(asked.api, node, as_json=asked.json)
@@ -110,7 +110,7 @@ def who_has(
     *,
     asked: Asked,
 ) -> None:
-    """Say which node has a name or an incarnation, and where it can be dialled; the tree is asked for it."""
+    """Say which node has a name or an incarnation. And where it can be dialled; the tree is asked for it."""
     from broker.cli.addresses import show_who_has
 
     show_who_has(asked.api, who, as_json=asked.json)
@@ -118,7 +118,7 @@ def who_has(
 
 @asks_a_node
 def addresses(node: Node = "", search: Search = "", *, asked: Asked) -> None:
-    """List the names and incarnations that a node knows, who said so, and who heard it from there."""
+    """List the names and incarnations that a node knows. Who said so, and who heard it from there."""
     from broker.cli.addresses import show_addresses
 
     show_addresses(asked.api, node, search, as_json=asked.json)
@@ -126,11 +126,11 @@ def addresses(node: Node = "", search: Search = "", *, asked: Asked) -> None:
 
 @asks_a_node
 def announce(
-    uris: Annotated[list[str], typer.Argument(metavar="URI...", help="Such as wss://HOST:7600/link.")],
+    uris: Annotated[list[str], typer.Argument(metavar="URI", help="Such as wss://HOST:7600/link.")],
     *,
     asked: Asked,
 ) -> None:
-    """Tell the tree at which addresses this node can be dialled now, after a line or its address changed."""
+    """Tell the tree where this node can be dialled now. After a line has changed; until the node stops."""
     from broker.cli.addresses import announce_addresses
 
     announce_addresses(asked.api, uris, as_json=asked.json)

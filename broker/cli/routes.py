@@ -7,17 +7,20 @@ from broker.cli.node_api import Fields, NodeApi
 from broker.cli.output import note, print_json, print_table, table
 from broker.cli.status import duration
 
-_WITH_ADDRESS: Final = {"exact": 2, "alias": 2, "default": 1, "dumpster": 1}
+_FORMS: Final = {
+    "exact": "exact ADDRESS NEIGHBOUR",
+    "alias": "alias ADDRESS ADDRESS",
+    "default": "default NEIGHBOUR",
+    "dumpster": "dumpster QUEUE",
+}
 
 
 def change_route(api: NodeApi, method: str, kind: str, words: list[str], node: str, *, as_json: bool) -> None:
     """Add or remove a route. Raises `CommandError`."""
-    expected = _WITH_ADDRESS.get(kind)
-    if expected is None:
-        raise CommandError(f"{kind!r} is no kind of route: expected {', '.join(_WITH_ADDRESS)}", WRONG_USE)
-    if len(words) != expected:
-        form = "an ADDRESS and where it goes" if expected == 2 else "where it goes, and no address"
-        raise CommandError(f"{kind} takes {form}, but {len(words)} words were given", WRONG_USE)
+    if kind not in _FORMS:
+        raise CommandError(f"{kind!r} is no kind of route: expected {', '.join(_FORMS)}", WRONG_USE)
+    if len(words) != len(_FORMS[kind].split()) - 1:
+        raise CommandError(f"expected {_FORMS[kind]}, found {kind} {' '.join(words)}", WRONG_USE)
     *destination, gateway = words
     body = {"kind": kind, "destination": "".join(destination), "gateway": gateway, "node": node}
     done = api.change(method, "/api/routes", body)

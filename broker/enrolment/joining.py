@@ -210,7 +210,7 @@ def _text(site: Site, invitation: Invitation) -> str:
     day = time.strftime("%Y-%m-%d", time.gmtime())
     return (
         f"# {site.name}, a {invitation.role} below {invitation.parent}: it joined by invitation on {day}.\n"
-        "# Every setting with its meaning stands in the reference file; paths begin at this folder.\n"
+        "# Every setting with its meaning: `sapwood config reference`. Paths begin at this folder.\n"
         "# tls/node.pem holds the private key and is this node's alone; the node renews the certificate.\n"
         + to_yaml(site)
     )

@@ -12,6 +12,7 @@ from typing import Final
 
 Failed = Callable[[str, str], None]
 _HANDSHAKE: Final = 15
+PLAIN: Final = "the other side spoke http or ws; this port speaks https and wss only"
 
 
 class Encrypted(sslproto.SSLProtocol):
@@ -51,5 +52,7 @@ def why(error: BaseException) -> str:
     """What OpenSSL says, in words."""
     if not isinstance(error, ssl.SSLError):
         return "the other side went away in the handshake; it may not trust this node's certificate"
+    if error.reason == "HTTP_REQUEST":
+        return PLAIN
     found = getattr(error, "verify_message", "") or error.reason or str(error)
     return found.replace("_", " ").lower()

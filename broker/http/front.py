@@ -60,6 +60,7 @@ _MOST_UNREAD: Final = 256 * 1024
 _ALL: Final = 2**62
 _LAST: Final = Head("", b"", 0, b"", 0, False)
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_TLS: Final = b"\x16\x03"
 Inner = Callable[[], asyncio.Protocol]
 Prepared = Callable[[Callable[[], None]], bool]
 
@@ -233,6 +234,9 @@ class Front(asyncio.Protocol):
     def _take_head(self) -> bool:
         while self._data.startswith(b"\r\n"):
             del self._data[:2]
+        if self._data.startswith(_TLS):
+            self._give_up(400, "this port speaks http and ws, not TLS")
+            return False
         end = self._data.find(END)
         if end > MAX_HEAD or (end < 0 and len(self._data) > MAX_HEAD):
             self._give_up(431, f"a request's head has at most {MAX_HEAD} bytes")

@@ -54,7 +54,7 @@ def lock(directory: Path) -> int:
         os.close(descriptor)
         raise StoreBusy(
             f"{directory / NAME} is in use by process {holder}: "
-            "a node's directory belongs to one process; stop that one, or use another directory"
+            "a data folder belongs to one process; stop that one, or use another folder (data)"
         ) from None
     os.truncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -51,7 +51,7 @@ def set_version(connection: sqlite3.Connection, version: int) -> None:
 def newer(path: Path, found: int, newest: int = VERSION) -> StoreMismatch:
     return StoreMismatch(
         f"{path} was written by a newer Sapwood (schema {found}, this one knows {newest}): "
-        "install that version again, or use another directory"
+        "install that version again, or use another folder (data)"
     )
 
 

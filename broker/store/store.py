@@ -169,7 +169,7 @@ class Store:
         if found != (tree, node):
             raise StoreMismatch(
                 f"{self.path} belongs to node {found[1]!r} of tree {found[0]!r}, not to {node!r} of "
-                f"{tree!r}: use another directory, or the name that it was made with"
+                f"{tree!r}: use another folder (data), or the name that it was made with"
             )
         self.recovered_from = own.get(files.RECOVERED, b"")
         self.start = int.from_bytes(start, "big") + 1

@@ -4,11 +4,10 @@ python examples/rpc/server.py [ADDRESS OF A NODE [DATABASE]]
 """
 
 import asyncio
-import contextlib
 import sqlite3
 import sys
 
-from sapwood import Interface, Rpc, ServiceError, connect, current_request
+from sapwood import ClientError, Interface, Rpc, ServiceError, connect, current_request
 from sapwood.deduplication import SeenInDatabase
 
 SCHEMA = "CREATE TABLE IF NOT EXISTS shelf (article INTEGER PRIMARY KEY, level INTEGER NOT NULL)"
@@ -56,5 +55,9 @@ async def main(address: str, path: str) -> None:
 
 if __name__ == "__main__":
     given = dict(enumerate(sys.argv))
-    with contextlib.suppress(KeyboardInterrupt):
+    try:
         asyncio.run(main(given.get(1, "http://127.0.0.1:7600"), given.get(2, "stock.db")))
+    except KeyboardInterrupt:
+        pass
+    except ClientError as error:
+        sys.exit(str(error))

@@ -229,3 +229,8 @@ def test_commands_may_show_their_certificate_to_a_node_that_asks_children_for_on
     ):
         with pytest.raises(CommandError, match=said):
             program.app(["status", *url, *trusted, *wrong], standalone_mode=False)
+
+
+def test_a_root_leaves_nobody(sapwood: Sapwood) -> None:
+    with pytest.raises(CommandError, match="a root has nobody to leave"):
+        sapwood("node", "leave")

@@ -6,6 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_group
+
+from broker.cli import app
+from broker.cli.sections import SECTIONS
+from config.load import load
 
 HEAVY = ("aiohttp", "sqlite3", "msgspec", "asyncio", "rich", "yaml", "ssl", "tenacity", "uvloop", "zstandard")
 COMMANDS = [
@@ -23,6 +28,7 @@ COMMANDS = [
         "config fleet",
         "config convert",
         "config schema",
+        "config reference",
         "config acl",
         "status",
         "top",
@@ -141,7 +147,6 @@ def test_a_node_that_does_not_answer_is_exit_code_one(arguments: tuple[str, ...]
 def test_a_defect_is_told_as_one_and_can_be_looked_into(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from broker.cli import app
 
     def broken() -> None:
         raise KeyError("oops")
@@ -154,6 +159,20 @@ def test_a_defect_is_told_as_one_and_can_be_looked_into(
     monkeypatch.setenv("SAPWOOD_TRACEBACK", "1")
     with pytest.raises(KeyError):
         app.main()
+
+
+def test_every_command_stands_in_one_section_of_the_help() -> None:
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(
+        get_group(app.app).commands
+    )
+
+
+def test_the_reference_is_printed(tmp_path: Path) -> None:
+    for option, suffix in (("--xml", "xml"), ("--json", "yaml")):
+        said = sapwood("config", "reference", option).stdout.decode()
+        file = tmp_path / f"reference.{suffix}"
+        file.write_text(json.loads(said)["reference"] if option == "--json" else said)
+        assert load(file).name == "region-uk"
 
 
 def test_the_schemas_are_printed() -> None:

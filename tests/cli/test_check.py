@@ -4,8 +4,10 @@ import os
 import socket
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -183,6 +185,48 @@ def test_a_parent_that_cannot_be_reached_is_only_a_warning(tmp_path: Path) -> No
     with socket.create_server(("127.0.0.1", 0)) as parent:
         port = parent.getsockname()[1]
         assert state(site(tmp_path, connector.replace("HOST", f"127.0.0.1:{port}")), "parent") == "ok"
+
+
+def test_a_parent_s_port_is_asked_whether_a_node_is_there_and_whether_it_speaks_tls(
+    tmp_path: Path, running: Any
+) -> None:
+    def said(uri: str) -> str:
+        (one,) = found(site(tmp_path, f"  tree_connectors: [{{nodetype: leaf, uri: '{uri}'}}]\n"), "parent")
+        return f"{one.state}: {one.text}"
+
+    place = running.url.removeprefix("http://")
+    assert said(f"ws://{place}/link") == f"ok: {place} accepts connections"
+    assert said(f"wss://{place}/link").startswith(f"warning: {place} does not speak TLS: write ws://")
+
+
+def test_a_parent_s_certificate_is_looked_at(tmp_path: Path, serve: Callable[..., Any]) -> None:
+    authority = trustme.CA()
+    both = tmp_path / "both.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(both)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    with serve(tmp_path / "parent", certificate=both, key=both) as running:
+        place = running.url.removeprefix("http://")
+        connector = f"{{nodetype: leaf, uri: 'wss://{place}/link'}}"
+        (one,) = found(site(tmp_path, f"  tree_connectors: [{connector}]\n"), "parent")
+        assert (one.state, "not trusted here" in one.text) == ("warning", True)
+        trusting = connector.replace("}", ", tls: {ca: ca.pem}}")
+        assert state(site(tmp_path, f"  tree_connectors: [{trusting}]\n"), "parent") == "ok"
+        plain = connector.replace("wss:", "ws:")
+        (one,) = found(site(tmp_path, f"  tree_connectors: [{plain}]\n"), "parent")
+        assert (one.state, "does its port speak TLS?" in one.text) == ("warning", True)
+
+
+def test_of_a_mesh_the_secret_and_the_other_nodes_are_looked_at(tmp_path: Path, running: Any) -> None:
+    (closed,) = free_ports(1)
+    cores = f"{{name: hq-2, uri: '{running.url.replace('http', 'ws')}'}}, {{name: hq-3, uri: 'ws://127.0.0.1:{closed}'}}"
+    file = site(tmp_path, f"  mesh: {{secret_file: secret, cores: [{cores}]}}\n")
+    assert (state(file, "secret of the mesh"), examine(file)[1]) == ("failed", 1)
+    (tmp_path / "secret").write_text("s")
+    (tmp_path / "secret").chmod(0o644)
+    assert [state(file, subject) for subject in ("secret of the mesh", "permissions")] == ["ok", "warning"]
+    assert [state(file, f"mesh, {name}") for name in ("hq-2", "hq-3")] == ["ok", "warning"]
+    (summary,) = found(file, "configuration")
+    assert summary.text == "root 'hq' of tree 'sapwood', in a mesh with hq-2, hq-3"
 
 
 def test_the_table_and_the_json_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

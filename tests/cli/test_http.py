@@ -1,13 +1,15 @@
 """Asking a node over HTTP: what is asked, and what is made of its answers."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
+import trustme
 
 from broker.cli import administration
 from broker.cli.errors import WRONG_USE, CommandError
@@ -76,17 +78,44 @@ def test_an_answer_that_is_no_json_is_no_node() -> None:
         ("https://hq:7600/any/path", "https://hq:7600"),
         ("ws://hq:1", "http://hq:1"),
         ("wss://hq:1/session", "https://hq:1"),
+        ("hq", "http://hq:7600"),
+        ("https://hq", "https://hq:7600"),
+        ("https://[::1]", "https://[::1]:7600"),
     ],
 )
 def test_addresses_are_read_generously(given: str, url: str) -> None:
     assert node_url(given) == url
 
 
-@pytest.mark.parametrize("given", ["ftp://hq", "http://", ""])
+@pytest.mark.parametrize("given", ["ftp://hq", "http://", "", "http://hq:port", "http://hq:99999"])
 def test_what_is_no_address_is_wrong_use(given: str) -> None:
     with pytest.raises(CommandError, match="no address") as refused:
         node_url(given)
     assert refused.value.exit_code == WRONG_USE
+
+
+def test_a_page_is_not_repeated_as_an_error() -> None:
+    with node(404, b"<html>nothing here") as (url, _), pytest.raises(CommandError) as told:
+        ask(url, "/api/status")
+    assert str(told.value) == f"{url}/api/status answered 404 and a page: is it a Sapwood node?"
+
+
+def test_who_asks_without_tls_where_there_is_some_or_trusts_nobody_is_told_so(
+    tmp_path: Path, serve: Callable[..., Any]
+) -> None:
+    authority = trustme.CA()
+    both = tmp_path / "both.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(both)
+    with serve(tmp_path / "data", certificate=both, key=both) as running:
+        with pytest.raises(CommandError, match="does its port speak https"):
+            ask(running.url, "/api/status")
+        with pytest.raises(CommandError, match=r"certificate .* is not trusted .*--ca"):
+            ask(running.url.replace("http:", "https:"), "/api/status")
+
+
+def test_who_asks_with_tls_where_there_is_none_is_told_so_at_once(running: Any) -> None:
+    with pytest.raises(CommandError, match="does not speak TLS: write http://"):
+        ask(running.url.replace("http:", "https:"), "/api/status")
 
 
 def test_leave_and_forget_ask_the_node_to(capsys: pytest.CaptureFixture[str]) -> None:

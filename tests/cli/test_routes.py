@@ -26,8 +26,8 @@ def test_a_route_is_set_shown_and_removed(running: Any, sapwood: Sapwood) -> Non
     ("words", "text"),
     [
         (("queue", "till", "york"), "'queue' is no kind of route: expected exact, alias, default, dumpster"),
-        (("alias", "till"), "alias takes an ADDRESS and where it goes, but 1 words were given"),
-        (("default", "till", "york"), "default takes where it goes, and no address, but 2 words"),
+        (("alias", "till"), "expected alias ADDRESS ADDRESS, found alias till"),
+        (("default", "till", "york"), "expected default NEIGHBOUR, found default till york"),
         (("default", "york"), "hq has no neighbour 'york': it has none"),
     ],
 )

@@ -119,4 +119,5 @@ def test_every_mistake_of_a_table_is_listed_without_its_secrets(tmp_path: Path) 
     with pytest.raises(ConfigurationError) as caught:
         read_table(table)
     assert [problem.line for problem in caught.value.problems] == [2, 3, 4, 5]
+    assert "no secret follows 'b'" in str(caught.value)
     assert "hunter2" not in str(caught.value)

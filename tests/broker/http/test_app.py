@@ -11,6 +11,7 @@ import trustme
 
 from bridges.tls import server_context
 from broker.http.app import build_app, listen
+from broker.http.encrypted import PLAIN
 from sapwood import ConnectFailed, connect
 
 
@@ -126,7 +127,7 @@ def test_who_fails_to_speak_tls_is_told_with_its_address(node: Any, tmp_path: Pa
     with asyncio.Runner(loop_factory=loop) as runner:
         failed = runner.run(_fail_with_tls(node, tmp_path))
     assert all(address.startswith("127.0.0.1:") for address, _ in failed)
-    assert [text for _, text in failed] == ["TLS failed: http request", f"TLS failed: {GONE}"]
+    assert [text for _, text in failed] == [f"TLS failed: {PLAIN}", f"TLS failed: {GONE}"]
 
 
 def test_uvloop_serves_the_same(node: Any) -> None:

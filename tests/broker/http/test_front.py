@@ -86,6 +86,12 @@ def sends(count: int) -> bytes:
     return b"POST /send/q/1 HTTP/1.1\r\nContent-Length: 1\r\n\r\nx" * count
 
 
+async def test_who_speaks_tls_to_a_port_without_is_told_at_once(stand: Stand) -> None:
+    stand.front.data_received(b"\x16\x03\x01\x02\x00")
+    assert stand.transport.statuses() == [400]
+    assert stand.transport.closed
+
+
 async def test_sends_share_a_commit_and_a_transfer_waits_for_them(stand: Stand) -> None:
     stand.say("GET /login/t HTTP/1.1", "GET /create/q HTTP/1.1")
     await turn()

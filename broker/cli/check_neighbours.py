@@ -1,0 +1,121 @@
+"""What `sapwood node check` says of the nodes that this one dials: its parent, and the others of its mesh.
+
+Law: warnings only, since what is wrong with a neighbour may be cured tomorrow. Over WebSocket the port is
+asked for its health, which shows whether a node is there and whether both speak TLS; one that is slow to say
+so is taken as it is.
+"""
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Final
+
+from bridges.tls import TlsError, client_context
+from broker.cli.finding import Finding
+from broker.settings import client_tls
+from config.model import ClientTls, Site
+from config.uris import BROKERED, Address, address
+from treeconnector.errors import SapwoodError
+
+CONNECT_TIMEOUT: Final = 3.0
+_ANSWER_WITHIN: Final = 1.0
+
+
+def check_parent(site: Site) -> Iterator[Finding]:
+    """The parent: its name resolves and a node answers there."""
+    connector = site.connector
+    for uri in connector.ways if connector else ():
+        assert connector is not None
+        way = address(uri)
+        if way.scheme == "srv":
+            yield from _found(site, uri)
+        else:
+            yield _reached("parent", way, connector.tls)
+
+
+def check_mesh(site: Site) -> Iterator[Finding]:
+    """The other nodes of the mesh, the same."""
+    for core in site.mesh.cores:
+        for uri in core.ways:
+            yield _reached(f"mesh, {core.name}", address(uri), site.mesh.tls)
+
+
+def _found(site: Site, uri: str) -> Iterator[Finding]:
+    """What DNS says of a parent, and whether somebody listens there."""
+    from broker.location.ways import finders_of
+
+    assert site.connector is not None
+    subject, finder = f"parent {uri}", finders_of(site, site.connector)[uri]
+    if not (site.connector.secret_env or site.connector.secret_file):
+        text = (
+            "no secret proves the parent: whoever answers in DNS could be it; give secret_file to both ends"
+        )
+        yield Finding(subject, "warning", text)
+    try:
+        asyncio.run(finder.look())
+    except SapwoodError as error:
+        yield Finding(subject, "warning", str(error))
+        return
+    for note in finder.notes:
+        yield Finding(subject, "warning", note)
+    for place in sorted(finder.places, key=lambda place: (place.priority, place.uri)):
+        way = address(place.uri)
+        name = f"its certificate must name {way.host}" if way.tls else "without TLS"
+        order = f"priority {place.priority}, weight {place.weight}"
+        yield Finding(subject, "ok", f"{place.uri} ({place.node or 'no name given'}, {order}; {name})")
+        yield _reached("parent", way, site.connector.tls)
+
+
+def _reached(subject: str, way: Address, tls: ClientTls) -> Finding:
+    place = f"{way.host}:{way.port}"
+    try:
+        with socket.create_connection((way.host, way.port), timeout=CONNECT_TIMEOUT):
+            pass
+    except socket.gaierror as error:
+        return Finding(subject, "warning", f"{way.host} has no address ({error.strerror}): check the name")
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        return Finding(
+            subject, "warning", f"{place} cannot be reached ({why}): does it run, and is the address right?"
+        )
+    wrong = "" if way.scheme in BROKERED else _wrong_there(way, tls)
+    return Finding(subject, "warning" if wrong else "ok", f"{place} {wrong or 'accepts connections'}")
+
+
+def _wrong_there(way: Address, tls: ClientTls) -> str:
+    """What is wrong with who listens there, '' if it is a node or is not known."""
+    try:
+        return _asked(way, tls)
+    except TlsError:
+        return ""  # said already of the files of this node
+    except ssl.SSLCertVerificationError as error:
+        return f"has a certificate that is not trusted here ({error.verify_message}): see tls, ca"
+    except ssl.SSLError as error:
+        if error.reason == "WRONG_VERSION_NUMBER":
+            return "does not speak TLS: write ws://, or give its listener a certificate"
+        return f"refuses TLS: {error.reason}"
+    except TimeoutError:
+        return ""
+    except OSError:
+        return "ended the connection" + ("" if way.tls else ": does its port speak TLS? Then write wss://")
+    except HTTPException:
+        return "is no node: it does not speak HTTP"
+
+
+def _asked(way: Address, tls: ClientTls) -> str:
+    if way.tls:
+        context = client_context(client_tls(tls))
+        asking: HTTPConnection = HTTPSConnection(way.host, way.port, timeout=_ANSWER_WITHIN, context=context)
+    else:
+        asking = HTTPConnection(way.host, way.port, timeout=_ANSWER_WITHIN)
+    try:
+        asking.request("GET", "/healthz")
+        answer = asking.getresponse()
+        if answer.status == 200 and answer.read(64).strip() == b"ok":
+            return ""
+        return f"answers, but not as a node does (HTTP {answer.status}): is the port right?"
+    finally:
+        asking.close()

@@ -1,0 +1,45 @@
+"""The list of all commands, in the order in which somebody new needs them."""
+
+from typing import Any, Final
+
+from typer.core import TyperGroup
+
+SECTIONS: Final = {
+    "To begin": ("demo", "node", "config", "invite", "join"),
+    "Applications": ("send", "receive", "subscription"),
+    "What a node does": (
+        "status",
+        "top",
+        "queues",
+        "consumers",
+        "sessions",
+        "links",
+        "routes",
+        "follow",
+        "trace",
+    ),
+    "Change it": ("queue", "dead", "route", "permits"),
+    "Who is there, and which way it goes": (
+        "ping",
+        "traceroute",
+        "cells",
+        "who-has",
+        "addresses",
+        "announce",
+    ),
+    "Plan and audit a chain": ("simulate", "audit"),
+}
+_AROUND: Final = 6
+"""Columns of indentation and between a name and its text."""
+
+
+class Sections(TyperGroup):
+    """The program: its help lists commands below headings."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write each section's commands with the first sentence of their help."""
+        width = formatter.width - _AROUND - max(map(len, self.commands))
+        for heading, names in SECTIONS.items():
+            with formatter.section(heading):
+                texts = [(name, self.commands[name].get_short_help_str(width)) for name in names]
+                formatter.write_dl(texts, col_max=30)
