@@ -46,6 +46,11 @@ class Wires:
         """Is there something that a carrier could take and has not?"""
         return any(wire.link.buffered_bytes for wire in self._wires.values() if wire.carrier.writable)
 
+    def over(self, link: Link) -> str:
+        """What a link rides on: the address of the other end, or of the broker between; '' = nothing now."""
+        wire = self._wires.get(link)
+        return wire.carrier.peer if wire is not None else ""
+
     # --- a wire's life
 
     async def serve(self, carrier: Carrier) -> None:

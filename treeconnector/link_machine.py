@@ -71,6 +71,11 @@ class LinkMachine:
         if dials:
             self._out.control(self.hello)
 
+    @property
+    def has_secret(self) -> bool:
+        """Do both ends prove a secret to each other?"""
+        return self._secret is not None
+
     def __repr__(self) -> str:
         side = "child" if self.dials else "parent"
         return (

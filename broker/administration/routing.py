@@ -13,6 +13,7 @@ from broker.administration.addresses import AddressBook
 from broker.administration.asking import asked
 from broker.administration.asking import told as in_words
 from broker.administration.pages import DEFAULT_LIMIT, MOST, Cut
+from broker.administration.proofs import proof
 from broker.administration.routing_answers import RouteChange
 from broker.cells.cells import Arguments, Command
 from broker.cells.errors import CellError
@@ -124,7 +125,17 @@ class Routing:
             refused_us=neighbour.refused_us.total,
             set=sum(route.to == neighbour.name for route in core.table.static),
             incarnation=incarnation_text(incarnation) if incarnation else "",
+            **self._ground(neighbour),
         )
+
+    def _ground(self, neighbour: Neighbour) -> dict[str, str]:
+        """What its link rides on, and what proves its name."""
+        link = neighbour.link
+        if link is None or not neighbour.up:
+            return {}
+        over = self._node.wires.over(link)
+        shown = self._node.core.links.shown_on(link)
+        return {"over": over, "proof": proof(link, neighbour.relation, shown, over)}
 
     # --- what an operator asks
 

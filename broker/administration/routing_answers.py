@@ -49,6 +49,9 @@ class Cells(Answer):
 class Link(Answer):
     """`since_s`: for how long it has been so. `routes`: that its neighbour told, `set`: by operators.
 
+    `over`: the address of the other end, or of the broker between. `proof`: what proves the neighbour's name;
+    both '' while there is no link.
+
     `refused`: routes and bundles of the neighbour that were refused here, `refused_us`: of ours by it.
     """
 
@@ -64,6 +67,8 @@ class Link(Answer):
     incarnation: str
     refused: int = 0
     refused_us: int = 0
+    over: str = ""
+    proof: str = ""
 
 
 class Links(Answer):

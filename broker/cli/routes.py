@@ -99,9 +99,8 @@ def show_links(api: NodeApi, node: str, *, as_json: bool) -> None:
         print_json(found)
         return
     print(f"{found['node']}, below {' < '.join(found['chain'][1:]) or 'nobody'}")
-    made = table(
-        "Neighbour", "Relation", "State", ">for", ">routes", ">set", ">refused", "Zone", "Incarnation", "Why"
-    )
+    figures = (">for", ">routes", ">set", ">refused")
+    made = table("Neighbour", "Relation", "State", *figures, "Zone", "Incarnation", "Proven by", "Why")
     for link in found["links"]:
         made.add_row(
             link["name"],
@@ -113,6 +112,7 @@ def show_links(api: NodeApi, node: str, *, as_json: bool) -> None:
             str(link.get("refused", 0) + link.get("refused_us", 0)),
             link["zone"],
             link["incarnation"],
+            link.get("proof", ""),
             link["error"],
         )
     print_table(made)

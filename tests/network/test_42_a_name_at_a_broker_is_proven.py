@@ -47,3 +47,6 @@ async def test_without_proof_nobody_is_let_in_and_a_secret_is_one(
         text = await answer.text()
     assert f'sapwood_link_broker_up{{broker="{uri}"}} 1\n' in text
     assert f'sapwood_link_broker_links{{broker="{uri}"}} 1\n' in text
+    async with ClientSession() as http, http.get(f"{network.url('hq')}/api/links") as answer:
+        (link,) = (await answer.json())["links"]
+    assert (link["over"], link["proof"]) == (f"{uri} (york)", "its secret")

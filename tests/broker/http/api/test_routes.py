@@ -53,7 +53,9 @@ async def test_another_node_is_asked(api: Any, york: Any) -> None:
     cells = await api("GET /api/cells?node=york")
     assert [each["name"] for each in cells["cells"]] == ["System", "RoutingMgr", "lm"]
     links = await api("GET /api/links?node=york")
-    assert [(each["name"], each["relation"]) for each in links["links"]] == [("hq", "parent")]
+    (up,) = links["links"]
+    assert (up["name"], up["relation"], up["proof"]) == ("hq", "parent", "nothing")
+    assert up["over"] == york.site.connector.uri
     assert [each["name"] for each in (await api("GET /api/links"))["links"]] == ["york"]
 
 

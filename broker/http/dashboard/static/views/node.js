@@ -66,6 +66,8 @@ function showLink(row) {
       ["Relation", row.relation],
       row.incarnation && ["Incarnation", row.incarnation],
       row.addresses?.length && ["Addresses", row.addresses.map(visible).join(", ")],
+      row.over && ["Over", visible(row.over)],
+      row.proof && ["Its name is proven by", visible(row.proof)],
       row.zone && ["Zone", visible(row.zone)],
       ["Routes learned from it", count(row.routes)],
       ["Routes set through it", count(row.set)],
