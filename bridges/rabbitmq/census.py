@@ -194,9 +194,12 @@ class Census:
         return known
 
     def _drop(self, name: str) -> None:
-        self.queues.pop(name, None)
         self.doubtful.pop(name, None)
         self.arrived.pop(name, None)
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self.queues.pop(name, None)
         self._touched.add(name)
 
     # --- what the broker answers
@@ -224,16 +227,18 @@ class Census:
             self._doubt(name)
 
     def counted(self, name: str, consumers: int | None, *, private: bool = False) -> None:
-        """The broker's answer: `consumers` without ours; None: there is no such queue."""
+        """The broker's answer: `consumers` without ours; None: there is no such queue.
+
+        What an event has put in doubt since the broker was asked stays so: the answer may be from before it.
+        """
         if consumers is None:
-            self._drop(name)
+            self._forget(name)
             return
         known = self._know(name)
         if known is not None:
             known.consumers = consumers
             known.private = known.private or private
             self._touched.add(name)
-        self.doubtful.pop(name, None)
 
     # --- who there is
 

@@ -221,13 +221,14 @@ class Discovery:
             known = census.queues.get(name)
             if known is not None and known.private:
                 continue
+            before = self._ours(name)
             consumers, private = await self._prober.count(name)
             ours = self._ours(name)
             if consumers is None:
                 census.counted(name, None)
             elif private:
                 census.counted(name, 0, private=True)
-            elif ours is None:
+            elif ours is None or ours != before:
                 self._unsure.add(name)
             else:
                 census.counted(name, max(consumers - ours, 0))

@@ -1,6 +1,7 @@
 """Each way in which consumers come and go at a real RabbitMQ, and what the desk is told of it."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import paho.mqtt.client
@@ -9,7 +10,7 @@ from rabbitmq_server import RabbitServer
 from rabbitmq_site import drop
 
 from bridges.rabbitmq.census import Census
-from bridges.rabbitmq.discovery import AGAIN_AFTER
+from bridges.rabbitmq.discovery import AGAIN_AFTER, Discovery
 from bridges.site_broker import SiteBrokerError
 
 
@@ -264,3 +265,56 @@ def test_a_flood_of_events_is_bounded_in_memory() -> None:
     sizes = [len(census.queues), len(census.doubtful), len(census.arrived), len(census.queues["q1"].keys)]
     assert max(sizes) <= 100
     assert len(census._channels) <= 100
+
+
+class SlowProber:
+    """A broker whose answers take their time: `meanwhile` happens between one and its arrival."""
+
+    def __init__(self, *answers: int | None) -> None:
+        self.answers = list(answers)
+        self.meanwhile: list[Callable[[], None]] = []
+
+    async def count(self, queue: str) -> tuple[int | None, bool]:
+        answer = self.answers.pop(0)
+        if self.meanwhile:
+            self.meanwhile.pop()()
+        return answer, False
+
+
+def slow_discovery(prober: SlowProber, ours: Callable[[str], int | None]) -> tuple[Discovery, Census]:
+    census = Census("york", "shop", "amq.topic", 100)
+    census.event("queue.created", {"vhost": "shop", "name": "till", "durable": True})
+    ignore: Callable[..., None] = lambda *told: None  # noqa: E731
+    return Discovery(census, prober, None, ours, ignore, ignore, ignore), census  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answer", [0, None])
+async def test_an_event_that_comes_before_an_older_answer_is_asked_about_again(answer: int | None) -> None:
+    prober = SlowProber(answer, 1)
+    discovery, census = slow_discovery(prober, lambda name: 0)
+    event = {"vhost": "shop", "queue": "till", "channel": "<1>"}
+    prober.meanwhile.append(lambda: census.event("consumer.created", event))
+    await discovery._ask()
+    assert census.consumers() == []
+    assert discovery.news.is_set()
+    await discovery._ask()
+    assert [str(each.destination) for each in census.consumers()] == ["queue:till"]
+
+
+async def test_a_count_during_which_ours_came_or_went_says_nothing_of_others() -> None:
+    """Or our own consumer, whose cancellation was under way, stands as an application's."""
+    prober = SlowProber(1, 0)
+    ours = 1
+    discovery, census = slow_discovery(prober, lambda name: ours)
+
+    def leave() -> None:
+        nonlocal ours
+        ours = 0
+
+    prober.meanwhile.append(leave)
+    await discovery._ask()
+    assert census.consumers() == []
+    await discovery._until(0.0)
+    await discovery._ask()
+    assert census.consumers() == []
+    assert prober.answers == []
