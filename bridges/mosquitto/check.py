@@ -34,12 +34,17 @@ LOG_LINES: Final = {
 
 
 class _Ears:
-    """What was heard of the log. `missing`: kinds of lines that were not."""
+    """What was heard of the log. `missing`: kinds of lines that were not.
+
+    `there`: subscriptions that there were before us. `held`: a node works here, or did.
+    """
 
     def __init__(self, client_id: str) -> None:
         self._id = client_id
         self.missing = set(LOG_LINES)
         self.counts: set[str] = set()
+        self.there = 0
+        self.held = False
         self.complete = asyncio.Event()
         self.pushed_out = False
         self.echoed = asyncio.Event()
@@ -51,7 +56,10 @@ class _Ears:
         topic, payload = received.topic, received.payload
         if topic == _PROBE:
             self.echoed.set()
+        elif topic == HOLDER:
+            self.held = True
         elif topic in (COUNT, SHARED):
+            self.there += int(payload) if topic not in self.counts and payload.isdigit() else 0
             self.counts.add(topic)
         elif self._id.encode() in payload:
             event = read(topic, payload, (self._id,))
@@ -85,6 +93,7 @@ async def inspect(
                 lines = ("per_listener_settings true", "listener PORT ADDRESS")
                 return [*found, Finding(True, f"the site's broker: {ONE_ID}", lines)]
             found += _log(ears, max(codes) >= FAILURE)
+            found += _before(setup, ears)
         return found
     finally:
         await ear.close()
@@ -182,3 +191,15 @@ def _log(ears: _Ears, denied: bool) -> list[Finding]:
         text = "the broker does not count its subscriptions: what was missed is not noticed"
         found.append(Finding(False, text, ("sys_interval 10",)))
     return found
+
+
+def _before(setup: Setup, ears: _Ears) -> list[Finding]:
+    """Who subscribed before a node was here to hear of it."""
+    if ears.held or not ears.there or setup.settings.persistence_file is not None:
+        return []
+    text = (
+        f"the broker has {ears.there} subscriptions already, and no list of them: start the node, then"
+        " restart the broker once: its applications subscribe again, and are found. Else name what they read"
+        " under site_broker's `consumers`; of sessions that are kept, its `persistence_file` tells"
+    )
+    return [Finding(False, text)]
