@@ -9,6 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from audit.rollup import hour_of
 from audit.volume import CONSUMER_KINDS
 
 LIMITS: Final = {"routes": 50_000.0, "links": 2_000.0, "spool_bytes": 8.0 * 2**30}
@@ -18,25 +19,38 @@ A_DAY: Final = 86_400e6
 """Microseconds."""
 
 
-def figures(rolled: DataFrame) -> DataFrame:
+def figures(rolled: DataFrame, routes: DataFrame) -> DataFrame:
     """(node, figure, at, value): routes and links of each node at the end of each hour in which they changed.
 
-    `rolled`: by `rollup`.
+    `rolled`: by `rollup`. `routes`: by `routes`.
     """
     told = rolled.where(F.col("clock").isNull())
-    routes = told.where((F.col("event") == "advisory") & F.col("kind").isin(*CONSUMER_KINDS))
-    step = F.when(F.col("op") == "add", 1).when(F.col("op") == "remove", -1).otherwise(0)
-    routes = routes.where(~F.col("restored"))
-    known = routes.select(
-        "node",
-        F.lit("routes").alias("figure"),
-        F.col("hour").alias("at"),
-        (step * F.col("rows")).alias("step"),
-    )
-    changes = known.unionByName(_links(told))
+    changes = routes.unionByName(_links(told))
     hourly = changes.groupBy("node", "figure", "at").agg(F.sum("step").alias("step"))
     so_far = Window.partitionBy("node", "figure").orderBy("at").rowsBetween(Window.unboundedPreceding, 0)
     return hourly.select("node", "figure", "at", F.sum("step").over(so_far).cast("double").alias("value"))
+
+
+def routes(events: DataFrame) -> DataFrame:
+    """(node, figure, at, step): how many routes more each node had at the end of an hour than before.
+
+    Law: a route is there from an add to a remove, however often it is told again in between, by a resync say;
+    so what counts is what was said of it last, not how often.
+
+    Wrinkle: for each hour that is one number, twice its time and one more if it was an add: sums of numbers
+    alone are quick.
+    """
+    told = events.where((F.col("event") == "advisory") & F.col("clock").isNull())
+    told = told.where(F.col("kind").isin(*CONSUMER_KINDS) & F.col("op").isin("add", "remove"))
+    said = 2 * F.unix_micros("at") + F.when(F.col("op") == "add", 1).otherwise(0)
+    hours = told.groupBy(
+        "node", F.xxhash64("kind", "destination", "peer").alias("route"), hour_of("at").alias("at")
+    ).agg(F.max(said).alias("said"))
+    in_time = Window.partitionBy("node", "route").orderBy("at")
+    held = F.pmod("said", F.lit(2))
+    step = held - F.lag(held, 1, 0).over(in_time)
+    changes = hours.select("node", "at", step.alias("step"))
+    return changes.groupBy("node", F.lit("routes").alias("figure"), "at").agg(F.sum("step").alias("step"))
 
 
 def _links(told: DataFrame) -> DataFrame:
@@ -79,5 +93,5 @@ def forecast(figures: DataFrame, limits: dict[str, float] | None = None) -> Data
             "full_at", F.when(F.col("days_left").isNotNull(), F.timestamp_micros(micros.cast("long")))
         )
         .select("node", "figure", "points", "now", "a_day", "limit", "days_left", "full_at")
-        .orderBy(F.asc_nulls_last("days_left"), F.desc("now"), "node")
+        .orderBy(F.asc_nulls_last("days_left"), F.desc("now"), "node", "figure")
     )

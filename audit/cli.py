@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from audit.errors import AuditError, UsageError
+from audit.findings import counted
 
 WELL: Final = 0
 FAILED: Final = 1
 WRONG_USE: Final = 2
+INTERRUPTED: Final = 130
 SITES_WEIGHT: Final = 20
 """What a byte of the table of sites counts for beside the logs': each site is joined with all above it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the audit; returns the exit code: 0 well, 1 failed, 2 wrong usage."""
+    """Run the audit; returns the exit code: 0 well, 1 failed, 2 wrong usage, 130 interrupted."""
     try:
         return _run(_parser().parse_args(arguments))
     except UsageError as error:
@@ -31,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AuditError as error:
         print(f"sapwood: {error}", file=sys.stderr)
         return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except SystemExit as ended:  # argparse has said why
         return ended.code if isinstance(ended.code, int) else WRONG_USE
 
@@ -91,7 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--alert-to", default="", metavar="DEST@URL", help="follow: send each alert to queue:NAME@http://NODE"
     )
-    add("--strict", action="store_true", help="exit code 1 if anything was spilled")
+    add(
+        "--strict",
+        action="store_true",
+        help="exit code 1 if anything was spilled, or not everything could be judged",
+    )
     add("--json", action="store_true", help="print the summary as JSON")
     return parser
 
@@ -108,9 +116,8 @@ def _run(options: argparse.Namespace) -> int:
     try:
         from audit.run import Request, audit
 
-        logs = _imported(session, options) if options.source else options.logs
         request = Request(
-            logs,
+            options.logs,
             options.deployment,
             options.out,
             range(1, options.ttl + 1),
@@ -118,12 +125,38 @@ def _run(options: argparse.Namespace) -> int:
             options.usage,
             options.figures,
             limits,
+            options.source or "",
         )
         summary = audit(session, request)
     finally:
         session.stop()
     _print(summary, as_json=options.json)
-    return FAILED if options.strict and summary["verdicts"]["spilled"] else WELL
+    return _exit_code(summary, strict=options.strict)
+
+
+def _exit_code(summary: dict[str, Any], *, strict: bool) -> int:
+    """0, or 1 with its reason said: nothing could be read, or more is asked for than can be claimed."""
+    if summary["plan"]:
+        return WELL
+    if not summary["rows"]:
+        read = f"no row of {counted(summary['files'], 'file')} could be used, see csv/files.csv"
+        if not summary["files"]:
+            read = "there is no log: expected names that end in .jsonl, .jsonl.gz or .parquet"
+        print(f"sapwood: nothing was audited: {read}", file=sys.stderr)
+        return FAILED
+    judged = summary["judged"]
+    if not strict or (judged["whole"] and not summary["verdicts"]["spilled"]):
+        return WELL
+    if not summary["verdicts"]["spilled"]:
+        print(f"sapwood: --strict: {_unjudged(judged)}", file=sys.stderr)
+    return FAILED
+
+
+def _unjudged(judged: dict[str, Any]) -> str:
+    return (
+        f"{counted(judged['judged'], 'advisory')} of consumers judged, {judged['not_judged']:,} could not be;"
+        f" {counted(judged['lines_lost'], 'line')} lost, {counted(judged['files_cut'], 'file')} cut"
+    )
 
 
 def _data_bytes(options: argparse.Namespace) -> int:
@@ -146,19 +179,6 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(f"--ttl {options.ttl}: expected 1 to 32")
 
 
-def _imported(session: Any, options: argparse.Namespace) -> list[str]:
-    """Import the logs of another broker into OUT/imported; return where they are now."""
-    from audit.importers import import_log
-    from audit.listing import list_all
-    from audit.output import url
-
-    target = options.out / "imported"
-    broken = import_log(session, options.source, list_all(session, options.logs), url(target))
-    if broken:
-        print(f"sapwood: {broken:,} lines are none of {options.source}'s and were left out", file=sys.stderr)
-    return [str(target)]
-
-
 def _follow(options: argparse.Namespace) -> int:
     """Follow until Ctrl-C or SIGTERM; the next start goes on where this one ended."""
     from audit.alerts import Destination, Webhook
@@ -171,30 +191,54 @@ def _follow(options: argparse.Namespace) -> int:
     settings = dict(_pair(text, "--spark") for text in options.spark)
     from audit.session import start
 
-    session = start(options.master, _data_bytes(options), settings)
+    ended = _Ended()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        session = start(options.master, _data_bytes(options), settings)
+        try:
+            ended.listen()
+            _follow_with(session, options, receivers, ended)
+        finally:
+            session.stop()
+    except KeyboardInterrupt:
+        pass
+    return WELL
+
+
+def _follow_with(session: Any, options: argparse.Namespace, receivers: Any, ended: "_Ended") -> None:
     from audit.deployment import make_tree, read_sites
     from audit.follow import Follower, Following
 
-    how = Following(
-        options.follow, options.out, options.window, options.late, options.storm, tuple(receivers)
-    )
-    signal.signal(signal.SIGTERM, _interrupted)
-    follower = None
+    source, out = options.follow, options.out
+    how = Following(source, out, options.window, options.late, options.storm, tuple(receivers))
+    follower = Follower(session, make_tree(read_sites(session, options.deployment)), how)
     try:
-        follower = Follower(session, make_tree(read_sites(session, options.deployment)), how)
-        print(f"following {options.follow}; alerts in {follower.alerts.folder}", flush=True)
-        follower.run()
-    except KeyboardInterrupt:
-        return WELL
+        print(f"following {source}; alerts in {follower.alerts.folder}", flush=True)
+        follower.run(lambda: ended.told)
     finally:
-        if follower is not None:
-            _say_end(follower)
-            follower.stop()
-        session.stop()
-    return FAILED
+        follower.stop()
+        _say_end(follower)
 
 
-def _interrupted(*_: object) -> None:
+class _Ended:
+    """Whether Ctrl-C or SIGTERM came.
+
+    Wrinkle: an interrupt in the middle of a call to Spark breaks the connection to it. So once Spark is there
+    they are only remembered.
+    """
+
+    def __init__(self) -> None:
+        self.told = False
+
+    def listen(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._tell)
+
+    def _tell(self, *_: object) -> None:
+        self.told = True
+
+
+def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
@@ -234,21 +278,30 @@ def _print(summary: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
         return
-    if not summary["files"]:
+    if summary["plan"]:
         _print_plan(summary)
+        return
+    if not summary["rows"]:
+        print(f"report: {summary['report']}")
         return
     verdicts = summary["verdicts"]
     print(
-        f"{summary['rows']:,} rows of {summary['files']:,} files, {summary['advisories']:,} advisories"
-        f" at {summary['nodes']:,} nodes: {verdicts['spilled']:,} spilled, {verdicts['needed']:,} needed"
+        f"{counted(summary['rows'], 'row')} of {counted(summary['files'], 'file')},"
+        f" {counted(summary['advisories'], 'advisory')} at {counted(summary['nodes'], 'node')}:"
+        f" {verdicts['spilled']:,} spilled, {verdicts['needed']:,} needed"
     )
+    if not summary["judged"]["whole"]:
+        print(f"not everything was judged: {_unjudged(summary['judged'])}")
     for finding in summary["findings"]:
         print(f"- {finding['what']}\n  {finding['do']}")
     print(f"report: {summary['report']}")
 
 
 def _print_plan(summary: dict[str, Any]) -> None:
-    print(f"{summary['nodes']:,} nodes; advisories when all consumers come:")
+    print(f"{summary['nodes']:,} nodes; advisories when all consumers come, and the lines that data crosses")
+    print("if the root sends one message to each destination:")
     for scheme, added in sorted(summary["what_if"].items(), key=lambda pair: pair[1]):
-        print(f"  {'this tree' if scheme == 'tree' else scheme:<36}{added:>20,}")
+        crossed = summary["crossed"][scheme]
+        data = "none arrives" if crossed is None else f"{crossed:,}"
+        print(f"  {'this tree' if scheme == 'tree' else scheme:<36}{added:>20,}{data:>20}")
     print(f"report: {summary['report']}")

@@ -23,6 +23,7 @@ def alternatives(tables: Tables) -> str:
         "closed": "when all go",
         "held": "held elsewhere",
         "bytes_added": "bytes, coming",
+        "crossed": "data: lines crossed",
         "root_knows": "the root learns it",
     }
     leaf = [row for row in tables["what_if_one"] if row["role"] == "leaf"]
@@ -39,7 +40,8 @@ def alternatives(tables: Tables) -> str:
         charts.alternatives(tables["what_if"]),
         table(sorted(tables["what_if"], key=lambda row: row["added"] or 0), columns, "tree"),
         "<p>Where the root does not learn of a consumer, it costs little and gets no messages from there."
-        " Static bridges need no advisories, but every message crosses every line.</p>",
+        " Lines crossed: by data, if the root sends one message to each destination. Static bridges need no"
+        " advisories, and every message crosses every line.</p>",
         table(sorted(leaf, key=lambda row: (row["depth"], row["added_mean"])), one, "tree"),
     )
 

@@ -8,22 +8,28 @@ Law: pieces are named by log and offset, so a feed that is repeated after a cras
 Spark, which remembers names, reads none twice. A finished log that is compressed later is known by its first
 line: it is not read again.
 
-Wrinkle: a log is known by its folder and its first line, not by its name, because names rotate.
+Law: what cannot be followed is told, never passed over: a packed log that is cut is read as far as it goes,
+and further once there is more; Parquet, which does not grow, is named; of a line longer than a piece the
+beginning is left out, so that its end is a broken line like others.
+
+Wrinkle: a log is known by its folder and the beginning of its first line, not by its name, because names
+rotate. A log that looks as it did is not opened again.
 """
 
-import gzip
 import hashlib
 import json
 import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from audit.listing import JSON_LINES, Listing, list_local
 
 PIECE: Final = 8 * 1024 * 1024
 _HEAD: Final = 64 * 1024
+_PACKED: Final = 1024 * 1024
+_PARQUET: Final = "Parquet is not followed, only lines of JSON: audit it by itself"
 
 
 class Feeder:
@@ -36,6 +42,7 @@ class Feeder:
         self.pieces.mkdir(parents=True, exist_ok=True)
         self.faults: dict[str, str] = {}
         self._offsets: dict[str, int] = {}
+        self._looks: dict[Path, tuple[int, int, int]] = {}
         if self._offsets_file.exists():
             self._offsets = json.loads(self._offsets_file.read_text("utf-8"))
 
@@ -49,8 +56,7 @@ class Feeder:
         for path in self._logs():
             try:
                 total += self._feed_log(path)
-                self.faults.pop(str(path), None)
-            except (OSError, EOFError, zlib.error) as error:
+            except OSError as error:
                 self.faults[str(path)] = str(error)
         if self._offsets != before:
             part = self._offsets_file.with_suffix(".part")
@@ -61,30 +67,99 @@ class Feeder:
     def _logs(self) -> Iterator[Path]:
         listing: Listing = list_local([str(self._source)])
         for file in listing.files:
+            path = Path(file.path.removeprefix("file://"))
             if file.format == JSON_LINES:
-                yield Path(file.path.removeprefix("file://"))
+                yield path
+            else:
+                self.faults[str(path)] = _PARQUET
 
     def _feed_log(self, path: Path) -> int:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as log:
-            head = log.readline(_HEAD)
-            if not head.endswith(b"\n"):
-                return 0
-            name = hashlib.sha256(os.fsencode(path.parent) + b"\n" + head).hexdigest()[:24]
-            log.seek(self._offsets.get(name, 0))
-            fed = 0
-            while piece := _whole_lines(log.read(PIECE)):
-                start = self._offsets.get(name, 0)
-                self._write(f"{name}-{start:015}.jsonl", piece)
-                self._offsets[name] = start + len(piece)
-                log.seek(self._offsets[name])
-                fed += len(piece)
-            return fed
+        status = path.stat()
+        look = (status.st_ino, status.st_size, status.st_mtime_ns)
+        if self._looks.get(path) == look:
+            return 0
+        self.faults.pop(str(path), None)
+        fed = 0
+        try:
+            head = _head(path)
+            if head:
+                name = hashlib.sha256(os.fsencode(path.parent) + b"\n" + head).hexdigest()[:24]
+                for data in self._new(path, name):
+                    fed += self._cut(path, name, data)
+        except (EOFError, zlib.error) as error:
+            self.faults[str(path)] = f"cut or damaged: followed as far as it goes ({error})"
+        self._looks[path] = look
+        return fed
 
-    def _write(self, name: str, piece: bytes) -> None:
-        part = self.pieces / f".{name}.part"
-        part.write_bytes(piece)
-        os.replace(part, self.pieces / name)
+    def _new(self, path: Path, name: str) -> Iterator[bytes]:
+        """What is after the offset, each time with all that the offset has not gone past."""
+        place = self._offsets.get(name, 0)
+        rest = b""
+        for chunk in _chunks(path, place):
+            rest += chunk
+            done = -1
+            while done:
+                yield rest
+                done = self._offsets.get(name, 0) - place
+                place, rest = place + done, rest[done:]
+
+    def _cut(self, path: Path, name: str, data: bytes) -> int:
+        """Make a piece of the whole lines in `data`. Returns how many bytes are done with.
+
+        Wrinkle: a piece that is there already was made, and read, before a crash. The log may have grown.
+        """
+        place = self._offsets.get(name, 0)
+        lines = data[: data.rfind(b"\n") + 1]
+        piece = self.pieces / f"{name}-{place:015}.jsonl"
+        if lines and piece.exists():
+            lines = lines[: piece.stat().st_size]
+        elif lines:
+            _write(piece, lines)
+        elif len(data) >= PIECE:
+            lines = data
+            self.faults[str(path)] = f"a line of more than {PIECE:,} bytes: its beginning is left out"
+        self._offsets[name] = place + len(lines)
+        return len(lines)
 
 
-def _whole_lines(data: bytes) -> bytes:
-    return data[: data.rfind(b"\n") + 1]
+def _write(piece: Path, lines: bytes) -> None:
+    part = piece.with_name(f".{piece.name}.part")
+    part.write_bytes(lines)
+    os.replace(part, piece)
+
+
+def _head(path: Path) -> bytes:
+    """The first line, or as much of it as names a log; nothing while it is not whole."""
+    head = b""
+    for chunk in _chunks(path, 0):
+        head += chunk
+        if b"\n" in head or len(head) >= _HEAD:
+            return head[: head.find(b"\n") + 1 or None][:_HEAD]
+    return b""
+
+
+def _chunks(path: Path, start: int) -> Iterator[bytes]:
+    """What a log holds from `start` on, unpacked. Raises `EOFError` where it is cut."""
+    with path.open("rb") as log:
+        if path.suffix != ".gz":
+            log.seek(start)
+            while chunk := log.read(PIECE):
+                yield chunk
+            return
+        for chunk in _unpacked(log):
+            yield chunk[start:]
+            start = max(0, start - len(chunk))
+
+
+def _unpacked(log: BinaryIO) -> Iterator[bytes]:
+    """What a gzip file holds, of one part or several, as far as it goes. Raises `EOFError` if it is cut."""
+    unpack = None
+    while packed := log.read(_PACKED):
+        while packed:
+            unpack = unpack or zlib.decompressobj(wbits=31)
+            yield unpack.decompress(packed, PIECE)
+            packed = unpack.unconsumed_tail
+            if unpack.eof:
+                packed, unpack = unpack.unused_data, None
+    if unpack is not None:
+        raise EOFError("its end is missing")

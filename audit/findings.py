@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from audit.listing import TWIN
+
 Row = Mapping[str, Any]
 Tables = Mapping[str, Sequence[Row]]
 
@@ -52,12 +54,15 @@ def _spilled(tables: Tables) -> Iterator[Finding]:
     if not spilled:
         if judged:
             yield Finding(
-                GOOD, f"No advisory was spilled: all {judged:,} reached nodes that can use them.", "Nothing."
+                GOOD,
+                f"No advisory was spilled of {judged:,} that were judged: nodes that can use them got them.",
+                "Nothing.",
             )
         return
     for row in list(tables["spillage_reasons"])[:3]:
         what = (
-            f"{row['node']} received {row['advisories']:,} advisories that it can never use: {row['reason']}."
+            f"{row['node']} received {counted(row['advisories'], 'advisory')} that it can never use:"
+            f" {row['reason']}."
         )
         tellers = Counter(told["peer"] for told in tables["spilled"] if told["node"] == row["node"])
         teller = next((peer for peer, _ in tellers.most_common(1) if peer), "its neighbour")
@@ -75,7 +80,7 @@ _ADVICE: Final = {
 
 
 def _doubts(tables: Tables) -> Iterator[Finding]:
-    faults = [row for row in tables["files"] if row["fault"] and "holds the same" not in row["fault"]]
+    faults = [row for row in tables["files"] if row["fault"] and not row["fault"].startswith(TWIN)]
     lost = sum(total(tables["intake"], name) for name in ("half", "malformed", "unknown", "untimed"))
     if faults:
         yield Finding(
@@ -87,7 +92,7 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
     if lost:
         yield Finding(
             DOUBTFUL,
-            f"{_count(lost, 'line')} not used: cut, malformed, of unknown kind, or without a time.",
+            f"{counted(lost, 'line')} not used: cut, malformed, of unknown kind, or without a time.",
             "See files.csv; a cut last line of a file that is being written is normal.",
             lost,
         )
@@ -111,7 +116,7 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
     if unknown:
         yield Finding(
             DOUBTFUL,
-            f"{unknown:,} advisories could not be judged: origin or node is not in the deployment.",
+            f"{counted(unknown, 'advisory')} could not be judged: origin or node is not in the deployment.",
             "Complete the table of sites.",
             unknown,
         )
@@ -136,7 +141,7 @@ def _waste(tables: Tables) -> Iterator[Finding]:
     for row in list(tables["storms"])[:2]:
         yield Finding(
             COSTLY,
-            f"Storm at {row['node']}: {row['advisories']:,} advisories in the hour of"
+            f"Storm at {row['node']}: {counted(row['advisories'], 'advisory')} in the hour of"
             f" {row['hour']:%Y-%m-%d %H:%M}, {row['times']:g} times its usual.",
             "Compare with link and consumer events of that hour.",
             row["advisories"],
@@ -157,7 +162,7 @@ def _waste(tables: Tables) -> Iterator[Finding]:
         yield Finding(
             COSTLY,
             f"{_rows(links, 'link')} that went down again and again, that of {links[0]['node']} with"
-            f" {links[0]['peer']} {_count(links[0]['downs'], 'time')}.",
+            f" {links[0]['peer']} {counted(links[0]['downs'], 'time')}.",
             "Look at the line; nothing is lost, but each time costs a handshake.",
             links[0]["downs"],
         )
@@ -165,8 +170,9 @@ def _waste(tables: Tables) -> Iterator[Finding]:
         worst = tables["resyncs"][0]
         yield Finding(
             COSTLY,
-            f"Restoring what was known cost {total(tables['resyncs'], 'advisories'):,} advisories; most at"
-            f" {worst['node']} from {worst['peer']} ({worst['advisories']:,}).",
+            "Restoring what was known cost"
+            f" {counted(total(tables['resyncs'], 'advisories'), 'advisory')}; most at {worst['node']}"
+            f" from {worst['peer']} ({worst['advisories']:,}).",
             "Normal at first start. Later it says that one end lost its state, or missed changes while cut"
             " off.",
             worst["advisories"] / 10,
@@ -177,7 +183,7 @@ def _waste(tables: Tables) -> Iterator[Finding]:
         yield Finding(
             COSTLY,
             f"{_rows(away, 'node')} still cut off when the logs end: {worst['node']}, with"
-            f" {_count(worst['below'] or 0, 'node')} below it, since {worst['since']:%Y-%m-%d %H:%M}.",
+            f" {counted(worst['below'] or 0, 'node')} below it, since {worst['since']:%Y-%m-%d %H:%M}.",
             "Messages wait at the parent; see that its spool does not fill.",
             sum((row["below"] or 0) + 1 for row in away),
         )
@@ -185,7 +191,7 @@ def _waste(tables: Tables) -> Iterator[Finding]:
     if unused:
         yield Finding(
             COSTLY,
-            f"{_count(total(unused, 'unused'), 'route')} that no message used; most at {unused[0]['node']}"
+            f"{counted(total(unused, 'unused'), 'route')} that no message used; most at {unused[0]['node']}"
             f" ({unused[0]['share']:.0%}).",
             f"Ask whether these are still read: {unused[0]['examples']}.",
             total(unused, "unused"),
@@ -200,13 +206,15 @@ def once(links: Sequence[Row]) -> list[Row]:
     return list(found.values())
 
 
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str) -> str:
+    """'1 advisory', '2 advisories'."""
+    several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else several}"
 
 
 def _rows(table: Sequence[Row], noun: str) -> str:
     """How many rows a table has, of which only the first `MOST_ROWS` and one more are here."""
-    return f"more than {MOST_ROWS:,} {noun}s" if len(table) > MOST_ROWS else _count(len(table), noun)
+    return f"more than {counted(MOST_ROWS, noun)}" if len(table) > MOST_ROWS else counted(len(table), noun)
 
 
 def _ahead(tables: Tables) -> Iterator[Finding]:
@@ -224,7 +232,7 @@ def _ahead(tables: Tables) -> Iterator[Finding]:
     if saved:
         yield Finding(
             GOOD,
-            f"advise_down: topics would have spared {saved:,} advisories.",
+            f"advise_down: topics would have spared {counted(saved, 'advisory')}.",
             "Worth it where sites need not be told that nobody serves a queue.",
             saved,
         )

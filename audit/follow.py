@@ -4,8 +4,7 @@ Two queries run beside each other, each with a checkpoint of its own, so that a 
 
 - `alerts` looks at each row by itself: spilled advisories, links that went down, lines that are no rows.
 - `counts` counts by node and window, leaves out rows that came twice, and tells storms. A window is closed,
-and
-  written once, when the watermark has passed it.
+  and written once, when the watermark has passed it.
 
 Law: what comes later than the watermark allows is not counted in its window, but in `late`, and told.
 
@@ -13,7 +12,10 @@ Wrinkle: a store's clock that runs years ahead must not make everybody else late
 row is never later than its own arrival. Rows from before 2000 have no window; they are told as an alert.
 """
 
+import shutil
 import time
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,8 +27,8 @@ from audit.alerts import Alert, Alerts, Receiver
 from audit.deployment import Tree, relations
 from audit.errors import AuditError
 from audit.feeder import Feeder
+from audit.lines import parse
 from audit.output import url
-from audit.reading import parse_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 MOST_ALERTS: Final = 1000
 """Alerts of one batch; what is beyond is one alert that says how many."""
+A_LOOK: Final = 0.2
+PATIENCE: Final = 60.0
+"""Seconds: between two looks whether to end, and how long a batch may go on then."""
 _UNSET: Final = "2000-01-01"
 
 
@@ -62,7 +67,8 @@ class Follower:
         self._state = how.out / "follow"
         self.feeder = Feeder(how.source, self._state)
         self.alerts = Alerts(how.out / "alerts", how.receivers)
-        self.feeder.feed()
+        self._told: set[tuple[str, str]] = set()
+        self._feed()
         rows = _pieces(spark, self.feeder.pieces, how.files_a_batch)
         alerts, counts = row_alerts(rows, tree), windows(rows, how.window, how.late)
         self._queries: list[StreamingQuery] = [
@@ -75,16 +81,30 @@ class Follower:
 
     def step(self) -> int:
         """Feed what is new, and wait until both queries have taken it. Returns how many bytes that was."""
-        fed = self.feeder.feed()
+        fed = self._feed()
         for query in self._queries:
             query.processAllAvailable()
         return fed
 
-    def run(self, pause: float = 2.0) -> None:
-        """Go on until an interrupt, or until a query fails: then raises `AuditError` with its reason."""
+    def _feed(self) -> int:
+        """Feed, and tell once of each log that cannot be followed."""
+        fed = self.feeder.feed()
+        for path, why in self.feeder.faults.items() - self._told:
+            self._told.add((path, why))
+            number = zlib.crc32(f"{path}\n{why}".encode())
+            alert = {"id": number, "alert": "not followed", "text": f"{path}: {why}"}
+            self.alerts.take("logs", number, [alert])
+        return fed
+
+    def run(self, ended: Callable[[], bool], pause: float = 2.0) -> None:
+        """Go on until `ended` says so, or until a query fails: then raises `AuditError` with its reason."""
         while all(query.isActive for query in self._queries):
-            self.feeder.feed()
-            time.sleep(pause)
+            self._feed()
+            again = time.monotonic() + pause
+            while time.monotonic() < again:
+                if ended():
+                    return
+                time.sleep(A_LOOK)
         for query in self._queries:
             error = query.exception()
             if error is not None:
@@ -99,8 +119,16 @@ class Follower:
             for operator in _dictionary(progress).get("stateOperators", [])
         )
 
-    def stop(self) -> None:
+    def stop(self, patience: float = PATIENCE) -> None:
+        """Let a batch that is under way end, then stop.
+
+        Wrinkle: a query that is stopped in the middle of a batch complains wherever it can, and does the
+        batch again at the next start.
+        """
+        until = time.monotonic() + patience
         for query in self._queries:
+            while query.isActive and query.status["isTriggerActive"] and time.monotonic() < until:
+                time.sleep(A_LOOK)
             query.stop()
 
     def _start(self, frame: DataFrame, name: str, take: Any) -> "StreamingQuery":
@@ -114,14 +142,15 @@ class Follower:
     def _count(self, frame: DataFrame, batch: int, how: Following) -> None:
         """A batch that is repeated writes the same folder again.
 
-        Wrinkle: the frame is worked out once, and whole. Each action on it would run the counting again.
+        Wrinkle: the frame is only written. Each action on it would run the counting again; and it may have a
+        row for each node, so that it is not collected either.
         """
-        rows = frame.collect()
-        if not rows:
+        target = how.out / "counts" / f"batch={batch}"
+        frame.write.mode("overwrite").parquet(url(target))
+        kept = frame.sparkSession.read.schema(frame.schema).parquet(url(target))
+        if kept.isEmpty():
+            shutil.rmtree(target)
             return
-        kept = frame.sparkSession.createDataFrame(rows, frame.schema)
-        target = url(how.out / "counts" / f"batch={batch}")
-        kept.coalesce(1).write.mode("overwrite").parquet(target)
         storms = storm_alerts(kept, how.storm).limit(MOST_ALERTS + 1)
         self.alerts.take("storms", batch, _bounded([row.asDict() for row in storms.collect()]))
 
@@ -139,7 +168,7 @@ def _bounded(rows: list[Alert]) -> list[Alert]:
 
 def _pieces(spark: "SparkSession", folder: Path, files: int) -> DataFrame:
     reader = spark.readStream.format("text").option("lineSep", "\n").option("maxFilesPerTrigger", files)
-    return parse_lines(reader.load(str(folder)).select("value"))
+    return parse(reader.load(str(folder)).select("value"))
 
 
 def row_alerts(rows: DataFrame, tree: Tree) -> DataFrame:

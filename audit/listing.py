@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LINES: Final = (".jsonl", ".ndjson", ".json")
 _UNQUOTED: Final = "/:@,;$&+=-_!.~'()*"
 _USAGE: Final = re.compile(r".+\.usage(-[0-9]{8})?\.jsonl(\.gz)?")
+TWIN: Final = "left out: holds the same as "
+"""How the fault begins of a file that is there twice."""
 _SUMMARY: Final = "summary.json"
 PARQUET: Final = "parquet"
 JSON_LINES: Final = "lines"
@@ -142,12 +144,14 @@ def format_of(name: str) -> str:
     return JSON_LINES if name.removesuffix(".gz").endswith(LINES) else ""
 
 
-def partition_base(path: str) -> str:
-    """The folder above all `name=value` folders of a path: where Spark is to begin to read partitions."""
+def partitions(path: str) -> tuple[str, ...]:
+    """The folder above all `name=value` folders of a path, and their names; nothing if it has none."""
     folder = path.rsplit("/", 1)[0]
+    names: list[str] = []
     while "=" in folder.rsplit("/", 1)[-1]:
-        folder = folder.rsplit("/", 1)[0]
-    return folder
+        folder, last = folder.rsplit("/", 1)
+        names.append(last.split("=", 1)[0])
+    return (folder, *reversed(names)) if names else ()
 
 
 def _walk(top: Path) -> Iterator[Path]:

@@ -23,8 +23,15 @@ from audit.findings import MOST_ROWS
 
 Row = dict[str, Any]
 CSV_ROWS: Final = MOST_ROWS
-LARGE: Final = ("spilled", "consumer_events", "consumers", "volume", "judged")
-"""Tables that may have as many rows as the log: Spark writes them, in as many files as it has them."""
+LARGE: Final[dict[str, tuple[str, ...]]] = {
+    "spilled": ("at", "node", "peer", "kind", "destination", "op", "origin", "cause"),
+    "consumer_events": ("at", "cause", "op", "node", "kind", "destination"),
+    "consumers": ("node", "kind", "destination"),
+    "volume": ("hour", "node", "peer", "direction", "kind", "op", "restored"),
+    "judged": ("node", "origin", "kind", "direction", "rooted"),
+}
+"""Tables that may have as many rows as the log, with the order of their summaries: Spark writes them, in as
+many files as it has them."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -55,7 +62,7 @@ class Output:
         if name in LARGE:
             table.write.mode("overwrite").parquet(url(path))
             kept = table.sparkSession.read.schema(table.schema).parquet(url(path))
-        rows = collect(kept, CSV_ROWS + 1)
+        rows = collect(kept.orderBy(*LARGE[name]) if name in LARGE else kept, CSV_ROWS + 1)
         if name not in LARGE:
             kept = _write_small(table, rows, path)
         self.tables[name] = rows

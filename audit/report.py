@@ -5,17 +5,31 @@ from pathlib import Path
 from typing import Any, Final
 
 from audit import charts, comparison
-from audit.findings import MOST_ROWS, Finding, Tables, once, total
+from audit.findings import MOST_ROWS, Finding, Tables, counted, once, total
 from audit.page import STYLE, as_size, as_text, section, table
+from audit.verdict import Verdict
 
 
-def write_report(path: Path, tables: Tables, summary: Mapping[str, Any], findings: Sequence[Finding]) -> None:
+def write_report(
+    path: Path,
+    tables: Tables,
+    summary: Mapping[str, Any],
+    verdict: Verdict,
+    findings: Sequence[Finding],
+) -> None:
     """Write the report of an audit. `tables`: the small ones, by name, as `run.audit` wrote them."""
     costs = [comparison.alternatives(tables), comparison.reference(), comparison.growth(tables)]
-    if tables["files"]:
+    if summary["plan"]:
+        title, span = "What it would cost", f"{summary['nodes']:,} nodes as planned, without any log"
+        parts = [*costs, _scope(tables)]
+    elif not summary["rows"]:
+        title, span = "Audit of advisories", "no row of any log could be used"
+        planned = costs if tables["what_if"] else []
+        parts = [_verdict(verdict, summary), _findings(findings), _intake(tables, summary), *planned]
+    else:
         title, span = "Audit of advisories", _span(tables)
         parts = [
-            _verdict(summary),
+            _verdict(verdict, summary),
             _tiles(tables, summary),
             _findings(findings),
             _volume(tables),
@@ -27,9 +41,6 @@ def write_report(path: Path, tables: Tables, summary: Mapping[str, Any], finding
             _capacity(tables),
             _intake(tables, summary),
         ]
-    else:
-        title, span = "What it would cost", f"{summary['nodes']:,} nodes as planned, without any log"
-        parts = [*costs, _scope(tables)]
     body = "\n".join(part for part in parts if part)
     missing = (
         ""
@@ -55,25 +66,21 @@ def _span(tables: Tables) -> str:
     )
 
 
-def _verdict(summary: Mapping[str, Any]) -> str:
-    verdicts = summary["verdicts"]
-    spilled, judged = verdicts["spilled"], verdicts["needed"] + verdicts["spilled"]
-    unsure = verdicts["unknown"] + verdicts["moved"]
-    kind, line = "", "0 advisories spilled"
-    if spilled:
-        kind, line = " bad", f"{spilled:,} advisories spilled"
-    elif not judged:
-        kind, line = " unsure", "No advisory of a consumer could be judged"
+def _verdict(verdict: Verdict, summary: Mapping[str, Any]) -> str:
     rest = (
-        f"{verdicts['needed']:,} of {judged:,} consumers' advisories reached nodes that can use them:"
-        " ancestors"
-        " of the consumer's node, and nodes below it."
+        f"{verdict.needed:,} of {verdict.judged:,} consumers' advisories that were judged reached nodes that"
+        " can use them: ancestors of the consumer's node, and nodes below it."
     )
-    if unsure:
-        rest += f" {verdicts['moved']:,} were needed where their node stood before it moved;"
-        rest += f" {verdicts['unknown']:,} could not be judged."
-    rest += f" {verdicts['domain']:,} domain routes are counted apart."
-    return f'<section class="verdict{kind}"><h2>{as_text(line)}</h2><p>{as_text(rest)}</p></section>'
+    if verdict.moved:
+        rest += f" {verdict.moved:,} were needed where their node stood before it moved."
+    rest += f" {summary['verdicts']['domain']:,} domain routes are counted apart."
+    doubts = verdict.doubts()
+    unsure = f"<p>Not judged: {as_text('; '.join(doubts))}.</p>" if doubts else ""
+    kind = f" {verdict.kind}" if verdict.kind else ""
+    return (
+        f'<section class="verdict{kind}"><h2>{as_text(verdict.headline())}</h2><p>{as_text(rest)}</p>{unsure}'
+        "</section>"
+    )
 
 
 def _tiles(tables: Tables, summary: Mapping[str, Any]) -> str:
@@ -287,24 +294,22 @@ def _capacity(tables: Tables) -> str:
     )
 
 
+_NOT_USED: Final = ("repeated", "half", "malformed", "unknown", "untimed")
+
+
 def _intake(tables: Tables, summary: Mapping[str, Any]) -> str:
-    faults = [
-        row
-        for row in tables["files"]
-        if row["fault"] or row["half"] or row["malformed"] or row["unknown"] or row["untimed"]
-    ]
-    counts = ", ".join(
-        f"{summary[name]:,} {name}" for name in ("rows", "blank", "half", "malformed", "unknown", "untimed")
-    )
+    faults = [row for row in tables["files"] if row["fault"] or any(row[name] for name in _NOT_USED)]
+    counts = ", ".join(f"{summary[name]:,} {name}" for name in ("rows", "blank", *_NOT_USED))
     text = (
-        f"{summary['lines']:,} lines in {summary['files']:,} files: {counts}. {summary['newer']:,} rows have"
-        " a"
-        f" newer schema; {summary['ignored_files']:,} files in the folders are no logs."
+        f"{counted(summary['lines'], 'line')} in {counted(summary['files'], 'file')}: {counts}."
+        f" {counted(summary['newer'], 'row')} of a newer schema;"
+        f" {counted(summary['ignored_files'], 'file')} in the folders that are no logs."
     )
     columns = {
         "file": "file",
         "lines": "lines",
         "rows": "rows",
+        "repeated": "elsewhere too",
         "half": "half",
         "malformed": "malformed",
         "unknown": "unknown",

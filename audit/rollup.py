@@ -40,8 +40,8 @@ def hour_of(time: str) -> Column:
     return F.timestamp_micros(F.expr(f"unix_micros(`{time}`) - pmod(unix_micros(`{time}`), {HOUR})"))
 
 
-def rollup(events: DataFrame) -> DataFrame:
-    """(`KEYS`, rows, bytes, newer, first, last) of events as `schema.EVENTS` has them.
+def rollup(events: DataFrame, *more: str) -> DataFrame:
+    """(`KEYS`, `more`, rows, bytes, newer, first, last) of events as `schema.EVENTS` has them.
 
     `rooted`: the node wrote them as a root. `restored`: told by a resync. `newer`: rows of a newer schema.
     `hour` is there also where the clock cannot be true.
@@ -55,11 +55,12 @@ def rollup(events: DataFrame) -> DataFrame:
         F.coalesce(F.col("cause") == RESYNC, F.lit(False)).alias("restored"),
         "clock",
         hour_of("at").alias("hour"),
+        *more,
         "at",
         "bytes",
         (F.coalesce("schema", F.lit(NEWEST)) > NEWEST).cast("long").alias("newer"),
     )
-    sums = keyed.groupBy("sort", *KEYS).agg(
+    sums = keyed.groupBy("sort", *KEYS, *more).agg(
         F.count(F.lit(1)).alias("rows"),
         F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
         F.sum("newer").alias("newer"),
@@ -67,7 +68,16 @@ def rollup(events: DataFrame) -> DataFrame:
         F.max("at").alias("last"),
     )
     texts = [_text(name, place).alias(name) for place, name in enumerate(_KNOWN)]
-    return sums.select(*texts, *_PLACES, *_FLAGS, "rows", "bytes", "newer", "first", "last")
+    return sums.select(*texts, *_PLACES, *_FLAGS, *more, "rows", "bytes", "newer", "first", "last")
+
+
+def merged(rolled: DataFrame) -> DataFrame:
+    """The sums without those of `more`."""
+    return rolled.groupBy(*KEYS).agg(
+        *(F.sum(name).alias(name) for name in ("rows", "bytes", "newer")),
+        F.min("first").alias("first"),
+        F.max("last").alias("last"),
+    )
 
 
 def _digit(name: str) -> Column:

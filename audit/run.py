@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from audit import capacity, scope, session, spillage, volume, waste, whatif
+from audit import capacity, population, scope, session, spillage, volume, waste, whatif
 from audit.deployment import Tree, make_tree, read_sites
 from audit.errors import UsageError
 from audit.findings import find, total
@@ -19,6 +19,7 @@ from audit.output import Output
 from audit.reading import COUNTS, Intake, read, totals
 from audit.report import write_report
 from audit.schema import structure
+from audit.verdict import judge
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +36,7 @@ FIGURES = structure("node string, figure string, at timestamp, value long")
 class Request:
     """What to audit. `rules`: a population for what-if, (role, 'own' or a group's name, count), instead of
     the consumers in the logs. `usage`, `figures`: tables that the advisory log cannot hold (see
-    docs/audit.md)."""
+    docs/audit.md). `source`: the broker that wrote the logs, if that was none of ours."""
 
     logs: Sequence[str]
     deployment: str
@@ -45,6 +46,7 @@ class Request:
     usage: str = ""
     figures: str = ""
     limits: Mapping[str, float] = field(default_factory=dict)
+    source: str = ""
 
 
 def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
@@ -53,25 +55,28 @@ def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
     tree = make_tree(read_sites(spark, request.deployment))
     output = Output(request.out)
     if not request.logs:
-        return _plan(spark, output, tree, request, began)
+        return _plan(spark, output, tree, read(spark, Listing((), ())), request, began)
     listing = list_all(spark, list(request.logs))
-    intake = read(spark, listing)
+    intake = read(spark, listing, request.source)
+    if intake.rolled.isEmpty():
+        return _plan(spark, output, tree, intake, request, began)
     caused = output.write("consumer_events", volume.consumer_events(intake.events, tree.roots))
     hours = volume.consumer_hours(caused).localCheckpoint()
     output.write("knowing", volume.knowing(caused, tree.nodes))
     _spillage(output, intake, tree)
     _waste(output, intake, tree)
+    routes = capacity.routes(intake.events).localCheckpoint()
     usage = _usage(spark, listing, request)
     if usage is not None:
         output.write("unused_routes", waste.unused_routes(waste.held_routes(intake.events), usage))
     small = tree.places < MANY and intake.rolled.count() < MANY
-    with session.interpreted(spark) if small else nullcontext():
+    with session.small_queries(spark) if small else nullcontext():
         consumers = _volume(output, intake, tree, hours)
         _what_if(spark, output, tree, consumers, request)
         output.write("scope_cost", scope.scope_cost(tree, consumers))
-        _capacity(spark, output, intake.rolled, request)
+        _capacity(spark, output, intake.rolled, routes, request)
         _intake(output, intake, tree)
-    return _finish(output, tree, intake, time.monotonic() - began)
+    return _finish(output, tree, intake, request, time.monotonic() - began)
 
 
 def _intake(output: Output, intake: Intake, tree: Tree) -> None:
@@ -82,15 +87,19 @@ def _intake(output: Output, intake: Intake, tree: Tree) -> None:
 
 
 def _plan(
-    spark: "SparkSession", output: Output, tree: Tree, request: Request, began: float
+    spark: "SparkSession", output: Output, tree: Tree, intake: Intake, request: Request, began: float
 ) -> dict[str, Any]:
-    """What it would cost, without any log: nothing is asked of events that are not there."""
-    intake = read(spark, Listing((), ()))
-    output.write("intake", totals(intake.files))
-    output.write("nodes", tree.nodes.orderBy("depth", "node"))
-    nobody = spark.createDataFrame([], "node string, kind string, destination string")
-    _what_if(spark, output, tree, nobody, request)
-    return _finish(output, tree, intake, time.monotonic() - began)
+    """What it would cost, without any event: nothing is asked of what is not there."""
+    if request.logs:
+        _intake(output, intake, tree)
+        output.write("silent", waste.silent(intake.rolled, tree.nodes))
+    else:
+        output.write("intake", totals(intake.files))
+        output.write("nodes", tree.nodes.orderBy("depth", "node"))
+    if request.rules or not request.logs:
+        nobody = spark.createDataFrame([], "node string, kind string, destination string")
+        _what_if(spark, output, tree, nobody, request)
+    return _finish(output, tree, intake, request, time.monotonic() - began)
 
 
 def _volume(output: Output, intake: Intake, tree: Tree, hours: DataFrame) -> DataFrame:
@@ -149,19 +158,33 @@ def _what_if(
     costs = whatif.per_consumer(tree, request.ttls).localCheckpoint()
     output.write("what_if_one", whatif.by_role(costs, tree))
     if request.rules:
-        wanted = whatif.interests_by_role(spark, tree, request.rules)
+        _check_roles(tree, request.rules)
+        wanted = population.interests_by_role(spark, tree, request.rules)
     else:
-        wanted = whatif.interests(consumers)
+        wanted = population.interests(consumers)
     kinds = output.tables["volume_by_kind"]
     ours = [row for row in kinds if row["kind"] in volume.CONSUMER_KINDS and row["bytes"]]
     count = total(ours, "advisories")
     mean = total(ours, "bytes") / count if count else whatif.BYTES[whatif.TREE]
-    output.write("what_if", whatif.population(tree, wanted, costs, mean))
+    output.write("what_if", population.cost(tree, wanted, costs, mean))
     output.write("domain_routes", whatif.domain_routes(tree))
 
 
-def _capacity(spark: "SparkSession", output: Output, rolled: DataFrame, request: Request) -> None:
-    figures = capacity.figures(rolled)
+def _check_roles(tree: Tree, rules: Sequence[tuple[str, str, int]]) -> None:
+    """Raises `UsageError` that names a role that nobody has: it would cost nothing, and look like a plan."""
+    roles = sorted({row["role"] or "" for row in tree.nodes.select("role").distinct().collect()})
+    for role, sharing, count in rules:
+        if role not in roles:
+            raise UsageError(
+                f"--consumers {role}:{sharing}:{count}: no site has the role {role!r}: expected one of"
+                f" {', '.join(roles)}"
+            )
+
+
+def _capacity(
+    spark: "SparkSession", output: Output, rolled: DataFrame, routes: DataFrame, request: Request
+) -> None:
+    figures = capacity.figures(rolled, routes)
     if request.figures:
         given = read_table(spark, request.figures, FIGURES)
         figures = figures.unionByName(given.withColumn("value", F.col("value").cast("double")))
@@ -181,11 +204,13 @@ def read_table(spark: "SparkSession", path: str, schema: Any) -> DataFrame:
         raise UsageError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
 
 
-def _finish(output: Output, tree: Tree, intake: Intake, seconds: float) -> dict[str, Any]:
+def _finish(output: Output, tree: Tree, intake: Intake, request: Request, seconds: float) -> dict[str, Any]:
     tables = output.tables
+    verdict = judge(tables, tree.members)
     found, taken = find(tables), tables["intake"][0]
     verdicts = ("needed", "spilled", "moved", "unknown", "domain")
     summary = {
+        "plan": not request.logs,
         "nodes": tree.members,
         "files": taken["files"],
         "ignored_files": len(intake.ignored),
@@ -194,10 +219,12 @@ def _finish(output: Output, tree: Tree, intake: Intake, seconds: float) -> dict[
         "advisories": total(tables["volume_by_direction"], "advisories"),
         "bytes": total(tables["volume_by_direction"], "bytes"),
         "verdicts": {name: total(tables["spillage"], "advisories", verdict=name) for name in verdicts},
+        "judged": verdict.as_json(),
         "what_if": {row["scheme"]: row["added"] for row in tables["what_if"]},
+        "crossed": {row["scheme"]: row["crossed"] for row in tables["what_if"]},
         "findings": [{"kind": one.kind, "what": one.what, "do": one.do} for one in found],
         "seconds": round(seconds, 1),
         "report": str(output.folder / "report.html"),
     }
-    write_report(output.folder / "report.html", tables, summary, found)
+    write_report(output.folder / "report.html", tables, summary, verdict, found)
     return summary

@@ -38,14 +38,15 @@ LOG: Final = structure(
 """One row an event, as nodes and the simulation write it."""
 
 
-def as_log(frame: DataFrame) -> DataFrame:
-    """The frame with exactly the columns of the log; those that it lacks are null."""
+def as_log(frame: DataFrame, *more: str) -> DataFrame:
+    """The frame with exactly the columns of the log, and `more`; those of the log that it lacks are null."""
     given = set(frame.columns)
     return frame.select(
+        *more,
         *(
             (F.col(field.name) if field.name in given else F.lit(None)).cast(field.dataType).alias(field.name)
             for field in LOG
-        )
+        ),
     )
 
 
@@ -64,12 +65,13 @@ OPERATIONS: Final = {
 """Which `op` belongs to which `event`; anything else is counted as unknown and not used."""
 
 FILES: Final = structure(
-    "file string, format string, bytes long, lines long, rows long, blank long, half long, malformed long,"
-    " unknown long, untimed long, newer long, fault string"
+    "file string, format string, bytes long, lines long, rows long, repeated long, blank long, half long,"
+    " malformed long, unknown long, untimed long, newer long, fault string"
 )
-"""One row a file. `lines` = rows + blank + half + malformed + unknown + untimed, unless `fault` says that the
-file was left out. half: cut in the middle; malformed: no row of the log; unknown: an event or schema that
-this audit cannot use; untimed: no time that can be read. newer: of `rows`, those with a newer schema."""
+"""One row a file. `lines` = rows + repeated + blank + half + malformed + unknown + untimed. repeated: what
+another file has too, and is used from there; half: cut in the middle; malformed: no row of the log; unknown:
+an event or schema that this audit cannot use; untimed: no time that can be read. newer: of `rows`, those with
+a newer schema."""
 
 SITES: Final = structure("name string, parent string, role string, region string, mesh string")
 

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -52,6 +52,16 @@ _RESULTS_DEPEND_ON: Final = {
 between tasks is packed: 16 MiB of it are about a million rows, as many as one task's memory holds well. It
 does not depend on the order in which it is read, so that no checksum is needed to tell."""
 
+_SMALL_QUERIES: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.optimizer.disableHints": "true",
+    "spark.sql.shuffle.partitions": "1",
+}
+"""To compile a query takes longer than to run a small one. Each piece that is looked at before the next is
+planned, and each table that is sent around, is a job of its own; in one piece a query is one job."""
+
 
 def start(master: str = "", data_bytes: int = 0, options: dict[str, str] | None = None) -> "SparkSession":
     """Start a session, or take the one of spark-submit.
@@ -67,34 +77,53 @@ def start(master: str = "", data_bytes: int = 0, options: dict[str, str] | None 
     settings = dict(_RESULTS_DEPEND_ON)
     settings["spark.sql.shuffle.partitions"] = str(shuffle_partitions(data_bytes, _cores(master)))
     if data_bytes < TINY:
-        settings |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+        settings |= _SMALL_QUERIES | {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     if not submitted:
         _prepare_environment()
         settings |= _local_settings(master or "local[*]", data_bytes)
     settings |= options or {}
-    builder = SparkSession.builder.appName("sapwood audit")
     if master and not submitted:
-        builder = builder.master(master)
+        settings["spark.master"] = master
+    builder = SparkSession.builder.appName("sapwood audit")
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
+        if not submitted:
+            _launch(settings)
         session = builder.getOrCreate()
     except Exception as error:
         raise SetUpError(f"Spark does not start: {_first_line(error)}") from error
     return session
 
 
+def _launch(settings: dict[str, str]) -> None:
+    """Start Spark's JVM out of reach of the signals that the group of this process gets: ending it is ours.
+    It ends with this process too, whose pipe it reads.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:  # Spark keeps its JVM when a session stops
+        conf = SparkConf(loadDefaults=False).setAppName("sapwood audit").setAll(list(settings.items()))
+        gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+        SparkContext(conf=conf, gateway=gateway)
+
+
 @contextmanager
-def interpreted(spark: "SparkSession") -> "Iterator[None]":
-    """While it lasts, queries are interpreted: for many small ones, which take longer to compile than to
-    run."""
-    name = "spark.sql.codegen.wholeStage"
-    before = spark.conf.get(name)
-    spark.conf.set(name, "false")
+def small_queries(spark: "SparkSession") -> "Iterator[None]":
+    """For many small queries, while it lasts: each is interpreted, and one job."""
+    before = {name: spark.conf.get(name) for name in _SMALL_QUERIES}
+    _set(spark, _SMALL_QUERIES)
     try:
         yield
     finally:
-        spark.conf.set(name, before or "true")
+        _set(spark, before)
+
+
+def _set(spark: "SparkSession", settings: Mapping[str, str | None]) -> None:
+    for name, value in settings.items():
+        if value is not None:
+            spark.conf.set(name, value)
 
 
 def shuffle_partitions(data_bytes: int, cores: int) -> int:

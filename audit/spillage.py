@@ -241,5 +241,5 @@ def reasons(spilled_rows: DataFrame) -> DataFrame:
             F.min("at").alias("first"),
             F.max("at").alias("last"),
         )
-        .orderBy(F.desc("advisories"), "node", "reason")
+        .orderBy(F.desc("advisories"), "node", "reason", "region", "role")
     )

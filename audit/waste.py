@@ -26,7 +26,7 @@ def flapping_consumers(hours: DataFrame, flaps: int = FLAPS) -> DataFrame:
         hours.groupBy("node", "kind", "destination")
         .agg(F.sum("came").alias("came"), F.sum("went").alias("went"), worst, most)
         .where(F.col("most_in_an_hour") >= flaps)
-        .orderBy(F.desc("most_in_an_hour"), "node", "destination")
+        .orderBy(F.desc("most_in_an_hour"), "node", "kind", "destination")
     )
 
 
@@ -44,7 +44,7 @@ def storms(cube: DataFrame, factor: float = STORM_FACTOR, least: int = STORM_LEA
         .withColumn("times", times)
         .where((F.col("advisories") >= least) & (F.col("times") >= factor))
         .select("node", "hour", "advisories", "baseline", "times")
-        .orderBy(F.desc("advisories"), "node")
+        .orderBy(F.desc("advisories"), "node", "hour")
     )
 
 
@@ -67,7 +67,7 @@ def links(rolled: DataFrame, flaps: int = FLAPS) -> DataFrame:
             F.max("downs").alias("most_downs_in_an_hour"),
         )
         .withColumn("flaps", F.col("most_downs_in_an_hour") >= flaps)
-        .orderBy(F.desc("downs"), "node", "peer")
+        .orderBy(F.desc("downs"), "node", "peer", "direction")
     )
 
 
@@ -83,7 +83,7 @@ def resyncs(cube: DataFrame) -> DataFrame:
             F.sum("bytes").alias("bytes"),
             F.sum(consumer).alias("consumer_advisories"),
         )
-        .orderBy(F.desc("bytes"), "node", "peer")
+        .orderBy(F.desc("bytes"), "node", "peer", "direction")
     )
 
 
@@ -118,7 +118,7 @@ def cut_off(events: DataFrame, rolled: DataFrame, nodes: DataFrame) -> DataFrame
         )
         .join(below, "peer", "left")
         .select(F.col("peer").alias("node"), "parent", "below", "downs", "seconds", "longest_s", "since")
-        .orderBy(F.desc("seconds"), "node")
+        .orderBy(F.desc("seconds"), "node", "parent")
     )
 
 

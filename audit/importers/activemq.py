@@ -14,7 +14,8 @@ Law: a consumer that is no network subscription is a consumer of that broker. A 
 network connector made there because of a consumer elsewhere: that broker has received an advisory. Its way is
 its `brokerPath`: the first broker is the origin, the last one told it.
 
-Wrinkle: paths have ids. The names come from all lines, each of which has one broker's id beside its name.
+Wrinkle: paths have ids. The names come from all lines that are used, each of which has one broker's id beside
+its name: a broker whose consumers travel has told of its own.
 """
 
 from typing import Final
@@ -22,6 +23,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from audit.lines import Dialect
 from audit.schema import as_log
 
 SCHEMA: Final = (
@@ -34,33 +36,40 @@ BYTES: Final = 564
 _TOPICS: Final = r"^ActiveMQ\.Advisory\.Consumer\.(Queue|Topic)\.(.+)$"
 
 
-def convert(messages: DataFrame) -> DataFrame:
-    """Advisories to rows of `schema.LOG`."""
-    kind = F.lower(F.regexp_extract("destination", _TOPICS, 1))
-    came = messages.select(
-        F.coalesce("broker", "originBrokerName").alias("node"),
+def _columns() -> list[Column]:
+    return [
+        F.coalesce("row.broker", "row.originBrokerName").alias("node"),
         _time().alias("at"),
-        kind.alias("kind"),
-        F.regexp_extract("destination", _TOPICS, 2).alias("destination"),
-        F.coalesce("ConsumerInfo.consumerId", "RemoveInfo.objectId").alias("consumer"),
-        F.when(F.col("ConsumerInfo").isNotNull(), "add").otherwise("remove").alias("op"),
-        F.col("ConsumerInfo.networkSubscription").alias("network"),
-        F.col("ConsumerInfo.brokerPath").alias("path"),
-    ).where((F.col("kind") != "") & F.col("consumer").isNotNull() & F.col("at").isNotNull())
-    return _rows(_with_ways(came, _names(messages)))
+        F.lower(F.regexp_extract("row.destination", _TOPICS, 1)).alias("kind"),
+        F.regexp_extract("row.destination", _TOPICS, 2).alias("destination"),
+        F.coalesce("row.ConsumerInfo.consumerId", "row.RemoveInfo.objectId").alias("consumer"),
+        F.when(F.col("row.ConsumerInfo").isNotNull(), "add").otherwise("remove").alias("op"),
+        F.col("row.ConsumerInfo.networkSubscription").alias("network"),
+        F.col("row.ConsumerInfo.brokerPath").alias("path"),
+        F.col("row.originBrokerId").alias("broker_id"),
+        F.col("row.originBrokerName").alias("broker_name"),
+    ]
+
+
+def _fate() -> Column:
+    known = (F.col("kind") != "") & F.col("consumer").isNotNull() & F.col("node").isNotNull()
+    unknown = ~F.coalesce(known, F.lit(False))
+    return F.when(unknown, "unknown").when(F.col("at").isNull(), "untimed").otherwise("rows")
+
+
+def _convert(came: DataFrame) -> DataFrame:
+    return _rows(_with_ways(came, _names(came)))
 
 
 def _time() -> Column:
-    milliseconds = F.expr("try_cast(at AS bigint)")
-    return F.coalesce(F.timestamp_millis(milliseconds), F.try_to_timestamp("at"))
+    milliseconds = F.expr("try_cast(row.at AS bigint)")
+    return F.coalesce(F.timestamp_millis(milliseconds), F.try_to_timestamp("row.at"))
 
 
-def _names(messages: DataFrame) -> DataFrame:
+def _names(came: DataFrame) -> DataFrame:
     """(id, name) of every broker that a line names."""
-    both = messages.where(F.col("originBrokerId").isNotNull() & F.col("originBrokerName").isNotNull())
-    return both.select(
-        F.col("originBrokerId").alias("id"), F.col("originBrokerName").alias("name")
-    ).distinct()
+    both = came.where(F.col("broker_id").isNotNull() & F.col("broker_name").isNotNull())
+    return both.groupBy(F.col("broker_id").alias("id")).agg(F.min("broker_name").alias("name"))
 
 
 def _with_ways(came: DataFrame, names: DataFrame) -> DataFrame:
@@ -83,6 +92,8 @@ def _with_ways(came: DataFrame, names: DataFrame) -> DataFrame:
         "kind",
         "destination",
         "op",
+        "file",
+        "written",
         F.when(network, "advisory").otherwise("consumer").alias("event"),
         F.when(network, F.col("last_name")).alias("peer"),
         F.when(network, F.col("first_name")).otherwise(F.col("node")).alias("origin"),
@@ -94,4 +105,7 @@ def _rows(rows: DataFrame) -> DataFrame:
     size = F.when(F.col("event") == "advisory", F.lit(BYTES))
     given = rows.withColumn("cause", cause).withColumn("bytes", size).withColumn("schema", F.lit(1))
     given = given.withColumn("tree", F.lit("activemq"))
-    return as_log(given)
+    return as_log(given, "file", "written")
+
+
+DIALECT: Final = Dialect(SCHEMA, _columns, _fate, _convert)

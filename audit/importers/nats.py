@@ -14,9 +14,10 @@ Wrinkle: subjects that begin with `$` are the servers' own. A queue group shows 
 
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from audit.lines import Dialect
 from audit.schema import as_log
 
 SCHEMA: Final = (
@@ -28,27 +29,34 @@ BYTES: Final = 39
 """What one interest takes on the wire, as measured; the snapshots do not say."""
 
 
-def convert(snapshots: DataFrame) -> DataFrame:
-    """Snapshots to rows of `schema.LOG`."""
-    named = snapshots.select(
-        F.coalesce("server", "server_id").alias("node"), F.try_to_timestamp("now").alias("at"), "leafs"
-    )
-    taken = named.where(F.col("at").isNotNull()).withColumn(
-        "turn", F.row_number().over(Window.partitionBy("node").orderBy("at"))
-    )
+def _columns() -> list[Column]:
+    return [
+        F.coalesce("row.server", "row.server_id").alias("node"),
+        F.try_to_timestamp("row.now").alias("at"),
+        F.col("row.leafs").alias("leafs"),
+    ]
+
+
+def _fate() -> Column:
+    unknown = F.col("node").isNull() | F.col("leafs").isNull()
+    return F.when(unknown, "unknown").when(F.col("at").isNull(), "untimed").otherwise("rows")
+
+
+def _convert(snapshots: DataFrame) -> DataFrame:
+    in_time = Window.partitionBy("node").orderBy("at", "file")
+    taken = snapshots.withColumn("turn", F.row_number().over(in_time))
     told = _told(taken)
-    changes = _changes(told, taken.select("node", "turn", "at"))
+    changes = _changes(told, taken.select("node", "turn", "at", "file", "written"))
     return _rows(changes.join(_origins(told), "destination", "left"))
 
 
 def _told(taken: DataFrame) -> DataFrame:
-    """(node, turn, at, peer, direction, destination): what each snapshot has."""
-    leafs = taken.select("node", "turn", "at", F.explode("leafs").alias("leaf"))
+    """(node, turn, peer, direction, destination): what each snapshot has."""
+    leafs = taken.select("node", "turn", F.explode("leafs").alias("leaf"))
     way = F.when(F.col("leaf.is_spoke"), "down").otherwise("up")
     subjects = leafs.select(
         "node",
         "turn",
-        "at",
         F.col("leaf.name").alias("peer"),
         way.alias("direction"),
         F.explode("leaf.subscriptions_list").alias("destination"),
@@ -61,10 +69,8 @@ def _changes(told: DataFrame, turns: DataFrame) -> DataFrame:
     key = ["node", "peer", "direction", "destination"]
     before = told.select(*key, (F.col("turn") + 1).alias("turn"))
     added = told.join(before, [*key, "turn"], "left_anti").withColumn("op", F.lit("add"))
-    gone = before.join(told, [*key, "turn"], "left_anti").join(turns, ["node", "turn"])
-    return added.select(*key, "at", "op").unionByName(
-        gone.withColumn("op", F.lit("remove")).select(*key, "at", "op")
-    )
+    gone = before.join(told, [*key, "turn"], "left_anti").withColumn("op", F.lit("remove"))
+    return added.unionByName(gone).join(turns, ["node", "turn"])
 
 
 def _origins(told: DataFrame) -> DataFrame:
@@ -86,4 +92,7 @@ def _rows(changes: DataFrame) -> DataFrame:
         F.lit(BYTES).cast("long").alias("bytes"),
         F.lit(1).alias("schema"),
     )
-    return as_log(given)
+    return as_log(given, "file", "written")
+
+
+DIALECT: Final = Dialect(SCHEMA, _columns, _fate, _convert)

@@ -189,10 +189,34 @@ def test_a_link_that_comes_up_twice_without_having_gone_is_one(spark: "SparkSess
     assert [step for _, step in sorted(steps.items())] == [1, 0, 0, 0, 0, -1]
 
 
-def test_figures_are_running_sums_of_adds_and_removes(rolled: "DataFrame") -> None:
-    found = {
-        (each.node, each.figure, each.at.hour): each.value for each in capacity.figures(rolled).collect()
-    }
+def test_figures_are_what_was_there_at_the_end_of_an_hour(log: "DataFrame", rolled: "DataFrame") -> None:
+    figures = capacity.figures(rolled, capacity.routes(log))
+    found = {(each.node, each.figure, each.at.hour): each.value for each in figures.collect()}
     assert found["hq", "routes", 8] == 2.0
-    assert (found["durham", "routes", 12], found["durham", "routes", 13]) == (5.0, 155.0)
+    assert (found["durham", "routes", 12], found["durham", "routes", 13]) == (1.0, 151.0)
     assert (found["hq", "links", 8], found["hq", "links", 12]) == (1.0, 0.0)
+
+
+def test_a_route_that_is_told_again_is_one_and_none_is_less_than_none(spark: "SparkSession") -> None:
+    """What a resync told at 9 goes at 10; the remove at 11 is of a route from before the log."""
+
+    def told(hour: int, op: str, destination: str, peer: str, cause: str = "york:1") -> dict[str, object]:
+        return {"event": "advisory", "op": op, "kind": "queue", "destination": destination, "peer": peer,
+                "node": "north", "cause": cause, "at": START + timedelta(hours=hour)}  # fmt: skip
+
+    log = events(
+        spark,
+        [
+            told(0, "add", "a", "york"),
+            told(1, "add", "a", "york", "resync"),
+            told(1, "add", "b", "york", "resync"),
+            told(1, "add", "a", "durham", "resync"),
+            told(1, "dormant", "a", "durham"),
+            told(2, "remove", "b", "york"),
+            told(2, "remove", "a", "york"),
+            told(3, "remove", "c", "york"),
+            told(4, "remove", "a", "durham"),
+        ],
+    )
+    steps = {row.at.hour - START.hour: row.step for row in capacity.routes(log).collect()}
+    assert steps == {0: 1, 1: 2, 2: -2, 3: 0, 4: -1}

@@ -43,36 +43,100 @@ def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--deployment" in capsys.readouterr().out
 
 
-def test_another_brokers_log_is_imported_before_it_is_audited(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+class Lent:
+    """The tests' session, which nobody stops."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self._spark = spark
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._spark, name)
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.fixture
+def sizes(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The command line runs on the tests' session; here is for how many bytes it asked."""
+    asked: list[int] = []
+    monkeypatch.setattr(session, "start", lambda _master, size, _settings: asked.append(size) or Lent(spark))
+    return asked
+
+
+def test_another_brokers_log_is_audited_as_ours_is(
+    sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only the audit itself is left out here: what it would read is looked at."""
-
-    class Lent:
-        """The tests' session, which nobody stops."""
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(spark, name)
-
-        def stop(self) -> None:
-            pass
-
     asked: list[run.Request] = []
 
     def audit(_: object, request: run.Request) -> dict[str, object]:
         asked.append(request)
-        return {"verdicts": {"spilled": 0}}
+        return {"plan": True}
 
-    sizes: list[int] = []
-    monkeypatch.setattr(session, "start", lambda _master, size, _settings: sizes.append(size) or Lent())
     monkeypatch.setattr(run, "audit", audit)
     log = ["--from", "nats", str(DATA / "leafz.jsonl"), "--deployment", str(DATA / "stores.csv"), "--json"]
     assert cli.main([*log, "--out", str(tmp_path)]) == 0, capsys.readouterr().err
     wanted = (DATA / "leafz.jsonl").stat().st_size + cli.SITES_WEIGHT * (DATA / "stores.csv").stat().st_size
     assert sizes == [wanted], "the session is fit to logs and table of sites"
-    (imported,) = asked[0].logs
-    assert imported == str(tmp_path / "imported")
-    assert spark.read.parquet(imported).where("event = 'advisory'").count() > 0
+    assert (asked[0].logs, asked[0].source) == ([str(DATA / "leafz.jsonl")], "nats")
+
+
+@pytest.mark.parametrize("refused", [b"", b"no log at all\n"])
+def test_logs_of_which_nothing_can_be_used_are_no_plan(
+    sizes: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: bytes
+) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    if refused:
+        (logs / "york.jsonl").write_bytes(refused)
+    command = [str(logs), "--deployment", str(DATA / "stores.csv"), "--out", str(tmp_path / "out")]
+    assert cli.main(command) == 1
+    told = capsys.readouterr()
+    assert "nothing was audited" in told.err
+    assert ("no row of 1 file could be used" if refused else "there is no log") in told.err
+    assert "this tree" not in told.out
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "No advisory of a consumer could be judged" in page
+    assert "What it would cost" not in page
+
+
+def test_a_role_that_no_site_has_is_named(
+    sizes: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["--deployment", str(DATA / "stores.csv"), "--out", str(tmp_path), "--consumers", "shop:own:25"]
+    assert cli.main(command) == 2
+    assert "no site has the role 'shop': expected one of branch, leaf, root" in capsys.readouterr().err
+
+
+JUDGED = {"judged": 5, "not_judged": 0, "lines_lost": 0, "files_cut": 0, "whole": True}
+
+
+@pytest.mark.parametrize(
+    ("spilled", "judged", "code", "said"),
+    [
+        (0, {}, 0, ""),
+        (1, {}, 1, ""),
+        (0, {"not_judged": 3, "whole": False}, 1, "5 advisories of consumers judged, 3 could not be"),
+        (0, {"lines_lost": 1, "whole": False}, 1, "1 line lost"),
+    ],
+)
+def test_strict_is_content_only_with_what_was_judged(
+    sizes: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    spilled: int, judged: dict[str, object], code: int, said: str
+) -> None:  # fmt: skip
+    summary = {
+        "plan": False,
+        "rows": 9,
+        "files": 1,
+        "verdicts": {"spilled": spilled},
+        "judged": JUDGED | judged,
+    }
+    monkeypatch.setattr(run, "audit", lambda _spark, _request: summary)
+    command = [str(DATA / "demo"), "--deployment", str(DATA / "stores.csv"), "--json"]
+    assert cli.main(command) == 0
+    assert cli.main([*command, "--strict"]) == code
+    assert said in capsys.readouterr().err
 
 
 def test_the_packaged_file_alone_audits_the_demo_under_spark_submit(tmp_path: Path) -> None:

@@ -2,7 +2,11 @@
 
 import gzip
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import audit.feeder
 from audit.alerts import Alerts, Destination, Webhook
+from audit.cli import _Ended
 from audit.deployment import Tree
 from audit.errors import UsageError
 from audit.feeder import Feeder
@@ -21,7 +27,8 @@ from audit.follow import Follower, Following
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEMO = Path(__file__).parent / "data" / "demo"
+DATA = Path(__file__).parent / "data"
+DEMO = DATA / "demo"
 
 
 def row(node: str, event: str, op: str, at: str, **more: Any) -> str:
@@ -110,14 +117,109 @@ def test_pieces_of_a_feed_that_is_repeated_have_the_same_names(tmp_path: Path) -
     assert Feeder(logs, state).feed() == 0
 
 
-def test_a_log_that_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+def pieces_of(feeder: Feeder) -> bytes:
+    """What was fed, log by log, in order."""
+    return b"".join(piece.read_bytes() for piece in sorted(feeder.pieces.glob("*.jsonl")))
+
+
+def test_a_piece_that_a_crash_left_is_not_made_again_though_the_log_has_grown(tmp_path: Path) -> None:
+    """Spark has read it, and reads no name twice."""
+    logs, state = tmp_path / "logs", tmp_path / "state"
+    logs.mkdir()
+    (logs / "york.jsonl").write_bytes(b'{"n": 1}\n')
+    Feeder(logs, state).feed()
+    (state / "offsets.json").unlink()
+    (logs / "york.jsonl").write_bytes(b'{"n": 1}\n{"n": 2}\n')
+    feeder = Feeder(logs, state)
+    feeder.feed()
+    assert pieces_of(feeder) == b'{"n": 1}\n{"n": 2}\n'
+    assert len(list(feeder.pieces.glob("*.jsonl"))) == 2
+
+
+def test_a_cut_log_is_followed_as_far_as_it_goes_and_further_once_it_is_whole(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     shutil.copytree(DEMO, logs)
-    packed = gzip.compress((DEMO / "hq.advisories.jsonl").read_bytes())
-    (logs / "cut.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    whole = (DEMO / "hq.advisories.jsonl").read_bytes()
+    others = sum(len(file.read_bytes()) for file in logs.iterdir())
+    cut = logs / "copies" / "hq.jsonl.gz"
+    cut.parent.mkdir()
+    cut.write_bytes(gzip.compress(whole)[:-40])
+    (logs / "no.jsonl.gz").write_bytes(b"no gzip")
     feeder = Feeder(logs, tmp_path / "state")
-    assert feeder.feed() > 0
-    assert [Path(name).name for name in feeder.faults] == ["cut.jsonl.gz"]
+    fed = feeder.feed() - others
+    assert 0 < fed < len(whole)
+    assert {Path(name).name for name in feeder.faults} == {"hq.jsonl.gz", "no.jsonl.gz"}
+    assert all("cut or damaged" in fault for fault in feeder.faults.values())
+    cut.write_bytes(gzip.compress(whole[:1000]) + gzip.compress(whole[1000:]))
+    assert fed + feeder.feed() == len(whole)
+    assert [Path(name).name for name in feeder.faults] == ["no.jsonl.gz"]
+
+
+@pytest.mark.parametrize("name", ["long.jsonl", "long.jsonl.gz"])
+def test_a_line_that_is_too_long_is_told_and_what_follows_is_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit.feeder, "PIECE", 1000)
+    lines = b'{"n": 1}\n{"n": "' + b"x" * 5500 + b'"}\n{"n": 3}\n'
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / name).write_bytes(gzip.compress(lines) if name.endswith(".gz") else lines)
+    feeder = Feeder(tmp_path / "logs", tmp_path / "state")
+    assert feeder.feed() == len(lines)
+    assert feeder.feed() == 0
+    told = pieces_of(feeder).splitlines()
+    assert (told[0], told[-1], len(told)) == (b'{"n": 1}', b'{"n": 3}', 3)
+    assert set(told[1][:-2]) == {ord("x")}, "the end of the line, which is no row"
+    assert ["of more than 1,000 bytes" in fault for fault in feeder.faults.values()] == [True]
+
+
+def test_parquet_is_not_followed_and_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "day.parquet").write_bytes(b"PAR1")
+    feeder = Feeder(tmp_path / "logs", tmp_path / "state")
+    assert feeder.feed() == 0
+    assert ["Parquet is not followed" in fault for fault in feeder.faults.values()] == [True]
+
+
+def test_a_signal_to_the_whole_group_ends_quietly(tmp_path: Path) -> None:
+    """As a supervisor does that ends all processes of a service at once: Spark's own is among them."""
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    shutil.copytree(DEMO, logs)
+    (logs / "day.parquet").write_bytes(b"PAR1")
+    command = [sys.executable, "-m", "audit", "--follow", str(logs), "--deployment", str(DATA / "stores.csv")]
+    with subprocess.Popen(
+        [*command, "--out", str(out), "--master", "local[2]"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as follower:
+        try:
+            assert follower.stdout is not None
+            assert "following" in follower.stdout.readline()
+            os.killpg(follower.pid, signal.SIGTERM)
+            said, complaints = follower.communicate(timeout=300)
+        finally:
+            follower.kill()
+    assert follower.returncode == 0, complaints
+    assert "rows came too late" in said
+    assert "day.parquet: Parquet is not followed" in complaints
+    assert not any(word in complaints for word in ("Traceback", "Py4J", "Exception", "ERROR")), complaints
+    told = [alert["alert"] for alert in alerts_in(out)]
+    assert sorted(told) == ["link down", "link down", "not followed"], "the batch under way was ended"
+
+
+def test_both_signals_are_remembered_not_obeyed() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for number in before:
+            ended = _Ended()
+            ended.listen()
+            assert not ended.told
+            signal.raise_signal(number)
+            assert ended.told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Receiver(HTTPServer):

@@ -1,6 +1,7 @@
 """What other brokers say, as advisory logs: real snapshots of five NATS servers, and ActiveMQ's
 advisories."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,24 +11,22 @@ from audit_tables import sites
 
 from audit import spillage
 from audit.deployment import make_tree
-from audit.importers import import_log
 from audit.listing import list_local
-from audit.reading import read
+from audit.reading import read, totals
 from audit.rollup import rollup
-from audit.schema import LOG, SITES
+from audit.schema import EVENTS, SITES
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 DATA = Path(__file__).parent / "data"
 TREE = sites("hq - root", "north hq branch", "york north leaf", "durham north leaf", "bath north leaf")
 
 
-def imported(spark: "SparkSession", kind: str, source: Path, target: Path) -> tuple["DataFrame", int]:
-    broken = import_log(spark, kind, list_local([str(source)]), str(target))
-    intake = read(spark, list_local([str(target)]))
-    assert intake.files.where("fault is not null or unknown > 0 or untimed > 0").count() == 0
-    return intake.events.localCheckpoint(), broken
+def imported(spark: "SparkSession", kind: str, source: Path) -> tuple["DataFrame", "Row"]:
+    """The events, and the sums of what became of the lines."""
+    intake = read(spark, list_local([str(source)]), kind)
+    return intake.events, totals(intake.files).collect()[0]
 
 
 def verdicts(spark: "SparkSession", events: "DataFrame") -> dict[tuple[str, str], set[str]]:
@@ -42,10 +41,10 @@ def verdicts(spark: "SparkSession", events: "DataFrame") -> dict[tuple[str, str]
     return found
 
 
-def test_leaf_nodes_tell_every_store_what_one_store_reads(spark: "SparkSession", tmp_path: Path) -> None:
+def test_leaf_nodes_tell_every_store_what_one_store_reads(spark: "SparkSession") -> None:
     """york came and went with two subjects, hq came with one; between four looks at each of five servers."""
-    events, broken = imported(spark, "nats", DATA / "leafz.jsonl", tmp_path / "log")
-    assert broken == 0
+    events, sums = imported(spark, "nats", DATA / "leafz.jsonl")
+    assert (sums.lines, sums.rows, sums.faults) == (20, 20, 0)
     changes = {
         (row.destination, row.op): row["count"]
         for row in events.groupBy("destination", "op").count().collect()
@@ -84,8 +83,8 @@ def test_network_subscriptions_are_advisories_received(spark: "SparkSession", tm
     ]
     source = tmp_path / "advisories.jsonl"
     source.write_text("\n".join(lines) + "\n")
-    events, broken = imported(spark, "activemq", source, tmp_path / "log")
-    assert broken == 1
+    events, sums = imported(spark, "activemq", source)
+    assert (sums.lines, sums.rows, sums.unknown, sums.half) == (8, 6, 1, 1)
     told = {(row.event, row.node, row.op): (row.origin, row.peer) for row in events.collect()}
     assert told == {
         ("consumer", "york", "add"): ("york", None),
@@ -100,9 +99,36 @@ def test_network_subscriptions_are_advisories_received(spark: "SparkSession", tm
 
 @pytest.mark.parametrize("kind", ["nats", "activemq"])
 def test_what_is_imported_is_a_log(spark: "SparkSession", kind: str, tmp_path: Path) -> None:
-    source = tmp_path / "x.jsonl"
-    source.write_text("nothing of this is JSON\n")
-    assert import_log(spark, kind, list_local([str(source)]), str(tmp_path / "log")) == 1
-    assert spark.read.parquet(str(tmp_path / "log")).dtypes == [
-        (field.name, field.dataType.simpleString()) for field in LOG
-    ]
+    (tmp_path / "x.jsonl").write_text("nothing of this is JSON\n\n")
+    events, sums = imported(spark, kind, tmp_path)
+    assert (sums.lines, sums.malformed, sums.blank) == (2, 1, 1)
+    assert events.dtypes == [(field.name, field.dataType.simpleString()) for field in EVENTS]
+    assert events.count() == 0
+
+
+def test_another_broker_s_files_are_taken_in_with_the_same_care(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """A copy, an older copy, a cut one, and Parquet, which no other broker writes."""
+    whole = (DATA / "leafz.jsonl").read_bytes()
+    alone, _ = imported(spark, "nats", DATA / "leafz.jsonl")
+    lines = whole.splitlines(True)
+    (tmp_path / "leafz.jsonl").write_bytes(whole)
+    (tmp_path / "yesterday.jsonl").write_bytes(b"".join(lines[:12]) + lines[12][:99])
+    (tmp_path / "copy.jsonl.gz").write_bytes(gzip.compress(whole))
+    packed = gzip.compress(b"".join(line.replace(b"york", b"bath") for line in lines) * 50)
+    (tmp_path / "cut.jsonl.gz").write_bytes(packed[:-20])
+    (tmp_path / "table.parquet").write_bytes(b"PAR1")
+    intake = read(spark, list_local([str(tmp_path)]), "nats")
+    files = {row.file.rsplit("/", 1)[-1]: row for row in intake.files.collect()}
+    assert files["leafz.jsonl"].fault.endswith("copy.jsonl.gz")
+    assert (files["leafz.jsonl"].rows, files["leafz.jsonl"].repeated) == (0, 20)
+    assert (files["yesterday.jsonl"].rows, files["yesterday.jsonl"].repeated) == (0, 12)
+    assert files["yesterday.jsonl"].half == 1
+    assert "cut or damaged" in files["cut.jsonl.gz"].fault
+    assert "another broker's lines" in files["table.parquet"].fault
+    (tmp_path / "cut.jsonl.gz").unlink()
+    again, sums = imported(spark, "nats", tmp_path)
+    assert (sums.rows, sums.repeated) == (20, 32)
+    assert again.drop("file").exceptAll(alone.drop("file")).count() == 0
+    assert again.count() == alone.count()

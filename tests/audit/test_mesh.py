@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from audit_tables import events
 
-from audit import spillage, waste, whatif
+from audit import population, spillage, waste, whatif
 from audit.deployment import Tree, make_tree, read_sites
 from audit.listing import list_local
 from audit.reading import Intake, read
@@ -79,9 +79,9 @@ def test_what_if_says_what_each_consumer_of_the_mesh_did_cost(intake: Intake, tr
     fresh = "event = 'advisory' and kind != 'domain' and cause != 'resync' and op = 'add'"
     told = intake.events.where(fresh).select("node", "peer", "kind", "destination").distinct().count()
     consumers = intake.events.where("event = 'consumer'").select("node", "kind", "destination")
-    wanted = whatif.interests(consumers)
+    wanted = population.interests(consumers)
     costs = whatif.per_consumer(tree, (1,)).localCheckpoint()
-    found = {row.scheme: row.added for row in whatif.population(tree, wanted, costs).collect()}
+    found = {row.scheme: row.added for row in population.cost(tree, wanted, costs).collect()}
     assert found["tree"] == told == 16
     assert whatif.domain_routes(tree).collect()[0]["held"] == 48
 

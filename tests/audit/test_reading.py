@@ -93,7 +93,8 @@ def test_every_file_is_told_and_what_is_no_log_too(
 
 def test_every_line_is_in_one_count(by_name: dict[str, Any]) -> None:
     for row in by_name.values():
-        assert row.lines == row.rows + row.blank + row.half + row.malformed + row.unknown + row.untimed
+        used = row.rows + row.repeated
+        assert row.lines == used + row.blank + row.half + row.malformed + row.unknown + row.untimed
     row = by_name["rubbish.jsonl"]
     counts = (row.lines, row.rows, row.blank, row.half, row.malformed, row.unknown, row.untimed, row.newer)
     assert counts == (11, 1, 1, 1, 3, 4, 1, 1)
@@ -114,12 +115,20 @@ def test_a_file_that_is_there_twice_counts_once(by_name: dict[str, Any], intake:
     assert twins == {"york-copy.jsonl", "york-copy.jsonl.gz"}
     original = (DEMO / "york.advisories.jsonl").read_bytes().splitlines()
     assert intake.events.where("node = 'york'").count() == len(original)
+    assert {(by_name[twin].rows, by_name[twin].repeated) for twin in twins} == {(0, len(original))}
+
+
+def test_what_was_left_out_is_counted_and_the_rest_is_what_is_used(intake: Intake) -> None:
+    sums = totals(intake.files).collect()[0]
+    york = len((DEMO / "york.advisories.jsonl").read_bytes().splitlines())
+    assert sums.rows == intake.events.count()
+    assert sums.repeated == 2 * york + 6
 
 
 def test_a_copy_of_a_growing_log_adds_nothing(by_name: dict[str, Any], intake: Intake) -> None:
     """The six rows that both have count once; the half line was counted as half."""
     row = by_name["york-yesterday.jsonl"]
-    assert (row.rows, row.half) == (6, 1)
+    assert (row.rows, row.repeated, row.half) == (0, 6, 1)
     assert (
         intake.events.where("node = 'york'").distinct().count()
         == intake.events.where("node = 'york'").count()
@@ -145,6 +154,7 @@ def test_parquet_is_read_with_its_folders_and_damaged_files_are_named(
     files = sorted((tmp_path / "log").rglob("*.parquet"))
     assert len(files) > 3
     (files[0].parent / "copy.parquet").write_bytes(files[0].read_bytes())
+    (tmp_path / "log" / "a-copy-outside.parquet").write_bytes(files[1].read_bytes())
     (tmp_path / "log" / "cut.parquet").write_bytes(files[1].read_bytes()[:400])
     (tmp_path / "log" / "text.parquet").write_text("no Parquet")
     intake = read(spark, list_local([str(tmp_path / "log")]))
@@ -155,8 +165,42 @@ def test_parquet_is_read_with_its_folders_and_damaged_files_are_named(
     faults = {
         row.file.rsplit("/", 1)[-1]: row.fault for row in intake.files.where("fault is not null").collect()
     }
-    assert len(faults) == 3
+    assert len(faults) == 4
+    assert faults["a-copy-outside.parquet"].endswith(files[1].name), "the one whose path says more is used"
     assert all("nothing could be read" in faults[name] for name in ("cut.parquet", "text.parquet"))
+
+
+def test_rows_that_two_parquet_files_share_count_once(spark: "SparkSession", tmp_path: Path) -> None:
+    """A copy of half of a log, packed anew and laid outside of the folders that say tree and region."""
+    log = spark.read.schema(LOG).json(str(DEMO))
+    log.coalesce(1).write.partitionBy("tree", "region").parquet(str(tmp_path / "log"))
+    part = log.where("at < '2026-01-01' or node in ('york', 'hq')").drop("tree", "region")
+    part.coalesce(1).write.parquet(str(tmp_path / "log" / "copy"))
+    intake = read(spark, list_local([str(tmp_path / "log")]))
+    sums = totals(intake.files).collect()[0]
+    assert (sums.lines, sums.rows, sums.repeated) == (log.count() + part.count(), log.count(), part.count())
+    rows = intake.rolled.agg({"rows": "sum"}).collect()[0][0]
+    assert intake.events.count() == rows == log.count()
+    assert intake.events.exceptAll(intake.events.distinct()).count() == 0
+
+
+def test_clocks_that_are_ahead_are_found_in_parquet_but_not_in_the_log_of_a_day_to_come(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    def write(name: str, years: dict[str, int]) -> dict[str | None, int]:
+        lines = [line(node=node, at=f"{year}-03-14T08:00:00Z") for node, year in years.items()]
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(lines))
+        log = spark.read.schema(LOG).json(str(tmp_path / f"{name}.jsonl"))
+        log.coalesce(1).write.parquet(str(tmp_path / name))
+        intake = read(spark, list_local([str(tmp_path / name)]))
+        found = {row.node: row.ahead for row in intake.clocks.collect()}
+        clocks = intake.events.where("clock = 'ahead'").select("node").collect()
+        assert {row.node for row in clocks} == set(found)
+        return found
+
+    assert write("real", {"york": 2026, "bath": 2026, "exeter": 2090}) == {"exeter": 1}
+    assert write("simulated", {"york": 2090, "bath": 2090, "exeter": 2090}) == {}
+    assert write("both", {"york": 2090, "bath": 2090, "exeter": 2190}) == {"exeter": 1}
 
 
 def test_no_log_at_all_is_an_empty_one(spark: "SparkSession") -> None:

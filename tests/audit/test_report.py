@@ -9,7 +9,9 @@ import pytest
 
 from audit import charts
 from audit.findings import find
+from audit.listing import TWIN
 from audit.report import write_report
+from audit.verdict import judge
 
 HOUR = datetime(2026, 3, 14, 8, tzinfo=UTC)
 EVIL = "<script>alert(1)</script>"
@@ -21,8 +23,8 @@ NAMES = (
 VERDICTS = {"needed": 90, "spilled": 10, "moved": 0, "unknown": 0, "domain": 5}
 
 
-COUNTS = dict.fromkeys(("half", "malformed", "unknown", "untimed"), 0)
-FILE = {"file": "file:/log", "fault": None} | COUNTS
+COUNTS = dict.fromkeys(("repeated", "half", "malformed", "unknown", "untimed"), 0)
+FILE = {"file": "file:/log", "lines": 100, "rows": 100, "fault": None} | COUNTS
 
 
 def tables(**given: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -54,12 +56,14 @@ STORM = {"node": "hq", "hour": HOUR, "advisories": 9000, "baseline": 3.0, "times
 SILENT = {"node": "york", "region": "north", "role": "leaf"}
 REGION = {"origin_region": "north", "region": "south", "advisories": 10, "bytes": 300}
 SUMMARY = {
+    "plan": False,
     "nodes": 9,
     "files": 3,
     "ignored_files": 0,
     "lines": 100,
     "rows": 100,
     "blank": 0,
+    "repeated": 0,
     "half": 0,
     "malformed": 0,
     "unknown": 0,
@@ -94,7 +98,7 @@ def test_a_healthy_tree_is_told_so() -> None:
     (found,) = find(tables(spillage=spillage(0)))
     assert (found.kind, found.what) == (
         "good",
-        "No advisory was spilled: all 90 reached nodes that can use them.",
+        "No advisory was spilled of 90 that were judged: nodes that can use them got them.",
     )
 
 
@@ -125,17 +129,52 @@ def test_names_from_logs_are_never_markup(tmp_path: Path) -> None:
     told = tables(
         spillage=spillage(10), spillage_reasons=[REASON], spillage_regions=[REGION | {"region": EVIL}]
     )
-    write_report(tmp_path / "report.html", told, SUMMARY, find(told))
+    write_report(tmp_path / "report.html", told, SUMMARY, judge(told, 9), find(told))
     page = (tmp_path / "report.html").read_text()
     assert "<script" not in page
-    assert "10 advisories spilled" in page
+    assert "10 advisories spilled, of 100 judged" in page
     assert page.count("&lt;script&gt;") >= 3  # finding, table, map
+
+
+UNKNOWN = {"verdict": "unknown", "kind": "queue", "direction": "up", "advisories": 1, "bytes": 30}
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "kind"),
+    [
+        ({}, "0 advisories spilled, of 90 judged", ""),
+        ({"silent": [SILENT]}, "0 advisories spilled, of 90 judged", ""),
+        ({"spillage": [*spillage(0), UNKNOWN]}, "0 spilled of 90 judged, but not everything was", "unsure"),
+        ({"intake": [COUNTS | {"untimed": 1}]}, "0 spilled of 90 judged, but not everything was", "unsure"),
+        ({"intake": [COUNTS | {"half": 1, "repeated": 9}]}, "0 advisories spilled, of 90 judged", ""),
+        ({"files": [FILE | {"fault": "cut"}]}, "0 spilled of 90 judged, but not everything was", "unsure"),
+        ({"files": [FILE | {"fault": f"{TWIN}x"}]}, "0 advisories spilled, of 90 judged", ""),
+        ({"spillage": [*spillage(1), UNKNOWN]}, "1 advisory spilled, of 91 judged", "bad"),
+        ({"spillage": [UNKNOWN]}, "No advisory of a consumer could be judged", "unsure"),
+    ],
+)
+def test_no_more_is_claimed_than_was_judged(
+    given: dict[str, list[dict[str, Any]]], said: str, kind: str, tmp_path: Path
+) -> None:
+    told = tables(**{"spillage": spillage(0)} | given)
+    verdict = judge(told, 9)
+    write_report(tmp_path / "report.html", told, SUMMARY, verdict, find(told))
+    assert said in (tmp_path / "report.html").read_text()
+    assert (verdict.kind, verdict.whole) == (kind, kind == "")
+
+
+def test_what_was_not_judged_is_told_beside_the_verdict(tmp_path: Path) -> None:
+    told = tables(spillage=[*spillage(0), UNKNOWN], silent=[SILENT], intake=[COUNTS | {"malformed": 2}])
+    write_report(tmp_path / "report.html", told, SUMMARY, judge(told, 9), find(told))
+    page = (tmp_path / "report.html").read_text()
+    assert "Not judged: 1 advisory of consumers could not be judged; 2 lines could not be used;" in page
+    assert "of 1 of 9 nodes there is no log" in page
 
 
 def test_without_matplotlib_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(charts, "available", lambda: False)
     told = tables(spillage=spillage(0))
-    write_report(tmp_path / "report.html", told, SUMMARY, find(told))
+    write_report(tmp_path / "report.html", told, SUMMARY, judge(told, 9), find(told))
     page = (tmp_path / "report.html").read_text()
     assert "<svg" not in page
     assert "Charts need the package matplotlib" in page

@@ -137,6 +137,10 @@ def test_a_plan_needs_no_log_and_tells_of_none(spark: "SparkSession", tmp_path: 
     stores, others = 6, 8
     assert summary["what_if"]["tree"] == 2 * 2 * stores + others
     assert summary["what_if"]["leaf nodes"] == (2 * stores + 1) * others
+    read, lines = 2 * stores + 1, others
+    assert summary["crossed"]["static bridges"] == read * lines, "all data crosses every line"
+    assert summary["crossed"]["tree"] == 2 * 2 * stores
+    assert summary["crossed"]["connectors, TTL 1"] is None, "the root does not know of the stores"
     assert sorted(path.stem for path in (tmp_path / "csv").iterdir()) == sorted(
         ("domain_routes", "intake", "nodes", "what_if", "what_if_one")
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from audit import spillage, volume, whatif
+from audit import population, spillage, volume, whatif
 from audit.deployment import make_tree, read_sites
 from audit.listing import list_local
 from audit.reading import read
@@ -64,7 +64,9 @@ def test_what_if_is_what_the_simulated_nodes_told_each_other(
     told = events.where("event = 'advisory' and kind != 'domain'").groupBy("op").count().collect()
     consumers = events.where("event = 'consumer'").select("node", "kind", "destination")
     costs = whatif.per_consumer(tree).localCheckpoint()
-    found = {row.scheme: row for row in whatif.population(tree, whatif.interests(consumers), costs).collect()}
+    found = {
+        row.scheme: row for row in population.cost(tree, population.interests(consumers), costs).collect()
+    }
     assert {row.op: row["count"] for row in told} == {
         "add": found["tree"].added,
         "remove": found["tree"].closed,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from audit_tables import regular_sites, sites
 
-from audit import regular, whatif
+from audit import population, regular, whatif
 from audit.comparison import beside_the_laws, counted
 from audit.deployment import Tree, make_tree
 from audit.schema import SITES
@@ -163,8 +163,8 @@ def test_a_population_costs_what_one_counts_line_by_line(
     spark: "SparkSession", tree: Tree, per_consumer: "DataFrame"
 ) -> None:
     rows = [(reader, "queue", name) for name, readers in READERS.items() for reader in readers]
-    wanted = whatif.interests(spark.createDataFrame(rows, "node string, kind string, destination string"))
-    found = {row.scheme: row for row in whatif.population(tree, wanted, per_consumer, 50.0).collect()}
+    wanted = population.interests(spark.createDataFrame(rows, "node string, kind string, destination string"))
+    found = {row.scheme: row for row in population.cost(tree, wanted, per_consumer, 50.0).collect()}
     assert found["tree"].added == found["tree"].closed == sum(map(tree_by_hand, READERS.values()))
     assert found["tree"].bytes_added == found["tree"].added * 50.0
     assert found["leaf nodes"].added == sum(map(leaf_nodes_by_hand, READERS.values()))
@@ -185,8 +185,8 @@ def test_a_population_costs_what_one_counts_line_by_line(
 def test_who_does_not_reach_the_root_is_said(
     spark: "SparkSession", tree: Tree, per_consumer: "DataFrame"
 ) -> None:
-    wanted = whatif.interests_by_role(spark, tree, [("leaf", "own", 2), ("branch", "offers", 1)])
-    found = {row.scheme: row.root_knows for row in whatif.population(tree, wanted, per_consumer).collect()}
+    wanted = population.interests_by_role(spark, tree, [("leaf", "own", 2), ("branch", "offers", 1)])
+    found = {row.scheme: row.root_knows for row in population.cost(tree, wanted, per_consumer).collect()}
     assert {scheme for scheme, knows in found.items() if knows is False} == {
         "connectors, TTL 1",
         "connectors, TTL 2",
@@ -205,9 +205,11 @@ def test_rules_by_role_are_the_same_as_naming_everybody(
     leaves = [name for name, _, role, *_ in IRREGULAR if role == "leaf"]
     named = [(leaf, "queue", f"{leaf}-{number}") for leaf in leaves for number in range(3)]
     named += [(leaf, "topic", f"offers-{number}") for leaf in leaves for number in range(2)]
-    explicit = whatif.interests(spark.createDataFrame(named, "node string, kind string, destination string"))
-    ruled = whatif.interests_by_role(spark, tree, [("leaf", "own", 3), ("leaf", "offers", 2)])
-    first, second = (whatif.population(tree, one, per_consumer).collect() for one in (explicit, ruled))
+    explicit = population.interests(
+        spark.createDataFrame(named, "node string, kind string, destination string")
+    )
+    ruled = population.interests_by_role(spark, tree, [("leaf", "own", 3), ("leaf", "offers", 2)])
+    first, second = (population.cost(tree, one, per_consumer).collect() for one in (explicit, ruled))
     assert first == second
 
 
@@ -247,9 +249,9 @@ def test_a_hundred_thousand_stores_are_a_few_joins(spark: "SparkSession") -> Non
     stores = spark.range(regions * a_region).selectExpr(*store)
     above = sites("root - root", *(f"region-{n} root branch" for n in range(regions)))
     tree = make_tree(spark.createDataFrame(above, SITES).union(stores))
-    wanted = whatif.interests_by_role(spark, tree, [("leaf", "own", 25)])
+    wanted = population.interests_by_role(spark, tree, [("leaf", "own", 25)])
     costs = whatif.per_consumer(tree).localCheckpoint()
-    found = {row.scheme: (row.added, row.closed) for row in whatif.population(tree, wanted, costs).collect()}
+    found = {row.scheme: (row.added, row.closed) for row in population.cost(tree, wanted, costs).collect()}
     consumers = 25 * regions * a_region
     for scheme, (added, closed) in regular.one_consumer(regions, a_region).items():
         assert found[scheme] == (consumers * added, consumers * closed), scheme

@@ -1,0 +1,81 @@
+"""What an audit may claim: how much was spilled, and of how much that can be said.
+
+Law: what was not judged is told beside what was. `whole` is what `--strict` asks for: every advisory of a
+consumer was judged, and nothing that was read went unused but what is there twice and the last line of a file
+that is being written. A node without a log is told and is no failure: a store may be off for a day.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from audit.findings import Tables, counted, total
+from audit.listing import TWIN
+
+_LOST: Final = ("malformed", "unknown", "untimed")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`unknown`: consumers' advisories that cannot be judged. `lost`: lines that were not used; `cut`: files
+    that could not be read to their end. `silent`: nodes of which nothing was read, of `nodes`."""
+
+    needed: int
+    spilled: int
+    moved: int
+    unknown: int
+    lost: int
+    cut: int
+    silent: int
+    nodes: int
+
+    @property
+    def judged(self) -> int:
+        return self.needed + self.spilled + self.moved
+
+    @property
+    def whole(self) -> bool:
+        return bool(self.judged) and not (self.unknown or self.lost or self.cut)
+
+    @property
+    def kind(self) -> str:
+        """'bad', 'unsure', or '' for good."""
+        return "bad" if self.spilled else "" if self.whole else "unsure"
+
+    def headline(self) -> str:
+        if not self.judged:
+            return "No advisory of a consumer could be judged"
+        if self.whole or self.spilled:
+            return f"{counted(self.spilled, 'advisory')} spilled, of {self.judged:,} judged"
+        return f"0 spilled of {self.judged:,} judged, but not everything was judged"
+
+    def doubts(self) -> list[str]:
+        """What was not judged, in words; none if everything was."""
+        told = (
+            (self.unknown, f"{counted(self.unknown, 'advisory')} of consumers could not be judged"),
+            (self.lost, f"{counted(self.lost, 'line')} could not be used"),
+            (self.cut, f"{counted(self.cut, 'file')} could not be read to the end"),
+            (self.silent, f"of {self.silent:,} of {counted(self.nodes, 'node')} there is no log"),
+        )
+        return [text for count, text in told if count]
+
+    def as_json(self) -> Mapping[str, Any]:
+        return {
+            "judged": self.judged,
+            "not_judged": self.unknown,
+            "lines_lost": self.lost,
+            "files_cut": self.cut,
+            "nodes_without_log": self.silent,
+            "whole": self.whole,
+        }
+
+
+def judge(tables: Tables, nodes: int) -> Verdict:
+    """From the small tables of an audit."""
+    sums = {
+        name: total(tables["spillage"], "advisories", verdict=name)
+        for name in ("needed", "spilled", "moved", "unknown")
+    }
+    cut = [row for row in tables["files"] if row["fault"] and not row["fault"].startswith(TWIN)]
+    lost = sum(total(tables["intake"], name) for name in _LOST)
+    return Verdict(**sums, lost=lost, cut=len(cut), silent=len(tables["silent"]), nodes=nodes)
