@@ -75,6 +75,7 @@ def measure(folder: Path, files: int) -> dict[str, Any]:
         spark.stop()
     each = files // 100
     expected = {"files": files + each, "faults": 2 * each, "half": each, "newer": each * ROWS}
+    expected["repeated"] = each * ROWS
     assert {name: counts[name] for name in expected} == expected, counts
     assert used == (files - each) * ROWS, used
     assert clocks == each, clocks

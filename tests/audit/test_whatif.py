@@ -180,6 +180,9 @@ def test_a_population_costs_what_one_counts_line_by_line(
         assert (row.added, row.closed) == (added, 2 * added + hops.count(ttl + 1))
     assert found["full mesh"].added == len(rows) * (len(IRREGULAR) - 1)
     assert found["static bridges"].added == 0
+    assert found["static bridges"].crossed == len(READERS) * (len(IRREGULAR) - 1)
+    assert {found[name].crossed for name in ("tree", "leaf nodes", "full mesh")} == {ups}
+    assert found["connectors, TTL 1"].crossed is None
 
 
 def test_who_does_not_reach_the_root_is_said(
@@ -245,10 +248,10 @@ def test_the_growth_curve_goes_through_the_law() -> None:
 def test_a_hundred_thousand_stores_are_a_few_joins(spark: "SparkSession") -> None:
     """A million take the same joins; `benchmarks.what_if` runs them."""
     regions, a_region = 100, 1000
-    store = ("concat('store-', id)", f"concat('region-', id % {regions})", "'leaf'", "CAST(NULL AS STRING)")
+    store = ("concat('store-', id) name", f"concat('region-', id % {regions}) parent", "'leaf' role")
     stores = spark.range(regions * a_region).selectExpr(*store)
     above = sites("root - root", *(f"region-{n} root branch" for n in range(regions)))
-    tree = make_tree(spark.createDataFrame(above, SITES).union(stores))
+    tree = make_tree(spark.createDataFrame(above, SITES).unionByName(stores, allowMissingColumns=True))
     wanted = population.interests_by_role(spark, tree, [("leaf", "own", 25)])
     costs = whatif.per_consumer(tree).localCheckpoint()
     found = {row.scheme: (row.added, row.closed) for row in population.cost(tree, wanted, costs).collect()}
