@@ -22,6 +22,7 @@ OLDEST_VERSION: Final = 1
 FIRST_OPTIONAL: Final = 64
 DEFAULT_MAX_FRAME: Final = 64 * 1024
 MAX_ADVICES_IN_FRAME: Final = 500
+MAX_GIVEN_IN_FRAME: Final = 500
 PACKET_OVERHEAD: Final = 5
 
 
@@ -282,6 +283,14 @@ class Authorities(Frame, frozen=True, tag=91):
     certificates: bytes
 
 
+class Given(Frame, frozen=True, tag=92):
+    """Between nodes of a mesh, optional: queues' bundles that were given to children with permits, each with
+    a digest of whom and what; an empty one where it has come back.
+    """
+
+    bundles: list[tuple[bytes, bytes]]
+
+
 class Granted(Frame, frozen=True, tag=80):
     """Sent down, optional: what the receiver may do, as its parent and all above it have it.
 
@@ -325,6 +334,7 @@ AnyFrame = (
     | Nobody
     | Mesh
     | Authorities
+    | Given
     | Granted
 )
 

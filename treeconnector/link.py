@@ -19,6 +19,7 @@ from treeconnector import address_frames, bundles, frames, hellos
 from treeconnector.destinations import Destination
 from treeconnector.errors import FrameError, InvalidName, LocalError, SequenceError
 from treeconnector.frames import Advice, Frame, Member, Whereabouts
+from treeconnector.identity import BUNDLE_ID_BYTES
 from treeconnector.incoming import declined_keys, destination_text
 from treeconnector.link_events import (
     Acked,
@@ -32,6 +33,7 @@ from treeconnector.link_events import (
     PeerAuthorities,
     PeerConflict,
     PeerDeclined,
+    PeerGave,
     PeerGrants,
     PeerHas,
     PeerHello,
@@ -57,6 +59,7 @@ from treeconnector.permits import Grant, pack, pieces
 
 MAX_AUTHORITIES: Final = 24 * 1024
 _UNPACKED_AS_A_FRAME: Final = 16 * 1024
+_DIGEST: Final = 16
 
 __all__ = [
     "Acked",
@@ -72,6 +75,7 @@ __all__ = [
     "PeerAuthorities",
     "PeerConflict",
     "PeerDeclined",
+    "PeerGave",
     "PeerGrants",
     "PeerHas",
     "PeerHello",
@@ -190,6 +194,12 @@ class Link(Handshake):
             raise FrameError(f"authorities of more than {MAX_AUTHORITIES} bytes")
         events.append(PeerAuthorities(frame.certificates))
 
+    def _on_given(self, frame: frames.Given, events: list[Event]) -> None:
+        sound = all(len(each) == BUNDLE_ID_BYTES and len(digest) <= _DIGEST for each, digest in frame.bundles)
+        if not sound or len(frame.bundles) > frames.MAX_GIVEN_IN_FRAME:
+            raise FrameError("bundles that were given: expected ids and digests of 16 bytes, 500 at most")
+        events.append(PeerGave(frame.bundles))
+
     def _on_granted(self, frame: frames.Granted, events: list[Event]) -> None:
         rules = self._in.granted(frame)
         if rules is not None:
@@ -278,6 +288,11 @@ class Link(Handshake):
         if self._require(frames.Authorities):
             self._out.control(frames.Authorities(certificates))
 
+    def send_given(self, given: Sequence[tuple[bytes, bytes]]) -> None:
+        """To a node of our mesh: at most 500 bundles that children may give back, or have."""
+        if self._require(frames.Given):
+            self._out.control(frames.Given(list(given)))
+
     def moved(self, name: str) -> None:
         """Parent only. `name`, which is below the peer, is live elsewhere."""
         if self._require(frames.Moved):
@@ -351,6 +366,7 @@ Link._handlers = {
     frames.Nobody: Link._on_nobody,
     frames.Mesh: Link._on_mesh,
     frames.Authorities: Link._on_authorities,
+    frames.Given: Link._on_given,
     frames.Granted: Link._on_granted,
     frames.Unknown: Link._on_unknown,
 }

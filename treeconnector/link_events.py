@@ -99,6 +99,12 @@ class PeerAuthorities(Event, frozen=True):
     certificates: bytes
 
 
+class PeerGave(Event, frozen=True):
+    """Between nodes of a mesh: ids of bundles and digests, '' where a bundle has come back."""
+
+    bundles: list[tuple[bytes, bytes]]
+
+
 class PeerMoved(Event, frozen=True):
     """At the child only: `name` is live elsewhere."""
 

@@ -68,6 +68,7 @@ _WHILE_UP = (
     frames.Invalidate,
     frames.Nobody,
     frames.Mesh,
+    frames.Given,
 )
 _WHILE_UP_FROM_PARENT = (frames.Chain, frames.Moved, frames.Conflict, frames.Granted, frames.Authorities)
 _AFTER_HELLO = (State.CHOOSING, State.PROVING, State.ADMITTING, State.UP)

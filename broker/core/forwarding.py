@@ -188,11 +188,19 @@ class Forwarder(Delivery):
             copy = self._next_for(neighbour, place)
             if copy is None:
                 continue
-            self._assign(neighbour, copy)
+            self._assign(self._back_to(copy, neighbour), copy)
             if place.held_back:
                 self.holds.relieve(place)
             if place.waiting or (place.resting and len(place.targets) > 1):
                 neighbour.want(place)
+
+    def _back_to(self, copy: Copy, neighbour: Neighbour) -> Neighbour:
+        """What goes back to a mesh goes to the very node that gave it, while that takes it."""
+        giver = self.neighbours.get(copy.came)
+        if giver is None or giver is neighbour or not copy.place.destination:
+            return neighbour
+        takes = giver.has_room and not giver.holds(copy.place.destination)
+        return giver if takes and self.is_back(copy, neighbour) else neighbour
 
     def _next_for(self, neighbour: Neighbour, place: Place) -> Copy | None:
         """Take the first copy that this neighbour may have; what cannot go is put aside."""

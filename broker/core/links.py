@@ -108,6 +108,8 @@ class Links:
                 core.advising.declined(neighbour, keys, text)
             case events.PeerAuthorities(certificates) if neighbour.relation is Relation.PARENT:
                 core.mesh.on_authorities(certificates)
+            case events.PeerGave(entries) if neighbour.relation is Relation.MESH:
+                core.permitting.given.heard(entries)
             case events.PeerGrants(rules):
                 core.permitting.told(neighbour, rules)
             case events.PeerLeft():

@@ -396,6 +396,7 @@ class NodeCore:
             self._go_on(account)
         for place in turn.places.values():
             self.forwarder.dispatch(place)
+        self.permitting.given.tell()
         self.switch.sending.confirm(turn.confirms)
         for call in turn.after:
             call()

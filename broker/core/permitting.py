@@ -9,8 +9,7 @@ child; the link stays, and all that is permitted goes on. What refuses:
   many of each child;
 - a question who a node is, and the answer to it (`may_ask`).
 
-Law: what was given to a child to consume it may give back, and nothing else in its place: the bundle's id
-and body are remembered (`given`), in memory, the latest of all children together.
+What was given to a child to consume it may give back, and nothing else in its place (`given`).
 
 Law: what waits here of one child is bounded (`CoreSettings.child_waiting`). First it is asked to keep what
 it has; who does not is not read any more: the link ends. A child without permits is trusted, as before.
@@ -18,13 +17,13 @@ it has; who does not is not read any more: the link ends. A child without permit
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from broker.core.copies import Copy
 from broker.core.errors import BadRequest, NotFound
+from broker.core.given import Given
 from broker.core.neighbours import Neighbour
 from broker.core.rows import MetaRow
 from treeconnector.advisories import Advertiser, digest_of, standing
@@ -46,12 +45,10 @@ GrantOf = Callable[[str], Grant | None]
 
 _TOLD: Final = "permits told by "
 _SET: Final = "permit of "
-_MOST_GIVEN: Final = 100_000
 _MOST_TOLD: Final = 200
 _KEPT: Final = 1000
 _KEPT_BYTES: Final = 16 * 1024 * 1024
 _WEIGHT: Final = 2048
-_DIGEST: Final = 16
 
 
 def _everything(_child: str) -> Grant | None:
@@ -67,11 +64,11 @@ class Permitting:
         self._most_routes: Callable[[str], int | None] = lambda child: None
         self._set: dict[str, Grant] = {}
         self._told: dict[str, list[Rules]] = {}
-        self._given: dict[bytes, bytes] = {}
+        self.given = Given(core)
         self._dead: dict[str, list[Copy]] = {}
         core.arrivals.why_not_taken, core.arrivals.told = self.why_not_taken, self._tell
         core.arrivals.keeps_dead, core.arrivals.keep_dead = self.keeps_dead, self.keep_dead
-        core.forwarder.gave = self._gave
+        core.forwarder.gave = self.given.add
         core.addressing.why_not_told = self.may_ask
         core.counters.setdefault("refused", 0)
         core.counters.setdefault("refused_unkept", 0)
@@ -291,7 +288,7 @@ class Permitting:
         permit, destination = neighbour.permit, header.destination
         if not permit:
             return ""
-        if header.flags & Flag.REROUTED and self._was_given(neighbour, header, body):
+        if header.flags & Flag.REROUTED and self.given.take(neighbour, header, body):
             return ""
         if destination.kind == Kind.TOPIC and destination.node:
             return self._why_not_followed(neighbour, destination)
@@ -309,21 +306,6 @@ class Permitting:
         left = node in neighbour.former or node in neighbour.untold
         why = "" if left else f"PERMIT: {node[:64]!r} has not left {neighbour.name}"
         return why or (neighbour.permit.why_not_take(plain) and neighbour.permit.why_not_send(plain))
-
-    def _was_given(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
-        """Was this child given it by this node? It may give it back once; no other node can tell."""
-        if self._given.get(header.id) != _digest(neighbour, header.destination, body):
-            return False
-        del self._given[header.id]
-        return True
-
-    def _gave(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
-        """A queue's bundle goes to a child, which may give it back."""
-        if neighbour.permit and header.destination.kind == Kind.QUEUE:
-            self._given.pop(header.id, None)
-            self._given[header.id] = _digest(neighbour, header.destination, body)
-            if len(self._given) > _MOST_GIVEN:
-                del self._given[next(iter(self._given))]
 
     def _tell(self, neighbour: Neighbour, destination: Destination, why: str) -> None:
         """A bundle is refused. A child with permits is told: of each rule once a link, and of so many."""
@@ -367,8 +349,3 @@ def _why_not_readable(header: Header, body: bytes) -> str:
     except FrameError as error:
         return f"UNREADABLE: {error}"
     return ""
-
-
-def _digest(neighbour: Neighbour, destination: Destination, body: bytes) -> bytes:
-    about = f"{neighbour.name} {destination}".encode()
-    return blake2b(body, digest_size=_DIGEST, key=blake2b(about, digest_size=32).digest()).digest()

@@ -60,6 +60,7 @@ EXAMPLES = [
     frames.Mesh([frames.Member("hq-2", ["wss://hq-2:7600/link"])]),
     frames.Mesh([], ["hq-3"]),
     frames.Authorities(b"certificates"),
+    frames.Given([(b"b" * 16, b"d" * 16), (b"c" * 16, b"")]),
 ]
 
 
@@ -76,7 +77,7 @@ def test_wire_format_is_what_it_was():
     """Neighbours of another version depend on these bytes."""
     assert packet([encode(frames.Ack(9)), encode(frames.Hold(""))]).hex() == "92920e09920fa0"
     tags = {type(frame).__name__: msgspec.msgpack.decode(encode(frame))[0] for frame in EXAMPLES}
-    assert list(tags.values()) == [*range(1, 21), *range(70, 74), 80, 90, 91]
+    assert list(tags.values()) == [*range(1, 21), *range(70, 74), 80, 90, 91, 92]
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 1000, 65535, 65536])

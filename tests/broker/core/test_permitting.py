@@ -176,7 +176,7 @@ def test_what_was_given_may_be_given_back_and_nothing_else_in_its_place(tree: Fo
     tree.settle(1.0)
     send(tree, "hq", "queue:orders", 3)
     hq = tree["hq"].core
-    ((bundle, _),) = hq.permitting._given.items()
+    ((bundle, _),) = hq.permitting.given._digests.items()
     for body, fault in ((b"other", 1), (b"", 2)):
         flags = Flag.REROUTED | Flag.PERSISTENT
         lie = Header(id=bundle, destination=queue("orders"), flags=flags, origin="hq", size=len(body))

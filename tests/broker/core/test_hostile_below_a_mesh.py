@@ -1,0 +1,176 @@
+"""A hostile child of two nodes of a mesh: over the second it gets and does no more than over the first."""
+
+import pytest
+
+from broker.core.neighbours import Neighbour
+from simulation.forest import Forest
+from simulation.site import Site
+from treeconnector import frames
+from treeconnector.bundles import Flag, Header, Message, encode_message
+from treeconnector.destinations import Kind, queue, topic
+from treeconnector.frames import Advice, Member
+from treeconnector.identity import BundleIds
+from treeconnector.permits import Grant
+from treeconnector.relations import Relation
+
+CORES = ("hq-1", "hq-2")
+BODY = encode_message(Message(b"x"))
+BACK = Flag.REROUTED | Flag.PERSISTENT
+
+
+def permit(site: Site) -> None:
+    me = site.name
+    rules = {"consume": ("prices/#", "queue:orders"), "send": ("store/{name}/#",)}
+    site.core.permitting.configure(lambda child: Grant(me, child, **rules), lambda child: None)
+
+
+@pytest.fixture
+def forest() -> Forest:
+    """Two roots with the same permits; below them york, which lies, and leeds."""
+    made = Forest()
+    for name, other in zip(CORES, reversed(CORES), strict=True):
+        made.add(name, "", "root", mesh=[other])
+        permit(made[name])
+    for name in ("york", "leeds"):
+        made.add(name, "hq-1")
+    made.heal(4)
+    return made
+
+
+def liar(forest: Forest, core: str) -> Neighbour:
+    return forest[core].core.neighbours["york"]
+
+
+def dead(forest: Forest, core: str) -> list[str]:
+    return [copy.note.partition(":")[0] for copy in forest[core].core.custody.dead.waiting]
+
+
+def says(forest: Forest, core: str, header: Header, body: bytes = BODY) -> None:
+    forest[core].core.arrivals.from_neighbour(liar(forest, core), header, body)
+    forest.settle(1)
+
+
+def given(forest: Forest) -> Header:
+    """What comes back of a queue's message that one root gave to york."""
+    reader = forest.consumer("york", "queue:orders", credit=1, auto=False)
+    forest.settle(1)
+    forest.producer("hq-1").send("queue:orders", b"x")
+    forest.settle(1)
+    assert reader.payloads == [b"x"]
+    (bundle,) = forest["hq-1"].core.permitting.given._digests
+    return Header(id=bundle, destination=queue("orders"), flags=BACK, origin="hq-1", size=len(BODY))
+
+
+def test_what_one_gave_may_be_given_back_over_the_other_once(forest: Forest) -> None:
+    header = given(forest)
+    other = Header(
+        id=header.id, destination=queue("till", "leeds"), flags=BACK, origin="hq-1", size=len(BODY)
+    )
+    says(forest, "hq-2", other)
+    says(forest, "hq-2", Header(**{**as_dict(header), "size": 5}), b"other")
+    assert len(dead(forest, "hq-2")) == 2
+    for core, refused in (("hq-2", 2), ("hq-2", 3), ("hq-1", 1)):
+        forest[core].core.arrivals.from_neighbour(liar(forest, core), header, BODY)
+        forest.settle()
+        assert len(dead(forest, core)) == refused
+
+
+def as_dict(header: Header) -> dict[str, object]:
+    return {name: getattr(header, name) for name in ("id", "destination", "flags", "origin", "size")}
+
+
+def test_another_child_does_not_give_it_back(forest: Forest) -> None:
+    header = given(forest)
+    for core in CORES:
+        site = forest[core].core
+        site.arrivals.from_neighbour(site.neighbours["leeds"], header, BODY)
+    assert dead(forest, "hq-1") == dead(forest, "hq-2") == ["PERMIT"]
+
+
+def test_an_honest_child_gives_back_whichever_of_the_two_is_up(forest: Forest) -> None:
+    reader = forest.consumer("york", "queue:orders", credit=1, auto=False)
+    forest.settle(1)
+    payloads = [b"%d" % number for number in range(6)]
+    for number, payload in enumerate(payloads):
+        forest.producer(CORES[number % 2], name=f"p{number}").send("queue:orders", payload)
+    forest.settle(1)
+    forest["hq-1"].crash()
+    reader.disconnect()
+    forest.settle(2)
+    late = forest.consumer("hq-2", "queue:orders", name="late")
+    forest.settle(60)
+    forest["hq-1"].boot()
+    forest.heal(5)
+    forest.settle(60)
+    assert set(late.payloads) == set(payloads)
+    assert dead(forest, "hq-1") == dead(forest, "hq-2") == []
+
+
+def test_it_reads_nothing_more_over_the_second(forest: Forest) -> None:
+    keys = [
+        Advice("add", Kind.TOPIC, "payroll/#", "york", "c"),
+        Advice("add", Kind.QUEUE, "till", "york", "c"),
+    ]
+    allowed = Advice("add", Kind.TOPIC, "prices/#", "york", "c")
+    for core in CORES:
+        forest[core].core.advising.advised(liar(forest, core), [*keys, allowed])
+    forest.settle(1)
+    for core in CORES:
+        table = forest[core].core.table
+        assert {str(key) for key in table.routes_of("york")} == {"domain:york", "topic:prices/#"}
+        assert not any(table.route(topic("payroll/#"), gateway) for gateway in (*CORES, "york"))
+    for core in CORES:
+        forest.producer(core).send("topic:payroll/june", b"secret")
+        forest.producer(core, name="q").send("queue:till", b"secret")
+    forest.settle(2)
+    assert all(forest[core].core.neighbours["york"].counters["out"] == 0 for core in CORES)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("origin", ["york", "leeds", "hq-1", "hq-2"])
+def test_it_writes_nothing_more_over_the_second(forest: Forest, core: str, origin: str) -> None:
+    till = forest.consumer("leeds", "queue:till")
+    for flags in (Flag.PERSISTENT, BACK, Flag.PERSISTENT | Flag.MAYBE_DUPLICATE):
+        for name, node in (("till", ""), ("till", "leeds"), ("System", "leeds"), ("System", "hq-2")):
+            where, bundle = queue(name, node), BundleIds().next()
+            header = Header(id=bundle, destination=where, flags=flags, origin=origin, size=len(BODY))
+            says(forest, core, header)
+    assert till.payloads == []
+    assert len(dead(forest, core)) == 12
+
+
+def test_no_frame_of_a_child_counts_that_is_for_nodes_of_the_mesh(forest: Forest) -> None:
+    """It says who left, who is above, what it was given, whose certificates count, and who it is."""
+    lies = (
+        frames.Mesh([Member("hq-2", []), Member("leeds", [])], ["hq-1", "hq-2", "leeds"]),
+        frames.Given([(b"i" * 16, b"d" * 16)]),
+        frames.Advise([Advice("add", Kind.DOMAIN, name, name, "c") for name in (*CORES, "leeds")]),
+    )
+    before = {core: forest[core].core.neighbours["leeds"].link for core in CORES}
+    for core in CORES:
+        link = forest["york"].core.neighbours[core].link
+        assert link is not None
+        for lie in lies:
+            link._out.control(lie)
+        forest.settle(1)
+    for core in CORES:
+        site = forest[core].core
+        assert set(site.mesh.members) == {*CORES} - {core}
+        assert site.neighbours["leeds"].link is before[core]
+        assert liar(forest, core).up
+        assert liar(forest, core).group == "york"
+        assert not site.permitting.given._digests
+        assert site.ancestry.names == frozenset()
+        assert {each.name for each in site.mesh.peers() if each.up} == {*CORES} - {core}
+    assert {each.relation for each in forest["leeds"].core.neighbours.values()} == {Relation.PARENT}
+
+
+@pytest.mark.parametrize("frame", [frames.Authorities(b"mine"), frames.Chain(["york"], [])])
+def test_what_only_parents_say_ends_the_child_s_link_alone(forest: Forest, frame: frames.Frame) -> None:
+    link, others = forest["york"].core.neighbours["hq-1"].link, forest["hq-1"].core.neighbours["leeds"].link
+    assert link is not None
+    link._out.control(frame)
+    forest.settle(1)
+    assert not liar(forest, "hq-1").up
+    assert forest["hq-1"].core.neighbours["leeds"].link is others
+    assert forest["hq-1"].core.mesh.authorities == b""
