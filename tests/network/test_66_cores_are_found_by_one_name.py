@@ -1,0 +1,96 @@
+"""Satellites that know one srv:// name only link with all cores that stand behind it, also with later ones."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bind_server import KEY, KEY_NAME, BindServer
+from harness import Network
+from quick import QUICK_SITE
+
+from broker.cli.demo.processes import Status
+
+LONG = 60.0
+LEASE = 3
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    file = tmp_path / "dns.key"
+    file.write_text(KEY)
+    file.chmod(0o600)
+    return file
+
+
+def add_core(network: Network, name: str, known: str, bind: BindServer, domain: str, key: Path) -> None:
+    """A core that registers itself, and dials one that is there already, if any."""
+    secret = network.folder / "mesh.secret"
+    secret.write_text("known to all cores")
+    secret.chmod(0o600)
+    network.add(name, scheme="core", **QUICK_SITE)
+    cores = [{"name": known, "uri": f"ws://127.0.0.1:{network.ports[known]}/link"}] if known else []
+    registration = {
+        "domain": domain,
+        "zone": "example.test",
+        "server": bind.place,
+        "key_name": KEY_NAME,
+        "key_file": str(key),
+        "lease": f"{LEASE}s",
+    }
+    network.configure(
+        name,
+        registration=registration,
+        listener={"public_uri": f"ws://localhost:{network.ports[name]}/link"},
+        mesh={"cores": cores, "secret_file": secret.name},
+    )
+
+
+def add_satellite(network: Network, name: str, bind: BindServer, domain: str) -> None:
+    connector: dict[str, Any] = {"uri": f"srv://{domain}", "name_servers": [bind.place]}
+    network.add(name, scheme="satellite", tree_connectors=[connector], **QUICK_SITE)
+
+
+async def until_records(bind: BindServer, domain: str, count: int) -> None:
+    deadline = time.monotonic() + LONG
+    while len(found := await asyncio.to_thread(bind.records, domain, "SRV")) != count:
+        assert time.monotonic() < deadline, f"{len(found)} records: {found}"
+        await asyncio.sleep(0.05)
+
+
+async def until_linked(network: Network, name: str, *cores: str) -> None:
+    def holds(status: Status) -> bool:
+        parents = status["parents"] or [status["parent"] or {"name": "", "state": ""}]
+        return {each["name"] for each in parents if each["state"] == "running"} == set(cores)
+
+    await network.until(name, holds, f"linked with {cores}", LONG)
+
+
+async def test_satellites_link_with_all_cores_of_one_name(
+    network: Network, bind: BindServer, domain: str, key: Path
+) -> None:
+    add_core(network, "core-a", "", bind, domain, key)
+    add_core(network, "core-b", "core-a", bind, domain, key)
+    add_satellite(network, "sat-1", bind, domain)
+    add_satellite(network, "sat-2", bind, domain)
+    for name in ("core-a", "core-b"):
+        await network.launch(name)
+    await until_records(bind, domain, 2)
+    for name in ("sat-1", "sat-2"):
+        await network.launch(name)
+    for name in ("sat-1", "sat-2"):
+        await until_linked(network, name, "core-a", "core-b")
+    add_core(network, "core-c", "core-b", bind, domain, key)
+    await network.launch("core-c")
+    for name in ("sat-1", "sat-2"):
+        await until_linked(network, name, "core-a", "core-b", "core-c")
+    network.kill("core-a")
+    network.kill("sat-1")
+    await network.launch("sat-1")
+    await until_linked(network, "sat-1", "core-b", "core-c")
+    await network.send("sat-2", "queue:job@sat-1", [b"across"])
+    assert await network.collect("sat-1", "queue:job", 1) == [b"across"]
+    await network.launch("core-a")
+    for name in ("sat-1", "sat-2"):
+        await until_linked(network, name, "core-a", "core-b", "core-c")
