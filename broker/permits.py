@@ -47,6 +47,11 @@ class Permits:
         """Does the file say who may be a child? `closed` at the start: it did before."""
         return self._permitted is not None
 
+    @property
+    def names_nobody(self) -> bool:
+        """Did the file say who may be a child, and says of nobody now?"""
+        return self._permitted is not None and not self._permitted
+
     def secret_of(self, name: str, dials: bool, shown: Shown = _NOTHING, role: str = "leaf") -> bytes | None:
         """The secret of the link to `name`, None if none is asked for. Raises `LinkRefused`.
 

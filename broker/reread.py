@@ -41,6 +41,11 @@ def reread(node: "Node") -> list[str]:
     node.core.permitting.configure(node.grants.of, node.grants.most_routes)
     away = _turn_away(node, permits)
     node.wake()
+    if permits.names_nobody:
+        _log.warning(
+            "! the file names no child any more: no further one links until it names one again. A node that"
+            " is started with such a file asks for no names"
+        )
     _log.info("= the file was read again%s", f"; turned away: {', '.join(away)}" if away else "")
     return away
 

@@ -109,9 +109,10 @@ class Advising:
 
     def _lines(self, keys: Iterable[Destination]) -> None:
         """Another node of the mesh says to whom it has a line."""
-        for key in keys:
-            if key.kind == Kind.DOMAIN:
-                self._core.neighbourhood.line_elsewhere(key.name)
+        names = [key.name for key in keys if key.kind == Kind.DOMAIN]
+        for name in names:
+            self._core.neighbourhood.line_elsewhere(name)
+        self._core.neighbourhood.meet(names)
 
     def snapshot_ended(self, neighbour: Neighbour, digest: bytes) -> None:
         applied = neighbour.held.end_snapshot()

@@ -39,6 +39,7 @@ class Lookup:
     incarnation's address with its node's name, None if it is not known; `unresolved` is told of these.
     `meshed`: is this node in a mesh, or next to one? Then what follows a route takes one of several lines.
     `leaving`: it is about to stop, and hands to the others of its mesh what it cannot deliver itself.
+    `strangers`: children of the other roots of the mesh that were never linked with this one.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Lookup:
         self.parents: dict[str, Neighbour] = {}
         self.meshed = False
         self.leaving = False
+        self.strangers: set[str] = set()
         self.zone = ""
         self.mine = frozenset((node,))
         self.meant: Callable[[Destination], Destination | None] = lambda destination: None
@@ -235,7 +237,17 @@ class Lookup:
         known = self._up_first(tuple({*self.parents, *self.static.defaults}))
         if self.table.mesh and not any(self.neighbours[name].up for name in known):
             known = sorted({peer for name in self.parents for peer in self.peers_to(name)}) or known
+            known = known or self._peers_to_strangers()
         return frozenset((chosen_default(destination, known),)) if known else frozenset()
+
+    def _peers_to_strangers(self) -> list[str]:
+        """Who is linked with nodes that this one does not know may know the way."""
+        found: set[str] = set()
+        for name in self.strangers:
+            found.update(self.peers_to(name))
+            if len(found) == len(self.table.mesh):
+                break
+        return sorted(found)
 
     def parent_for(self, destination: Destination) -> Neighbour | None:
         """The parent over which this destination's messages go up: always the same while that is up."""

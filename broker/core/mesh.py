@@ -20,6 +20,7 @@ from broker.core.rows import MetaRow
 from broker.core.settings import MeshSettings
 from treeconnector import hellos
 from treeconnector.advisories import Advertiser, Beside
+from treeconnector.destinations import Kind
 from treeconnector.errors import LinkRefused, Refusal
 from treeconnector.frames import Hello, Member
 from treeconnector.link import Link
@@ -78,6 +79,8 @@ class Mesh:
                 if neighbour.up:
                     core.table.lines.add(neighbour.name)
             self.offers = Advertiser(core.table, Beside(), core.settings.linger)
+            held = (key for peer in core.table.mesh for key in core.table.routes_of(peer))
+            core.neighbourhood.meet([key.name for key in held if key.kind == Kind.DOMAIN])
 
     # --- who is in it
 

@@ -4,11 +4,13 @@ Law: a link that is down keeps its routes. A child's queue and domain routes fal
 those of a child that another node of the mesh has a line to do not.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from broker.core.custody import Spool
 from broker.core.neighbours import Neighbour
 from treeconnector.advisories import Held
+from treeconnector.destinations import domain
 from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class Neighbourhood:
         if relation is Relation.PARENT:
             core.forwarder.parents[name] = made
             core.custody.spools.parents.add(name)
+        core.forwarder.strangers.discard(name)
         if relation is not Relation.CHILD:
             self.look_again()
         return made
@@ -64,6 +67,7 @@ class Neighbourhood:
             core.ancestry.look()
         if core.forwarder.meshed:
             self.look_again()
+            self.meet((name, *core.forwarder.strangers))
 
     def look_again(self) -> None:
         """Is this node in a mesh now, or next to one? And which neighbours are of one mesh?"""
@@ -73,6 +77,22 @@ class Neighbourhood:
                 neighbour.stand_with(core.neighbours)
         in_mesh = len(core.forwarder.parents) > 1 or bool(core.table.mesh)
         core.forwarder.meshed = in_mesh or any(child.detail.mesh for child in self.children())
+
+    def meet(self, names: Iterable[str]) -> None:
+        """Which of these are linked with another root of the mesh, and were never with this one? What finds
+        no way here goes to that root. (A branch waits for its parent, who does not know it before.)
+        """
+        core, strangers, more = self._core, self._core.forwarder.strangers, False
+        for name in () if core.role.has_parent else names:
+            elsewhere = any(core.table.route(domain(name), peer) for peer in core.table.mesh)
+            if elsewhere and name not in core.neighbours and name not in core.mesh.members:
+                more = more or name not in strangers
+                strangers.add(name)
+            else:
+                strangers.discard(name)
+        for place in list(core.custody.places.values()) if more else ():
+            if place.waiting and place.destination is not None and not place.targets:
+                core.forwarder.dispatch(place)
 
     def why_not_below(self, gateway: str, name: str) -> str:
         """A child cannot have below it what is here, beside or above."""

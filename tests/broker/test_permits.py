@@ -58,6 +58,20 @@ def test_who_joined_by_invitation_needs_no_other_permit() -> None:
         found.secret_of("durham", False)
 
 
+def test_a_file_that_names_its_last_child_no_more_opens_the_node_to_nobody() -> None:
+    """Read again while the node runs; a start with such a file asks for no names."""
+    site = Site(name="hq", listener=Listener())
+    again = Permits(site, closed=True)
+    assert again.names_nobody
+    with pytest.raises(LinkRefused, match="no permit for a child 'bath'"):
+        again.secret_of("bath", False)
+    again.office = Inviting()  # type: ignore[assignment]
+    assert again.secret_of("york", False) is None
+    started = Permits(site)
+    assert not started.names_nobody
+    assert started.secret_of("bath", False) is None
+
+
 def test_a_secret_proves_a_name_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BATH", "hush")
     found = permits(CERTIFIED, Child(name="bath", secret_env="BATH"))

@@ -1,4 +1,4 @@
-"""Satellites that know one srv:// name only link with all cores that stand behind it, also with later ones."""
+"""Satellites that know one srv:// name only link with all cores that stand behind it, later ones too."""
 
 import asyncio
 import time
