@@ -17,17 +17,18 @@ NAME: Final = Text(
 VARIABLE: Final = Text(
     "the name of an environment variable, such as SAPWOOD_SECRET", "[A-Za-z_][A-Za-z0-9_]{0,127}"
 )
-USER: Final = Text("a user name of 1 to 255 visible characters without spaces", r"[^\t\n\r ]{1,255}")
+_SPACES: Final = r"\t\n\r " + "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+USER: Final = Text("a user name of 1 to 255 visible characters without spaces", f"[^{_SPACES}]{{1,255}}")
 PATTERN: Final = Text(
     "queue:PATTERN or topic:PATTERN; levels stand between '/', '+' is any one level, '#' any number of them",
     r"(queue|topic):([^/+#\t\n\r]*|\+|#)(/([^/+#\t\n\r]*|\+|#)){0,127}",
     refused=("queue:", "topic:"),
 )
 PREFIX: Final = Text(
-    "1 to 1024 characters without spaces and wildcards ('+', '#', '*')", r"[^ +#*@\t\n\r]{1,1024}"
+    "1 to 1024 characters without spaces and wildcards ('+', '#', '*')", f"[^+#*@{_SPACES}]{{1,1024}}"
 )
 EXCHANGE: Final = Text(
-    "the name of an exchange: 1 to 255 visible characters without spaces", r"[^\t\n\r ]{1,255}"
+    "the name of an exchange: 1 to 255 visible characters without spaces", f"[^{_SPACES}]{{1,255}}"
 )
 NODETYPE: Final = Choice(
     ("leaf", "branch"), {"root": "a root has no tree connector: leave the connector out"}

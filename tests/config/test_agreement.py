@@ -22,6 +22,7 @@ from config.model import Site, TreeConnector
 from config.reference import reference_xml, reference_yaml
 from config.rules import check, contradictions
 from config.schema import json_schema_text, xsd_text
+from config.values import EXCHANGE, PREFIX, USER
 from config.write import to_xml, to_yaml
 
 XSD = xmlschema.XMLSchema(xsd_text())
@@ -279,3 +280,11 @@ _SMALL = Site(
     name="store-1", tree_connectors=(TreeConnector(nodetype="leaf", uri="ws://hq", uris=("ws://b",)),)
 )
 SMALL_XML, SMALL_YAML = to_xml(_SMALL), to_yaml(_SMALL)
+
+
+@pytest.mark.parametrize("space", [" ", "\u00a0", "\u2003", "\u3000"])
+def test_where_no_space_may_stand_none_may_that_looks_like_one(space: str) -> None:
+    """A reader of XML folds them, so that the name would be another one there."""
+    for kind in (USER, PREFIX, EXCHANGE):
+        assert allowed(kind, "ab")
+        assert not allowed(kind, f"a{space}b")
