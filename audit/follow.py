@@ -178,9 +178,10 @@ def row_alerts(rows: DataFrame, tree: Tree) -> DataFrame:
     spilled = _spilled(told.where(F.col("event") == "advisory"), tree)
     down = told.where((F.col("event") == "link") & (F.col("op") == "down") & (F.col("direction") == "up"))
     unset = told.where((F.col("at") < F.lit(_UNSET).cast("timestamp")) & (F.col("event") == "node"))
+    lost = " and all below it" if not tree.meshed else ""
     parts = (
         (spilled, "spilled", F.concat(F.lit("can never use this advisory, told by "), "peer")),
-        (down, "link down", F.concat(F.lit("lost the link to "), "peer", F.lit(" and all below it"))),
+        (down, "link down", F.concat(F.lit("lost the link to "), "peer", F.lit(lost))),
         (unset, "clock", F.lit("has a clock that is not set")),
         (broken, "unreadable", F.concat(F.lit("a line was not used: "), "fate")),
     )

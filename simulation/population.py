@@ -213,7 +213,8 @@ class Population:
 
     def _spread_faults(self, fault: Faults, strike: Callable[[Machine, float], None]) -> None:
         for machine in self._of_role(fault.role):
-            if self._random.random() < fault.share and (machine.parent or strike != self._world.cut):
+            possible = strike != self._world.cut or machine.ways or machine.mesh
+            if self._random.random() < fault.share and possible:
                 self._next_fault(machine, fault, strike)
 
     def _next_fault(self, machine: Machine, fault: Faults, strike: Callable[[Machine, float], None]) -> None:

@@ -300,7 +300,12 @@ class World:
         return max(until, self._cuts.get(frozenset((dialler.name, other.name)), 0.0)) if self._cuts else until
 
     def cut(self, machine: Machine, seconds: float) -> None:
-        """Its lines to the parents are cut for `seconds`. Who misses the other for too long hangs up."""
+        """Its lines to the parents, or a root's to the others of its mesh, are cut for `seconds`.
+
+        Who misses the other for too long hangs up.
+        """
+        for name in () if machine.ways else machine.mesh:
+            self.sever(machine, self.machines[name], seconds)
         machine.cut_until = max(machine.cut_until, self.now + seconds)
         for end in machine.dialled.values():
             if end is not None and end.goes_up:

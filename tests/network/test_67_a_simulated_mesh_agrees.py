@@ -1,14 +1,19 @@
-"""A simulated mesh and one of real processes write the same advisory log, row for row, but for the times."""
+"""A simulated mesh and one of real processes write the same advisory log, row for row, but for the times.
+
+Both are made from one table of sites.
+"""
 
 from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import yaml
 from harness import Network, receiving
 
 from broker.cli.demo.processes import Status
 from broker.core.settings import CoreSettings
+from config.fleet import SiteRow, write_fleet
 from simulation.advisory_log import COLUMNS, Row
 from simulation.deployment import Deployment, Place
 from simulation.lines import LineSettings
@@ -64,11 +69,24 @@ def simulated() -> list[list[Row]]:
 
 
 async def build(network: Network) -> None:
+    """The files of the nodes are those that a table of sites gives, but for what is quick in tests."""
     for place in TREE.places:
         network.add(place.name, *place.parents[:1], role=place.role)
-    for name, other in (("hq-1", "hq-2"), ("hq-2", "hq-1")):
-        core = {"name": other, "uri": f"ws://127.0.0.1:{network.ports[other]}/link"}
-        network.configure(name, mesh={"cores": [core]})
+    rows = [
+        SiteRow(
+            name=place.name,
+            role=place.role,
+            parent=place.parent,
+            mesh=place.mesh,
+            address=f"127.0.0.1:{network.ports[place.name]}",
+        )
+        for place in TREE.places
+    ]
+    write_fleet(rows, network.folder / "fleet", ["yaml"], secrets=True)
+    for place in TREE.places:
+        text = (network.folder / "fleet" / "yaml" / f"{place.name}.yaml").read_text()
+        settings = yaml.safe_load(text.replace("../secrets/", "fleet/secrets/"))["broker"]
+        network.configure(settings.pop("name"), *place.parents[:1], role=place.role, **settings)
     for place in TREE.places:
         await network.start(place.name)
     for place in TREE.places:

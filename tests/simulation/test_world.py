@@ -190,10 +190,14 @@ def test_while_one_root_is_down_the_other_is_told_and_what_comes_back_hears_it()
     check_routes(list(made.machines.values()))
 
 
-def test_a_cut_between_two_roots_ends_their_link_alone() -> None:
+@pytest.mark.parametrize(
+    "strike",
+    [lambda made: made.sever(made["hq-a"], made["hq-b"], 60.0), lambda made: made.cut(made["hq-b"], 60.0)],
+)
+def test_a_cut_between_two_roots_ends_their_link_alone(strike: Callable[[World], None]) -> None:
     made, rows = meshed()
     rows.clear()
-    made.sever(made["hq-a"], made["hq-b"], 60.0)
+    strike(made)
     made.run(made.now + 59)
     assert {(row.node, row.peer, row.op) for row in rows if row.event == "link"} == {
         ("hq-a", "hq-b", "down"),
