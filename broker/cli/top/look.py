@@ -118,9 +118,9 @@ def sorted_queues(queues: list[QueueLine], sort: str) -> list[QueueLine]:
 
 
 def _urgency(line: LinkLine) -> tuple[bool, int, float, str]:
-    """The parent, then whatever does not run, then the busiest."""
+    """Parents and the others of the mesh, then whatever does not run, then the busiest."""
     worst = _WORST_FIRST.index(line.state) if line.state in _WORST_FIRST else len(_WORST_FIRST)
-    return line.relation != "parent", worst, -(line.in_per_s or 0) - (line.out_per_s or 0), line.name
+    return line.relation == "child", worst, -(line.in_per_s or 0) - (line.out_per_s or 0), line.name
 
 
 def _listed(ask: Ask, status: Fields, sort: str) -> tuple[list[Fields], int]:
@@ -137,8 +137,11 @@ def _listed(ask: Ask, status: Fields, sort: str) -> tuple[list[Fields], int]:
 
 
 def _neighbours(status: Fields) -> list[Fields]:
+    """All nodes above, the others of this node's mesh, the children."""
     parent = status.get("parent")
-    return [*([{**parent, "relation": "parent"}] if parent else []), *status.get("children", [])]
+    above = status.get("parents") or ([parent] if parent else [])
+    told = (("parent", above), ("mesh", status.get("mesh", [])), ("child", status.get("children", [])))
+    return [{**each, "relation": relation} for relation, links in told for each in links]
 
 
 def _key(found: Fields) -> str:

@@ -15,6 +15,7 @@ NARROW: Final = 60
 MIDDLE: Final = 90
 _FEWEST_ROWS: Final = 2
 _AROUND: Final = 5  # lines of a table besides its rows
+_ARROWS: Final = {"parent": "^ ", "mesh": "= "}
 _COLOURS: Final = {"running": "green", "blocked": "yellow", "connecting": "yellow", "down": "red"}
 _KEYS: Final = "q quit · s sort queues by {sort} · space {hold} · + - every {interval:g} s"
 _SHORT_KEYS: Final = "q quit · s {sort} · {interval:g} s"
@@ -122,7 +123,7 @@ def _links(look: Look, width: int, rows: int) -> Table:
 
 
 def _link_cells(line: LinkLine, width: int, live: bool) -> list[Text]:
-    arrow = "^ " if line.relation == "parent" else "  "
+    arrow = _ARROWS.get(line.relation, "  ")
     cells = [Text(arrow + (line.name or "parent")), Text(line.state, style=_COLOURS.get(line.state, ""))]
     if width >= NARROW:
         cells += [

@@ -102,6 +102,18 @@ def test_the_parent_comes_first_then_what_does_not_run() -> None:
     assert [line.name for line in found.links] == ["root", "leeds", "york"]
 
 
+def test_all_parents_come_first_and_the_others_of_the_mesh() -> None:
+    above = [{**LINK, "name": name, "relation": "parent"} for name in ("hq-1", "hq-2")]
+    beside = [{"name": "uk-2", "state": "connecting"}]
+    status = {**STATUS, "parent": above[1], "parents": above, "mesh": beside}
+    links = look(answers(status=status), now=1.0).links
+    assert [(line.relation, line.name) for line in links[:3]] == [
+        ("mesh", "uk-2"),
+        ("parent", "hq-1"),
+        ("parent", "hq-2"),
+    ]
+
+
 def test_a_parent_that_was_never_reached_says_why() -> None:
     parent = {"name": "", "state": "connecting", "dialling": {"error": "refused"}}
     (line, *_) = look(answers(status={**STATUS, "parent": parent}), now=1.0).links
