@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("logs", nargs="*", metavar="LOG", help="files and folders: JSON lines, also .gz, and Parquet")
     add("--deployment", metavar="FILE", help="the table of sites (CSV or Parquet): name, parent, role")
-    add("--out", metavar="DIR", type=Path, default=Path("audit"), help="folder for tables and report [audit]")
+    add("--out", metavar="DIR", type=Path, default=Path("report"), help="folder for what is written [report]")
     add("--master", default="", help="Spark's master; [all cores of this machine]")
     add(
         "--spark",

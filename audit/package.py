@@ -1,6 +1,6 @@
 """Writes the audit as one file that spark-submit takes: `python -m audit.package sapwood_audit.py`.
 
-    spark-submit --master … sapwood_audit.py LOG… --deployment sites.csv --out audit
+    spark-submit --master … sapwood_audit.py LOG… --deployment sites.csv --out report
 
 Wrinkle: the file is a zip that Python runs; it is called `.py` because spark-submit takes nothing else. Only
 the driver needs it: executors run no Python.

@@ -1,0 +1,94 @@
+"""What the documents say is so: links lead somewhere, commands and their options are there, files load."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from audit.cli import _parser
+from broker.cli.app import app
+from config import xml, yaml
+from config.load import load
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted(
+    path
+    for folder in (".", "docs", "docs/decisions", "examples/*", "benchmarks")
+    for path in ROOT.glob(f"{folder}/*.md")
+)
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+IN_TEXT = re.compile(r"`(?:\./dev )?(sapwood (?!link \d)[^`]*)`")  # but for the label of a proof
+LINE = re.compile(r"^(?:\$ )?(?:\./dev )?(sapwood .*)$", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def anchors(path: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", path.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_links_lead_somewhere(document: Path) -> None:
+    for link in LINK.findall(document.read_text("utf-8")):
+        if link.startswith("https://"):
+            continue
+        place, _, anchor = link.partition("#")
+        target = (document.parent / place).resolve() if place else document
+        assert target.exists(), link
+        assert not anchor or target.suffix != ".md" or anchor in anchors(target), link
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The words of each command of the program, as far as a shell would give them to it."""
+    lines = [line for _, block in FENCED.findall(text) for line in LINE.findall(block)]
+    for line in [*lines, *IN_TEXT.findall(FENCED.sub("", text))]:
+        words = shlex.split(re.split(r"\s#\s|[|>…\\]", line.replace("'", "").replace('"', ""))[0])[1:]
+        yield words
+
+
+def options(words: list[str]) -> tuple[set[str], str]:
+    """What options a command takes, and its name."""
+    command: Any = get_command(app)
+    name = []
+    while words and words[0] in getattr(command, "commands", {}):
+        name.append(words.pop(0))
+        command = command.commands[name[-1]]
+    if name == ["audit"]:
+        return {option for action in _parser()._actions for option in action.option_strings}, "audit"
+    taken = {option for parameter in command.params for option in parameter.opts}
+    return taken | {"--help"}, " ".join(name)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_commands_and_their_options_are_there(document: Path) -> None:
+    for words in commands(document.read_text("utf-8")):
+        if not words:
+            continue
+        said = " ".join(words)
+        taken, name = options(words)
+        assert name or words[0].startswith("--"), f"sapwood {said}"
+        assert {word.partition("=")[0] for word in words if word.startswith("--")} <= taken, f"sapwood {said}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_files_that_are_shown_are_read(document: Path) -> None:
+    for kind, block in FENCED.findall(document.read_text("utf-8")):
+        if kind == "yaml" and block.startswith("broker:"):
+            yaml.read(block)
+        if kind == "xml" and block.startswith("<broker"):
+            xml.read(block)
+
+
+def test_files_of_the_examples_load() -> None:
+    files = sorted((ROOT / "examples").glob("*/sites/*/*.*ml"))
+    assert len(files) == 18
+    for file in files:
+        assert load(file).name == file.stem
