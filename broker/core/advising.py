@@ -159,6 +159,11 @@ class Advising:
             del neighbour.former[oldest]
             self._core.custody.transaction.delete(RouteRow, (Kind.DOMAIN, oldest, neighbour.name))
 
+    def unremember(self, neighbour: Neighbour, name: str) -> None:
+        """Nothing of this node comes from below a child any more."""
+        if neighbour.former.pop(name, "") is None:
+            self._core.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
+
     def keep_local(self, key: Destination) -> None:
         """Keep a local route, or its absence, on disk."""
         route = self._core.table.route(key, LOCAL)

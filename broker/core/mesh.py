@@ -155,6 +155,8 @@ class Mesh:
                 self.members[name] = ways[:_MOST_WAYS]
         self.begin()
         if self.members != before:
+            core = self._core
+            core.permitting.bar(self.members.keys() - before.keys())
             self._changed()
 
     def left(self, name: str) -> None:

@@ -28,7 +28,7 @@ from broker.core.neighbours import Neighbour
 from broker.core.rows import MetaRow
 from treeconnector.advisories import Advertiser, digest_of, standing
 from treeconnector.bundles import Flag, Header, unpack
-from treeconnector.destinations import Destination, Kind, topic
+from treeconnector.destinations import Destination, Kind, domain, topic
 from treeconnector.errors import FrameError, PatternError
 from treeconnector.frames import Advice
 from treeconnector.held import Legality, Limits, anything_goes
@@ -214,6 +214,17 @@ class Permitting:
         """Why a node cannot be below a child; '' if it can."""
         why = self._core.neighbourhood.why_not_below(neighbour.name, name)
         return why or neighbour.permit.why_not_have(name)
+
+    def bar(self, names: Iterable[str]) -> None:
+        """These are above or beside this node from now on: what a child has said of them counts no more, or
+        it could speak in their name.
+        """
+        names = tuple(names)
+        for child in self._core.neighbourhood.children():
+            if any(self._core.table.route(domain(name), child.name) for name in names):
+                self._core.advising.review(child)
+            for name in names:
+                self._core.advising.unremember(child, name)
 
     def claims(self, neighbour: Neighbour, advices: list[Advice]) -> list[Advice]:
         """Those about nodes that the child may speak of."""

@@ -5,7 +5,8 @@ import pytest
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector import frames
-from treeconnector.frames import Member
+from treeconnector.destinations import Kind
+from treeconnector.frames import Advice, Member
 
 CORES = ("c1", "c2", "c3")
 ALL_ABOVE = {"c1", "c2", "c3", "n1", "n2"}
@@ -84,3 +85,27 @@ def test_children_are_told_of_those_that_the_chain_does_not_name(forest: Forest)
     hello = forest["n1"].core.accept().hello
     assert (hello.chain, hello.above) == (["n1", "c1"], ["c2", "c3"])
     assert forest["n1"].core.dial().hello.above == []
+
+
+def test_what_a_child_said_of_a_node_that_comes_to_be_above_or_beside_counts_no_more() -> None:
+    """Else it could have taken a core's name before the core came, and speak for it."""
+    forest = Forest()
+    forest.add("c1")
+    forest.add("n1", "c1", "branch")
+    forest.add("liar", "n1", "branch")
+    forest.heal(3)
+    core = forest["n1"].core
+    liar = core.neighbours["liar"]
+    told = [Advice("add", Kind.DOMAIN, name, name, "c") for name in ("c2", "n2", "york", "gone")]
+    core.advising.advised(liar, told)
+    core.advising.advised(liar, [Advice("remove", Kind.DOMAIN, "gone", "gone", "c")])
+    core.advising.advised(liar, [Advice("remove", Kind.DOMAIN, "c2", "c2", "c")])
+    assert set(liar.former) == {"gone", "c2"}
+    assert all(core.arrivals.is_from_below(liar, name) for name in ("c2", "n2", "york", "gone"))
+    forest.add("c2", "", "root", mesh=["c1"])
+    forest.add("n2", "c1", "branch", mesh=["n1"])
+    forest.heal(4)
+    assert core.mesh.members.keys() == {"n2"}
+    assert core.ancestry.names == {"c1", "c2"}
+    assert not any(core.arrivals.is_from_below(liar, name) for name in ("c2", "n2"))
+    assert all(core.arrivals.is_from_below(liar, name) for name in ("york", "gone"))
