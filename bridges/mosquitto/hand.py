@@ -55,7 +55,7 @@ class Hand:
     ) -> None:
         self._bridge = bridge
         self._inherited = inherited
-        self._is_heir = False
+        self._has_news = False
         self._late: list[Received] = []
         self._taking = 0
         self._last = asyncio.Event()
@@ -95,23 +95,24 @@ class Hand:
         """Connect; what waits in a session that the broker kept comes at once."""
         memory = self._memory
         self._filters = memory.filters
-        self._is_heir = not memory.session
-        if self._is_heir:
+        now = asyncio.get_running_loop().time()
+        if not memory.session:
+            self._bridge.heir_until = now + PATIENCE
             self._filters.update(read(self._inherited))
         self._look_up()
-        is_kept = await self.client.open()
-        self._is_heir = self._is_heir and is_kept
-        if self._is_heir:
+        if not await self.client.open():
+            self._bridge.heir_until = 0.0
+            memory.new_session()
+        elif not memory.session:
             _log.info("= the site's broker has a session of this node from before its database was made")
             memory.new_session(dict(self._filters))
-            asyncio.get_running_loop().call_later(PATIENCE, self._inherit_no_more)
-        elif not is_kept:
-            memory.new_session()
         self._look_up()
+        if self._is_heir:
+            asyncio.get_running_loop().call_at(self._bridge.heir_until, self.want)
 
-    def _inherit_no_more(self) -> None:
-        self._is_heir = False
-        self.want()
+    @property
+    def _is_heir(self) -> bool:
+        return asyncio.get_running_loop().time() < self._bridge.heir_until
 
     def begin(self, discovery: "Discovery") -> None:
         """From now on be subscribed to what is wanted."""
@@ -129,7 +130,8 @@ class Hand:
         """Want nothing more, and take all that the broker has for us. The door says when that is all."""
         if self._work is not None:
             self._work.cancel()
-        self._inherit_no_more()
+        self._bridge.heir_until = 0.0
+        self.want()
         await self.client.unsubscribe(list(self._filters))
         await self.client.subscribe([Filter(_LAST, 1)])
         self._last.clear()
@@ -141,6 +143,9 @@ class Hand:
 
     def say_filters(self) -> None:
         """Leave them at the broker, for a machine that takes this one's place."""
+        if not self._has_news:
+            return
+        self._has_news = False
         said = written(self._filters)
         if said != self._inherited and len(said) + _ENVELOPE < self.client.max_packet:
             self._inherited = said
@@ -200,6 +205,7 @@ class Hand:
         self._look_up()
         if gone:
             self._memory.save_session()
+        self._has_news = True
         self._bridge.save_soon()
         if self._discovery is not None:
             self._discovery.own_changed(len(self._filters))

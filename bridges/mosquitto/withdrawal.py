@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ROUND: Final = OURS + "round"
 _AT_ONCE: Final = 100
 _LOOKED_AT: Final = 2000
+_SEVERAL: Final = 20
 _PATIENCE: Final = 30.0
 
 
@@ -52,6 +53,8 @@ class Withdrawal:
     def review(self, pattern: str) -> None:
         """What is retained of these topics may be outdated."""
         self._patterns[pattern] = None
+        if len(self._patterns) > _SEVERAL:
+            self._patterns = {MANY: None}
         if self._work is None or self._work.done():
             self._work = asyncio.get_running_loop().create_task(self._review())
 
@@ -78,7 +81,7 @@ class Withdrawal:
                 names = list(self._memory.retained)
                 for first in range(0, len(names), _LOOKED_AT):
                     some = names[first : first + _LOOKED_AT]
-                    await self._look(name for name in some if pattern == MANY or matches(pattern, name))
+                    await self._look([name for name in some if pattern == MANY or matches(pattern, name)])
                     await asyncio.sleep(0)
         except (SiteBrokerError, TimeoutError):
             return  # the connection is lost: the next one looks at everything
@@ -96,8 +99,7 @@ class Withdrawal:
             await self._go_round()
             counts = {name: len(seen) for name, seen in self._seen.items()}
             ours = self._desk.outdated([name for name in names if self._is_ours(name)])
-            answers = [self._say(name, b"") for name in ours]
-            await asyncio.gather(*answers)
+            await asyncio.gather(*map(self._clear, ours))
             await self._go_round()
             for name in ours:
                 self._put_back(name, self._seen[name][counts[name] :])
@@ -114,8 +116,8 @@ class Withdrawal:
         self._memory.retained.pop(name, None)
         return False
 
-    def _say(self, name: str, payload: bytes) -> "asyncio.Future[int]":
-        """Retain this; the answer is the broker's reason code."""
+    def _clear(self, name: str) -> "asyncio.Future[int]":
+        """The answer is the broker's reason code."""
         answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def done(code: int) -> None:
@@ -123,7 +125,7 @@ class Withdrawal:
                 answered.set_result(code)
 
         self._memory.retained.pop(name, None)
-        self._hand.say(Post(name, payload, 1, True, MqttProperties(), done))
+        self._hand.say(Post(name, b"", 1, True, MqttProperties(), done))
         return answered
 
     def _put_back(self, name: str, seen: list[Received]) -> None:

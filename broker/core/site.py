@@ -240,8 +240,12 @@ class Site:
 
         They count as withdrawn: it is given them again when somebody there wants them.
         """
-        topics, reading = self._core.topics, self.reads_topics()
-        old = [name for name in names if not (name in topics.retained and topics.reads(reading, name))]
+        topics, reading = self._core.topics, self._core.topics.subscriptions.get(SITE)
+        old = [
+            name
+            for name in names
+            if name not in topics.retained or reading is None or not topics.reads(reading, name)
+        ]
         for name in old:
             self._retained.pop(name, None)
         return old

@@ -56,6 +56,7 @@ class SiteDesk:
         self.failures = 0
         self.since = node.now()
         self.left_out: dict[str, str] = {}
+        self._lingering: dict[str, asyncio.TimerHandle] = {}
 
     def __repr__(self) -> str:
         return f"<SiteDesk {self._settings.uri} {self.state}>"
@@ -197,17 +198,23 @@ class SiteDesk:
                 named = [here for each in last if (here := self.named_here(each)) is not None]
                 self._bridge.greet(consumer, named)
         self._consumers_changed()
-        if consumer.destination.kind == Kind.TOPIC:
-            self._bridge.review(consumer.destination.name)
+        if consumer.destination.name in self._lingering:
+            self._review(consumer.destination.name)
 
     def went(self, consumer: Consumer) -> None:
         self.advance()
         for found in self._named(consumer):
             self.core.went(found)
         self._consumers_changed()
-        if consumer.destination.kind == Kind.TOPIC:
-            linger = self._node.core.settings.linger
-            asyncio.get_running_loop().call_later(linger, self._bridge.review, consumer.destination.name)
+        kind, name, _ = consumer.destination
+        if kind == Kind.TOPIC and name not in self._lingering:
+            linger, loop = self._node.core.settings.linger, asyncio.get_running_loop()
+            self._lingering[name] = loop.call_later(linger, self._review, name)
+
+    def _review(self, pattern: str) -> None:
+        """Whoever read this has not come back in time; or has, and may find what was cleared meanwhile."""
+        self._lingering.pop(pattern).cancel()
+        self._bridge.review(pattern)
 
     def _consumers_changed(self) -> None:
         if self._sources:

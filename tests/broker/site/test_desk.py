@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridges.site_broker import Consumer, Delivery, Desk, Finding, Setup, Taken
+from bridges.site_broker import Consumer, Delivery, Desk, Finding, Setup, SiteBrokerError, Taken
 from broker.node import Node
 from broker.site import bridges
 from config.model import Listener, Site, SiteBroker, SiteRule
@@ -155,5 +155,46 @@ async def test_who_comes_later_is_given_what_is_retained_and_nobody_else(
         bridge.desk.came(Consumer(parse("topic:price/#"), "two"))
         bridge.desk.came(Consumer(parse("topic:price/+"), "plain"))
         assert len(bridge.greeted) == 2
+    finally:
+        await node.stop()
+
+
+async def test_what_the_broker_retains_is_looked_at_when_its_readers_change(
+    make: Callable[..., tuple[Node, Bridge]],
+) -> None:
+    node, bridge = make("topic:price/#")
+    await node.start()
+    try:
+        await until(lambda: bridge.visits == 1)
+        reader = Consumer(parse("topic:price/#"), "one")
+        assert bridge.reviewed == ["#"], "the whole list of consumers is known"
+        bridge.desk.came(Consumer(parse("topic:other"), "one"))
+        bridge.desk.went(reader)
+        assert bridge.reviewed == ["#"], "whoever goes may come back"
+        bridge.desk.came(reader)
+        assert bridge.reviewed == ["#", "price/#"]
+        assert bridge.desk.outdated(["price/tea"]) == ["price/tea"]
+    finally:
+        await node.stop()
+
+
+async def test_who_leaves_has_the_broker_forget_it_or_says_how(
+    make: Callable[..., tuple[Node, Bridge]],
+) -> None:
+    node, bridge = make()
+    await node.start()
+    try:
+        await until(lambda: bridge.visits == 1)
+        assert node.desk is not None
+        assert await node.desk.leave() == []
+        assert bridge.left
+        node.desk.stay()
+        await until(lambda: bridge.visits == 2)
+
+        async def fails() -> None:
+            raise SiteBrokerError("no more")
+
+        bridge.leave = fails  # type: ignore[method-assign]
+        assert await node.desk.leave() == ["goodbye"]
     finally:
         await node.stop()
