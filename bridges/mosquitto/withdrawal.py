@@ -117,14 +117,16 @@ class Withdrawal:
         return False
 
     def _clear(self, name: str) -> "asyncio.Future[int]":
-        """The answer is the broker's reason code."""
+        """The answer is the broker's reason code. Until then it counts as there."""
         answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        known = self._memory.retained[name]
 
         def done(code: int) -> None:
+            if self._memory.retained.get(name) is known:  # and was not given anew since, were it the same
+                del self._memory.retained[name]
             if not answered.done():
                 answered.set_result(code)
 
-        self._memory.retained.pop(name, None)
         self._hand.say(Post(name, b"", 1, True, MqttProperties(), done))
         return answered
 
