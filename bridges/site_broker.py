@@ -86,6 +86,10 @@ class Desk(Protocol):
     def refuse(self, id: int, reason: str) -> None:
         """The broker will not have this one: it is a dead letter. `reason`: `CODE` or `CODE: text`."""
 
+    @property
+    def is_told(self) -> bool:
+        """Does the node hear now who reads what elsewhere in the tree?"""
+
     def outdated(self, topics: Iterable[str]) -> list[str]:
         """Of these topics, which the broker retains as it was given them, those of which it hears no more.
 

@@ -42,10 +42,7 @@ VERSIONS: Final = (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311)
 
 
 class Mosquitto:
-    """The bridge. `versions`: of MQTT, in the order in which to try them.
-
-    `heir_until`: loop time until which an inherited session is left as it was (see `inheritance`).
-    """
+    """The bridge. `versions`: of MQTT, in the order in which to try them."""
 
     def __init__(self, setup: Setup, versions: Sequence[MQTTProtocolVersion] = VERSIONS) -> None:
         self.setup = setup
@@ -62,7 +59,6 @@ class Mosquitto:
         self._version = ""
         self._inherited = b""
         self._leaving = False
-        self.heir_until = 0.0
 
     def __repr__(self) -> str:
         return f"<Mosquitto bridge to {self.setup.settings.uri}>"

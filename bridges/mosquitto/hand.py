@@ -39,6 +39,8 @@ _ENVELOPE: Final = 64
 _GREETED: Final = 30.0
 _LAST: Final = OURS + "last"
 _LOOK_AGAIN: Final = 0.02
+_LOOK_AFTER: Final = 1.0
+_LISTED: Final = 100
 
 
 class Hand:
@@ -74,6 +76,8 @@ class Hand:
         self._aside = 0
         self._changed = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
+        self._patience: asyncio.Task[None] | None = None
+        self._unspeakable: dict[str, str] = {}
         self._echoes = Echoes(memory.retained)
         self._suspects = bridge.suspects
         self._posts: deque[tuple[Delivery, Post]] = deque()
@@ -95,24 +99,31 @@ class Hand:
         """Connect; what waits in a session that the broker kept comes at once."""
         memory = self._memory
         self._filters = memory.filters
-        now = asyncio.get_running_loop().time()
         if not memory.session:
-            self._bridge.heir_until = now + PATIENCE
             self._filters.update(read(self._inherited))
         self._look_up()
+        memory.heir = memory.heir or not memory.session
         if not await self.client.open():
-            self._bridge.heir_until = 0.0
             memory.new_session()
         elif not memory.session:
             _log.info("= the site's broker has a session of this node from before its database was made")
             memory.new_session(dict(self._filters))
         self._look_up()
-        if self._is_heir:
-            asyncio.get_running_loop().call_at(self._bridge.heir_until, self.want)
+        if memory.heir:
+            self._patience = asyncio.get_running_loop().create_task(self._be_patient())
 
-    @property
-    def _is_heir(self) -> bool:
-        return asyncio.get_running_loop().time() < self._bridge.heir_until
+    async def _be_patient(self) -> None:
+        """Until a parent, which says who reads what, has been there for `PATIENCE`."""
+        left = PATIENCE
+        while left > 0:
+            await asyncio.sleep(_LOOK_AFTER)
+            left = left - _LOOK_AFTER if self._desk.is_told else PATIENCE
+        self._inherit_no_more()
+
+    def _inherit_no_more(self) -> None:
+        self._memory.heir = False
+        self._memory.save_session()
+        self.want()
 
     def begin(self, discovery: "Discovery") -> None:
         """From now on be subscribed to what is wanted."""
@@ -121,8 +132,9 @@ class Hand:
         self.want()
 
     async def close(self, *, forget: bool = False) -> None:
-        if self._work is not None:
-            self._work.cancel()
+        for task in (self._work, self._patience):
+            if task is not None:
+                task.cancel()
         self._suspects.lost(list(self._unanswered))
         await self.client.close(forget=forget)
 
@@ -130,8 +142,7 @@ class Hand:
         """Want nothing more, and take all that the broker has for us. The door says when that is all."""
         if self._work is not None:
             self._work.cancel()
-        self._bridge.heir_until = 0.0
-        self.want()
+        self._inherit_no_more()
         await self.client.unsubscribe(list(self._filters))
         await self.client.subscribe([Filter(_LAST, 1)])
         self._last.clear()
@@ -163,8 +174,18 @@ class Hand:
 
     @property
     def _wanted(self) -> dict[str, None]:
-        wanted = dict.fromkeys(self._names.filter(key) for key in self._bridge.wanted)
+        wanted: dict[str, None] = {}
+        for key in self._bridge.wanted:
+            try:
+                wanted[self._names.filter(key)] = None
+            except Unspeakable as error:
+                self._leave_out(str(key), str(error))
         return wanted | {self._names.to_nodes: None}
+
+    def _leave_out(self, key: str, text: str) -> None:
+        if key not in self._unspeakable and len(self._unspeakable) < _LISTED:
+            self._unspeakable[key] = text
+            _log.warning("! %r is not taken from the site's broker: %s", key, text)
 
     async def _follow(self) -> None:
         try:
@@ -174,6 +195,9 @@ class Hand:
                 await self._agree()
         except SiteBrokerError as error:
             self._lost(error)
+        except Exception as mistake:
+            _log.exception("! the bridge to the site's broker failed")
+            self._lost(SiteBrokerError(f"a mistake in the bridge ({mistake!r}): please report it"))
 
     async def _agree(self) -> None:
         """Subscribe to what is new, and unsubscribe from what is not wanted any more.
@@ -182,7 +206,7 @@ class Hand:
         """
         wanted = self._wanted
         unwanted, self._unwanted = self._unwanted, set()
-        gone = [text for text in self._filters if text not in wanted and not self._is_heir]
+        gone = [text for text in self._filters if text not in wanted and not self._memory.heir]
         fresh = [text for text in wanted if text not in self._granted_filters or text in unwanted]
         now = asyncio.get_running_loop().time()
         self._fresh = {text: at for text, at in self._fresh.items() if at > now - _GREETED}
@@ -234,7 +258,8 @@ class Hand:
         if received.topic == _LAST:
             self._last.set()
         key = self._names.destination(received.topic)
-        if self._is_heir and key is not None and key.kind == Kind.TOPIC and not self._is_wanted(key):
+        is_late = self._memory.heir and received.qos > 0
+        if is_late and key is not None and key.kind == Kind.TOPIC and not self._is_wanted(key):
             self._late.append(received)
             return
         if key is None or not self._is_for_us(received, key):
@@ -258,9 +283,15 @@ class Hand:
         first = next((number for number, text in self._patterns if matches(text, received.topic)), 0)
         if not first and not self._is_wanted(key):
             return False
-        if first and received.filters and min(received.filters) != first:
+        if first and received.filters and min(received.filters) != first and not self._is_inherited(received):
             return False
         return not self._is_echo(received, received.retained and self._is_fresh(received.topic))
+
+    def _is_inherited(self, received: Received) -> bool:
+        """Was it kept for a filter that had an id which we do not know?"""
+        return self._memory.heir and not any(
+            number in received.filters and matches(text, received.topic) for number, text in self._patterns
+        )
 
     def _is_wanted(self, key: Destination) -> bool:
         return any(matches(each.name, key.name) for each in self._bridge.wanted)
@@ -398,6 +429,7 @@ class Hand:
             "taking": sorted(self._granted_filters)[:100],
             "denied": dict(list(self._denied.items())[:100]),
             "left_aside": self._aside,
+            "not_taken": dict(self._unspeakable),
             "echoes": self._echoes.count,
             "retained_from_tree": len(self._memory.retained),
         }

@@ -5,7 +5,8 @@ lies at the broker as well, retained, at `$sapwood/bridge/filters`: without it n
 wanted any more, for MQTT has no question for that.
 
 Law: for `PATIENCE` seconds nothing of it is given up, and what comes for a topic that nobody wants yet is
-neither taken nor answered: a new database learns from the parent who reads what.
+neither taken nor answered: a new database learns from the parent who reads what. The seconds count while a
+parent is there, and from the start again with each connection.
 """
 
 import json
@@ -13,6 +14,9 @@ import zlib
 from typing import Final
 
 from bridges.mosquitto.names import OURS
+from bridges.mqtt_texts import fits
+from treeconnector.errors import PatternError
+from treeconnector.patterns import from_mqtt
 
 FILTERS: Final = OURS + "filters"
 PATIENCE: Final = 60.0
@@ -26,11 +30,23 @@ def written(filters: dict[str, int]) -> bytes:
 
 
 def read(payload: bytes) -> dict[str, int]:
-    """By filter its id. Whatever is not as we write it is nothing."""
+    """By filter its id. Whatever is not as we write it is nothing: anybody may have written it."""
     try:
         found = json.loads(zlib.decompressobj().decompress(payload, _MOST)) if payload else {}
     except (ValueError, zlib.error, RecursionError):
         return {}
     if not isinstance(found, dict):
         return {}
-    return {text: number for text, number in found.items() if type(number) is int and 0 < number < _MOST_ID}
+    return {
+        text: number
+        for text, number in found.items()
+        if type(number) is int and 0 < number < _MOST_ID and _is_filter(text)
+    }
+
+
+def _is_filter(text: str) -> bool:
+    """Else the broker ends the connection of whoever gives it up."""
+    try:
+        return fits(from_mqtt(text))
+    except PatternError:
+        return False

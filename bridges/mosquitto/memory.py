@@ -25,6 +25,7 @@ class _Session(msgspec.Struct):
     session: str = ""
     filters: dict[str, int] = {}
     named: str = ""
+    heir: bool = False
 
 
 class _Consumers(msgspec.Struct):
@@ -38,7 +39,8 @@ _Part = TypeVar("_Part", _Session, _Consumers)
 class Memory:
     """`session`: a name for the session that the broker keeps for us, '' = we have had none.
 
-    `filters`: ours in it, with their ids. `named`: the part of our client ids that tells them from others'.
+    `filters`: ours in it, with their ids. `heir`: it is from before our database was made.
+    `named`: the part of our client ids that tells them from others'.
     `clients`: who is subscribed. `retained`: topics whose retained message at the broker is from the tree,
     with a digest of it.
     """
@@ -46,7 +48,7 @@ class Memory:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         own, others = _read(directory / _SESSION, _Session), _read(directory / _CONSUMERS, _Consumers)
-        self.session, self.filters, self.named = own.session, own.filters, own.named
+        self.session, self.filters, self.named, self.heir = own.session, own.filters, own.named, own.heir
         self.clients, self.retained = others.clients, others.retained
 
     def __repr__(self) -> str:
@@ -54,14 +56,15 @@ class Memory:
 
     def save_session(self) -> None:
         """Before the broker hears of it."""
-        self._write(_SESSION, msgspec.json.encode(_Session(self.session, self.filters, self.named)), True)
+        own = _Session(self.session, self.filters, self.named, self.heir)
+        self._write(_SESSION, msgspec.json.encode(own), True)
 
     def save_consumers(self) -> None:
         self._write(_CONSUMERS, msgspec.json.encode(_Consumers(self.clients, self.retained)), False)
 
     def new_session(self, filters: dict[str, int] | None = None) -> None:
         """The broker has kept nothing for us; or a session with these filters, of which we knew nothing."""
-        self.session = secrets.token_hex(4)
+        self.session, self.heir = secrets.token_hex(4), filters is not None
         self.filters.clear()
         self.filters.update(filters or {})
         self.save_session()

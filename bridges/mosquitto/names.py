@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from bridges.mqtt_texts import is_plain
+from bridges.mqtt_texts import fits, is_plain
 from bridges.site_broker import SiteBrokerError
 from config.model import SiteBroker
 from treeconnector.destinations import Destination, Kind, queue, topic
@@ -88,8 +88,17 @@ class Names:
         return _fault(from_mqtt, plain)
 
     def filter(self, wanted: Destination) -> str:
-        """The filter with which to take what is wanted."""
-        return self.topic(wanted) if wanted.kind == Kind.QUEUE else to_mqtt(wanted.name)
+        """The filter with which to take what is wanted. Raises `Unspeakable`: the broker would end the
+        connection, or understand something else.
+        """
+        if wanted.kind == Kind.QUEUE:
+            return self.topic(wanted)
+        text = to_mqtt(wanted.name)
+        if not fits(text):
+            raise Unspeakable(f"MQTT has no filter with control characters, or of such length: {text[:80]!r}")
+        if text.startswith(("$", self._queues, self._nodes)):
+            raise Unspeakable(f"nothing that begins like {text[:80]!r} is a topic of the tree at this broker")
+        return text
 
     @property
     def to_nodes(self) -> str:

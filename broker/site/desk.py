@@ -301,6 +301,12 @@ class SiteDesk:
             return message
         return Message(message.payload, msgspec.structs.replace(message.properties, reply_to=reply_to))
 
+    @property
+    def is_told(self) -> bool:
+        """Is a parent there, or none above?"""
+        core = self._node.core
+        return not core.role.has_parent or any(each.up for each in core.neighbourhood.parents())
+
     def outdated(self, topics: Iterable[str]) -> list[str]:
         """By the names that the broker knows."""
         self.advance()

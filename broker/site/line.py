@@ -85,6 +85,10 @@ class Line:
             self._desk.core.refuse(id, reason)
             self._desk.wake()
 
+    @property
+    def is_told(self) -> bool:
+        return self.open and self._desk.is_told
+
     def outdated(self, topics: Iterable[str]) -> list[str]:
         return self._desk.outdated(topics) if self.open else []
 

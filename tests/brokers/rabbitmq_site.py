@@ -86,6 +86,7 @@ class FakeDesk:
         self.refused: dict[int, str] = {}
         self.broker = ""
         self.completed = 0
+        self.is_told = True
         self.holding = False
         self.held: list[Callable[[], None]] = []
 

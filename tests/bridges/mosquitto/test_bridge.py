@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from mosquitto_clients import Listener, publish
+from mosquitto_clients import Listener, publish, publish_lines
 from mosquitto_server import DISCOVERY, MosquittoServer
 from paho.mqtt.enums import MQTTProtocolVersion
 from rabbitmq_site import FakeDesk
@@ -16,7 +17,7 @@ from bridges.mosquitto import Mosquitto
 from bridges.site_broker import Delivery, Setup
 from config.model import SiteBroker
 from treeconnector.bundles import Message, Properties
-from treeconnector.destinations import parse
+from treeconnector.destinations import Destination, Kind, parse
 
 V5, V3 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
 
@@ -89,3 +90,50 @@ async def test_what_was_given_does_not_come_back(joined: tuple[Mosquitto, FakeDe
     publish(port, "later/theirs", b"4", "-r")
     await until(lambda: len(desk.taken) == 2)
     assert [each.message.payload for each in desk.taken] == [b"3", b"4"]
+
+
+async def test_nothing_else_suffers_from_what_mqtt_cannot_ask_for(
+    joined: tuple[Mosquitto, FakeDesk, int],
+) -> None:
+    bridge, desk, port = joined
+    odd = {Destination(Kind.TOPIC, "a\x01b/#"), parse("topic:$share/g/x"), parse("queue:a+b")}
+    bridge.want(bridge.wanted | odd | {parse("topic:later/#")})
+    await until(lambda: "later/#" in bridge.status()["taking"])
+    publish(port, "later/x", b"1")
+    await until(lambda: [each.message.payload for each in desk.taken] == [b"1"])
+    assert sorted(bridge.status()["not_taken"]) == sorted(map(str, odd))
+
+
+@asynccontextmanager
+async def machine(
+    directory: Path, server: MosquittoServer, *wanted: str, is_told: bool = True
+) -> AsyncIterator[tuple[Mosquitto, FakeDesk]]:
+    """The node york on a machine with a database of its own, which is killed at the end."""
+    settings = SiteBroker(uri=server.uri)
+    setup = Setup("test", "york", directory.name, directory, settings, None, None, 5.0, 1 << 20, 1000)
+    bridge, desk = Mosquitto(setup), FakeDesk()
+    desk.is_told = is_told
+    bridge.want(frozenset(map(parse, wanted)))
+    running = asyncio.ensure_future(bridge.run(desk))
+    await until(lambda: len(bridge.status().get("taking", ())) > len(wanted))
+    yield bridge, desk
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.parametrize("filters", ["as they were", "unknown"])
+async def test_what_was_kept_for_the_machine_before_waits_until_the_new_one_knows_who_reads_it(
+    server: MosquittoServer, tmp_path: Path, filters: str
+) -> None:
+    async with machine(tmp_path / "old", server, "topic:up/#"):
+        pass
+    publish_lines(server.port, "up/x", [b"%d" % number for number in range(1500)])  # more than AT_MOST
+    if filters == "unknown":
+        publish(server.port, "$sapwood/bridge/filters", b"", "-r")
+    for _ in range(2):  # the second time its database is not new any more
+        async with machine(tmp_path / "new", server, is_told=False) as (_, desk):
+            assert not desk.taken
+    async with machine(tmp_path / "new", server, is_told=False) as (bridge, desk):
+        bridge.want(frozenset({parse("topic:up/#")}))
+        await until(lambda: len({each.message.payload for each in desk.taken}) == 1500)

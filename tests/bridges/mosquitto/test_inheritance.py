@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from bridges.mosquitto.inheritance import read, written
 
-FILTERS = st.dictionaries(st.text(max_size=20), st.integers(1, (1 << 28) - 1), max_size=20)
+NAMES = st.sampled_from(["#", "a", "a/+/b", "queue/orders", "node/+/#", "käse/#", "/"])
+FILTERS = st.dictionaries(NAMES, st.integers(1, (1 << 28) - 1), max_size=20)
 
 
 @given(FILTERS)
@@ -29,3 +30,8 @@ def test_what_is_not_as_we_write_it_is_nothing(text: str) -> None:
 
 def test_what_is_good_of_it_is_taken() -> None:
     assert read(zlib.compress(json.dumps({"a": 3, "b": -1, "c": None}).encode())) == {"a": 3}
+
+
+@pytest.mark.parametrize("text", ["", "a#", "#/a", "a\x01b", "a\0b", "\ud800", "x" * 70_000])
+def test_no_filter_upon_which_the_broker_would_end_the_connection_is_taken_from_anybody(text: str) -> None:
+    assert read(zlib.compress(json.dumps({text: 1, "a": 2}).encode())) == {"a": 2}

@@ -53,6 +53,15 @@ def test_what_goes_to_the_broker_is_spelled_for_it() -> None:
     assert NAMES.topic(parse("queue:orders")) == "queue/orders"
     assert NAMES.filter(parse("topic:a/#/b")) == "a/#"
     assert NAMES.to_nodes == "node/+/#"
+    for text in (
+        "topic:$SYS/#",
+        "topic:$share/g/queue/orders",
+        "topic:queue/orders",
+        "topic:node/#",
+        "queue:a+b",
+    ):
+        with pytest.raises(Unspeakable):
+            NAMES.filter(parse(text))
     for text in ("queue:a+b", "topic:$SYS/x"):
         with pytest.raises(Unspeakable, match="UNROUTABLE"):
             NAMES.topic(parse(text))
