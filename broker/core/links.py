@@ -35,6 +35,7 @@ class Links:
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
         self._names: dict[Link, str] = {}
+        self._secrets: dict[Link, bytes | None] = {}
         self.shown: dict[Link, Shown] = {}
         self.closing: list[Link] = []
 
@@ -130,15 +131,19 @@ class Links:
         if link not in core.open_links:
             return
         try:
-            self._check(link, hello)
-            if core.mesh.relation(link, hello) is Relation.MESH:
-                secret = core.mesh.secret_of(link, hello)
-            else:
-                secret = core.secret_of(hello.name, link.dials, self.shown_on(link), hello.role)
+            secret = self._secrets[link] = self._allow(link, hello)
         except LinkRefused as refused:
             self.handle(link, link.refuse(refused.reason, refused.text))
             return
         link.accept(secret, self._standing(hello) if link.dials else None)
+
+    def _allow(self, link: Link, hello: Hello) -> bytes | None:
+        """What proves that the peer is who it says, None = nothing is asked for. Raises `LinkRefused`."""
+        core = self._core
+        self._check(link, hello)
+        if core.mesh.relation(link, hello) is Relation.MESH:
+            return core.mesh.secret_of(link, hello)
+        return core.secret_of(hello.name, link.dials, self.shown_on(link), hello.role)
 
     def shown_on(self, link: Link) -> Shown:
         """What the peer has shown on its carrier."""
@@ -222,10 +227,24 @@ class Links:
         core.moment.after(core.settings.probe_time, decide)
 
     def _admit_later(self, link: Link, hello: Hello) -> None:
-        def admit() -> None:
-            self.handle(link, link.admit(self._standing(hello)))
+        self._core.forwarder.turn.after.append(lambda: self._admit(link, hello))
 
-        self._core.forwarder.turn.after.append(admit)
+    def _admit(self, link: Link, hello: Hello) -> None:
+        """Let it up, if it may still be here: since its hello it may have been revoked, or we may be leaving.
+
+        Else who says hello and proves itself much later would get past that.
+        """
+        if link not in self._core.open_links:
+            return
+        try:
+            if self._allow(link, hello) != self._secrets.get(link):
+                raise LinkRefused(
+                    Refusal.SECRET, f"the secret of {hello.name!r} was changed meanwhile: dial again"
+                )
+        except LinkRefused as refused:
+            self.handle(link, link.refuse(refused.reason, refused.text))
+            return
+        self.handle(link, link.admit(self._standing(hello)))
 
     # --- up
 
@@ -340,6 +359,7 @@ class Links:
         neighbour = self.of(link)
         self._names.pop(link, None)
         self.shown.pop(link, None)
+        self._secrets.pop(link, None)
         self._core.link_ended(link, text)
         if neighbour is None:
             return

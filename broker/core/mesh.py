@@ -4,8 +4,8 @@ Who is in it: those that the file names, and whoever introduces itself by dialli
 and proves the secret of the mesh. That is kept on disk. What a mesh is called in chains of names is the
 smallest of its names, so that it does not matter which of its nodes speaks.
 
-Law: the smaller name dials. A node that the other does not know yet introduces itself; when both dial at
-once, the smaller name's link is the one that stays.
+Law: the smaller name dials. A node that the other does not know yet, or has forgotten, introduces itself;
+when both dial at once, the smaller name's link is the one that stays.
 Law: whoever is not listed joins by the secret of the mesh only; a child's own proves no node of a mesh.
 Law: who has left for good is out of it, whatever files and nodes that were away say, until it dials again.
 """
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
 _MOST_WAYS: Final = 3
+_LATER: Final = 0.1
 _ROW: Final = "mesh"
 _LEFT: Final = "left the mesh"
 _WAYS: Final = "ways to the parent"
@@ -78,6 +79,7 @@ class Mesh:
             for neighbour in core.neighbours.values():
                 if neighbour.up:
                     core.table.lines.add(neighbour.name)
+            self._look_later()
             self.offers = Advertiser(core.table, Beside(), core.settings.linger)
             held = (key for peer in core.table.mesh for key in core.table.routes_of(peer))
             core.neighbourhood.meet([key.name for key in held if key.kind == Kind.DOMAIN])
@@ -235,6 +237,8 @@ class Mesh:
     def line_changed(self, neighbour: Neighbour) -> None:
         if self.members:
             self._core.table.set_line(neighbour.name, neighbour.up)
+        if neighbour.relation is Relation.MESH and not neighbour.up:
+            self._look_later()
 
     # --- whom to dial
 
@@ -242,12 +246,23 @@ class Mesh:
         """The nodes of this mesh that this node dials, with their addresses: those with larger names, and
         those that may not know it, or not where it is.
         """
-        core, me = self._core, self._core.identity.name
+        me = self._core.identity.name
         return {
             name: addresses
             for name, addresses in self.members.items()
-            if me < name or name not in core.neighbours or not (core.addresses or core.neighbours[name].up)
+            if me < name or not self._is_awaited(name)
         }
+
+    def _is_awaited(self, name: str) -> bool:
+        """Is it for the other one to dial? One that does not for long may have forgotten this node."""
+        core, other = self._core, self._core.neighbours.get(name)
+        if other is None or other.up:
+            return other is not None
+        return bool(core.addresses) and core.moment.now - other.broken_at < core.settings.dormant_after
+
+    def _look_later(self) -> None:
+        """Whom to dial, when a node that is away has not dialled for long."""
+        self._core.moment.after(self._core.settings.dormant_after + _LATER, lambda: self.on_change())
 
     def parents_to_dial(self) -> dict[str, list[str]]:
         """All nodes of the parents' mesh, with their addresses. What was on disk counts as long as the file

@@ -7,7 +7,8 @@ from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector import frames
 from treeconnector.bundles import Flag, Header, Message, encode_message
-from treeconnector.destinations import Kind, queue, topic
+from treeconnector.destinations import Kind, domain, queue, topic
+from treeconnector.errors import LinkRefused, Refusal
 from treeconnector.frames import Advice, Member
 from treeconnector.identity import BundleIds
 from treeconnector.permits import Grant
@@ -174,3 +175,60 @@ def test_what_only_parents_say_ends_the_child_s_link_alone(forest: Forest, frame
     assert not liar(forest, "hq-1").up
     assert forest["hq-1"].core.neighbours["leeds"].link is others
     assert forest["hq-1"].core.mesh.authorities == b""
+
+
+def test_who_was_revoked_between_hello_and_proof_stays_out(forest: Forest) -> None:
+    """It says hello, waits until it is found out, and then proves itself."""
+    forest.cut(forest.wire_of("york", "hq-1"))
+    forest.settle()
+    wire, core = forest.dial("york"), forest["hq-1"].core
+    assert wire is not None
+    while not any(link.peer_name == "york" for link in core.open_links):
+        assert forest.step()
+
+    def revoked(name: str, *_shown: object) -> None:
+        raise LinkRefused(Refusal.SECRET, f"{name} was revoked")
+
+    core.secret_of = revoked
+    forest.settle(1)
+    assert not liar(forest, "hq-1").up
+    assert "york was revoked" in forest["york"].errors
+
+
+def test_a_secret_that_was_changed_between_hello_and_proof_proves_nothing(forest: Forest) -> None:
+    forest.cut(forest.wire_of("york", "hq-1"))
+    core = forest["hq-1"].core
+    forest["york"].core.secret_of = core.secret_of = lambda *_shown: b"former"
+    forest.settle()
+    forest.dial("york")
+    while not any(link.peer_name == "york" for link in core.open_links):
+        assert forest.step()
+    core.secret_of = lambda *_shown: b"present"
+    forest.settle(1)
+    assert not liar(forest, "hq-1").up
+
+
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_what_it_claimed_before_that_came_to_be_above_counts_no_more(withdrawn: bool) -> None:
+    """A branch that is trusted with any name below it takes that of a root which is yet to come."""
+    forest = Forest()
+    for name, other in zip(CORES, reversed(CORES), strict=True):
+        forest.add(name, "", "root", mesh=[other])
+    forest.add("york", "hq-1", "branch")
+    forest.add("leeds", "hq-1")
+    forest.heal(4)
+    for op in ("add", "remove") if withdrawn else ("add",):
+        for core in CORES:
+            lie = Advice(op, Kind.DOMAIN, "hq-3", "hq-3", "c", 1)
+            forest[core].core.advising.advised(liar(forest, core), [lie])
+        forest.settle(1)
+    forest.add("hq-3", "", "root", mesh=["hq-1"])
+    forest.heal(5)
+    for core in CORES:
+        site = forest[core].core
+        assert site.table.route(domain("hq-3"), "york") is None
+        where = queue("System", "leeds")
+        header = Header(id=BundleIds().next(), destination=where, origin="hq-3", size=len(BODY))
+        says(forest, core, header)
+        assert dead(forest, core) == ["ORIGIN"]
+    assert forest["leeds"].core.counters["in"] == 0

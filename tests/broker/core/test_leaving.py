@@ -148,3 +148,52 @@ def test_nobody_links_with_one_that_is_about_to_go(forest: Forest) -> None:
     assert not forest["shop"].core.neighbours["c1"].up
     assert any("is about to stop" in error for error in forest["shop"].errors)
     assert forest["shop"].core.neighbours["c1"].relation is Relation.PARENT
+
+
+def test_who_comes_up_while_it_leaves_is_refused(forest: Forest) -> None:
+    forest.add("late", "c1", "leaf")
+    forest.dial("late")
+    core = forest["c1"].core
+    while not any(link.peer_name == "late" for link in core.open_links):
+        assert forest.step()
+    core.handover.leave()
+    forest.settle(2)
+    assert "late" not in core.neighbours
+    assert "is about to stop" in str(forest["late"].errors)
+
+
+def announce(forest: Forest) -> None:
+    """As nodes do once they listen; then the smaller name alone dials."""
+    for site in forest.sites.values():
+        if site.running:
+            site.core.addresses = [f"ws://{site.name}"]
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_it_comes_back_though_those_who_dialled_it_have_forgotten_it(forest: Forest, name: str) -> None:
+    announce(forest)
+    leave(forest, name)
+    go_on(forest)
+    forest[name].boot()
+    announce(forest)
+    go_on(forest)
+    for other in set(CORES) - {name}:
+        assert forest[other].core.neighbours[name].up
+
+
+def test_it_comes_back_though_one_that_was_away_says_that_it_left(forest: Forest) -> None:
+    announce(forest)
+    leave(forest, "c3")
+    forest["c2"].crash()
+    forest["c3"].boot()
+    announce(forest)
+    go_on(forest)
+    assert forest["c1"].core.neighbours["c3"].up
+    forest["c3"].crash()
+    forest["c2"].boot()
+    announce(forest)
+    go_on(forest)
+    forest["c3"].boot()
+    announce(forest)
+    go_on(forest)
+    assert {each.name for each in forest["c3"].core.mesh.peers() if each.up} == {"c1", "c2"}
