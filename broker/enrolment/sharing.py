@@ -134,7 +134,8 @@ class Sharing:
                 more = told.more and bool(told.members)
                 after = told.members[-1].name if told.members else ""
         except Refused as error:
-            _log.warning("! %s tells nothing of its children: %s", peer, error, extra={"link": peer})
+            level = logging.DEBUG if peer in self._exchanged else logging.WARNING
+            _log.log(level, "! %s tells nothing of its children: %s", peer, error, extra={"link": peer})
         except (CellError, BadRequest) as error:
             _log.debug("= %s does not tell of its children now: %s", peer, error)
             return
