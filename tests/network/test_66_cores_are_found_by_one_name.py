@@ -13,7 +13,8 @@ from quick import QUICK_SITE
 from broker.cli.demo.processes import Status
 
 LONG = 60.0
-LEASE = 3
+LEASE = 30
+"""Seconds: nothing here waits for the end of one."""
 
 
 @pytest.fixture
