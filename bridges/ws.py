@@ -333,6 +333,8 @@ def _explain(error: BaseException, uri: str, timeout: float, tls: TlsSettings | 
             return CarrierBroken(
                 f"{uri} ended the connection in the handshake: {_first(error)}{_certificate_hint(tls, uri)}"
             )
+        case aiohttp.ServerDisconnectedError():
+            return CarrierBroken(f"{uri} ended the connection: does its port speak TLS? Then write wss://")
         case _:
             return CarrierBroken(f"{uri} cannot be reached: {_first(error)}")
 

@@ -232,9 +232,11 @@ class Node:
                 self, listener.host, listener.port, tls, self.wires.turned_away, settings
             )
         except OSError as error:
+            low = isinstance(error, PermissionError)
+            why = "ports below 1024 are root's." if low else "is another node running there?"
             raise SapwoodError(
                 f"cannot listen on {listener.host}:{listener.port}: {error.strerror or error};"
-                " is another node running there? Change the listener's port"
+                f" {why} Change the listener's port"
             ) from None
         self.port = self._port.addresses[0][1]
         self.core.addressing.announce(announced(self.site, self.port))

@@ -158,8 +158,11 @@ def _port(site: Site, port: int) -> Iterator[Finding]:
 def _taken(site: Site, place: str, error: OSError) -> Finding:
     if not isinstance(error, socket.gaierror) and _running_node(site) == site.name:
         return Finding("port", "ok", f"{place} is in use by this node, which is running")
-    advice = "stop what listens there (ss -ltnp), or change listener, port"
-    return Finding("port", "failed", f"{place} cannot be used: {error.strerror or error}; {advice}")
+    low = isinstance(error, PermissionError)
+    advice = "ports below 1024 are root's: change" if low else "stop what listens there (ss -ltnp), or change"
+    return Finding(
+        "port", "failed", f"{place} cannot be used: {error.strerror or error}; {advice} listener, port"
+    )
 
 
 def _running_node(site: Site) -> str:

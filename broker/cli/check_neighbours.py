@@ -92,6 +92,8 @@ def _wrong_there(way: Address, tls: ClientTls) -> str:
     except TlsError:
         return ""  # said already of the files of this node
     except ssl.SSLCertVerificationError as error:
+        if "match" in error.verify_message or "not valid for" in error.verify_message:
+            return f"has another host's certificate ({error.verify_message}): dial the name that it carries"
         return f"has a certificate that is not trusted here ({error.verify_message}): see tls, ca"
     except ssl.SSLError as error:
         if error.reason == "WRONG_VERSION_NUMBER":

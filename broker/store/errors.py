@@ -59,6 +59,12 @@ def mapped(error: BaseException, path: Path) -> StoreError:
     """The store's own error for anything that was raised while a database at `path` was used."""
     if isinstance(error, StoreError):
         return error
+    if isinstance(error, PermissionError):
+        where = f" for {error.filename}" if error.filename else ""
+        return StoreIOFailed(
+            f"{path}: {error.strerror}{where}: let user id {os.getuid()} write there (chown), or use another"
+            " folder (data)"
+        )
     if isinstance(error, OSError):
         return _full(path) if error.errno == errno.ENOSPC else _failed(path, str(error))
     code = (getattr(error, "sqlite_errorcode", None) or 0) & _PRIMARY_CODE

@@ -15,9 +15,10 @@ from bind_server import KEY, KEY_NAME, OTHER_KEY, ZONE, BindServer
 from mosquitto_server import MosquittoServer
 
 from bridges import certificates
-from broker.cli.check import Finding, check_file, examine
+from broker.cli.check import Finding, _taken, check_file, examine
 from broker.cli.demo.plan import free_ports
 from broker.store import Store
+from config.model import Listener, Site
 
 
 def site(folder: Path, extra: str = "", port: int | None = None) -> Path:
@@ -211,6 +212,9 @@ def test_a_parent_s_certificate_is_looked_at(tmp_path: Path, serve: Callable[...
         assert (one.state, "not trusted here" in one.text) == ("warning", True)
         trusting = connector.replace("}", ", tls: {ca: ca.pem}}")
         assert state(site(tmp_path, f"  tree_connectors: [{trusting}]\n"), "parent") == "ok"
+        other = connector.replace("127.0.0.1", "localhost").replace("}", ", tls: {ca: ca.pem}}")
+        (one,) = found(site(tmp_path, f"  tree_connectors: [{other}]\n"), "parent")
+        assert (one.state, "has another host's certificate" in one.text) == ("warning", True)
         plain = connector.replace("wss:", "ws:")
         (one,) = found(site(tmp_path, f"  tree_connectors: [{plain}]\n"), "parent")
         assert (one.state, "does its port speak TLS?" in one.text) == ("warning", True)
@@ -318,3 +322,12 @@ def test_an_authority_that_others_can_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "authority").mkdir()
     (tmp_path / "authority" / "authority.key").touch(mode=0o644)
     assert state(file, "permissions") == "warning"
+
+
+def test_of_a_low_port_it_is_said_that_it_is_root_s() -> None:
+    found = _taken(
+        Site(name="hq", listener=Listener(port=1)), "127.0.0.1:80", PermissionError(13, "Permission denied")
+    )
+    assert found.text == (
+        "127.0.0.1:80 cannot be used: Permission denied; ports below 1024 are root's: change listener, port"
+    )

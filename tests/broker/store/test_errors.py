@@ -22,7 +22,11 @@ def raised(code: int, text: str = "text") -> sqlite3.OperationalError:
         (raised(sqlite3.SQLITE_NOTADB), StoreCorrupt, "sapwood node recover"),
         (raised(sqlite3.SQLITE_BUSY), StoreBusy, "locked by another program"),
         (OSError(errno.ENOSPC, "No space"), StoreFull, "Make space and start"),
-        (OSError(errno.EACCES, "Permission denied"), StoreIOFailed, "Permission denied"),
+        (
+            OSError(errno.EACCES, "Permission denied", "/data"),
+            StoreIOFailed,
+            r"denied for /data: let user id \d+ write",
+        ),
         (OverflowError("too large"), StoreIOFailed, r"too large \[OverflowError\]"),
     ],
 )
