@@ -94,6 +94,7 @@ def make_tree(sites: DataFrame) -> Tree:
     Wrinkle: by checkpoints, not by `cache`. A plan over a cached frame carries the plan of what is cached,
     as often as it is used; with one a level that grows until no memory holds the plan.
     """
+    sites = sites.localCheckpoint()
     roots = _roots(sites)
     standing = _standing(sites, roots[0])
     places = _placed(sites, standing).localCheckpoint()

@@ -30,8 +30,8 @@ LARGE: Final[dict[str, tuple[str, ...]]] = {
     "volume": ("hour", "node", "peer", "direction", "kind", "op", "restored"),
     "judged": ("node", "origin", "kind", "direction", "rooted"),
 }
-"""Tables that may have as many rows as the log, with the order of their summaries: Spark writes them, in as
-many files as it has them."""
+"""Tables that may have as many rows as the log, with the order of their summaries. Of a large log Spark
+writes them, in as many files as it has them."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,10 +42,11 @@ def url(path: Path) -> str:
 
 class Output:
     """Writes below one folder. `tables`: what was written so far, its first rows, as dictionaries; what was
-    not written has none."""
+    not written has none. `small`: no table has many rows."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, small: bool = False) -> None:
         self.folder = folder
+        self._small = small
         self.tables: defaultdict[str, list[Row]] = defaultdict(list)
         try:
             (folder / "csv").mkdir(parents=True, exist_ok=True)
@@ -55,19 +56,34 @@ class Output:
     def __repr__(self) -> str:
         return f"<Output {self.folder} tables={len(self.tables)}>"
 
-    def write(self, name: str, table: DataFrame) -> DataFrame:
-        """Write a table in both forms, and return it worked out."""
+    def write(self, name: str, table: DataFrame) -> None:
+        """Write a table in both forms."""
+        rows = collect(table, CSV_ROWS + 1)
         path = (self.folder / "tables" / name).absolute()
-        kept = table
-        if name in LARGE:
+        if len(rows) > CSV_ROWS or find_spec("pyarrow") is None:
             table.write.mode("overwrite").parquet(url(path))
-            kept = table.sparkSession.read.schema(table.schema).parquet(url(path))
-        rows = collect(kept.orderBy(*LARGE[name]) if name in LARGE else kept, CSV_ROWS + 1)
-        if name not in LARGE:
-            kept = _write_small(table, rows, path)
+        else:
+            _write_arrow(table, rows, path)
+        self._summarize(name, table, rows)
+
+    def keep(self, name: str, table: DataFrame) -> DataFrame:
+        """Write a table that others are made of, and return it worked out.
+
+        Wrinkle: a large one is read again from where it was written. For a small one that is a detour.
+        """
+        if self._small or name not in LARGE:
+            kept = table.localCheckpoint()
+            self.write(name, kept.orderBy(*LARGE[name]) if name in LARGE else kept)
+            return kept
+        path = url((self.folder / "tables" / name).absolute())
+        table.write.mode("overwrite").parquet(path)
+        kept = table.sparkSession.read.schema(table.schema).parquet(path)
+        self._summarize(name, table, collect(kept.orderBy(*LARGE[name]), CSV_ROWS + 1))
+        return kept
+
+    def _summarize(self, name: str, table: DataFrame, rows: list[Row]) -> None:
         self.tables[name] = rows
         write_csv(self.folder / "csv" / f"{name}.csv", table.columns, rows)
-        return kept
 
 
 def collect(table: DataFrame, most: int) -> list[Row]:
@@ -79,19 +95,6 @@ def collect(table: DataFrame, most: int) -> list[Row]:
         for name in times:
             row[name] = None if row[name] is None else _EPOCH + timedelta(microseconds=row[name])
     return rows
-
-
-def _write_small(table: DataFrame, rows: list[Row], path: Path) -> DataFrame:
-    """Write a table that was collected, unless it turns out to be large after all."""
-    if len(rows) > CSV_ROWS:
-        table.write.mode("overwrite").parquet(url(path))
-        return table.sparkSession.read.schema(table.schema).parquet(url(path))
-    made = table.sparkSession.createDataFrame([tuple(row.values()) for row in rows], table.schema)
-    if find_spec("pyarrow") is None:
-        made.coalesce(1).write.mode("overwrite").parquet(url(path))
-    else:
-        _write_arrow(table, rows, path)
-    return made
 
 
 def _write_arrow(table: DataFrame, rows: list[Row], path: Path) -> None:

@@ -53,14 +53,14 @@ def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
     """Do it. Returns a summary; everything else is in `request.out`. Raises `UsageError` for wrong input."""
     began = time.monotonic()
     tree = make_tree(read_sites(spark, request.deployment))
-    output = Output(request.out)
-    if not request.logs:
-        return _plan(spark, output, tree, read(spark, Listing((), ())), request, began)
     listing = list_all(spark, list(request.logs))
+    output = Output(request.out, small=listing.unpacked < session.TINY)
+    if not request.logs:
+        return _plan(spark, output, tree, read(spark, listing), request, began)
     intake = read(spark, listing, request.source)
     if intake.rolled.isEmpty():
         return _plan(spark, output, tree, intake, request, began)
-    caused = output.write("consumer_events", volume.consumer_events(intake.events, tree.roots))
+    caused = output.keep("consumer_events", volume.consumer_events(intake.events, tree.roots))
     hours = volume.consumer_hours(caused).localCheckpoint()
     output.write("knowing", volume.knowing(caused, tree.nodes))
     _spillage(output, intake, tree)
@@ -104,23 +104,23 @@ def _plan(
 
 def _volume(output: Output, intake: Intake, tree: Tree, hours: DataFrame) -> DataFrame:
     """Returns every consumer that the logs name, whether or not it is still there."""
-    cube = output.write("volume", volume.cube(intake.rolled))
+    cube = output.keep("volume", volume.cube(intake.rolled))
     sums = volume.sums(volume.placed(cube, tree.nodes)).localCheckpoint()
     for table in volume.DIMENSIONS:
         output.write(f"volume_by_{table}", volume.by(sums, table))
     output.write("storms", waste.storms(cube))
     output.write("resyncs", waste.resyncs(cube))
     output.write("flapping_consumers", waste.flapping_consumers(hours))
-    return output.write("consumers", volume.consumers(hours)).select("node", "kind", "destination")
+    return output.keep("consumers", volume.consumers(hours)).select("node", "kind", "destination")
 
 
 def _spillage(output: Output, intake: Intake, tree: Tree) -> None:
-    strange = output.write("strange_links", spillage.strange_links(intake.rolled, tree))
-    judged = output.write("judged", spillage.judge(spillage.pairs(intake.rolled), tree, strange))
+    strange = output.keep("strange_links", spillage.strange_links(intake.rolled, tree))
+    judged = output.keep("judged", spillage.judge(spillage.pairs(intake.rolled), tree, strange))
     output.write("spillage", spillage.summary(judged))
     output.write("spillage_regions", spillage.regions(judged))
     output.write("advise_down", spillage.advise_down(judged))
-    rows = output.write("spilled", spillage.spilled_rows(_suspects(intake.events, judged), judged))
+    rows = output.keep("spilled", spillage.spilled_rows(_suspects(intake.events, judged), judged))
     output.write("spillage_reasons", spillage.reasons(rows))
 
 

@@ -20,7 +20,7 @@ def test_summaries_of_large_tables_have_one_order(spark: "SparkSession", tmp_pat
     written = set()
     for pieces, column in ((1, "advisories"), (4, "node"), (3, "origin")):
         dealt = table.repartition(pieces, column).sortWithinPartitions(column, ascending=False)
-        Output(tmp_path).write("judged", dealt)
+        Output(tmp_path, small=pieces == 4).keep("judged", dealt)
         written.add((tmp_path / "csv" / "judged.csv").read_text())
     (text,) = written
     assert text.splitlines()[1].startswith("n0,o0,queue,,")
