@@ -70,7 +70,7 @@ def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
     if usage is not None:
         output.write("unused_routes", waste.unused_routes(waste.held_routes(intake.events), usage))
     small = tree.places < MANY and intake.rolled.count() < MANY
-    with session.small_queries(spark) if small else nullcontext():
+    with session.interpreted(spark) if small else nullcontext():
         consumers = _volume(output, intake, tree, hours)
         _what_if(spark, output, tree, consumers, request)
         output.write("scope_cost", scope.scope_cost(tree, consumers))

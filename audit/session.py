@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -123,20 +123,16 @@ def _launch(settings: dict[str, str]) -> None:
 
 
 @contextmanager
-def small_queries(spark: "SparkSession") -> "Iterator[None]":
-    """For many small queries, while it lasts: each is interpreted, and one job."""
-    before = {name: spark.conf.get(name) for name in _SMALL_QUERIES}
-    _set(spark, _SMALL_QUERIES)
+def interpreted(spark: "SparkSession") -> "Iterator[None]":
+    """While it lasts, queries are interpreted: for many small ones, which take longer to compile than to
+    run."""
+    name = "spark.sql.codegen.wholeStage"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "false")
     try:
         yield
     finally:
-        _set(spark, before)
-
-
-def _set(spark: "SparkSession", settings: Mapping[str, str | None]) -> None:
-    for name, value in settings.items():
-        if value is not None:
-            spark.conf.set(name, value)
+        spark.conf.set(name, before or "true")
 
 
 def shuffle_partitions(data_bytes: int, cores: int) -> int:
