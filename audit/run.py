@@ -65,7 +65,7 @@ def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
     output.write("knowing", volume.knowing(caused, tree.nodes))
     _spillage(output, intake, tree)
     _waste(output, intake, tree)
-    routes = capacity.routes(intake.events).localCheckpoint()
+    routes = capacity.routes(intake.events, intake.rolled).localCheckpoint()
     usage = _usage(spark, listing, request)
     if usage is not None:
         output.write("unused_routes", waste.unused_routes(waste.held_routes(intake.events), usage))

@@ -190,7 +190,7 @@ def test_a_link_that_comes_up_twice_without_having_gone_is_one(spark: "SparkSess
 
 
 def test_figures_are_what_was_there_at_the_end_of_an_hour(log: "DataFrame", rolled: "DataFrame") -> None:
-    figures = capacity.figures(rolled, capacity.routes(log))
+    figures = capacity.figures(rolled, capacity.routes(log, rolled))
     found = {(each.node, each.figure, each.at.hour): each.value for each in figures.collect()}
     assert found["hq", "routes", 8] == 2.0
     assert (found["durham", "routes", 12], found["durham", "routes", 13]) == (1.0, 151.0)
@@ -218,5 +218,9 @@ def test_a_route_that_is_told_again_is_one_and_none_is_less_than_none(spark: "Sp
             told(4, "remove", "a", "durham"),
         ],
     )
-    steps = {row.at.hour - START.hour: row.step for row in capacity.routes(log).collect()}
-    assert steps == {0: 1, 1: 2, 2: -2, 3: 0, 4: -1}
+    log = log.unionByName(events(spark, [told(0, "add", "a", "york") | {"node": "south"}]))
+    steps = {
+        (row.node, row.at.hour - START.hour): row.step for row in capacity.routes(log, rollup(log)).collect()
+    }
+    north = {0: 1, 1: 2, 2: -2, 3: 0, 4: -1}
+    assert steps == {("north", hour): step for hour, step in north.items()} | {("south", 0): 1}
