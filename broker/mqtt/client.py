@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("sapwood.mqtt")
 _CONNECT_TIMEOUT: Final = 10.0
+_ENOUGH_UNREAD: Final = 4 * 1024 * 1024
 _MAX_UNREAD: Final = 64 * 1024 * 1024
+_LOOK_AGAIN: Final = 0.05
+_LAST_WORDS: Final = 10.0
 _MAX_ID: Final = 250
 
 
@@ -60,6 +63,7 @@ class Client(asyncio.Protocol):
         self._held: deque[Packet] = deque()
         self._connect: Connect | None = None
         self._running = self._over = False
+        self._is_behind = False
         self._requests = self._failures = 0
         self._heard = 0.0
 
@@ -122,6 +126,8 @@ class Client(asyncio.Protocol):
         self._switch.close(self._connection)
         self.door.left(self)
         self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._loop.call_later(_LAST_WORDS, self._transport.abort)
         self.door.node.wake()
 
     def write(self, data: bytes) -> None:
@@ -132,6 +138,27 @@ class Client(asyncio.Protocol):
         self._connection.bytes_out += len(data)
         if self._transport.get_write_buffer_size() > _MAX_UNREAD:
             self._loop.call_soon(self.end, "it leaves its messages unread")
+
+    def _wait_for_reader(self) -> None:
+        """Whoever has much unread is given more once he has read; till then it waits on disk."""
+        if self._transport.get_write_buffer_size() > _ENOUGH_UNREAD:
+            self._reading.pause(self._connection)
+            if not self._is_behind:
+                self._is_behind = True
+                self._loop.call_later(_LOOK_AGAIN, self._look_at_reader)
+
+    def _look_at_reader(self) -> None:
+        if self._over:
+            return
+        if self._transport.get_write_buffer_size() > _ENOUGH_UNREAD // 2:
+            self._loop.call_later(_LOOK_AGAIN, self._look_at_reader)
+            return
+        self._is_behind = False
+        node = self.door.node
+        node.core.advance(node.now())
+        for place in self._reading.resume(self._connection):
+            node.core.forwarder.dispatch(place)
+        node.wake()
 
     def _look(self) -> None:
         """Has it been silent for half as long again as it said it would be?"""
@@ -287,6 +314,7 @@ class Client(asyncio.Protocol):
     def _deliver(self, frame: Deliver) -> None:
         try:
             self.write(self._reading.deliver(frame))
+            self._wait_for_reader()
         except SapwoodError as error:
             self._loop.call_soon(self.end, str(error))
         self._loop.call_soon(self._acknowledge)

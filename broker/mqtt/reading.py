@@ -9,6 +9,9 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.core.custody import Place
+from broker.core.readers import Reader
+from broker.core.sessions import Connection
 from broker.mqtt import packets
 from broker.mqtt.packets import PacketError
 from treeconnector import bundles
@@ -121,6 +124,20 @@ class Reading:
 
     # --- messages
 
+    @staticmethod
+    def pause(connection: Connection) -> None:
+        """Be given nothing for now."""
+        for reader in _readers(connection):
+            reader.credit = 0
+
+    @staticmethod
+    def resume(connection: Connection) -> list[Place]:
+        """Be given messages again; return from where."""
+        readers = _readers(connection)
+        for reader in readers:
+            reader.credit = _CREDIT
+        return [place for reader in readers for place in reader.places]
+
     def deliver(self, frame: Deliver) -> bytes:
         """The PUBLISH packets of a delivery. Raises `SapwoodError` if it cannot be read or numbered."""
         reading = self._numbers.get(frame.subscription)
@@ -177,6 +194,11 @@ class Reading:
         acks, self._acks = self._acks, []
         if acks:
             self._client.ask(Acknowledge([(each, each) for each in acks]))
+
+
+def _readers(connection: Connection) -> list[Reader]:
+    session = connection.session
+    return [each for each in session.readers if each.connection is connection] if session else []
 
 
 def _name(qos: int, spelled: str) -> str:

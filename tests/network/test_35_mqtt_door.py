@@ -168,6 +168,20 @@ async def test_what_was_acknowledged_survives_a_crash_and_a_session_its_absence(
     await network.until("york", lambda status: not status["subscriptions"], "rid of the old session")
 
 
+async def test_who_has_much_waiting_is_given_it_as_fast_as_he_reads(
+    network: Network, ports: dict[str, int], application: Callable[..., Application]
+) -> None:
+    await network.start("hq")
+    away = await application(ports["hq"], "till", clean=False).up()
+    await away.read("pictures/#")
+    away.end()
+    office = await application(ports["hq"], "office").up()
+    large = [b"%d" % number + bytes(1_000_000) for number in range(90)]  # together more than may lie unread
+    await office.publish("pictures/1", *large)
+    back = await application(ports["hq"], "till", clean=False).up()
+    assert [payload for _, payload, _, _ in await back.take(90)] == large
+
+
 async def test_what_was_not_acknowledged_is_given_again(
     network: Network, ports: dict[str, int], application: Callable[..., Application]
 ) -> None:
