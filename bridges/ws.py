@@ -365,7 +365,7 @@ def _nobody_listens(error: BaseException) -> bool:
 
 
 def _tls_hint(error: BaseException, tls: TlsSettings | None, uri: str) -> str:
-    if "wrong version number" in str(error).lower().replace("_", " "):
+    if any(said in str(error).lower() for said in ("wrong version number", "record layer failure")):
         return "; its port speaks ws only: write ws://, or give the parent's listener a certificate"
     return _certificate_hint(tls, uri)
 

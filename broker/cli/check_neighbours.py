@@ -15,6 +15,7 @@ from typing import Final
 
 from bridges.tls import TlsError, client_context
 from broker.cli.finding import Finding
+from broker.cli.tls import NOT_TLS
 from broker.settings import client_tls
 from config.model import ClientTls, Site
 from config.uris import BROKERED, Address, address
@@ -96,7 +97,7 @@ def _wrong_there(way: Address, tls: ClientTls) -> str:
             return f"has another host's certificate ({error.verify_message}): dial the name that it carries"
         return f"has a certificate that is not trusted here ({error.verify_message}): see tls, ca"
     except ssl.SSLError as error:
-        if error.reason == "WRONG_VERSION_NUMBER":
+        if error.reason in NOT_TLS:
             return "does not speak TLS: write ws://, or give its listener a certificate"
         return f"refuses TLS: {error.reason}"
     except TimeoutError:

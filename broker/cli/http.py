@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from broker.cli.errors import FAILED, WRONG_USE, CommandError
-from broker.cli.tls import Tls
+from broker.cli.tls import NOT_TLS, Tls
 
 PORT: Final = 7600
 TIMEOUT: Final = 30.0
@@ -100,9 +100,11 @@ def _unanswered(base: str, reason: object) -> str:
     if isinstance(reason, SSLCertVerificationError):
         why = reason.verify_message
         return f"the certificate of {base} is not trusted ({why}): name its authority with --ca"
-    if getattr(reason, "reason", None) == "WRONG_VERSION_NUMBER":
+    if getattr(reason, "reason", None) in NOT_TLS:
         return f"{base} does not speak TLS: write http://"
-    if isinstance(reason, RemoteDisconnected | ConnectionResetError) and base.startswith("http:"):
+    if isinstance(reason, RemoteDisconnected | ConnectionResetError | BrokenPipeError) and base.startswith(
+        "http:"
+    ):
         return f"{base} ended the connection: is a node there, and does its port speak https?"
     return f"{base} does not answer ({text}): is the node running there?"
 
