@@ -92,8 +92,8 @@ class Ancestry:
             core.chain = chain
             core.custody.transaction.put(MetaRow("chain", msgspec.msgpack.encode(chain)))
             core.chronicle.chain(core.root.known_way(chain))
-        more, self.names = names - self.names, names
-        core.permitting.bar(more)
+        changed, self.names = names ^ self.names, names
+        core.permitting.names_changed(changed)
         for child in core.children():
             if child.link is not None and child.up:
                 child.link.send_chain(chain, self.further)

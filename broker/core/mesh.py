@@ -157,8 +157,7 @@ class Mesh:
                 self.members[name] = ways[:_MOST_WAYS]
         self.begin()
         if self.members != before:
-            core = self._core
-            core.permitting.bar(self.members.keys() - before.keys())
+            self._core.permitting.names_changed(self.members.keys() ^ before.keys())
             self._changed()
 
     def left(self, name: str) -> None:
@@ -166,6 +165,7 @@ class Mesh:
         if self.members.pop(name, None) is None:
             return
         self._keep_left([*(each for each in self._left if each != name), name][-hellos.MAX_MESH :])
+        self._core.permitting.names_changed((name,))
         self._changed()
         for neighbour in self._core.neighbours.values():
             if neighbour.name != name:

@@ -215,13 +215,14 @@ class Permitting:
         why = self._core.neighbourhood.why_not_below(neighbour.name, name)
         return why or neighbour.permit.why_not_have(name)
 
-    def bar(self, names: Iterable[str]) -> None:
-        """These are above or beside this node from now on: what a child has said of them counts no more, or
-        it could speak in their name.
+    def names_changed(self, names: Iterable[str]) -> None:
+        """These have come to be above or beside this node, or are not any more. Of who is, what a child has
+        said counts no more, or it could speak in their name; of who is not, it does again.
         """
         names = tuple(names)
+        keys = [domain(name) for name in names]
         for child in self._core.neighbourhood.children():
-            if any(self._core.table.route(domain(name), child.name) for name in names):
+            if any(key in child.held.declined or self._core.table.route(key, child.name) for key in keys):
                 self._core.advising.review(child)
             for name in names:
                 self._core.advising.unremember(child, name)

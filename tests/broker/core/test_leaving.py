@@ -4,7 +4,7 @@ import pytest
 
 from simulation.forest import Forest
 from simulation.invariants import check_routes
-from treeconnector.destinations import queue
+from treeconnector.destinations import domain, queue
 from treeconnector.relations import Relation
 from treeconnector.static_routes import chosen_default
 
@@ -197,3 +197,21 @@ def test_it_comes_back_though_one_that_was_away_says_that_it_left(forest: Forest
     announce(forest)
     go_on(forest)
     assert {each.name for each in forest["c3"].core.mesh.peers() if each.up} == {"c1", "c2"}
+
+
+def test_its_name_may_be_below_though_a_root_that_was_away_had_it_beside(forest: Forest) -> None:
+    """Who declined the name while it took it for a root's takes it when it hears better."""
+    forest["c1"].crash()
+    leave(forest, "c3")
+    del forest.sites["c3"]
+    forest.add("c3", "n1", "leaf")
+    go_on(forest)
+    assert forest["c2"].core.table.route(domain("c3"), "n1")
+    forest.cut_off.append({"c1", "c2"})
+    forest["c1"].boot()
+    go_on(forest)
+    assert forest["c1"].core.table.route(domain("c3"), "n1") is None
+    forest.cut_off.clear()
+    for _ in range(5):
+        go_on(forest)
+    assert forest["c1"].core.table.route(domain("c3"), "n1")
