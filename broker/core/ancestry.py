@@ -16,6 +16,7 @@ from broker.core.neighbours import Neighbour
 from broker.core.rows import MetaRow
 from treeconnector.frames import Hello, Member
 from treeconnector.hellos import MAX_ABOVE, mesh_name
+from treeconnector.roles import role_of
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
@@ -68,6 +69,9 @@ class Ancestry:
             known = [each for each in core.neighbourhood.parents() if each.detail.chain]
             spoke = (each for each in known if each.name == self._speaker)
             parent = next(spoke, None) or next((each for each in known if each.up), None)
+        elif _is_new_here(parent):
+            others = (each for each in core.neighbourhood.parents() if each.up and len(each.detail.chain) > 1)
+            parent = next(others, parent)
         chain = core.chain
         if parent is not None and parent.detail.chain:
             self._speaker = parent.name
@@ -81,6 +85,7 @@ class Ancestry:
         found = {*(core.chain if chain is None else chain)}
         for parent in core.neighbourhood.parents():
             found.update((parent.name, *parent.detail.above), (each.name for each in parent.detail.mesh))
+            found.update(parent.detail.chain if parent.up else ())
         return frozenset(found - {core.identity.name})
 
     def _set(self, chain: list[str], names: frozenset[str]) -> None:
@@ -97,6 +102,11 @@ class Ancestry:
         for child in core.children():
             if child.link is not None and child.up:
                 child.link.send_chain(chain, self.further)
+
+
+def _is_new_here(parent: Neighbour) -> bool:
+    """Has it not met its own parent yet? Another node of its mesh knows more."""
+    return len(parent.detail.chain) == 1 and role_of(parent.detail.role).has_parent
 
 
 def way_up(chain: list[str], mesh: Iterable[Member]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from simulation.disk import Disk
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector import frames
@@ -109,3 +110,23 @@ def test_what_a_child_said_of_a_node_that_comes_to_be_above_or_beside_counts_no_
     assert core.ancestry.names == {"c1", "c2"}
     assert not any(core.arrivals.is_from_below(liar, name) for name in ("c2", "n2"))
     assert all(core.arrivals.is_from_below(liar, name) for name in ("york", "gone"))
+
+
+def test_a_replaced_node_that_does_not_reach_those_above_takes_nobody_away(forest: Forest) -> None:
+    """Its neighbour in the mesh still knows who is above, and passes on what these say."""
+    site = forest["n1"]
+    site.crash()
+    site.disk = Disk(b"another database")
+    forest.cut_off += [{"n1", core} for core in CORES]
+    site.boot()
+    for _ in range(5):
+        forest.dial_all()
+        forest.settle(1)
+    assert site.core.chain == ["n1"]
+    assert {each.name for each in forest["york"].core.neighbourhood.parents() if each.up} == {"n1", "n2"}
+    assert above(forest["york"]) == ALL_ABOVE
+    assert forest["york"].core.chain == ["york", "n1", "c1"]
+    forest.cut_off.clear()
+    forest.heal(5)
+    assert above(forest["york"]) == ALL_ABOVE
+    assert forest["york"].core.chain == ["york", "n1", "c1"]
