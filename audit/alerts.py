@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
 
 from audit.errors import UsageError
+from audit.listing import results
 
 Alert = dict[str, Any]
 TIMEOUT: Final = 10.0
@@ -79,7 +80,7 @@ class Alerts:
         self.receivers = receivers
         self.undelivered = 0
         self.last_error = ""
-        folder.mkdir(parents=True, exist_ok=True)
+        results(folder)
 
     def __repr__(self) -> str:
         return f"<Alerts {self.folder} receivers={len(self.receivers)} undelivered={self.undelivered}>"

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from audit.listing import JSON_LINES, Listing, list_local
+from audit.listing import JSON_LINES, Listing, list_local, results
 
 PIECE: Final = 8 * 1024 * 1024
 _HEAD: Final = 64 * 1024
@@ -39,7 +39,8 @@ class Feeder:
         self._source = source
         self.pieces = state / "pieces"
         self._offsets_file = state / "offsets.json"
-        self.pieces.mkdir(parents=True, exist_ok=True)
+        results(state)
+        self.pieces.mkdir(exist_ok=True)
         self.faults: dict[str, str] = {}
         self._offsets: dict[str, int] = {}
         self._looks: dict[Path, tuple[int, int, int]] = {}

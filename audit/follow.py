@@ -28,6 +28,7 @@ from audit.deployment import Tree, relations
 from audit.errors import AuditError
 from audit.feeder import Feeder
 from audit.lines import parse
+from audit.listing import results
 from audit.output import url
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class Follower:
         Wrinkle: the frame is only written. Each action on it would run the counting again; and it may have a
         row for each node, so that it is not collected either.
         """
-        target = how.out / "counts" / f"batch={batch}"
+        target = results(how.out / "counts") / f"batch={batch}"
         frame.write.mode("overwrite").parquet(url(target))
         kept = frame.sparkSession.read.schema(frame.schema).parquet(url(target))
         if kept.isEmpty():

@@ -3,8 +3,8 @@
 Law: nothing that comes in stops it. A line that is no row is counted by what is wrong with it; a file that
 ends in the middle is read as far as it goes, and named.
 
-Wrinkle: Spark can read a damaged file as far as it goes, but does not tell. A gzip file says at its end how
-many bytes it holds: what was read is compared with that.
+Wrinkle: Spark can read a damaged file as far as it goes, but does not tell, nor of a line that it left out.
+What was read is compared with the size of the file; a gzip file says at its end how many bytes it holds.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,13 +15,20 @@ from pyspark.sql import functions as F
 
 from audit import files
 from audit.clocks import clock
-from audit.listing import LogFile
+from audit.listing import LogFile, still_there
 from audit.schema import EVENTS, LOG, NEWEST, OPERATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _WRAP: Final = 2**32
+_PREFIX: Final = 3
+"""Bytes that a file may seem to lack: its byte order mark, which is in no line."""
+_TIMES: Final = ("0001-01-01", "9999-01-01")
+"""What is not between these is no time that one can reckon with."""
+LONGEST: Final = 8 * 1024 * 1024
+"""Bytes of a line from which it is left out: one that no memory holds must not end the audit."""
+_LIMIT: Final = "mapreduce.input.linerecordreader.line.maxlength"
 _JSON: Final = ", ".join(
     f"{field.name} {'string' if field.name == 'at' else field.dataType.simpleString()}" for field in LOG
 )
@@ -33,13 +40,14 @@ class Dialect(NamedTuple):
     `schema`: the columns of a line, as Spark writes them. `columns` makes of `row`, which has these, what is
     kept of a line; `node` and `at`, a time, are among it. `fate` says of these columns 'rows', 'unknown' or
     'untimed'. `convert` makes rows with the columns of the log, `file` and `written` of all lines that are
-    used.
+    used. `longest`: bytes of a line from which it is left out.
     """
 
     schema: str
     columns: Callable[[], list[Column]]
     fate: Callable[[], Column]
     convert: Callable[[DataFrame], DataFrame]
+    longest: int = LONGEST
 
 
 def _own_columns() -> list[Column]:
@@ -56,7 +64,13 @@ def fate() -> Column:
     usable = (
         F.coalesce(known, F.lit(False)) & (F.coalesce("schema", F.lit(0)) >= 1) & F.col("node").isNotNull()
     )
-    return F.when(~usable, "unknown").when(F.col("at").isNull(), "untimed").otherwise("rows")
+    return F.when(~usable, "unknown").when(timed(), "rows").otherwise("untimed")
+
+
+def timed() -> Column:
+    """Is `at` a time?"""
+    first, last = (F.lit(day).cast("timestamp") for day in _TIMES)
+    return F.coalesce(F.col("at").between(first, last), F.lit(False))
 
 
 def _own_fate() -> Column:
@@ -103,7 +117,8 @@ class Lines(NamedTuple):
 
 def read(spark: "SparkSession", listing: Sequence[LogFile], dialect: Dialect = OWN) -> Lines:
     """Read files of lines."""
-    text = spark.read.option("lineSep", "\n").text([file.pattern for file in listing])
+    reader = spark.read.option("lineSep", "\n").option(_LIMIT, dialect.longest)
+    text = reader.text(still_there(listing))
     named = text.select(
         "value",
         files.spelt().alias("file"),
@@ -112,7 +127,7 @@ def read(spark: "SparkSession", listing: Sequence[LogFile], dialect: Dialect = O
     )
     parsed = parse(named.withColumn("place", F.monotonically_increasing_id()), dialect).localCheckpoint()
     found = files.listed(spark, listing).join(_counts(parsed), "file", "left")
-    counted = _twins(found.withColumn("fault", _fault())).localCheckpoint()
+    counted = _twins(found.withColumn("fault", _fault(dialect.longest))).localCheckpoint()
     used = parsed.where(F.col("fate") == "rows").join(
         F.broadcast(counted.where(F.col("twin").isNull()).select("file")), "file", "left_semi"
     )
@@ -147,11 +162,12 @@ def _counts(parsed: DataFrame) -> DataFrame:
     )
 
 
-def _fault() -> Column:
-    """Why a file was not read to its end. The last line's newline may be missing: one byte does not
-    matter."""
+def _fault(longest: int) -> Column:
+    """Why a file was not read to its end. The last line's newline may be missing; a file that is written to
+    may hold more by now."""
     packed = F.endswith("file", F.lit(".gz"))
-    missing = F.pmod(F.col("held") - F.col("told"), F.lit(_WRAP)) > 1
+    missing = F.pmod(F.col("held") - F.col("told") + _PREFIX, F.lit(_WRAP)) > _PREFIX + 1
+    left = f"a line of more than {longest:,} bytes, or cut while it was read: left out"
     return (
         F.when(F.col("bytes") == 0, None)
         .when(
@@ -159,6 +175,7 @@ def _fault() -> Column:
         )
         .when(packed & (F.col("told").isNull() | missing), "cut or damaged: read as far as it goes")
         .when(F.col("lines").isNull(), "nothing could be read")
+        .when(~packed & (F.col("bytes") - F.col("held") > _PREFIX), left)
     )
 
 

@@ -2,15 +2,15 @@
 
 A folder is read with all below it. Logs are known by their names: `.jsonl`, `.ndjson`, `.json`, each also
 with `.gz`, and `.parquet`; a file that is named itself is read whatever it is called. Names that begin with
-a dot or an underscore are nobody's log, and `summary.json` is what a simulation wrote beside its log. What is
-left aside is told, never forgotten. `….usage.jsonl` and `….usage-DATE.jsonl` are the use of routes, which
-nodes write beside their logs.
+a dot or an underscore are nobody's log, `summary.json` is what a simulation wrote beside its log, and a
+folder with a file `RESULTS` is what an audit wrote. What is left aside is told, never forgotten.
+`….usage.jsonl` and `….usage-DATE.jsonl` are the use of routes, which nodes write beside their logs.
 """
 
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +27,8 @@ _USAGE: Final = re.compile(r".+\.usage(-[0-9]{8})?\.jsonl(\.gz)?")
 TWIN: Final = "left out: holds the same as "
 """How the fault begins of a file that is there twice."""
 _SUMMARY: Final = "summary.json"
+RESULTS: Final = ".sapwood-results"
+"""The empty file by which an audit knows its own folders, should they lie among logs."""
 PARQUET: Final = "parquet"
 JSON_LINES: Final = "lines"
 PACKED: Final = 4
@@ -77,6 +79,23 @@ class Listing:
         return sum(file.bytes * (PACKED if file.packed else 1) for file in self.files)
 
 
+def still_there(listing: Sequence[LogFile]) -> list[str]:
+    """The patterns of the files, but of those of this machine that were rotated away since they were listed:
+    Spark refuses all if one is not there. Raises `UsageError` if none is."""
+    paths = ((file, file.path.removeprefix("file://")) for file in listing)
+    found = [file.pattern for file, path in paths if path == file.path or os.path.exists(path)]
+    if not found:
+        raise UsageError("all logs were taken away while they were looked through")
+    return found
+
+
+def results(folder: Path) -> Path:
+    """Make a folder for what an audit writes, which is never taken for logs, and return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / RESULTS).touch()
+    return folder
+
+
 def is_local(path: str) -> bool:
     return urlsplit(path).scheme in ("", "file") or os.path.exists(path)
 
@@ -92,7 +111,9 @@ def list_local(paths: list[str]) -> Listing:
             raise UsageError(f"{given}: there is no such file or folder: expected advisory logs")
         for path in [top] if top.is_file() else _walk(top):
             kind = format_of(path.name)
-            if is_usage(path.name):
+            if path != top and not path.exists():  # a link to what is not there, or rotated just now
+                ignored.append(str(path))
+            elif is_usage(path.name):
                 usage[str(path)] = _local_file(path, JSON_LINES)
             elif kind or path == top:
                 files[str(path)] = _local_file(path, kind or JSON_LINES)
@@ -156,6 +177,9 @@ def partitions(path: str) -> tuple[str, ...]:
 
 def _walk(top: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(top):
+        if RESULTS in names:
+            folders.clear()
+            names = [RESULTS]
         folders[:] = sorted(one for one in folders if not one.startswith((".", "_")))
         yield from (Path(folder, name) for name in sorted(names))
 

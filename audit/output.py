@@ -20,6 +20,7 @@ from pyspark.sql.types import TimestampType
 
 from audit.errors import UsageError
 from audit.findings import MOST_ROWS
+from audit.listing import results
 
 Row = dict[str, Any]
 CSV_ROWS: Final = MOST_ROWS
@@ -50,6 +51,7 @@ class Output:
         self.tables: defaultdict[str, list[Row]] = defaultdict(list)
         try:
             (folder / "csv").mkdir(parents=True, exist_ok=True)
+            results(folder / "tables")
         except OSError as error:
             raise UsageError(f"{folder}: cannot be written to: {error.strerror or error}") from None
 

@@ -23,7 +23,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from audit.lines import Dialect
+from audit.lines import Dialect, timed
 from audit.schema import as_log
 
 SCHEMA: Final = (
@@ -33,6 +33,8 @@ SCHEMA: Final = (
 )
 BYTES: Final = 564
 """What one advisory takes on the wire, as measured; the messages do not say."""
+_LATEST: Final = 253_000_000_000_000
+"""Milliseconds since 1970 above which a time is none: Spark ends where it cannot reckon with them."""
 _TOPICS: Final = r"^ActiveMQ\.Advisory\.Consumer\.(Queue|Topic)\.(.+)$"
 
 
@@ -54,7 +56,7 @@ def _columns() -> list[Column]:
 def _fate() -> Column:
     known = (F.col("kind") != "") & F.col("consumer").isNotNull() & F.col("node").isNotNull()
     unknown = ~F.coalesce(known, F.lit(False))
-    return F.when(unknown, "unknown").when(F.col("at").isNull(), "untimed").otherwise("rows")
+    return F.when(unknown, "unknown").when(timed(), "rows").otherwise("untimed")
 
 
 def _convert(came: DataFrame) -> DataFrame:
@@ -63,7 +65,8 @@ def _convert(came: DataFrame) -> DataFrame:
 
 def _time() -> Column:
     milliseconds = F.expr("try_cast(row.at AS bigint)")
-    return F.coalesce(F.timestamp_millis(milliseconds), F.try_to_timestamp("row.at"))
+    told = F.when(milliseconds.between(-_LATEST, _LATEST), F.timestamp_millis(milliseconds))
+    return F.coalesce(told, F.try_to_timestamp("row.at"))
 
 
 def _names(came: DataFrame) -> DataFrame:

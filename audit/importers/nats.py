@@ -17,7 +17,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from audit.lines import Dialect
+from audit.lines import Dialect, timed
 from audit.schema import as_log
 
 SCHEMA: Final = (
@@ -39,7 +39,7 @@ def _columns() -> list[Column]:
 
 def _fate() -> Column:
     unknown = F.col("node").isNull() | F.col("leafs").isNull()
-    return F.when(unknown, "unknown").when(F.col("at").isNull(), "untimed").otherwise("rows")
+    return F.when(unknown, "unknown").when(timed(), "rows").otherwise("untimed")
 
 
 def _convert(snapshots: DataFrame) -> DataFrame:
@@ -95,4 +95,6 @@ def _rows(changes: DataFrame) -> DataFrame:
     return as_log(given, "file", "written")
 
 
-DIALECT: Final = Dialect(SCHEMA, _columns, _fate, _convert)
+LONGEST: Final = 64 * 1024 * 1024
+"""A snapshot names every subject of every leaf connection."""
+DIALECT: Final = Dialect(SCHEMA, _columns, _fate, _convert, LONGEST)

@@ -97,11 +97,18 @@ def test_network_subscriptions_are_advisories_received(spark: "SparkSession", tm
     assert verdicts(spark, events.where("event = 'advisory'"))["prices", "spilled"] == {"durham"}
 
 
+UNTIMED = {
+    "nats": '{"server": "york", "now": "+294247-01-10T04:00:54Z", "leafs": []}',
+    "activemq": '{"broker": "york", "at": 99999999999999999, "ConsumerInfo": {"consumerId": "c"},'
+    ' "destination": "ActiveMQ.Advisory.Consumer.Queue.a"}',
+}
+
+
 @pytest.mark.parametrize("kind", ["nats", "activemq"])
 def test_what_is_imported_is_a_log(spark: "SparkSession", kind: str, tmp_path: Path) -> None:
-    (tmp_path / "x.jsonl").write_text("nothing of this is JSON\n\n")
+    (tmp_path / "x.jsonl").write_text(f"nothing of this is JSON\n\n{UNTIMED[kind]}\n")
     events, sums = imported(spark, kind, tmp_path)
-    assert (sums.lines, sums.malformed, sums.blank) == (2, 1, 1)
+    assert (sums.lines, sums.malformed, sums.blank, sums.untimed) == (3, 1, 1, 1)
     assert events.dtypes == [(field.name, field.dataType.simpleString()) for field in EVENTS]
     assert events.count() == 0
 

@@ -4,10 +4,12 @@ import gzip
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
 from audit.errors import UsageError
+from audit.lines import LONGEST
 from audit.listing import format_of, list_local
 from audit.reading import Intake, read, totals
 from audit.schema import LOG
@@ -68,6 +70,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         + line(node="back", at="2026-03-14T09:00:00Z")
         + line(node="back", at="2026-03-14T08:30:00Z", op="stop")
     )
+    (top / "times.jsonl").write_bytes(line(at="+294247-01-10T04:00:54.775807Z") + line(node="early"))
+    (top / "long.jsonl").write_bytes(line(node="x" * LONGEST) + line(node="after"))
+    (top / "marked.jsonl.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + line(node="marked")))
+    (top / "gone.jsonl").symlink_to(top / "rotated.jsonl")
     (top / "notes.txt").write_text("nobody's log")
     (top / ".n.advisories-000001.jsonl.part").write_text("half compressed")
     return top
@@ -75,7 +81,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def intake(spark: "SparkSession", folder: Path) -> Intake:
-    return read(spark, list_local([str(folder)]))
+    """One log is rotated away after the files were listed."""
+    (folder / "late.jsonl").write_bytes(line(node="late"))
+    listing = list_local([str(folder)])
+    (folder / "late.jsonl").unlink()
+    return read(spark, listing)
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +97,13 @@ def test_every_file_is_told_and_what_is_no_log_too(
     by_name: dict[str, Any], folder: Path, intake: Intake
 ) -> None:
     logs = [path for path in folder.rglob("*") if path.is_file() and format_of(path.name)]
-    assert len(by_name) == len(logs) == 11
-    assert {Path(name).name for name in intake.ignored} == {"notes.txt", ".n.advisories-000001.jsonl.part"}
+    assert set(by_name) == {*(quote(path.name) for path in logs), "late.jsonl"}
+    assert len(by_name) == 15
+    assert {Path(name).name for name in intake.ignored} == {
+        "notes.txt",
+        ".n.advisories-000001.jsonl.part",
+        "gone.jsonl",
+    }
 
 
 def test_every_line_is_in_one_count(by_name: dict[str, Any]) -> None:
@@ -108,6 +123,14 @@ def test_a_cut_gzip_file_is_read_as_far_as_it_goes_and_named(by_name: dict[str, 
     assert "nothing could be read" in by_name["cut-at-once.jsonl.gz"].fault
     assert "nothing could be read" in by_name["not-packed.jsonl.gz"].fault
     assert by_name["empty.jsonl"].fault is None
+
+
+def test_what_no_memory_and_no_calendar_holds_is_told_and_the_rest_is_read(by_name: dict[str, Any]) -> None:
+    assert (by_name["long.jsonl"].rows, by_name["times.jsonl"].rows) == (1, 1)
+    assert "a line of more than" in by_name["long.jsonl"].fault
+    assert by_name["times.jsonl"].untimed == 1
+    assert (by_name["marked.jsonl.gz"].rows, by_name["marked.jsonl.gz"].fault) == (1, None)
+    assert "nothing could be read" in by_name["late.jsonl"].fault
 
 
 def test_a_file_that_is_there_twice_counts_once(by_name: dict[str, Any], intake: Intake) -> None:
