@@ -57,6 +57,14 @@ def report(counted: DataFrame, repeats: DataFrame | None) -> DataFrame:
     return whole.select("file", "format", "bytes", *counts, fault)
 
 
+def less(told: DataFrame, again: DataFrame) -> DataFrame:
+    """`schema.FILES` once more rows are used from elsewhere. `again`: (file, again)."""
+    more = F.coalesce("again", F.lit(0))
+    joined = told.join(F.broadcast(again), "file", "left")
+    counts = {"rows": F.col("rows") - more, "repeated": F.col("repeated") + more}
+    return joined.withColumns(counts).select(*FILES.names)
+
+
 def overlapping(spans: DataFrame) -> DataFrame:
     """(node): those of which two files are of the same time. `spans`: (node, file, since, until)."""
     before = Window.partitionBy("node").orderBy("since", "file").rowsBetween(Window.unboundedPreceding, -1)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from audit import files
 from audit.clocks import clock
 from audit.listing import LogFile, still_there
-from audit.schema import EVENTS, LOG, NEWEST, OPERATIONS
+from audit.schema import COMPARED, EVENTS, LOG, NEWEST, OPERATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,8 @@ class Dialect(NamedTuple):
     `schema`: the columns of a line, as Spark writes them. `columns` makes of `row`, which has these, what is
     kept of a line; `node` and `at`, a time, are among it. `fate` says of these columns 'rows', 'unknown' or
     'untimed'. `convert` makes rows with the columns of the log, `file` and `written` of all lines that are
-    used. `longest`: bytes of a line from which it is left out.
+    used. `longest`: bytes of a line from which it is left out. `compared`: the columns by which two lines are
+    the same, however they are spelt; without them, their text.
     """
 
     schema: str
@@ -48,6 +49,7 @@ class Dialect(NamedTuple):
     fate: Callable[[], Column]
     convert: Callable[[DataFrame], DataFrame]
     longest: int = LONGEST
+    compared: tuple[str, ...] = ()
 
 
 def _own_columns() -> list[Column]:
@@ -77,7 +79,7 @@ def _own_fate() -> Column:
     return F.when(F.col("event").isNull(), "malformed").otherwise(fate())
 
 
-OWN: Final = Dialect(_JSON, _own_columns, _own_fate, lambda rows: rows)
+OWN: Final = Dialect(_JSON, _own_columns, _own_fate, lambda rows: rows, compared=COMPARED)
 """The advisory log itself."""
 
 
@@ -85,25 +87,29 @@ def parse(lines: DataFrame, dialect: Dialect = OWN) -> DataFrame:
     """(value, file, …) to (…, the dialect's columns, fate, length, mark). Works on streams too.
 
     `fate`: 'rows', 'blank', 'half', 'malformed', 'unknown' or 'untimed'; only 'rows' may be used. `mark`:
-    a hash of the line.
+    a hash of what the line says; of one that says more than is known here, of its text.
     """
     how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "broken"}
     parsed = lines.withColumn("row", F.from_json("value", f"{dialect.schema}, broken string", how))
     broken = F.col("row.broken").isNotNull() | F.col("row").isNull()
-    text = F.trim("value")
+    text = F.btrim("value", F.lit(" \t\r"))
     spoilt = (
         F.when(text == "", "blank")
         .when(broken & (F.startswith(text, F.lit("{")) != F.endswith(text, F.lit("}"))), "half")
         .when(broken, "malformed")
     )
     kept = [name for name in lines.columns if name != "value"]
-    return parsed.select(
+    judged = parsed.select(
         *kept,
         spoilt.alias("spoilt"),
         *dialect.columns(),
         F.octet_length("value").cast("long").alias("length"),
         F.xxhash64("value").alias("mark"),
     ).select("*", F.coalesce("spoilt", dialect.fate()).alias("fate"))
+    if not dialect.compared:
+        return judged
+    known = (F.col("fate") == "rows") & (F.col("schema") <= NEWEST)
+    return judged.withColumn("mark", F.when(known, F.xxhash64(*dialect.compared)).otherwise(F.col("mark")))
 
 
 class Lines(NamedTuple):

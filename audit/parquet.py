@@ -20,14 +20,13 @@ from audit.clocks import clock, planned, replanned
 from audit.lines import fate
 from audit.listing import LogFile, partitions
 from audit.rollup import merged, rollup
-from audit.schema import EVENTS, LOG, NEWEST
+from audit.schema import COMPARED, EVENTS, LOG, NEWEST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SOURCE: Final = "source"
 """Of sums: a hash of the file."""
-_COMPARED: Final = tuple(name for name in LOG.names if name not in ("tree", "region"))
 
 
 class Tables(NamedTuple):
@@ -133,7 +132,7 @@ def _once(rows: DataFrame, summed: DataFrame) -> tuple[DataFrame, DataFrame | No
     suspects = files.overlapping(spans).localCheckpoint()
     if suspects.isEmpty():
         return rows, None
-    marked = rows.withColumn("mark", F.xxhash64(*_COMPARED))
+    marked = rows.withColumn("mark", F.xxhash64(*COMPARED))
     named = marked.select("node", "mark", "file").join(F.broadcast(suspects), "node", "left_semi")
     repetitions = files.repetitions(named).localCheckpoint()
     if repetitions.isEmpty():
@@ -149,7 +148,7 @@ def _twins(spark: "SparkSession", listing: Sequence[LogFile], footers: DataFrame
     if not alike:
         return {}
     prints = _by_file(
-        _open(spark, alike).withColumn("mark", F.xxhash64(*_COMPARED)),
+        _open(spark, alike).withColumn("mark", F.xxhash64(*COMPARED)),
         F.bit_xor("mark").alias("print_a"),
         F.sum(F.pmod("mark", F.lit(2**31))).alias("print_b"),
     )

@@ -18,7 +18,7 @@ from audit.clocks import clocks
 from audit.importers import DIALECTS
 from audit.listing import JSON_LINES, PARQUET, Listing, LogFile
 from audit.rollup import rollup
-from audit.schema import EVENTS, FILES
+from audit.schema import COMPARED, EVENTS, FILES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,8 @@ def read(spark: "SparkSession", listing: Listing, source: str = "") -> Intake:
         parts.append(_nothing(spark, files.left_out(spark, tables, _NO_LINES)))
     elif tables:
         events, rolled, told = parquet.read(spark, tables)
-        parts.append(Intake(events, rolled, told, clocks(rolled, None), ()))
+        whole = Intake(events, rolled, told, clocks(rolled, None), ())
+        parts.append(_apart(whole, parts[0]) if parts else whole)
     if not parts:
         parts.append(_nothing(spark, spark.createDataFrame([], FILES)))
     whole = parts[0]
@@ -69,6 +70,30 @@ def _lines(spark: "SparkSession", texts: list[LogFile], source: str) -> Intake:
     found = lines.read(spark, texts, dialect)
     rolled = rollup(found.events).localCheckpoint()
     return Intake(found.events, rolled, found.files, clocks(rolled, found.ordered), ())
+
+
+def _apart(tables: Intake, texts: Intake) -> Intake:
+    """Leave out of Parquet the rows that lines of JSON have too; only nodes are looked at of which both tell
+    of one time."""
+    spans = [
+        part.rolled.groupBy("node", F.lit(kind).alias("file")).agg(
+            F.min("first").alias("since"), F.max("last").alias("until")
+        )
+        for part, kind in ((tables, PARQUET), (texts, JSON_LINES))
+    ]
+    suspects = files.overlapping(spans[0].unionByName(spans[1])).localCheckpoint()
+    if suspects.isEmpty():
+        return tables
+    said = F.xxhash64(*COMPARED).alias("mark")
+    known = texts.events.join(F.broadcast(suspects), "node", "left_semi").select("node", said).distinct()
+    marked = tables.events.withColumn("mark", said)
+    twice = marked.join(known, ["node", "mark"], "left_semi")
+    again = twice.groupBy("file").agg(F.count(F.lit(1)).alias("again")).localCheckpoint()
+    if again.isEmpty():
+        return tables
+    events = marked.join(known, ["node", "mark"], "left_anti").select(*EVENTS.names)
+    rolled = rollup(events).localCheckpoint()
+    return Intake(events, rolled, files.less(tables.files, again), clocks(rolled, None), ())
 
 
 def _nothing(spark: "SparkSession", told: DataFrame) -> Intake:

@@ -38,6 +38,10 @@ LOG: Final = structure(
 """One row an event, as nodes and the simulation write it."""
 
 
+COMPARED: Final = tuple(name for name in LOG.names if name not in ("tree", "region"))
+"""What two rows are compared by. Of a copy of Parquet outside its folders tree and region are not known."""
+
+
 def as_log(frame: DataFrame, *more: str) -> DataFrame:
     """The frame with exactly the columns of the log, and `more`; those of the log that it lacks are null."""
     given = set(frame.columns)

@@ -207,6 +207,24 @@ def test_rows_that_two_parquet_files_share_count_once(spark: "SparkSession", tmp
     assert intake.events.exceptAll(intake.events.distinct()).count() == 0
 
 
+def test_a_log_that_is_there_in_other_words_counts_once(spark: "SparkSession", tmp_path: Path) -> None:
+    """Moved over Windows, spelt by another program, and as Parquet of all that two nodes wrote."""
+    york, hq = ((DEMO / f"{node}.advisories.jsonl").read_bytes() for node in ("york", "hq"))
+    (tmp_path / "york.jsonl").write_bytes(york)
+    (tmp_path / "york-from-windows.jsonl").write_bytes(york.replace(b"\n", b"\r\n"))
+    spelt = [json.dumps(json.loads(each), indent=None, sort_keys=True) for each in york.splitlines()]
+    (tmp_path / "york-spelt.jsonl").write_text("\n".join(spelt))
+    (tmp_path / "both").write_bytes(york + hq)
+    spark.read.schema(LOG).json(str(tmp_path / "both")).coalesce(1).write.parquet(str(tmp_path / "day"))
+    intake = read(spark, list_local([str(tmp_path)]))
+    sums, lines = totals(intake.files).collect()[0], len(york.splitlines())
+    assert (sums.rows, sums.repeated) == (lines + len(hq.splitlines()), 3 * lines)
+    found = intake.rolled.groupBy("node").agg({"rows": "sum"}).collect()
+    counted = intake.events.groupBy("node").count().collect()
+    assert {tuple(row) for row in found} == {tuple(row) for row in counted}
+    assert intake.events.drop("file", "clock").distinct().count() == intake.events.count() == sums.rows
+
+
 def test_clocks_that_are_ahead_are_found_in_parquet_but_not_in_the_log_of_a_day_to_come(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
