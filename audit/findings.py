@@ -22,6 +22,8 @@ _ORDER: Final = (BAD, DOUBTFUL, COSTLY, GOOD)
 TOP: Final = 10
 MOST_ROWS: Final = 10_000
 SOON_DAYS: Final = 90.0
+LONG_S: Final = 60.0
+"""Seconds for which a subtree must have been cut off at once to be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,7 @@ def _waste(tables: Tables) -> Iterator[Finding]:
             "Messages wait at the parent; see that its spool does not fill.",
             sum((row["below"] or 0) + 1 for row in away),
         )
+    yield from _were_away(tables)
     unused = [row for row in tables.get("unused_routes", ()) if row["unused"]]
     if unused:
         yield Finding(
@@ -195,6 +198,23 @@ def _waste(tables: Tables) -> Iterator[Finding]:
             f" ({unused[0]['share']:.0%}).",
             f"Ask whether these are still read: {unused[0]['examples']}.",
             total(unused, "unused"),
+        )
+
+
+def _were_away(tables: Tables) -> Iterator[Finding]:
+    """Subtrees that were cut off for long, and are back."""
+    back = [row for row in tables["cut_off"] if not row["since"] and row["below"]]
+    long = [row for row in back if row["longest_s"] >= LONG_S]
+    if long:
+        worst = max(long, key=lambda row: row["below"] * row["seconds"])
+        yield Finding(
+            COSTLY,
+            f"{_rows(long, 'subtree')} cut off for a while: {worst['node']}, with"
+            f" {counted(worst['below'], 'node')} below it, {counted(worst['downs'], 'time')},"
+            f" {worst['seconds'] / 60:,.0f} minutes in all.",
+            f"Look at the line and the machine of {worst['node']}; what was sent meanwhile waited on both"
+            " sides. cut_off.csv has all of them.",
+            sum(row["below"] + 1 for row in long),
         )
 
 

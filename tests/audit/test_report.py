@@ -94,6 +94,18 @@ def test_a_link_that_flaps_is_told_once_though_both_ends_write_it_down() -> None
     assert found.what == "2 links that went down again and again, that of a with b 9 times."
 
 
+def test_a_region_that_was_cut_off_for_a_while_is_told_and_a_blink_is_not() -> None:
+    def away(node: str, below: int, longest: float) -> dict[str, Any]:
+        cut = {"node": node, "below": below, "downs": 2, "longest_s": longest, "seconds": 1260.0}
+        return cut | {"since": None}
+
+    rows = [away("york", 0, 1200.0), away("north", 20, 1200.0), away("south", 30, 59.0)]
+    (found,) = find(tables(cut_off=rows))
+    assert found.what == (
+        "1 subtree cut off for a while: north, with 20 nodes below it, 2 times, 21 minutes in all."
+    )
+
+
 def test_a_healthy_tree_is_told_so() -> None:
     (found,) = find(tables(spillage=spillage(0)))
     assert (found.kind, found.what) == (
