@@ -20,8 +20,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 def clock(written: Column, since: datetime | None = None) -> Column:
     """What is wrong with the clock of a row: null, 'unset' or 'ahead'. `written`: when its file was last
-    written. `since`: from `planned`; nothing before it is ahead."""
-    ahead = F.col("at") > written + F.expr("INTERVAL 1 DAY")
+    written. `since`: from `planned`; nothing before it is ahead.
+
+    Wrinkle: a time and an interval are added in time zones, row by row; these are only numbers.
+    """
+    ahead = F.unix_micros("at") > F.unix_micros(written) + _DAY
     if since is not None:
         ahead = ahead & (F.col("at") >= F.lit(since))
     unset = F.col("at") < F.lit("2000-01-01").cast("timestamp")

@@ -1,8 +1,9 @@
 """The log, summed once: what most tables are made from.
 
-Law: a log is gone through twice, here and by cause (`volume.consumer_events`), however many tables there are
-and however many rows. What is rare in a healthy log, such as links that drop and advisories that spill, is
-fetched from it by itself, and only if the sums say that it is there.
+Law: a log is gone through three times, here, by route (`capacity.routes`) and by cause
+(`volume.consumer_events`), however many tables there are and however many rows. What is rare in a healthy
+log, such as links that drop and advisories that spill, is fetched from it by itself, and only if the sums say
+that it is there.
 
 Wrinkle: what a row costs here is above all the texts of its key. Those of few known values are one number
 while rows are summed, and texts again afterwards.
