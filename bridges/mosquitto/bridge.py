@@ -266,7 +266,7 @@ class Mosquitto:
                 self.memory.clients = self._discovery.table.keep()
             self.memory.save_consumers()
         if self._hand is not None and not self._leaving:
-            self._hand.say_filters()
+            self._hand.saved()
 
     # --- for people
 

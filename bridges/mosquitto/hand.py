@@ -78,6 +78,7 @@ class Hand:
         self._work: asyncio.Task[None] | None = None
         self._patience: asyncio.Task[None] | None = None
         self._unspeakable: dict[str, str] = {}
+        self._unsaved: list[int] = []
         self._echoes = Echoes(memory.retained)
         self._suspects = bridge.suspects
         self._posts: deque[tuple[Delivery, Post]] = deque()
@@ -152,8 +153,10 @@ class Hand:
             await asyncio.sleep(_LOOK_AGAIN)
         self.say(Post(FILTERS, b"", 1, True, MqttProperties(), lambda code: None))
 
-    def say_filters(self) -> None:
-        """Leave them at the broker, for a machine that takes this one's place."""
+    def saved(self) -> None:
+        """The memory is on disk. Leave our filters at the broker, for the machine that comes after."""
+        unsaved, self._unsaved = self._unsaved, []
+        self._desk.confirm(unsaved)
         if not self._has_news:
             return
         self._has_news = False
@@ -406,6 +409,9 @@ class Hand:
             self._desk.refuse(
                 delivery.id, f"NO_CONSUMER: nobody reads {topic[:200]} at the site's broker now"
             )
+        elif code < FAILURE and delivery.retained:
+            self._unsaved.append(delivery.id)  # or a crash forgets that this is from the tree
+            self._bridge.save_soon()
         elif code < FAILURE:
             self._desk.confirm([delivery.id])
         elif code == UNSPEAKABLE:

@@ -61,6 +61,26 @@ async def test_what_an_application_retained_in_its_place_stays(
         assert sorted(second.payloads()) == ["from hq", "of york itself"]
 
 
+async def test_what_was_given_just_before_the_node_was_killed_is_known_to_be_from_the_tree(
+    network: Network, pair: tuple[MosquittoServer, MosquittoServer]
+) -> None:
+    hq, york = pair
+    with Listener(york.port, "-t", "prices/#", "-q", "1", "-i", "first") as first:
+        await takes(network, "hq", "prices/#")
+        publish(hq.port, "prices/tea", b"old", "-r")
+        await first.until(1)
+        network.kill("york")
+    await network.start("york")
+    await joined(network, "york")
+    await nobody_reads(network, "hq", "york")
+    publish(hq.port, "prices/tea", b"", "-r")
+    with Listener(york.port, "-t", "prices/#", "-q", "1", "-i", "second") as second:
+        await takes(network, "hq", "prices/#")
+        publish(hq.port, "prices/end", b"end")
+        await second.until(1)
+        assert second.payloads() == ["end"]
+
+
 async def test_what_went_out_of_date_while_the_node_was_away_is_taken_out_when_it_is_back(
     network: Network, pair: tuple[MosquittoServer, MosquittoServer]
 ) -> None:
