@@ -90,6 +90,7 @@ async def program(*arguments: str) -> AsyncIterator[Program]:
         "error",
         *arguments,
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     try:
