@@ -16,7 +16,7 @@ from bridges.site_broker import Consumer, Delivery, Setup, Taken
 from treeconnector.bundles import Message, Properties
 from treeconnector.destinations import parse
 
-PATIENCE = 60.0
+PATIENCE = 150.0  # the broker is asked once a minute for what it did not tell
 _ids = itertools.count(1)
 
 
