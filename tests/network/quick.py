@@ -108,12 +108,16 @@ async def recording(client: Client, destination: str, durable: str = "") -> Asyn
 
 
 class Producer:
-    """Sends numbered messages in bursts, and goes on when all of a burst are confirmed."""
+    """Sends numbered messages in bursts, and goes on when all of a burst are confirmed.
 
-    def __init__(self, client: Client, destination: str, seed: int) -> None:
+    `pause`: the longest between two bursts, seconds.
+    """
+
+    def __init__(self, client: Client, destination: str, seed: int, pause: float = 0.03) -> None:
         self._client = client
         self._destination = destination
         self._random = random.Random(seed)
+        self._pause = pause
         self.confirmed: list[bytes] = []
         self.enough = False
 
@@ -123,7 +127,7 @@ class Producer:
             burst = [str(first + i).encode() for i in range(self._random.randint(1, 40))]
             await self._client.send_many(self._destination, burst)
             self.confirmed += burst
-            await asyncio.sleep(self._random.uniform(0, 0.03))
+            await asyncio.sleep(self._random.uniform(0, self._pause))
 
 
 async def expect(record: Record, payloads: list[bytes]) -> None:

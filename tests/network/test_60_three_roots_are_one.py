@@ -97,7 +97,9 @@ async def test_what_was_confirmed_arrives_once_whichever_root_is_killed(network:
             for destination in FLOWS:
                 await network.until_known(name, destination)
         producers = {
-            destination: Producer(await stack.enter_async_context(network.client(entry)), destination, seed)
+            destination: Producer(
+                await stack.enter_async_context(network.client(entry)), destination, seed, pause=0.2
+            )
             for seed, (destination, (entry, _)) in enumerate(FLOWS.items())
         }
         sending = [asyncio.create_task(producer.run()) for producer in producers.values()]
