@@ -44,6 +44,12 @@ class Forest:
         site.boot()
         return site
 
+    def add_mesh(self, *names: str, parent: str = "") -> None:
+        """Roots, or branches below `parent`, that are one; the file of each names all others."""
+        for name in names:
+            beside = [other for other in names if other != name]
+            self.add(name, parent, "branch" if parent else "root", mesh=beside)
+
     def __getitem__(self, name: str) -> Site:
         return self.sites[name]
 

@@ -25,10 +25,8 @@ def settings(scheme: Literal["core", "satellite"]) -> CoreSettings:
 
 @pytest.fixture
 def star() -> Forest:
-    made = Forest(settings("satellite"))
-    for name in CORES:
-        made.settings = settings("core")
-        made.add(name, "", "root", mesh=[other for other in CORES if other != name])
+    made = Forest(settings("core"))
+    made.add_mesh(*CORES)
     made.settings = settings("satellite")
     for name in SATELLITES:
         made.add(name, "core-a", "leaf")
@@ -132,8 +130,7 @@ def test_queue_routes_are_shared_and_local_delivery_comes_first(star: Forest) ->
 def test_a_dozen_cores_without_satellites() -> None:
     names = [f"core-{number:02}" for number in range(12)]
     forest = Forest(settings("core"))
-    for name in names:
-        forest.add(name, "", "root", mesh=[other for other in names if other != name])
+    forest.add_mesh(*names)
     forest.heal(4)
     assert len(forest.wires) == 66
     reader = forest.consumer("core-07", "queue:q")

@@ -58,30 +58,17 @@ class Grove:
 
 
 @pytest.fixture
-async def grove() -> Grove:
-    """hq, north and south below it, york below north."""
-    forest = Forest()
-    forest.add("hq")
-    forest.add("north", "hq", role="branch")
-    forest.add("south", "hq", role="branch")
-    forest.add("york", "north")
-    forest.dial_all()
-    forest.settle()
-    return Grove(forest)
+async def grove(fork: Forest) -> Grove:
+    return Grove(fork)
 
 
 @pytest.fixture
 async def meshed() -> Grove:
     """Two roots that are one, two branches below them that are one, york below these, south beside them."""
     forest = Forest()
-    for name, parent, role, mesh in (
-        ("hq-1", "", "root", ["hq-2"]),
-        ("hq-2", "", "root", ["hq-1"]),
-        ("n-1", "hq-1", "branch", ["n-2"]),
-        ("n-2", "hq-1", "branch", ["n-1"]),
-        ("york", "n-1", "leaf", []),
-        ("south", "hq-1", "leaf", []),
-    ):
-        forest.add(name, parent, role, mesh=mesh)
+    forest.add_mesh("hq-1", "hq-2")
+    forest.add_mesh("n-1", "n-2", parent="hq-1")
+    forest.add("york", "n-1")
+    forest.add("south", "hq-1")
     forest.heal(5)
     return Grove(forest)

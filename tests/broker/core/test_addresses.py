@@ -384,9 +384,7 @@ def test_an_answer_is_forgotten_after_its_time(forest):
 @pytest.fixture
 def cores(forest: Forest) -> Forest:
     """Three roots that are one; york is linked with all of them."""
-    names = ("c1", "c2", "c3")
-    for name in names:
-        forest.add(name, mesh=[other for other in names if other != name])
+    forest.add_mesh("c1", "c2", "c3")
     forest.add("york", "c1")
     forest.add("bath", "c2")
     forest.heal(5)

@@ -17,10 +17,8 @@ ALL_ABOVE = {"c1", "c2", "c3", "n1", "n2"}
 def forest() -> Forest:
     """Three roots that are one; below them two branches that are one, with a store, and another store."""
     made = Forest()
-    for name in CORES:
-        made.add(name, "", "root", mesh=[other for other in CORES if other != name])
-    made.add("n1", "c1", "branch", mesh=["n2"])
-    made.add("n2", "c1", "branch", mesh=["n1"])
+    made.add_mesh(*CORES)
+    made.add_mesh("n1", "n2", parent="c1")
     made.add("york", "n2", "leaf")
     made.add("shop", "c3", "leaf")
     made.heal(5)

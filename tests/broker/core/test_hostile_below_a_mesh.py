@@ -29,8 +29,8 @@ def permit(site: Site) -> None:
 def forest() -> Forest:
     """Two roots with the same permits; below them york, which lies, and leeds."""
     made = Forest()
-    for name, other in zip(CORES, reversed(CORES), strict=True):
-        made.add(name, "", "root", mesh=[other])
+    made.add_mesh(*CORES)
+    for name in CORES:
         permit(made[name])
     for name in ("york", "leeds"):
         made.add(name, "hq-1")
@@ -212,8 +212,7 @@ def test_a_secret_that_was_changed_between_hello_and_proof_proves_nothing(forest
 def test_what_it_claimed_before_that_came_to_be_above_counts_no_more(withdrawn: bool) -> None:
     """A branch that is trusted with any name below it takes that of a root which is yet to come."""
     forest = Forest()
-    for name, other in zip(CORES, reversed(CORES), strict=True):
-        forest.add(name, "", "root", mesh=[other])
+    forest.add_mesh(*CORES)
     forest.add("york", "hq-1", "branch")
     forest.add("leeds", "hq-1")
     forest.heal(4)

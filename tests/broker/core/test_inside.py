@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from broker.core.inside import Inside, Letter
 from broker.core.rows import BundleRow
 from simulation.forest import Forest
@@ -14,16 +12,6 @@ from treeconnector.destinations import Kind, queue
 
 def nothing() -> None:
     """Nobody is told."""
-
-
-@pytest.fixture
-def chain(forest: Forest) -> Forest:
-    forest.add("hq")
-    forest.add("north", "hq", role="branch")
-    forest.add("york", "north")
-    forest.dial_all()
-    forest.settle()
-    return forest
 
 
 def reading(site: Site, name: str = "System", ready: Callable[[], None] = nothing) -> Inside:

@@ -15,10 +15,8 @@ CORES = ("c1", "c2", "c3")
 def forest() -> Forest:
     """Three roots that are one, two branches that are one, a store below these and one below the roots."""
     made = Forest()
-    for name in CORES:
-        made.add(name, "", "root", mesh=[other for other in CORES if other != name])
-    made.add("n1", "c2", "branch", mesh=["n2"])
-    made.add("n2", "c2", "branch", mesh=["n1"])
+    made.add_mesh(*CORES)
+    made.add_mesh("n1", "n2", parent="c2")
     made.add("york", "n1", "leaf")
     made.add("shop", "c2", "leaf")
     made.heal(5)

@@ -17,16 +17,11 @@ from treeconnector.static_routes import chosen_default
 CORES = ("c1", "c2", "c3")
 
 
-def mesh(forest: Forest, names: tuple[str, ...] = CORES, parent: str = "", role: str = "root") -> None:
-    for name in names:
-        forest.add(name, parent, role, mesh=[other for other in names if other != name])
-
-
 @pytest.fixture
 def forest() -> Forest:
     """Three roots that are one, two regions, a store in each, and a store that is linked with the roots."""
     made = Forest()
-    mesh(made)
+    made.add_mesh(*CORES)
     for name, parent, role in (
         ("north", "c1", "branch"),
         ("south", "c2", "branch"),
@@ -165,7 +160,7 @@ def test_a_node_of_a_mesh_is_nobody_s_child_and_a_leaf_is_in_none(forest: Forest
 
 
 def test_a_mesh_of_branches_is_one_branch(forest: Forest) -> None:
-    mesh(forest, ("w1", "w2"), "c1", "branch")
+    forest.add_mesh("w1", "w2", parent="c1")
     forest.add("bristol", "w2")
     forest.heal(5)
     assert links(forest["bristol"], Relation.PARENT) == ["w1", "w2"]

@@ -16,8 +16,7 @@ def apart(forest: Forest, name: str, core: str) -> None:
 def forest() -> Forest:
     """Two roots that are one; north is linked with the first only, and has york below it."""
     made = Forest()
-    for name, other in zip(CORES, reversed(CORES), strict=True):
-        made.add(name, "", "root", mesh=[other])
+    made.add_mesh(*CORES)
     made.add("north", "c1", "branch")
     made.add("york", "north")
     apart(made, "north", "c2")
@@ -65,8 +64,7 @@ def test_a_stranger_that_links_is_none_any_more(forest: Forest) -> None:
 def test_a_branch_core_that_never_met_its_parent_keeps_what_goes_up_until_it_does() -> None:
     forest = Forest()
     forest.add("hq")
-    for name, other in (("n1", "n2"), ("n2", "n1")):
-        forest.add(name, "hq", "branch", mesh=[other])
+    forest.add_mesh("n1", "n2", parent="hq")
     apart(forest, "n2", "hq")
     forest.heal(4)
     assert not forest["n2"].core.forwarder.parents

@@ -14,17 +14,6 @@ from treeconnector.destinations import parse, queue
 from treeconnector.session_frames import VERSION, Create, Login, Send, Subscribe
 
 
-@pytest.fixture
-def chain(forest: Forest) -> Forest:
-    """hq, north below it, york below that, all linked."""
-    forest.add("hq")
-    forest.add("north", "hq", role="branch")
-    forest.add("york", "north")
-    forest.dial_all()
-    forest.settle()
-    return forest
-
-
 def steps(site: Site) -> list[tuple[str, str, int]]:
     """(what, with whom, how many messages), oldest first."""
     return [(NAMES[each.kind], each.who, each.messages) for each in site.core.trace.after(-1)]
