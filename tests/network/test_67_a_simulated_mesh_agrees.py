@@ -3,21 +3,13 @@
 Both are made from one table of sites.
 """
 
-from collections import Counter
-from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import Any
-
 import yaml
-from harness import Network, receiving
+from agreement import COMPARED, live, simulated
+from harness import Network
 
 from broker.cli.demo.processes import Status
-from broker.core.settings import CoreSettings
 from config.fleet import SiteRow, write_fleet
-from simulation.advisory_log import COLUMNS, Row
 from simulation.deployment import Deployment, Place
-from simulation.lines import LineSettings
-from simulation.world import World, WorldSettings, populate
 
 TREE = Deployment(
     (
@@ -38,34 +30,6 @@ STORY = [
     ("remove", "york", "queue:prices"),
     ("add", "shop", "queue:the-end"),
 ]
-COMPARED = [name for name in COLUMNS if name not in ("at", "tree")]
-
-
-def comparable(rows: list[Any]) -> Counter[tuple[Any, ...]]:
-    """Rows about consumers and their cost, without their times."""
-    return Counter(
-        tuple(getattr(row, name) for name in COMPARED)
-        for row in rows
-        if row.event == "consumer" or (row.event == "advisory" and row.kind != "domain")
-    )
-
-
-def simulated() -> list[list[Row]]:
-    """All rows so far, after each step of the story."""
-    rows: list[Row] = []
-    world = World(WorldSettings(core=CoreSettings(linger=0.0)), 1, rows.append)
-    populate(world, TREE, lambda role: LineSettings())
-    for machine in world.machines.values():
-        world.boot(machine)
-        world.run(world.now + 10)
-    assert world.all_up
-    found = []
-    for op, name, destination in STORY:
-        world.interest(world[name], op, destination)
-        world.stir(world[name])
-        world.run(world.now + 5)
-        found.append(list(rows))
-    return found
 
 
 async def build(network: Network) -> None:
@@ -101,22 +65,8 @@ def running(status: Status, kind: str) -> int:
     return sum(each["state"] == "running" for each in status[kind])
 
 
-async def test_a_simulated_mesh_writes_what_a_real_one_does(tmp_path: Path) -> None:
-    expected = [comparable(rows) for rows in simulated()]
+async def test_a_simulated_mesh_writes_what_a_real_one_does(network: Network) -> None:
+    expected = simulated(TREE, STORY)
     assert {row[COMPARED.index("direction")] for row in expected[-1]} == {None, "up", "down", "mesh"}
-    async with Network(tmp_path) as network, AsyncExitStack() as stack:
-        await build(network)
-        here: dict[tuple[str, str], AsyncExitStack] = {}
-
-        def so_far() -> Counter[tuple[Any, ...]]:
-            return comparable([row for place in TREE.places for row in network.log_rows(place.name)])
-
-        for (op, name, destination), rows in zip(STORY, expected, strict=True):
-            if op == "add":
-                here[name, destination] = reader = await stack.enter_async_context(AsyncExitStack())
-                client = await reader.enter_async_context(network.client(name))
-                await reader.enter_async_context(receiving(client, destination))
-            else:
-                await here.pop((name, destination)).aclose()
-            await network.until("hq-1", lambda _, rows=rows: so_far() >= rows, f"told of {destination}")  # type: ignore[misc]
-        assert so_far() == expected[-1]
+    await build(network)
+    await live(network, STORY, expected)
