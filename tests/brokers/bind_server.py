@@ -2,10 +2,13 @@
 
 server = BindServer(folder)          # zone example.test, in which the key `sapwood` may change everything
 server.start()                       # returns when it answers
+server.registration(domain, key)     # what a node's file says to be registered there
+await server.until(domain, "SRV", 2) # so many records
 server.kill()                        # SIGKILL; start() again brings back what was updated
 server.stop()
 """
 
+import asyncio
 import os
 import shutil
 import signal
@@ -14,6 +17,7 @@ import struct
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import dns.message
 import dns.query
@@ -97,6 +101,19 @@ class BindServer:
         question = dns.message.make_query(f"_sapwood._tcp.{domain}.", kind)
         answer = dns.query.tcp(question, "127.0.0.1", port=self.port, timeout=_PATIENCE)
         return sorted(each.to_text() for rrset in answer.answer for each in rrset)
+
+    async def until(self, domain: str, kind: str, count: int) -> list[str]:
+        """Wait until there are so many, and return them."""
+        deadline = time.monotonic() + _PATIENCE
+        while len(found := await asyncio.to_thread(self.records, domain, kind)) != count:
+            assert time.monotonic() < deadline, f"{len(found)} records of {kind}: {found}"
+            await asyncio.sleep(0.05)
+        return found
+
+    def registration(self, domain: str, key: Path, **further: Any) -> dict[str, Any]:
+        """The setting of a node that registers itself at `domain`. `key`: the file of the key's secret."""
+        fixed = {"zone": ZONE, "server": self.place, "key_name": KEY_NAME, "key_file": str(key)}
+        return {"domain": domain, **fixed, **further}
 
     def set(self, domain: str, kind: str, *texts: str, ttl: int = 1) -> None:
         """Put these records in the place of all that the service at `domain` has of that kind."""

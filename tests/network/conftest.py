@@ -9,6 +9,7 @@ import pytest_asyncio
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from bind_server import KEY
 from harness import Network
 from mosquitto_clients import joined
 from mosquitto_server import DISCOVERY, MosquittoServer
@@ -27,6 +28,15 @@ async def network(tmp_path: Path) -> AsyncIterator[Network]:
     """An empty network; all its processes are gone afterwards."""
     async with Network(tmp_path) as made:
         yield made
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    """The file of the key that may change the zone of `bind`."""
+    file = tmp_path / "dns.key"
+    file.write_text(KEY)
+    file.chmod(0o600)
+    return file
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A store that knows only srv://DOMAIN finds its region, wherever that is; regions say where they are."""
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,7 @@ from quick import QUICK_SITE
 
 from broker.cli.administration import locate
 
-LEASE = 3
-
-
-@pytest.fixture
-def key(tmp_path: Path) -> Path:
-    file = tmp_path / "dns.key"
-    file.write_text(KEY)
-    file.chmod(0o600)
-    return file
+LEASE = "3s"
 
 
 def store(bind: BindServer, domain: str, **further: Any) -> dict[str, Any]:
@@ -32,15 +23,7 @@ def store(bind: BindServer, domain: str, **further: Any) -> dict[str, Any]:
 def region(
     network: Network, name: str, bind: BindServer, domain: str, key: Path, **further: Any
 ) -> dict[str, Any]:
-    given = {
-        "domain": domain,
-        "zone": "example.test",
-        "server": bind.place,
-        "key_name": KEY_NAME,
-        "key_file": str(key),
-        "lease": f"{LEASE}s",
-        **further,
-    }
+    given = bind.registration(domain, key, **{"lease": LEASE, **further})
     listener = {"public_uri": f"ws://localhost:{network.ports[name]}/link"}
     return {"registration": given, "listener": listener, **QUICK_SITE}
 
@@ -51,15 +34,6 @@ def add_region(
     """A node that registers itself. Its port is known only once it was added."""
     network.add(name, parent, role="branch")
     network.configure(name, parent, role="branch", **region(network, name, bind, domain, key, **further))
-
-
-async def until_records(bind: BindServer, domain: str, kind: str, count: int) -> list[str]:
-    """Wait until so many records are there."""
-    deadline = time.monotonic() + 30
-    while len(found := await asyncio.to_thread(bind.records, domain, kind)) != count:
-        assert time.monotonic() < deadline, f"{len(found)} records of {kind}: {found}"
-        await asyncio.sleep(0.05)
-    return found
 
 
 async def test_a_store_that_knows_a_domain_only_finds_its_region(
@@ -85,7 +59,7 @@ async def test_a_region_that_moves_to_another_port_is_followed_without_a_restart
     add_region(network, "north", bind, domain, key)
     network.add("york", "north", **store(bind, domain))
     await network.launch("north")
-    await until_records(bind, domain, "SRV", 1)
+    await bind.until(domain, "SRV", 1)
     await network.start("york")
     process = (await network.status("york"))["pid"]
     await network.send("york", "queue:sales", [b"before"])
@@ -144,9 +118,9 @@ async def test_records_are_registered_renewed_and_withdrawn(
 ) -> None:
     add_region(network, "north", bind, domain, key)
     await network.launch("north")
-    (service,) = await until_records(bind, domain, "SRV", 1)
+    (service,) = await bind.until(domain, "SRV", 1)
     assert service == f"10 10 {network.ports['north']} localhost."
-    (text,) = await until_records(bind, domain, "TXT", 1)
+    (text,) = await bind.until(domain, "TXT", 1)
     status = await network.status("north")
     for said in (
         "carrier=ws",
@@ -172,11 +146,11 @@ async def test_the_record_of_a_node_that_was_killed_ends_by_its_lease(
     for name in ("north", "south"):
         add_region(network, name, bind, domain, key)
         await network.launch(name)
-    await until_records(bind, domain, "SRV", 2)
+    await bind.until(domain, "SRV", 2)
     network.kill("north")
-    (left,) = await until_records(bind, domain, "SRV", 1)
+    (left,) = await bind.until(domain, "SRV", 1)
     assert f" {network.ports['south']} " in left
-    await until_records(bind, domain, "TXT", 1)
+    await bind.until(domain, "TXT", 1)
     assert (await network.status("south"))["registration"]["swept"] == 1
 
 
@@ -185,7 +159,7 @@ async def test_what_a_killed_node_left_goes_when_it_comes_back_elsewhere(
 ) -> None:
     add_region(network, "north", bind, domain, key, lease="1h")
     await network.launch("north")
-    await until_records(bind, domain, "SRV", 1)
+    await bind.until(domain, "SRV", 1)
     network.kill("north")
     network.add("north")
     network.configure("north", **region(network, "north", bind, domain, key, lease="1h"))

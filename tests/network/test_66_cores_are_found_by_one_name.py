@@ -1,28 +1,17 @@
 """Satellites that know one srv:// name only link with all cores that stand behind it, later ones too."""
 
-import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-from bind_server import KEY, KEY_NAME, BindServer
+from bind_server import BindServer
 from harness import Network
 from quick import QUICK_SITE
 
 from broker.cli.demo.processes import Status
 
 LONG = 60.0
-LEASE = 30
-"""Seconds: nothing here waits for the end of one."""
-
-
-@pytest.fixture
-def key(tmp_path: Path) -> Path:
-    file = tmp_path / "dns.key"
-    file.write_text(KEY)
-    file.chmod(0o600)
-    return file
+LEASE = "30s"
+"""Nothing here waits for the end of one."""
 
 
 def add_core(network: Network, name: str, known: str, bind: BindServer, domain: str, key: Path) -> None:
@@ -32,17 +21,9 @@ def add_core(network: Network, name: str, known: str, bind: BindServer, domain: 
     secret.chmod(0o600)
     network.add(name, scheme="core", **QUICK_SITE)
     cores = [{"name": known, "uri": f"ws://127.0.0.1:{network.ports[known]}/link"}] if known else []
-    registration = {
-        "domain": domain,
-        "zone": "example.test",
-        "server": bind.place,
-        "key_name": KEY_NAME,
-        "key_file": str(key),
-        "lease": f"{LEASE}s",
-    }
     network.configure(
         name,
-        registration=registration,
+        registration=bind.registration(domain, key, lease=LEASE),
         listener={"public_uri": f"ws://localhost:{network.ports[name]}/link"},
         mesh={"cores": cores, "secret_file": secret.name},
     )
@@ -51,13 +32,6 @@ def add_core(network: Network, name: str, known: str, bind: BindServer, domain: 
 def add_satellite(network: Network, name: str, bind: BindServer, domain: str) -> None:
     connector: dict[str, Any] = {"uri": f"srv://{domain}", "name_servers": [bind.place]}
     network.add(name, scheme="satellite", tree_connectors=[connector], **QUICK_SITE)
-
-
-async def until_records(bind: BindServer, domain: str, count: int) -> None:
-    deadline = time.monotonic() + LONG
-    while len(found := await asyncio.to_thread(bind.records, domain, "SRV")) != count:
-        assert time.monotonic() < deadline, f"{len(found)} records: {found}"
-        await asyncio.sleep(0.05)
 
 
 async def until_linked(network: Network, name: str, *cores: str) -> None:
@@ -77,7 +51,7 @@ async def test_satellites_link_with_all_cores_of_one_name(
     add_satellite(network, "sat-2", bind, domain)
     for name in ("core-a", "core-b"):
         await network.launch(name)
-    await until_records(bind, domain, 2)
+    await bind.until(domain, "SRV", 2)
     for name in ("sat-1", "sat-2"):
         await network.launch(name)
     for name in ("sat-1", "sat-2"):
