@@ -2,11 +2,14 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from harness import Network, receiving, until_count
 from mosquitto_clients import Listener, joined, publish, publish_lines, takes
 from mosquitto_server import DISCOVERY, MosquittoServer
+
+from sapwood.inbox import Delivery
 
 Start = Callable[..., MosquittoServer]
 COUNT = 300
@@ -67,10 +70,9 @@ async def test_brokers_and_nodes_are_killed_under_load_and_nothing_is_lost(
     assert set(got) == {*sent, "end"}
 
 
-async def test_what_the_node_had_committed_is_not_stored_again_when_the_broker_repeats_it(
-    network: Network, broker: Start
-) -> None:
-    york = broker("york")
+@asynccontextmanager
+async def ordering(network: Network, york: MosquittoServer) -> AsyncIterator["asyncio.Future[Delivery]"]:
+    """A node at a broker, with an application that waits for the first message of `queue:orders`."""
     network.add("york", site_broker={"uri": york.uri})
     await network.start()
     await joined(network, "york")
@@ -79,6 +81,17 @@ async def test_what_the_node_had_committed_is_not_stored_again_when_the_broker_r
         subscription = reader.subscribe("queue:orders")
         getting = asyncio.ensure_future(anext(subscription))
         await takes(network, "york", "queue/orders")
+        yield getting
+        getting.cancel()
+        await asyncio.gather(getting, return_exceptions=True)
+        subscription.close()
+
+
+async def test_what_the_node_had_committed_is_not_stored_again_when_the_broker_repeats_it(
+    network: Network, broker: Start
+) -> None:
+    york = broker("york")
+    async with ordering(network, york) as getting:
         publish_lines(york.port, "queue/orders", [b"1", b"2", b"3"])
         first = await asyncio.wait_for(getting, 60)
         assert first.payload == b"1"
@@ -94,18 +107,8 @@ async def test_what_waits_at_the_broker_for_a_queue_is_taken_whoever_wants_it_no
 ) -> None:
     """The broker gave it to nobody else: who reads the queue there has come too late for it."""
     york = broker("york")
-    network.add("york", site_broker={"uri": york.uri})
-    await network.start()
-    await joined(network, "york")
-    async with network.client("york") as reader:
-        await reader.create("orders")
-        subscription = reader.subscribe("queue:orders")
-        getting = asyncio.ensure_future(anext(subscription))
-        await takes(network, "york", "queue/orders")
+    async with ordering(network, york):
         network.kill("york")
-        getting.cancel()
-        await asyncio.gather(getting, return_exceptions=True)
-        subscription.close()
     await asyncio.to_thread(publish_lines, york.port, "queue/orders", [b"%d" % each for each in range(50)])
     with Listener(york.port, "-t", "$share/g/queue/orders", "-q", "1", "-i", "late") as late:
         await network.start("york")

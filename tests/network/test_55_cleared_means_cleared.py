@@ -1,13 +1,10 @@
 """Who joins later is given the last retained message or none, whatever happened while nobody read there."""
 
-from collections.abc import Callable
 from typing import Any
 
 from harness import Network
 from mosquitto_clients import Listener, joined, knows, publish, takes
 from mosquitto_server import MosquittoServer
-
-Start = Callable[..., MosquittoServer]
 
 
 async def nobody_reads(network: Network, *names: str) -> None:
@@ -19,6 +16,18 @@ async def nobody_reads(network: Network, *names: str) -> None:
 
     for name in names:
         await network.until(name, holds, "alone with its broker")
+
+
+async def given_later(
+    network: Network, hq: MosquittoServer, york: MosquittoServer, retained: int = 0
+) -> list[str]:
+    """What who joins at the store now is given: so much that is retained, then what is published at HQ."""
+    with Listener(york.port, "-t", "prices/#", "-q", "1", "-i", "second") as second:
+        await takes(network, "hq", "prices/#")
+        await second.until(retained)
+        publish(hq.port, "prices/end", b"end")
+        await second.until(retained + 1)
+        return second.payloads()
 
 
 async def test_what_was_cleared_or_changed_while_nobody_read_it_is_not_given_as_it_was(
@@ -35,11 +44,7 @@ async def test_what_was_cleared_or_changed_while_nobody_read_it_is_not_given_as_
     await nobody_reads(network, "hq", "york")
     publish(hq.port, "prices/milk", b"", "-r")
     publish(hq.port, "prices/tea", b"new", "-r")
-    with Listener(york.port, "-t", "prices/#", "-q", "1", "-i", "second") as second:
-        await second.until(1)
-        publish(hq.port, "prices/end", b"end")
-        await second.until(2)
-        assert second.payloads() == ["new", "end"]
+    assert await given_later(network, hq, york, 1) == ["new", "end"]
     for name in ("hq", "north", "york"):
         await network.until(name, lambda status: status["retained"] == 0, "free of what nobody asks for")
 
@@ -74,11 +79,7 @@ async def test_what_was_given_just_before_the_node_was_killed_is_known_to_be_fro
     await joined(network, "york")
     await nobody_reads(network, "hq", "york")
     publish(hq.port, "prices/tea", b"", "-r")
-    with Listener(york.port, "-t", "prices/#", "-q", "1", "-i", "second") as second:
-        await takes(network, "hq", "prices/#")
-        publish(hq.port, "prices/end", b"end")
-        await second.until(1)
-        assert second.payloads() == ["end"]
+    assert await given_later(network, hq, york) == ["end"]
 
 
 async def test_what_went_out_of_date_while_the_node_was_away_is_taken_out_when_it_is_back(
@@ -96,8 +97,4 @@ async def test_what_went_out_of_date_while_the_node_was_away_is_taken_out_when_i
     await joined(network, "york")
     await knows(network, "york")
     await nobody_reads(network, "hq", "york")
-    with Listener(york.port, "-t", "prices/#", "-q", "1", "-i", "second") as second:
-        await takes(network, "hq", "prices/#")
-        publish(hq.port, "prices/end", b"end")
-        await second.until(1)
-        assert second.payloads() == ["end"]
+    assert await given_later(network, hq, york) == ["end"]
