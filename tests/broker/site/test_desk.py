@@ -1,7 +1,8 @@
 """The desk of a real node, with a bridge of the test's own."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,21 @@ class Bridge:
         return []
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+Visit = Callable[..., AbstractAsyncContextManager[tuple[Node, Bridge]]]
+
+
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Node, Bridge]]:
-    def made(*consumers: str, **settings: Any) -> tuple[Node, Bridge]:
+def visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Visit:
+    """Runs a node that has let its bridge in."""
+
+    @asynccontextmanager
+    async def visited(*consumers: str, **settings: Any) -> AsyncIterator[tuple[Node, Bridge]]:
         bridge = Bridge(consumers)
 
         def one(setup: Setup) -> Bridge:
@@ -84,48 +97,36 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
             listener=Listener(port=0),
             site_broker=SiteBroker(uri="mqtt://localhost", **settings),
         )
-        return Node(site), bridge
+        node = Node(site)
+        await node.start()
+        try:
+            await until(lambda: bridge.visits == 1)
+            yield node, bridge
+        finally:
+            await node.stop()
 
-    return made
+    return visited
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():
-            await asyncio.sleep(0.01)
-
-
-async def test_a_mistake_of_a_bridge_ends_its_connection_and_loses_nothing(
-    make: Callable[..., tuple[Node, Bridge]],
-) -> None:
-    node, bridge = make("queue:orders")
+async def test_a_mistake_of_a_bridge_ends_its_connection_and_loses_nothing(visit: Visit) -> None:
     mistakes = [KeyError("a mistake")]
 
     def fail() -> None:
         if mistakes:
             raise mistakes.pop()
 
-    bridge.on_delivery = fail
-    await node.start()
-    try:
-        await until(lambda: bridge.visits == 1)
+    async with visit("queue:orders") as (_, bridge):
+        bridge.on_delivery = fail
         bridge.desk.take([Taken(parse("queue:orders"), Message(b"order"))], lambda: None)
         await until(lambda: len(bridge.given) == 1)
         assert bridge.visits == 2
         assert bridge.given[0].again
-    finally:
-        await node.stop()
 
 
-async def test_the_topic_of_an_answer_is_renamed_as_its_messages_are(
-    make: Callable[..., tuple[Node, Bridge]],
-) -> None:
+async def test_the_topic_of_an_answer_is_renamed_as_its_messages_are(visit: Visit) -> None:
     rule = SiteRule(pattern="topic:till/#", direction="both", tree_prefix="stores/0042/")
-    node, bridge = make("queue:orders", "queue:asked", rules=(rule,))
     answers = ("topic:till/answers/1", "topic:other/answers", "answers@york", "")
-    await node.start()
-    try:
-        await until(lambda: bridge.visits == 1)
+    async with visit("queue:orders", "queue:asked", rules=(rule,)) as (_, bridge):
         asked = [Message(b"", Properties(reply_to=text)) for text in answers]
         line: Any = bridge.desk
         taken = line._desk.named_in_tree([Taken(parse("queue:asked"), each) for each in asked])
@@ -134,17 +135,10 @@ async def test_the_topic_of_an_answer_is_renamed_as_its_messages_are(
         bridge.desk.take([Taken(parse("queue:orders"), asked[0])], lambda: None)
         await until(lambda: len(bridge.given) == 1)
         assert bridge.given[0].message.properties.reply_to == answers[0]
-    finally:
-        await node.stop()
 
 
-async def test_who_comes_later_is_given_what_is_retained_and_nobody_else(
-    make: Callable[..., tuple[Node, Bridge]],
-) -> None:
-    node, bridge = make("topic:price/#")
-    await node.start()
-    try:
-        await until(lambda: bridge.visits == 1)
+async def test_who_comes_later_is_given_what_is_retained_and_nobody_else(visit: Visit) -> None:
+    async with visit("topic:price/#") as (_, bridge):
         done: list[str] = []
         for name, payload in (("tea", b"9"), ("milk", b"1"), ("tea", b"10")):
             taken = Taken(parse(f"topic:price/{name}"), Message(payload), retained=True)
@@ -155,17 +149,10 @@ async def test_who_comes_later_is_given_what_is_retained_and_nobody_else(
         bridge.desk.came(Consumer(parse("topic:price/#"), "two"))
         bridge.desk.came(Consumer(parse("topic:price/+"), "plain"))
         assert len(bridge.greeted) == 2
-    finally:
-        await node.stop()
 
 
-async def test_what_the_broker_retains_is_looked_at_when_its_readers_change(
-    make: Callable[..., tuple[Node, Bridge]],
-) -> None:
-    node, bridge = make("topic:price/#")
-    await node.start()
-    try:
-        await until(lambda: bridge.visits == 1)
+async def test_what_the_broker_retains_is_looked_at_when_its_readers_change(visit: Visit) -> None:
+    async with visit("topic:price/#") as (_, bridge):
         reader = Consumer(parse("topic:price/#"), "one")
         assert bridge.reviewed == ["#"], "the whole list of consumers is known"
         bridge.desk.came(Consumer(parse("topic:other"), "one"))
@@ -174,17 +161,10 @@ async def test_what_the_broker_retains_is_looked_at_when_its_readers_change(
         bridge.desk.came(reader)
         assert bridge.reviewed == ["#", "price/#"]
         assert bridge.desk.outdated(["price/tea"]) == ["price/tea"]
-    finally:
-        await node.stop()
 
 
-async def test_who_leaves_has_the_broker_forget_it_or_says_how(
-    make: Callable[..., tuple[Node, Bridge]],
-) -> None:
-    node, bridge = make()
-    await node.start()
-    try:
-        await until(lambda: bridge.visits == 1)
+async def test_who_leaves_has_the_broker_forget_it_or_says_how(visit: Visit) -> None:
+    async with visit() as (node, bridge):
         assert node.desk is not None
         assert await node.desk.leave() == []
         assert bridge.left
@@ -196,5 +176,3 @@ async def test_who_leaves_has_the_broker_forget_it_or_says_how(
 
         bridge.leave = fails  # type: ignore[method-assign]
         assert await node.desk.leave() == ["goodbye"]
-    finally:
-        await node.stop()
