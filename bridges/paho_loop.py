@@ -24,7 +24,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from bridges.brokered.line import Access
 from bridges.carrier import CLOSE_TIMEOUT, CarrierBroken, CarrierBusy, CarrierError
-from bridges.paho_watch import PahoWatch
+from bridges.paho_watch import PahoInSlices, PahoWatch
 from bridges.tls import client_context
 
 KEEP_ALIVE: Final = 20
@@ -262,7 +262,7 @@ class PahoLoop:
             self._drop()
 
 
-class _Client(paho.Client):
+class _Client(PahoInSlices):
     """Uses the socket that was `made` for it. `on_refused(code)`: a publication was, for this reason."""
 
     made: socket.socket | None = None

@@ -38,7 +38,7 @@ class PahoWatch:
     cannot go on. `heard`: counted up by whoever gets what the client reads.
     """
 
-    def __init__(self, client: paho.Client, lost: Callable[[], None]) -> None:
+    def __init__(self, client: PahoInSlices, lost: Callable[[], None]) -> None:
         self._client = client
         self._lost = lost
         self._loop = asyncio.get_running_loop()
@@ -101,20 +101,15 @@ class PahoWatch:
 
     def _read(self) -> None:
         """All that has arrived, and not one message a turn."""
-        if isinstance(self._client, PahoInSlices):
-            self._client.room = A_TURN
+        self._client.room = A_TURN
         for _ in range(_READS):
             heard = self.heard
             if self._client.loop_read() != MQTTErrorCode.MQTT_ERR_SUCCESS:
                 return
-            if heard == self.heard and not (self._pending() and self._has_room):
+            if heard == self.heard and not (self._pending() and self._client.room > 0):
                 break
         if self._pending():
             self._loop.call_soon(self._read)
-
-    @property
-    def _has_room(self) -> bool:
-        return not isinstance(self._client, PahoInSlices) or self._client.room > 0
 
     def _pending(self) -> int:
         """Bytes that TLS has decrypted already: the socket will not say that they are there."""

@@ -150,7 +150,7 @@ async def test_a_huge_message_is_read_in_slices_between_which_the_loop_has_other
 
     def counted(watch: PahoWatch) -> None:
         read(watch)
-        turns.append(100_000 - watch._client.room)  # type: ignore[attr-defined]
+        turns.append(100_000 - watch._client.room)
 
     monkeypatch.setattr(PahoWatch, "_read", counted)
     server = MosquittoServer(tmp_path)
