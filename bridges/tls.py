@@ -17,6 +17,10 @@ CERTIFICATE: Final = "it may ask for a client certificate, or not take ours: see
 """Wrinkle: with TLS 1.3 a server refuses a certificate when the client takes itself for connected."""
 
 
+_NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
+"""What OpenSSL says, each version another, of a peer that does not speak TLS."""
+
+
 class TlsError(LocalError):
     """A certificate, key or CA that cannot be used."""
 
@@ -61,6 +65,11 @@ def server_context(
         _load_ca(context, client_ca)
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
+
+
+def is_not_tls(error: object) -> bool:
+    """Whether this says that the peer does not speak TLS."""
+    return getattr(error, "reason", None) in _NOT_TLS
 
 
 def certified_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:

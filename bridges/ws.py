@@ -34,7 +34,7 @@ from bridges.carrier import (
     CarrierEnded,
     CarrierError,
 )
-from bridges.tls import TlsSettings, certified_names, client_context, serial_number
+from bridges.tls import TlsSettings, certified_names, client_context, is_not_tls, serial_number
 from treeconnector.frames import DEFAULT_MAX_FRAME
 from treeconnector.identity import Shown
 
@@ -365,7 +365,7 @@ def _nobody_listens(error: BaseException) -> bool:
 
 
 def _tls_hint(error: BaseException, tls: TlsSettings | None, uri: str) -> str:
-    if any(said in str(error).lower() for said in ("wrong version number", "record layer failure")):
+    if is_not_tls(getattr(error, "os_error", error)):
         return "; its port speaks ws only: write ws://, or give the parent's listener a certificate"
     return _certificate_hint(tls, uri)
 

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Final
 
-from bridges.tls import TlsError, client_context
+from bridges.tls import TlsError, client_context, is_not_tls
 from broker.cli.finding import Finding
-from broker.cli.tls import NOT_TLS
 from broker.settings import client_tls
 from config.model import ClientTls, Site
 from config.uris import BROKERED, Address, address
@@ -97,7 +96,7 @@ def _wrong_there(way: Address, tls: ClientTls) -> str:
             return f"has another host's certificate ({error.verify_message}): dial the name that it carries"
         return f"has a certificate that is not trusted here ({error.verify_message}): see tls, ca"
     except ssl.SSLError as error:
-        if error.reason in NOT_TLS:
+        if is_not_tls(error):
             return "does not speak TLS: write ws://, or give its listener a certificate"
         return f"refuses TLS: {error.reason}"
     except TimeoutError:

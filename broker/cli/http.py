@@ -10,8 +10,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
+from bridges.tls import is_not_tls
 from broker.cli.errors import FAILED, WRONG_USE, CommandError
-from broker.cli.tls import NOT_TLS, Tls
+from broker.cli.tls import Tls
 
 PORT: Final = 7600
 TIMEOUT: Final = 30.0
@@ -100,7 +101,7 @@ def _unanswered(base: str, reason: object) -> str:
     if isinstance(reason, SSLCertVerificationError):
         why = reason.verify_message
         return f"the certificate of {base} is not trusted ({why}): name its authority with --ca"
-    if getattr(reason, "reason", None) in NOT_TLS:
+    if is_not_tls(reason):
         return f"{base} does not speak TLS: write http://"
     if isinstance(reason, RemoteDisconnected | ConnectionResetError | BrokenPipeError) and base.startswith(
         "http:"

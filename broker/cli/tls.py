@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from broker.cli.errors import WRONG_USE, CommandError
 
 if TYPE_CHECKING:
     from ssl import SSLContext
-
-NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
-"""What OpenSSL says, each version another, of a peer that does not speak TLS."""
 
 
 @dataclass(frozen=True, slots=True)
