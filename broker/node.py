@@ -105,6 +105,7 @@ class Node:
         self.renewal: Renewal | None = None
         self.sharing: Sharing | None = None
         self.grants = Grants(site)
+        self.names_children = False
         self.source: Callable[[], Site] | None = None
         self.failure: SapwoodError | None = None
         self.leaving = False

@@ -40,7 +40,7 @@ class Ancestry:
         if core.role.has_parent and chain[:1] == [core.identity.name]:
             core.chain = chain
             core.chronicle.chain(core.root.known_way(chain))
-        self.names = self._all()
+        self.names = self._all_of(core.chain)
 
     @property
     def further(self) -> list[str]:
@@ -62,31 +62,35 @@ class Ancestry:
         self._core.touch(parent)
         self.look(parent)
 
-    def look(self, parent: Neighbour | None = None) -> None:
-        """A parent has spoken, or its mesh is another one; or, without `parent`, one has gone."""
-        core = self._core
-        if parent is None:
-            known = [each for each in core.neighbourhood.parents() if each.detail.chain]
-            spoke = (each for each in known if each.name == self._speaker)
-            parent = next(spoke, None) or next((each for each in known if each.up), None)
-        elif _is_new_here(parent):
-            others = (each for each in core.neighbourhood.parents() if each.up and len(each.detail.chain) > 1)
-            parent = next(others, parent)
+    def look(self, spoke: Neighbour | None = None) -> None:
+        """A parent has spoken, or its mesh is another one; or, without `spoke`, one has gone."""
+        core, parent = self._core, self._believed(spoke)
         chain = core.chain
         if parent is not None and parent.detail.chain:
             self._speaker = parent.name
             way = way_up(parent.detail.chain, parent.detail.mesh)
             core.root.learn(parent.name, parent.detail.role, way)
             chain = [core.identity.name, *way]
-        self._set(chain, self._all(chain))
+        self._set(chain, self._all_of(chain))
 
-    def _all(self, chain: Iterable[str] | None = None) -> frozenset[str]:
-        core = self._core
-        found = {*(core.chain if chain is None else chain)}
-        for parent in core.neighbourhood.parents():
+    def _believed(self, spoke: Neighbour | None) -> Neighbour | None:
+        """The parent whose chain counts: who spoke last, unless another one knows more; None if none does."""
+        parents = self._core.neighbourhood.parents()
+        if spoke is None:
+            known = [each for each in parents if each.detail.chain]
+            before = (each for each in known if each.name == self._speaker)
+            return next(before, None) or next((each for each in known if each.up), None)
+        if _is_new_here(spoke):
+            return next((each for each in parents if each.up and len(each.detail.chain) > 1), spoke)
+        return spoke
+
+    def _all_of(self, chain: Iterable[str]) -> frozenset[str]:
+        """Those of the chain, and of the meshes on the way."""
+        found = set(chain)
+        for parent in self._core.neighbourhood.parents():
             found.update((parent.name, *parent.detail.above), (each.name for each in parent.detail.mesh))
             found.update(parent.detail.chain if parent.up else ())
-        return frozenset(found - {core.identity.name})
+        return frozenset(found - {self._core.identity.name})
 
     def _set(self, chain: list[str], names: frozenset[str]) -> None:
         """Keep what is above, and tell the children if it is not what it was."""
