@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.http import node_url
-from broker.cli.output import note, patience, print_json
+from broker.cli.output import counted, note, patience, print_json
 from broker.cli.tls import Tls
 from sapwood.client import Client, connect
 from treeconnector.destinations import Destination, Kind, parse
@@ -73,7 +73,7 @@ def send_all(login: Login, what: Outgoing, *, as_json: bool) -> None:
     if what.retained and destination.kind is not Kind.TOPIC:
         raise CommandError("--retained is for topics: a queue keeps its messages anyway", WRONG_USE)
     payloads = list(_payloads(what))
-    number = f"{len(payloads)} {'message' if len(payloads) == 1 else 'messages'}"
+    number = counted(len(payloads), "message")
     with patience(f"sending {number} to {destination}"):
         asyncio.run(_send(login, destination, payloads, what))
     if as_json:

@@ -1,7 +1,7 @@
 """`sapwood queues`, `queue delete`, `queue delete-message`: what waits at a node, and making an end of it."""
 
 from broker.cli.node_api import Fields, NodeApi, part
-from broker.cli.output import print_json, print_table, table
+from broker.cli.output import counted, print_json, print_table, table
 from broker.cli.status import duration, size
 
 _PREVIEW = 40
@@ -59,7 +59,7 @@ def show_queue(api: NodeApi, name: str, limit: int, *, as_json: bool) -> None:
 def _summary(queue: Fields) -> list[str]:
     kind = "transient" if queue["transient"] else "created here" if queue["created"] else "passing through"
     lines = [
-        f"{queue['name']} · {kind} · {queue['messages']} messages, {size(queue['bytes'])},"
+        f"{queue['name']} · {kind} · {counted(queue['messages'], 'message')}, {size(queue['bytes'])},"
         f" {queue['given']} with readers",
         f"{queue['in_total']} came in ({queue['in_per_s']:.1f}/s), {queue['out_total']} went"
         f" ({queue['out_per_s']:.1f}/s) since the start",
@@ -79,9 +79,8 @@ def delete_queue(api: NodeApi, name: str, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        print(
-            f"{name} is deleted: {found['messages']} messages thrown away, {found['readers']} readers ended"
-        )
+        thrown, ended = counted(found["messages"], "message"), counted(found["readers"], "reader")
+        print(f"{name} is deleted: {thrown} thrown away, {ended} ended")
 
 
 def delete_message(api: NodeApi, name: str, message: str, *, as_json: bool) -> None:

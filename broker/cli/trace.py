@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from broker.cli.errors import FAILED, WRONG_USE, CommandError
 from broker.cli.http import ask
-from broker.cli.output import patience, print_json, print_table, table
+from broker.cli.output import counted, patience, print_json, print_table, table
 from broker.cli.tls import Tls
 
 Fields = dict[str, Any]
@@ -78,7 +78,8 @@ def _because(event: Fields) -> str:
 
 def _print_task(found: Fields) -> None:
     events = found["events"]
-    print(f"task {found['task']} · {len(found['messages'])} messages · milliseconds since {events[0]['at']}")
+    how_many = counted(len(found["messages"]), "message")
+    print(f"task {found['task']} · {how_many} · milliseconds since {events[0]['at']}")
     made = table(">ms", "Node", "What", "Queue", "Message", ">correlation", "With")
     numbers = {message: number for number, message in enumerate(found["messages"], 1)}
     for event in events:

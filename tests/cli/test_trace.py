@@ -108,7 +108,7 @@ def test_a_task_is_a_timeline(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     }
     assert show(monkeypatch, told, "", "a/b").path == "/api/trace/task/a%2Fb"
     output = capsys.readouterr().out
-    assert "task a/b · 1 messages" in output
+    assert "task a/b · 1 message ·" in output
     assert ["0.000", "hq", "entered", "prices", "#1", "0", "till…12"] in [
         line.split() for line in output.splitlines()
     ]
