@@ -1,16 +1,10 @@
 """A root alone becomes one of two at run time. The first one stops, and the second delivers what it had."""
 
 from harness import Network
+from meshes import until_below
 from quick import expect, numbers, recording
 
-from broker.cli.demo.processes import Status
-
-LONG = 60.0
 COUNT = 20
-
-
-def parents(status: Status) -> set[str]:
-    return {each["name"] for each in status["parents"] if each["state"] == "running"}
 
 
 async def test_a_second_root_joins_and_delivers_what_the_first_one_had(network: Network) -> None:
@@ -24,7 +18,7 @@ async def test_a_second_root_joins_and_delivers_what_the_first_one_had(network: 
     core = {"name": "hq", "uri": f"ws://127.0.0.1:{network.ports['hq']}"}
     network.add("hq-2", mesh={"cores": [core], "secret_file": secret.name})
     await network.start("hq-2")
-    await network.until("uk", lambda status: parents(status) == {"hq", "hq-2"}, "linked with both", LONG)
+    await until_below(network, "uk", "hq", "hq-2")
     async with network.client("york") as client, recording(client, "queue:orders") as record:
         for name in ("hq", "hq-2"):
             await network.until_known(name, "queue:orders")
@@ -36,9 +30,9 @@ async def test_a_second_root_joins_and_delivers_what_the_first_one_had(network: 
         status = await network.status("hq-2")
         assert sum(queue["messages"] for queue in status["queues"]) == COUNT
         await network.launch("uk")
-        await network.until("uk", lambda status: parents(status) == {"hq-2"}, "linked with the other", LONG)
+        await until_below(network, "uk", "hq-2")
         await expect(record, numbers(COUNT))
     await network.launch("hq")
-    await network.until("uk", lambda status: parents(status) == {"hq", "hq-2"}, "linked with both", LONG)
-    await network.until_drained("hq-2", LONG)
+    await until_below(network, "uk", "hq", "hq-2")
+    await network.until_drained("hq-2")
     assert (await network.status("uk"))["chain"] == ["uk", "hq"]

@@ -4,32 +4,24 @@ import asyncio
 from typing import Any
 
 from commands import refused, told
-from harness import Network
+from harness import PATIENCE, Network
+from meshes import add_mesh, until_below
 from quick import numbers
 
 from broker.cli.demo.processes import Status
 from broker.cli.http import ask
 
 CORES = ("hq-1", "hq-2")
-LONG = 60.0
 COUNT = 20
-
-
-def linked(status: Status) -> set[str]:
-    return {each["name"] for each in status["parents"] if each["state"] == "running"}
 
 
 async def start(network: Network) -> None:
     """Two roots, a region and a store below it."""
-    for name in CORES:
-        network.add(name)
-    for name, other in zip(CORES, reversed(CORES), strict=True):
-        uri = f"ws://127.0.0.1:{network.ports[other]}/link"
-        network.configure(name, mesh={"cores": [{"name": other, "uri": uri}]})
+    add_mesh(network, *CORES)
     network.add("uk", "hq-1", role="branch")
     network.add("york", "uk")
     await network.start()
-    await network.until("uk", lambda status: linked(status) == set(CORES), "linked with both", LONG)
+    await until_below(network, "uk", *CORES)
 
 
 async def api(network: Network, asked: str, path: str, method: str = "GET", **body: Any) -> Any:
@@ -62,8 +54,8 @@ async def test_each_administers_what_is_below_and_what_leaves_is_forgotten(netwo
     assert await aliases(network, "hq-2") == {"of-hq-1", "of-hq-2"}
     await told(network, "hq-2", "route", "remove", "alias", "of-hq-1", "till", "--node", "york")
     await network.launch("hq-1")
-    await network.until("uk", lambda status: linked(status) == set(CORES), "linked with both", LONG)
-    await network.until("hq-1", in_its_mesh, "linked with the other", LONG)
+    await until_below(network, "uk", *CORES)
+    await network.until("hq-1", in_its_mesh, "linked with the other")
     network.kill("york")
     network.kill("uk")
     for name in CORES:
@@ -71,10 +63,10 @@ async def test_each_administers_what_is_below_and_what_leaves_is_forgotten(netwo
     await network.send("hq-1", "queue:prices@york", numbers(COUNT))
     left = await told(network, "hq-1", "node", "leave")
     assert left["messages_kept_here"] == 0
-    await network.nodes["hq-1"].exited(LONG)
+    await network.nodes["hq-1"].exited(PATIENCE)
     for name in ("uk", "york"):
         await network.launch(name)
-    await network.until("uk", lambda status: not status["parents"], "below one only", LONG)
+    await network.until("uk", lambda status: not status["parents"], "below one only")
     assert (await network.status("uk"))["chain"] == ["uk", "hq-2"]
     assert await network.collect("york", "queue:prices", COUNT) == numbers(COUNT)
     assert await aliases(network, "hq-2") == {"of-hq-2"}

@@ -5,18 +5,14 @@ from pathlib import Path
 import pytest
 from harness import Network
 from invitations import GENEROUS, Host, adopt
+from meshes import until_below
 
-from broker.cli.demo.processes import Status
 from broker.enrolment.authority import KeptAuthority
 from broker.enrolment.errors import EnrolmentRefused
 from broker.enrolment.joining import join
 from config.model import Listener, Site
 
 CORES = ("hq-1", "hq-2")
-
-
-def running(status: Status, kind: str = "parents") -> set[str]:
-    return {each["name"] for each in status[kind] if each["state"] == "running"}
 
 
 def prepared(network: Network) -> dict[str, Host]:
@@ -40,12 +36,6 @@ def prepared(network: Network) -> dict[str, Host]:
     return hosts
 
 
-async def until_linked(network: Network, *names: str) -> Status:
-    return await network.until(
-        "york", lambda status: running(status) == set(names), f"linked with {names}", GENEROUS
-    )
-
-
 async def joined(network: Network, hosts: dict[str, Host], folder: Path) -> str:
     """The store has joined at the first root, and runs; its token."""
     for host in hosts.values():
@@ -54,7 +44,7 @@ async def joined(network: Network, hosts: dict[str, Host], folder: Path) -> str:
     await join(token, folder)
     adopt(network, "york", folder)
     await network.launch("york")
-    await until_linked(network, *CORES)
+    await until_below(network, "york", *CORES, seconds=GENEROUS)
     return token
 
 
@@ -70,7 +60,7 @@ async def test_who_joined_at_one_of_two_roots_is_a_child_of_both(network: Networ
     await network.launch("york")
     await network.nodes.until_linked("york", GENEROUS)
     await hosts["hq-1"].launch()
-    await until_linked(network, *CORES)
+    await until_below(network, "york", *CORES, seconds=GENEROUS)
     for name in CORES:
         members = (await hosts[name].ask("/api/invitations"))["members"]
         assert [(each["name"], each["revoked"]) for each in members] == [("york", False)]

@@ -6,6 +6,7 @@ from typing import Any
 
 from harness import Network, receiving, until_count
 from hostile import WITNESS, undisturbed
+from meshes import add_mesh
 from thieves import PERSISTENT, Thief, advise, thief
 
 from treeconnector import bundles, frames
@@ -29,11 +30,7 @@ FORBIDDEN = (
 
 
 async def start(network: Network) -> None:
-    for name in CORES:
-        network.add(name, permits=PERMITS)
-    for name, other in zip(CORES, reversed(CORES), strict=True):
-        uri = f"ws://127.0.0.1:{network.ports[other]}/link"
-        network.configure(name, mesh={"cores": [{"name": other, "uri": uri}]})
+    add_mesh(network, *CORES, permits=PERMITS)
     network.add(WITNESS, "hq")
     await network.start()
     for name in CORES:

@@ -5,11 +5,9 @@ from typing import Any
 
 from bind_server import BindServer
 from harness import Network
+from meshes import until_below
 from quick import QUICK_SITE
 
-from broker.cli.demo.processes import Status
-
-LONG = 60.0
 LEASE = "30s"
 """Nothing here waits for the end of one."""
 
@@ -34,14 +32,6 @@ def add_satellite(network: Network, name: str, bind: BindServer, domain: str) ->
     network.add(name, scheme="satellite", tree_connectors=[connector], **QUICK_SITE)
 
 
-async def until_linked(network: Network, name: str, *cores: str) -> None:
-    def holds(status: Status) -> bool:
-        parents = status["parents"] or [status["parent"] or {"name": "", "state": ""}]
-        return {each["name"] for each in parents if each["state"] == "running"} == set(cores)
-
-    await network.until(name, holds, f"linked with {cores}", LONG)
-
-
 async def test_satellites_link_with_all_cores_of_one_name(
     network: Network, bind: BindServer, domain: str, key: Path
 ) -> None:
@@ -55,17 +45,17 @@ async def test_satellites_link_with_all_cores_of_one_name(
     for name in ("sat-1", "sat-2"):
         await network.launch(name)
     for name in ("sat-1", "sat-2"):
-        await until_linked(network, name, "core-a", "core-b")
+        await until_below(network, name, "core-a", "core-b")
     add_core(network, "core-c", "core-b", bind, domain, key)
     await network.launch("core-c")
     for name in ("sat-1", "sat-2"):
-        await until_linked(network, name, "core-a", "core-b", "core-c")
+        await until_below(network, name, "core-a", "core-b", "core-c")
     network.kill("core-a")
     network.kill("sat-1")
     await network.launch("sat-1")
-    await until_linked(network, "sat-1", "core-b", "core-c")
+    await until_below(network, "sat-1", "core-b", "core-c")
     await network.send("sat-2", "queue:job@sat-1", [b"across"])
     assert await network.collect("sat-1", "queue:job", 1) == [b"across"]
     await network.launch("core-a")
     for name in ("sat-1", "sat-2"):
-        await until_linked(network, name, "core-a", "core-b", "core-c")
+        await until_below(network, name, "core-a", "core-b", "core-c")
