@@ -38,10 +38,11 @@ class ConfigurationError(SapwoodError):
         super().__init__("\n".join(lines))
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the nearest of `known`, or nothing."""
+def did_you_mean(word: str, known: Iterable[str], most: int = 1) -> str:
+    """Return `; did you mean 'x'?` for the nearest of `known`, `most` of them at most, or nothing."""
     from difflib import get_close_matches  # only needed once something is wrong
 
     by_folded = {name.replace("_", "").lower(): name for name in known}
-    near = get_close_matches(word[:80].replace("_", "").replace("-", "").lower(), by_folded, 1, 0.7)
-    return f"; did you mean {by_folded[near[0]]!r}?" if near else ""
+    near = get_close_matches(word[:80].replace("_", "").replace("-", "").lower(), by_folded, most, 0.7)
+    *more, last = [repr(by_folded[name]) for name in near] or [""]
+    return f"; did you mean {', '.join(more)}{' or ' if more else ''}{last}?" if near else ""

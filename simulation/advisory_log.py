@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from config.errors import ConfigurationError
 from treeconnector.destinations import Destination
 from treeconnector.errors import SapwoodError
 from treeconnector.frames import Advice
@@ -131,7 +132,7 @@ class Counts:
 class ParquetLog:
     """Writes rows below `folder`. Call it with rows in order of time; end with `close`.
 
-    Raises `SapwoodError` where pyarrow is not installed, or something lies in `folder` already.
+    Raises `SapwoodError` where pyarrow is not installed, `ConfigurationError` where a log lies in `folder`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -144,7 +145,7 @@ class ParquetLog:
                 " install the extra, pip install 'sapwood[simulation]'"
             ) from None
         if any(folder.rglob("*.parquet")):
-            raise SapwoodError(
+            raise ConfigurationError(
                 f"{folder} holds a log already: expected a new folder; name another, or remove it"
             )
         self._arrow, self._parquet = pyarrow, parquet

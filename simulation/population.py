@@ -69,7 +69,6 @@ class Population:
         self._serials = count()
         self._open: set[str] = set()
         self._away: dict[str, set[str]] = {}
-        self.warnings: list[str] = []
 
     def __repr__(self) -> str:
         return f"<Population open={len(self._open)}>"
@@ -86,10 +85,7 @@ class Population:
             for fault in faults:
                 self._spread_faults(fault, strike)
         for outage in workload.outages:
-            if outage.node in world.machines:
-                world.at(outage.after, world.crash, world[outage.node], outage.down)
-            else:
-                self.warnings.append(f"outages: there is no node {outage.node!r} in this deployment")
+            world.at(outage.after, world.crash, world[outage.node], outage.down)
         for messages in workload.messages:
             for machine in self._of_role(messages.role):
                 self._next_message(machine, messages)

@@ -32,7 +32,10 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to simulate. `hours` of virtual time; `seed`: the same one gives the same log."""
+    """What to simulate. `hours` of virtual time; `seed`: the same one gives the same log.
+
+    The workload's outages are of nodes of the deployment (`read_workload` sees to that).
+    """
 
     deployment: Deployment
     workload: Workload
@@ -68,11 +71,6 @@ class Simulation:
 
     def __repr__(self) -> str:
         return f"<Simulation of {len(self.task.deployment)} nodes, {self.world!r}>"
-
-    @property
-    def warnings(self) -> list[str]:
-        """What an operator should know of the workload."""
-        return self._population.warnings
 
     def run(self, progress: Progress = lambda what, share: None) -> dict[str, Any]:
         """Build the chain, let `hours` pass, and return the summary."""
@@ -157,7 +155,6 @@ def simulate(task: Task, out: Path, progress: Progress = lambda what, share: Non
     found = simulation.run(progress)
     if task.workload.messages:
         simulation.usage.write(out / f"{simulation.world.settings.tree}.usage.jsonl")
-    found["warnings"] = simulation.warnings
     (out / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
     return found
 

@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from config.errors import ConfigurationError, did_you_mean
 from simulation.actions import Action
 from simulation.chaos import MESH, TREE, Chaos, Tree
 from simulation.shrinking import shortest
 from simulation.weather import MESHES, Weather
-from treeconnector.errors import SapwoodError
 
 
 class Trial(Protocol):
@@ -85,7 +85,7 @@ class Outcome:
 def soak(first: int, count: int, only: str = "") -> Iterator[Outcome]:
     """Run `count` seeds from `first` on, the kinds of trial in turn, or `only` one of them."""
     if only and only not in TRIALS:
-        raise SapwoodError(f"{only!r} is no kind of trial: expected one of {', '.join(TRIALS)}")
+        raise _no_trial(only)
     names = [only] if only else list(TRIALS)
     for seed in range(first, first + count):
         yield run_seed(names[seed % len(names)], seed)
@@ -115,17 +115,25 @@ def _shortened(failure: Failure) -> Failure:
 def replay(failure: Failure) -> Failure | None:
     """Live through it again: what goes wrong now, or None."""
     if failure.trial not in TRIALS:
-        raise SapwoodError(f"{failure.trial!r} is no kind of trial: expected one of {', '.join(TRIALS)}")
+        raise _no_trial(failure.trial)
     found = _fault(lambda: TRIALS[failure.trial](failure.seed).replay(failure.history))
     return None if found is None else Failure(failure.trial, failure.seed, *found, failure.history)
 
 
 def read_failure(file: Path) -> Failure:
-    """What `Failure.write` has written. Raises `SapwoodError` if it is something else."""
+    """What `Failure.write` has written. Raises `ConfigurationError` if it is something else, or not there."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=Failure)
+    except OSError as error:
+        raise ConfigurationError(f"{file}: cannot read the history: {error.strerror or error}") from None
     except msgspec.DecodeError as error:
-        raise SapwoodError(f"{file} holds no failed history: {error}") from None
+        raise ConfigurationError(f"{file} holds no failed history: {error}") from None
+
+
+def _no_trial(word: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{word!r} is no kind of trial: expected one of {', '.join(TRIALS)}{did_you_mean(word, TRIALS)}"
+    )
 
 
 def _fault(run: Callable[[], Any]) -> tuple[str, str] | None:

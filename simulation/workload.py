@@ -3,8 +3,9 @@
 Law: this model is the only list of settings. Times are seconds; times of day count from midnight, UTC.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path as File
 from typing import Final
 
@@ -12,7 +13,7 @@ from broker.core.settings import CoreSettings
 from config import build, yaml
 from config.behaviour import Advisories, Link
 from config.contradictions import Contradiction
-from config.errors import ConfigurationError, Problem
+from config.errors import ConfigurationError, Problem, did_you_mean
 from config.fields import YAML, Path, Spelling, part, parts, section, value
 from config.kinds import Choice, Duration, Share, Size, Text, Whole
 from config.values import FLAG, NAME, TIME
@@ -36,6 +37,8 @@ _DESTINATION: Final = Text(
     r"(queue|topic):[^\t\n\r@]{1,255}",
 )
 _SHARE: Final = Share()
+_SHOWN: Final = 3
+_COMPARED: Final = 20_000
 _OFTEN: Final = Duration(minimum=1.0, maximum=3650 * DAY)
 
 
@@ -146,20 +149,40 @@ def seconds(clock: str) -> float:
     return int(hour) * 3600.0 + int(minute) * 60.0
 
 
-def read_workload(file: File) -> Workload:
-    """Read a workload. Raises `ConfigurationError` with every mistake, its line and column."""
+def read_workload(file: File, nodes: Collection[str] | None = None) -> Workload:
+    """Read a workload. Raises `ConfigurationError` with every mistake, its line and column.
+
+    `nodes`: the names that there are in the deployment; None: whatever is named is there.
+    """
     try:
         data = file.read_bytes()
     except OSError as error:
         message = f"cannot read the workload: {error.strerror or error}"
         raise ConfigurationError([Problem(message, str(file))]) from None
-    return parse_workload(data, str(file))
+    return parse_workload(data, str(file), nodes)
 
 
-def parse_workload(data: bytes | str, file: str = "") -> Workload:
-    """Make a workload of a file's content; `file` names it in errors."""
+def parse_workload(data: bytes | str, file: str = "", nodes: Collection[str] | None = None) -> Workload:
+    """Make a workload of a file's content; `file` names it in errors, `nodes` as in `read_workload`."""
+
+    def wrong(made: Workload, spelling: Spelling) -> Iterable[Contradiction]:
+        yield from _contradictions(made, spelling)
+        if nodes is not None:
+            yield from _strangers(made, nodes)
+
     document = yaml.section(data, file, ROOT, Workload)
-    return build.section(Workload, document, YAML, file, _contradictions, ROOT)
+    return build.section(Workload, document, YAML, file, wrong, ROOT)
+
+
+def _strangers(made: Workload, nodes: Collection[str]) -> Iterable[Contradiction]:
+    """Nodes that are named and are not there."""
+    for place, outage in enumerate(made.outages):
+        if outage.node in nodes:
+            continue
+        near = did_you_mean(outage.node, islice(nodes, _COMPARED), _SHOWN)
+        expected = "" if near else f": expected one of its nodes, such as {', '.join(islice(nodes, _SHOWN))}"
+        text = f"outages[{place}].node: there is no node {outage.node!r} in the deployment{near}{expected}"
+        yield Contradiction(("outages", place, "node"), text)
 
 
 def _contradictions(made: Workload, spelling: Spelling) -> Iterable[Contradiction]:

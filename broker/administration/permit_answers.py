@@ -39,6 +39,7 @@ class Refusal(Answer):
 class ChildPermit(Answer):
     """`grants`: all must allow what it does; none: it may do everything. `set`: by an operator, at this node.
 
+    `state`: of its link; unknown: no child of that name has come yet.
     `refused`: routes and bundles since the start; `refusals`: the latest rules that refused any.
     """
 

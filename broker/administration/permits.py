@@ -43,18 +43,14 @@ class Permits:
 
     def _here(self, name: str) -> told.Permits:
         core = self._node.core
-        children = sorted(core.children(), key=lambda child: child.name)
-        if name:
-            children = [child for child in children if child.name == name]
-        listed = [self._child(child.name, child) for child in children[:_MOST]]
-        if name and not listed:
-            listed = [self._child(name, None)]
+        children = {child.name: child for child in core.children()}
+        names = [name] if name else sorted(children.keys() | core.permitting.set_for)
         return told.Permits(
             node=self._me,
             enforced=self._node.grants.enforced,
             granted=[_grant(grant) for grant in core.permitting.granted_here()],
-            children=listed,
-            more=max(len(children) - _MOST, 0),
+            children=[self._child(each, children.get(each)) for each in names[:_MOST]],
+            more=max(len(names) - _MOST, 0),
         )
 
     def _child(self, name: str, child: Neighbour | None) -> told.ChildPermit:
@@ -63,7 +59,7 @@ class Permits:
         return told.ChildPermit(
             name=name,
             state=child.state if child is not None else "unknown",
-            set=permitting.is_set(name),
+            set=name in permitting.set_for,
             grants=[_grant(grant) for grant in permit.grants],
             refused=child.refusals.total if child is not None else 0,
             refusals=[

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from broker.cli.errors import make_given, read_given
 from broker.cli.output import note, patience, print_json
 
 LISTED: Final = 10
@@ -13,7 +14,9 @@ def write_fleet_files(table: Path, out: Path, *, secrets: bool, as_json: bool) -
     from config.fleet import read_sites, write_fleet
 
     with patience(f"writing the files of {table}"):
-        report = write_fleet(read_sites(table), out, secrets=secrets)
+        rows = read_sites(table)
+        make_given(out)
+        report = write_fleet(rows, out, secrets=secrets)
     if as_json:
         sites = [{"name": site.name, "role": site.role} for site in report.sites]
         files = [str(path) for path in report.files]
@@ -36,10 +39,10 @@ class Wanted(NamedTuple):
 
 
 def print_converted(file: Path, wanted: Wanted, *, xml: bool, as_json: bool) -> None:
-    """Print a site's file made from another broker's bridge. Raises `ConfigurationError`, `OSError`."""
+    """Print a site's file made from another broker's bridge. Raises `ConfigurationError`, `CommandError`."""
     from config.convert import convert
 
-    made = convert(file.read_bytes(), str(file), **wanted._asdict())
+    made = convert(read_given(file), str(file), **wanted._asdict())
     text = made.text("xml" if xml else "yaml")
     if as_json:
         notes = [{"line": note.line or None, "text": note.text} for note in made.notes]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from broker.cli.errors import WELL, WRONG_USE, CommandError
 from broker.cli.node_api import NodeApi, part
 from broker.cli.output import note, print_json, print_table, table
-from broker.enrolment.errors import TokenError, without_library
+from broker.enrolment.errors import FolderError, TokenError, without_library
 from config.kinds import Duration, Fault
 from config.uris import ANNOUNCED_URI, BROKER_URI, EMBEDDED
 
@@ -140,7 +140,7 @@ def _join(token: str, place: Place, patience: float) -> "Joined":
     )
     try:
         return asyncio.run(joining)
-    except TokenError as error:
+    except (TokenError, FolderError) as error:
         raise CommandError(str(error), WRONG_USE) from None
 
 

@@ -2,10 +2,17 @@
 
 An exception that is ours or the system's becomes one text; anything else is a defect and says so.
 `SAPWOOD_TRACEBACK=1` in the environment shows where it came from.
+
+Law: what stands on the command line, or in a file that it names, and cannot be used is wrong use, whoever
+finds it: a word, a file that is not there, a folder that cannot be made, a request that a node calls none.
+Files and folders are named in many commands, so they are read and made here.
 """
 
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 WELL: Final = 0
 FAILED: Final = 1
@@ -27,17 +34,33 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, CommandError):
         return str(error), error.exit_code
     if isinstance(error, SapwoodError):
-        return str(error), WRONG_USE if _is_about_configuration(error) else FAILED
+        return str(error), WRONG_USE if _is_wrong_use(error) else FAILED
     if isinstance(error, OSError):
         return _explain_system(error), FAILED
     return f"unexpected {type(error).__name__}: {error} (SAPWOOD_TRACEBACK=1 shows where)", FAILED
+
+
+def read_given(file: "Path") -> bytes:
+    """A file that the command line names. Raises `CommandError`."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise CommandError(f"{file} cannot be read: {error.strerror or error}", WRONG_USE) from None
+
+
+def make_given(folder: "Path") -> None:
+    """Have a folder that the command line names, to write into. Raises `CommandError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"{folder} cannot be made: {error.strerror or error}", WRONG_USE) from None
 
 
 def wants_traceback() -> bool:
     return os.environ.get("SAPWOOD_TRACEBACK", "") not in ("", "0")
 
 
-def _is_about_configuration(error: Exception) -> bool:
+def _is_wrong_use(error: Exception) -> bool:
     from config.errors import ConfigurationError
     from treeconnector.errors import LocalError
 

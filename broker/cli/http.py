@@ -129,4 +129,5 @@ def _refused(error: HTTPError, base: str, path: str) -> CommandError:
         return CommandError(f"{base}{path} answered {error.code} and a page: is it a Sapwood node?", FAILED)
     if error.code in (401, 403) and "oken" not in text:
         text = f"{text or 'no'}: give the node's token with --token or SAPWOOD_TOKEN"
-    return CommandError(f"{base}{path}: {error.code} {text or error.reason}", FAILED)
+    exit_code = WRONG_USE if error.code == 400 else FAILED
+    return CommandError(f"{base}{path}: {error.code} {text or error.reason}", exit_code)

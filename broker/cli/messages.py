@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.cli.errors import WRONG_USE, CommandError
+from broker.cli.errors import WRONG_USE, CommandError, read_given
 from broker.cli.http import node_url
 from broker.cli.output import counted, note, patience, print_json
 from broker.cli.tls import Tls
 from sapwood.client import Client, connect
 from treeconnector.destinations import Destination, Kind, parse
 from treeconnector.errors import InvalidName, PatternError
+from treeconnector.patterns import check_topic
 
 if TYPE_CHECKING:
     from sapwood.inbox import Delivery
@@ -70,6 +71,8 @@ class Incoming:
 def send_all(login: Login, what: Outgoing, *, as_json: bool) -> None:
     """Send, and return when the node has everything on its disk. Raises `CommandError` or `ClientError`."""
     destination = _destination(what.destination)
+    if destination.kind is Kind.TOPIC:
+        check_topic(destination.name)
     if what.retained and destination.kind is not Kind.TOPIC:
         raise CommandError("--retained is for topics: a queue keeps its messages anyway", WRONG_USE)
     payloads = list(_payloads(what))
@@ -92,19 +95,12 @@ def _payloads(what: Outgoing) -> Iterator[bytes]:
     if what.file is not None and what.payload is not None:
         raise CommandError("a payload and --file exclude each other: give one of them", WRONG_USE)
     if what.file is not None:
-        data = _read_file(what.file)
+        data = read_given(what.file)
     elif what.payload is None or what.payload == "-":
         data = sys.stdin.buffer.read()
     else:
         data = what.payload.encode()
     yield from data.splitlines() if what.lines else (data,)
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror}", WRONG_USE) from None
 
 
 def receive_all(login: Login, what: Incoming, *, as_json: bool) -> None:

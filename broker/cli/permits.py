@@ -1,8 +1,14 @@
 """`sapwood permits …`: what children may do, and what they were refused."""
 
+from typing import Final
+
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.node_api import Fields, NodeApi
 from broker.cli.output import note, print_json, print_table, table
+from config.errors import did_you_mean
+
+_NOT_HERE: Final = "unknown"
+_SHOWN: Final = 5
 
 
 def show_permits(api: NodeApi, child: str, node: str, *, as_json: bool) -> None:
@@ -37,7 +43,22 @@ def set_permit(
     rules = {name: patterns for name, patterns in given.items() if patterns}
     if not rules:
         raise CommandError("nothing to set: give --consume, --send or --nodes", WRONG_USE)
-    _print_changed(api.change("POST", "/api/permits", {"child": child, "node": node, **rules}), as_json)
+    changed = api.change("POST", "/api/permits", {"child": child, "node": node, **rules})
+    _print_changed(changed, as_json)
+    if changed["state"] == _NOT_HERE:
+        note(f"sapwood: {_who_is_not_here(api.get('/api/permits', node=node), child)}")
+
+
+def _who_is_not_here(found: Fields, child: str) -> str:
+    """What to say of permits for a child that nobody knows: it may come yet, or be mistyped."""
+    others = [each["name"] for each in found["children"] if each["name"] != child]
+    near = did_you_mean(child, others, _SHOWN)
+    known = "" if near else f"; it knows {', '.join(others[:_SHOWN])}" if others else "; it has none at all"
+    more = f" and {len(others) - _SHOWN} more" if not near and len(others) > _SHOWN else ""
+    return (
+        f"{found['node']} has no child {child!r} yet{near}{known}{more}\n  what is set counts when it comes:"
+        f" `sapwood permits show` lists it till then, `sapwood permits unset {child}` takes it back"
+    )
 
 
 def unset_permit(api: NodeApi, child: str, node: str, *, as_json: bool) -> None:
@@ -64,7 +85,8 @@ def _print_changed(child: Fields, as_json: bool) -> None:
 
 def _print_child(child: Fields) -> None:
     how = ", set by an operator" if child["set"] else ""
-    print(f"{child['name']} ({child['state']}{how})")
+    state = "not here yet" if child["state"] == _NOT_HERE else child["state"]
+    print(f"{child['name']} ({state}{how})")
     if child["grants"]:
         _print_grants(child["grants"])
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from broker.cli.errors import FAILED, WELL, WRONG_USE, CommandError
+from broker.cli.errors import FAILED, WELL, WRONG_USE, CommandError, make_given
 from broker.cli.output import note, printable
 from simulation.run import Progress
 
@@ -27,11 +27,11 @@ def run_simulation(
             WRONG_USE,
         )
     chain = read_deployment(deployment)
-    task = Task(chain, read_workload(workload) if workload else Workload(), hours, seed)
+    names = dict.fromkeys(place.name for place in chain.places)
+    task = Task(chain, read_workload(workload, names) if workload else Workload(), hours, seed)
+    make_given(out)
     with _progress() as progress:
         found = simulate(task, out, progress)
-    for warning in found["warnings"]:
-        note(f"sapwood: {warning}")
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
     else:
@@ -45,6 +45,8 @@ def run_soak(first: int, count: int, only: str, out: Path | None, *, as_json: bo
     from simulation.soak import soak
 
     failures = 0
+    if out is not None:
+        make_given(out)
     for outcome in soak(first, count, only):
         failure = outcome.failure
         if as_json:
@@ -59,7 +61,6 @@ def run_soak(first: int, count: int, only: str, out: Path | None, *, as_json: bo
         if not as_json:
             print(printable(str(failure)), flush=True)
         if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
             file = out / f"{failure.trial}-{failure.seed}.json"
             failure.write(file)
             note(f"sapwood: to see it again: sapwood simulate --replay {file}")

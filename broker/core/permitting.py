@@ -114,8 +114,10 @@ class Permitting:
         self._core.custody.transaction.delete(MetaRow, _SET + child)
         self._refresh()
 
-    def is_set(self, child: str) -> bool:
-        return child in self._set
+    @property
+    def set_for(self) -> frozenset[str]:
+        """The children for which an operator has said it, whether they have ever come or not."""
+        return frozenset(self._set)
 
     def granted_here(self) -> tuple[Grant, ...]:
         """What the nodes above let this node do; empty: everything."""

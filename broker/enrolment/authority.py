@@ -7,6 +7,8 @@
 
 Law: what children trust, and what the port trusts of children, is `trusted`: the authority, those beside it,
 and those of the other nodes of the mesh. No private key ever leaves its node.
+Law: each handshake goes by what is trusted then. Wrinkle: OpenSSL takes no authority away from a context, so
+each connection is given the present one when its first message has come, whatever host that names or none.
 """
 
 import logging
@@ -18,7 +20,7 @@ from typing import Final
 
 from bridges import certificates
 from bridges.certificates import Authority, CertificateError
-from bridges.tls import server_context
+from bridges.tls import TlsError, server_context
 from broker.enrolment.errors import EnrolmentError
 from broker.enrolment.files import PRIVATE, PUBLIC, private_folder, write
 from config.model import Site
@@ -43,13 +45,14 @@ class KeptAuthority:
         try:
             private_folder(folder)
             self.authority = self._opened()
-            self.own = self._own()
-            self.trusted = self.own
+            self.own = self.trusted = self._own()
+            self._others: tuple[bytes, ...] = ()
             self.fingerprint = certificates.fingerprint(self.authority.certificate)
             self._port = self._port_certificate()
-            self.context = self._context()
+            self._present, self.context = (self._context(self.trusted) for _ in range(2))
         except (OSError, CertificateError) as error:
             raise EnrolmentError(f"the certificate authority in {folder} cannot be used: {error}") from None
+        self.context.sni_callback = self._choose
 
     def __repr__(self) -> str:
         return f"<KeptAuthority {self.folder} {self.fingerprint.hex()[:16]}>"
@@ -73,15 +76,29 @@ class KeptAuthority:
         return Authority(key, file.read_bytes())
 
     def trust(self, others: Iterable[bytes]) -> None:
-        """Trust the authorities of the other nodes of the mesh, too. Raises `CertificateError`.
+        """Trust the authorities of the other nodes of the mesh, too, these and no further ones.
 
-        Who is trusted no more is turned away from the next start on.
+        Raises `CertificateError`, `OSError`; nothing has changed then, until `look_again`.
         """
-        own = certificates.split(self.own)
-        more = {each for pem in others for each in certificates.split(pem)}
-        trusted = b"".join([*own, *sorted(more.difference(own))])
-        self.context.load_verify_locations(cadata=trusted.decode("ascii"))
-        self.trusted = trusted
+        self._others = tuple(others)
+        self._trust(self.own)
+
+    def look_again(self) -> bool:
+        """Look again which authorities lie beside this one. Is anybody else trusted now?
+
+        Raises `CertificateError`, `OSError`.
+        """
+        before = self.trusted
+        self._trust(self._own())
+        return self.trusted != before
+
+    def _trust(self, own: bytes) -> None:
+        mine = certificates.split(own)
+        more = {each for pem in self._others for each in certificates.split(pem)}
+        trusted = b"".join([*mine, *sorted(more.difference(mine))])
+        if trusted != self.trusted:
+            self._present = self._context(trusted)
+        self.own, self.trusted = own, trusted
 
     def _own(self) -> bytes:
         beside = self.folder / "also-trusted.pem"
@@ -90,10 +107,16 @@ class KeptAuthority:
 
     # --- the port
 
-    def _context(self) -> ssl.SSLContext:
+    def _choose(self, connection: ssl.SSLSocket | ssl.SSLObject, _host: str | None, _first: object) -> None:
+        connection.context = self._present
+
+    def _context(self, trusted: bytes) -> ssl.SSLContext:
         """Asks for children's certificates. No tickets: with one, an ended certificate would still do."""
-        context = server_context(self.folder / "port.pem", None, self.folder / "authority.pem")
-        context.load_verify_locations(cadata=self.trusted.decode("ascii"))
+        try:
+            context = server_context(self.folder / "port.pem", None, self.folder / "authority.pem")
+        except TlsError as error:
+            raise CertificateError(str(error)) from None
+        context.load_verify_locations(cadata=trusted.decode("ascii"))
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
         return context
@@ -131,10 +154,10 @@ class KeptAuthority:
     def renew_port(self) -> float:
         """Give the port a new certificate where that is due; connections that are open go on.
 
-        Returns when to come again, in seconds from now. Raises `OSError`.
+        Returns when to come again, in seconds from now. Raises `CertificateError`, `OSError`.
         """
         if self._is_due(self._port):
             self._port = self._new_port_certificate()
-            self.context.load_cert_chain(self.folder / "port.pem")
+            self._present = self._context(self.trusted)
             _log.info("= the port has a new certificate")
         return self._due(self._port) - self._clock()

@@ -3,6 +3,7 @@
 SapwoodError
 └── EnrolmentError            the text says what to do
     ├── TokenError            a token that is mistyped, cut off, or of a newer version
+    ├── FolderError           the folder to join into cannot be made
     ├── EnrolmentRefused      the parent said no; asking again does not help
     └── ParentUnreachable     no answer; asking again may help
 """
@@ -28,6 +29,10 @@ class EnrolmentError(SapwoodError):
 
 class TokenError(EnrolmentError):
     """A token that cannot be read."""
+
+
+class FolderError(EnrolmentError):
+    """The folder that a node is to join into cannot be made."""
 
 
 class EnrolmentRefused(EnrolmentError):

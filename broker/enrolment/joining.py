@@ -28,7 +28,13 @@ from bridges import certificates
 from bridges.location.errors import LocationError
 from broker.enrolment import proofs
 from broker.enrolment.contact import ask, trusted_authority
-from broker.enrolment.errors import EnrolmentError, EnrolmentRefused, ParentUnreachable, TokenError
+from broker.enrolment.errors import (
+    EnrolmentError,
+    EnrolmentRefused,
+    FolderError,
+    ParentUnreachable,
+    TokenError,
+)
 from broker.enrolment.files import PRIVATE, PUBLIC, private_folder, write
 from broker.enrolment.messages import JOIN_PATH, Granted, Join
 from broker.enrolment.tokens import Invitation, read_token
@@ -121,8 +127,11 @@ def _site(invitation: Invitation, site_broker: str) -> Site:
 
 
 def _own_key(folder: Path) -> bytes:
-    folder.mkdir(parents=True, exist_ok=True)
-    private_folder(folder / "tls")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder / "tls")
+    except OSError as error:
+        raise FolderError(f"{folder} cannot be made: {error.strerror or error}") from None
     file = folder / _JOINING
     if not file.exists():
         write(file, certificates.make_key(), PRIVATE)

@@ -54,7 +54,8 @@ class Office:
 
     `clock`: seconds since 1970, what certificates need. `running`: seconds of this node's running time: where
     the clock is set back, invitations end all the same. `on_out(name, why)`: a child's link is to end.
-    `tell`: the other nodes of the mesh hear of a member; `ways_beside`: where these can be dialled.
+    `on_trust`: whom this node trusts has changed. `tell`: the other nodes of the mesh hear of a member;
+    `ways_beside`: where these can be dialled.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Office:
         self._members = {row.name: row for row in members}
         self._keeping: set[asyncio.Future[None]] = set()
         self.on_out: Callable[[str, str], None] = lambda name, why: None
+        self.on_trust: Callable[[], None] = lambda: None
         self.tell: Callable[[MemberRow], Awaitable[None]] = _nobody
         self.ways_beside: Callable[[], Iterable[str]] = tuple
 
@@ -84,13 +86,16 @@ class Office:
         return f"<Office of {self._site.name} {counts}>"
 
     async def run(self) -> None:
-        """Keep the port's certificate good, until cancelled."""
+        """Keep the port's certificate good, and trust who is to be trusted now, until cancelled."""
         while True:
+            pause = _LONGEST_SLEEP
             try:
                 pause = self.authority.renew_port()
-            except OSError as error:
-                pause = _LONGEST_SLEEP
-                _log.error("! the port's certificate cannot be renewed: %s", error)
+                if self.authority.look_again():
+                    _log.info("= other authorities are trusted beside this node's own now")
+                    self.on_trust()
+            except (OSError, CertificateError) as error:
+                _log.error("! the port's certificate, or whom it trusts, cannot be renewed: %s", error)
             await asyncio.sleep(min(max(pause, _SHORTEST_SLEEP), _LONGEST_SLEEP))
 
     # --- for operators

@@ -92,7 +92,7 @@ class Sharing:
             if row.name.startswith(_ROW)
         }
         self._count()
-        office.tell = self._tell
+        office.tell, office.on_trust = self._tell, self._count
         office.ways_beside = self._ways
 
     def open(self) -> None:
@@ -227,7 +227,10 @@ class Sharing:
     def _count(self) -> None:
         """Trust them at the port, and let children know."""
         authority = self._office.authority
-        authority.trust(kept.certificates for kept in self.kept.values())
+        try:
+            authority.trust(kept.certificates for kept in self.kept.values())
+        except (OSError, CertificateError) as error:
+            _log.error("! whom this node's port trusts cannot be renewed: %s", error)
         if len(authority.trusted) <= MAX_AUTHORITIES:
             self._node.core.mesh.show(authority.trusted if self.kept else b"")
 

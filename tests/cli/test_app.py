@@ -3,13 +3,17 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 
 import pytest
+from typer import Typer
 from typer.main import get_group
 
 from broker.cli import app
 from broker.cli.sections import SECTIONS
+from broker.enrolment.tokens import Invitation, write_token
 from config.load import load
 
 HEAVY = ("aiohttp", "sqlite3", "msgspec", "asyncio", "rich", "yaml", "ssl", "tenacity", "uvloop", "zstandard")
@@ -55,6 +59,10 @@ COMMANDS = [
 ]
 
 
+RETAIL = Path(__file__).parents[2] / "examples" / "retail"
+TOKEN = write_token(
+    Invitation("acme", "york", "leaf", "hq", ("wss://127.0.0.1:1/link",), bytes(32), bytes(8), bytes(16), 9)
+)
 GROUPS = ([], ["node"], ["config"], ["queue"], ["dead"], ["subscription"])
 
 
@@ -99,14 +107,11 @@ def test_the_version_is_printed() -> None:
         ("send",),
         ("send", "nowhere", "x"),
         ("send", "queue:a@b@c", "x"),
+        ("send", "topic:a/#", "x"),
         ("receive", "queue:x", "--durable", "d"),
         ("receive", "queue:x", "--count", "0"),
         ("status", "ftp://host"),
         ("node", "forget", "no such name"),
-        ("node", "run", "missing.yaml"),
-        ("node", "check", "missing.yaml"),
-        ("config", "fleet", "missing.csv"),
-        ("send", "queue:x", "--file", "missing"),
         ("send", "queue:x", "payload", "--file", "missing"),
     ],
     ids=" ".join,
@@ -122,6 +127,88 @@ def test_wrong_use_is_exit_code_two_and_one_text(arguments: tuple[str, ...], tmp
     assert ran.returncode == 2
     assert (ran.stderr or ran.stdout).strip()
     assert "Traceback" not in ran.stderr
+
+
+NAMED = {
+    "demo logs": "--logs taken/logs",
+    "node run file": "missing",
+    "node check file": "missing",
+    "node recover file": "missing",
+    "config fleet table": "missing.csv",
+    "config fleet out": f"{RETAIL / 'stores.csv'} --out taken/out",
+    "config convert file": "missing.conf",
+    "config acl file": "missing",
+    "status ca": "https://127.0.0.1:1 --ca missing",
+    "status certificate": "https://127.0.0.1:1 --certificate missing",
+    "status key": "https://127.0.0.1:1 --key missing",
+    "send file": "queue:x --file missing",
+    "receive ca": "queue:x --url https://127.0.0.1:1 --ca missing",
+    "receive certificate": "queue:x --url https://127.0.0.1:1 --certificate missing",
+    "receive key": "queue:x --url https://127.0.0.1:1 --key missing",
+    "simulate workload": "stores=1 --out out --workload missing",
+    "simulate out": "stores=1 --out taken/out",
+    "simulate replay": "--replay missing",
+    "join folder": f"{TOKEN} --dir taken/folder",
+}
+"""Whatever names a file or a folder: options of `asks_a_node` and `talks_to_a_node` once each."""
+FURTHER = {
+    "config convert": "folder",
+    "simulate": "--soak 1 --trial wether",
+    "simulate DEPLOYMENT": "missing.csv --out out",
+    "simulate --replay": "--replay taken",
+    "simulate --out": "--soak 1 --out taken/out",
+    "audit LOGS": f"missing --deployment {RETAIL / 'stores.csv'} --out out",
+    "join TOKEN": "sapwood1-x",
+}
+
+
+def exit_code(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Of a command, run in this process."""
+    monkeypatch.setattr(sys, "argv", ["sapwood", *words.split()])
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.mark.parametrize("command", [*NAMED, *FURTHER])
+def test_what_the_command_line_names_and_is_not_there_is_wrong_use(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "taken").write_text("a file")
+    given = NAMED.get(command) or FURTHER[command]
+    name = command.rpartition(" ")[0] or command
+    assert exit_code(f"{name} {given}", monkeypatch) == 2
+    said = capsys.readouterr()
+    assert any(
+        word in said.out + said.err for word in ("missing", "taken", "folder", "wether", "token", "key")
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "taken"]
+
+
+def test_each_file_and_folder_that_a_command_names_is_looked_at_above() -> None:
+    """Those of all commands, found in the program itself."""
+    named = set(_paths(app.app, ()))
+    once = {
+        f"{command} {option}" for command in ("status", "receive") for option in ("ca", "certificate", "key")
+    }
+    others = {name for name in named if name.rpartition(" ")[2] not in ("ca", "certificate", "key")}
+    assert once <= named
+    assert others | once == set(NAMED)
+
+
+def _paths(program: Typer, words: tuple[str, ...]) -> Iterator[str]:
+    for command in program.registered_commands:
+        assert command.callback is not None
+        name = command.name or command.callback.__name__
+        for parameter in signature(command.callback).parameters.values():
+            if "pathlib" in str(parameter.annotation):
+                yield " ".join((*words, name, parameter.name))
+    for group in program.registered_groups:
+        assert group.typer_instance is not None
+        yield from _paths(group.typer_instance, (*words, str(group.name)))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +269,7 @@ def test_the_schemas_are_printed() -> None:
 
 
 def test_a_fleet_is_written_and_counted(tmp_path: Path) -> None:
-    table = Path(__file__).parents[2] / "examples" / "retail" / "stores.csv"
+    table = RETAIL / "stores.csv"
     ran = sapwood("config", "fleet", str(table), "--out", str(tmp_path / "out"), "--json")
     assert ran.returncode == 0, ran.stderr
     answer = json.loads(ran.stdout)

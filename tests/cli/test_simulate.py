@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from broker.cli.app import app
 from broker.core.advising import Advising
+from config.errors import ConfigurationError
 from simulation.deployment import generated
 
 WORKLOAD = """\
@@ -60,6 +61,14 @@ def test_a_chain_of_a_table_as_json(workload: str, tmp_path: Path) -> None:
 def test_what_is_missing_is_said(arguments: tuple[str, ...]) -> None:
     with pytest.raises(Exception, match="simulate needs a deployment and --out"):
         simulate(*arguments)
+
+
+def test_an_outage_of_a_node_that_is_not_there_is_told_before_anything_is_done(tmp_path: Path) -> None:
+    file, out = tmp_path / "workload.yaml", tmp_path / "out"
+    file.write_text("workload:\n  outages: [{node: region-7}]\n")
+    with pytest.raises(ConfigurationError, match=r"workload.yaml:2:14: outages\[0\].node: .*'region-2'"):
+        simulate("stores=4,regions=2", "--workload", str(file), "--out", str(out))
+    assert not out.exists()
 
 
 def test_a_soak_that_goes_well() -> None:

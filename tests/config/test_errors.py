@@ -23,3 +23,5 @@ def test_a_near_miss_is_offered() -> None:
     assert did_you_mean("site_brokr", known) == "; did you mean 'site_broker'?"
     assert did_you_mean("siteBroker", known) == "; did you mean 'site_broker'?"
     assert did_you_mean("colour", known) == ""
+    shops = ["store-1", "store-2", "hq"]
+    assert did_you_mean("store-9", shops, 3) == "; did you mean 'store-2' or 'store-1'?"

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from config.errors import ConfigurationError
+from simulation.deployment import generated
 from simulation.workload import Consumers, Hours, Workload, parse_workload, read_workload, seconds
 
 WHOLE = """\
@@ -97,6 +98,23 @@ def test_all_mistakes_are_said_at_once() -> None:
     with pytest.raises(ConfigurationError) as raised:
         parse_workload("workload:\n  churn: {every: 1}\n  tree: a b\n  hours: {spread: -1}\n", "f")
     assert [problem.line for problem in raised.value.problems] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        ("region-9", "; did you mean 'region-2' or 'region-1'?"),
+        ("york", ": expected one of its nodes, such as hq, region-1, region-2"),
+    ],
+)
+def test_a_node_that_is_not_in_the_deployment_is_told_with_those_that_are(node: str, said: str) -> None:
+    text = f"workload:\n  outages:\n    - {{node: hq}}\n    - {{node: {node}, after: 1h}}\n"
+    names = [place.name for place in generated(4, regions=2).places]
+    with pytest.raises(ConfigurationError) as raised:
+        parse_workload(text, "f", names)
+    where = f"f:4:8: outages[1].node: there is no node {node!r} in the deployment"
+    assert str(raised.value) == where + said
+    assert len(parse_workload(text, "f").outages) == 2
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from broker.cli.demo.processes import NodeFailed, NodeProcess, Nodes
 from broker.cli.demo.report import Report, make_report, print_report
 from broker.cli.demo.traffic import Applications
 from broker.cli.demo.view import Scene, View, make_console, make_view
-from broker.cli.errors import FAILED, WELL, CommandError
+from broker.cli.errors import FAILED, WELL, CommandError, make_given
 from broker.cli.output import print_json
 from treeconnector.errors import SapwoodError
 
@@ -44,6 +44,8 @@ def run_demo(*, keep: bool, as_json: bool, logs: Path | None = None) -> int:
 
     `logs`: a folder that then has the advisory logs of all nodes, and the table of sites.
     """
+    if logs is not None:
+        make_given(logs)
     folder = Path(tempfile.mkdtemp(prefix="sapwood-demo-"))
     try:
         report = asyncio.run(_Demo(folder, keep=keep, as_json=as_json).play())
@@ -65,7 +67,6 @@ def run_demo(*, keep: bool, as_json: bool, logs: Path | None = None) -> int:
 
 
 def _keep_logs(folder: Path, logs: Path) -> None:
-    logs.mkdir(parents=True, exist_ok=True)
     for found in sorted(folder.glob("data/*/advisories")):
         shutil.copytree(found, logs / found.parent.name, dirs_exist_ok=True)
     (logs / "sites.csv").write_text(plan.read_text("stores.csv"), encoding="utf-8")

@@ -1,11 +1,14 @@
 """The files of an authority: made once, with the right modes, and what is missing or open is told."""
 
+import ssl
+import time
 from pathlib import Path
 
 import pytest
 
 from bridges import certificates
 from broker.enrolment.authority import KeptAuthority
+from broker.enrolment.contact import context_for
 from broker.enrolment.errors import EnrolmentError
 from config.model import Enrolment, Listener, Site
 
@@ -92,6 +95,67 @@ def test_another_authority_is_trusted_beside_it_while_one_takes_the_place_of_the
     (kept.folder / "also-trusted.pem").write_text("nonsense")
     with pytest.raises(EnrolmentError, match="no certificates in PEM"):
         opened(tmp_path)
+
+
+def another() -> certificates.Authority:
+    key = certificates.make_key()
+    return certificates.Authority(key, certificates.Authority.certify(key, "hq-2", "acme", time.time()))
+
+
+def is_let_in(
+    kept: KeptAuthority, by: certificates.Authority, folder: Path, host: str | None, most: int
+) -> bool:
+    """Does the port take the certificate of a child of `by`? Both ends of a handshake, in memory."""
+    key = certificates.make_key()
+    request = certificates.read_request(certificates.make_request(key, "york", "acme"))
+    file = folder / "york.pem"
+    file.write_bytes(by.for_child(request, "acme", time.time(), DAY) + key)
+    child = context_for(kept.authority.certificate)
+    child.maximum_version = ssl.TLSVersion(most)
+    child.load_cert_chain(file)
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        child.wrap_bio(down, up, server_hostname=host),
+        kept.context.wrap_bio(up, down, server_side=True),
+    ]
+    for _ in range(4):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLCertVerificationError:
+                return False
+    return bool(ends[1].getpeercert())
+
+
+@pytest.mark.parametrize("most", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("host", ["hq.example.com", None])
+def test_who_is_trusted_no_more_is_turned_away_at_the_next_handshake(
+    tmp_path: Path, host: str | None, most: int
+) -> None:
+    kept, other, third = opened(tmp_path, time.time()), another(), another()
+    assert not is_let_in(kept, other, tmp_path, host, most)
+    kept.trust([other.certificate, third.certificate])
+    assert is_let_in(kept, other, tmp_path, host, most)
+    kept.trust([third.certificate])
+    assert not is_let_in(kept, other, tmp_path, host, most)
+    assert is_let_in(kept, third, tmp_path, host, most)
+    assert is_let_in(kept, kept.authority, tmp_path, host, most)
+
+
+def test_what_lies_beside_an_authority_is_looked_at_again(tmp_path: Path) -> None:
+    kept, former, other = opened(tmp_path, time.time()), another(), another()
+    kept.trust([other.certificate])
+    beside, most = kept.folder / "also-trusted.pem", ssl.TLSVersion.TLSv1_3
+    beside.write_bytes(former.certificate)
+    assert kept.look_again()
+    assert not kept.look_again()
+    assert is_let_in(kept, former, tmp_path, None, most)
+    beside.unlink()
+    assert kept.look_again()
+    assert not is_let_in(kept, former, tmp_path, None, most)
+    assert is_let_in(kept, other, tmp_path, None, most)
 
 
 def test_no_authority_is_made_by_a_clock_that_was_never_set(tmp_path: Path) -> None:

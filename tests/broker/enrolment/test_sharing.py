@@ -188,6 +188,24 @@ async def test_a_node_that_has_left_is_trusted_as_long_as_its_certificates_last(
     core.sharing._watch_who_left()
     assert set(core.sharing.kept) == {"hq-1"}
     assert len(certificates.split(core.told)) == 2
+    assert core.desk.office.authority.trusted == core.told
+
+
+async def test_an_authority_that_took_the_place_of_another_drops_it_at_the_others(
+    cores: dict[str, Core],
+) -> None:
+    """As after the theft of a key: the folder was moved away, and the node has made another."""
+    hq = cores["hq-1"].desk
+    stolen = hq.office.authority.own
+    hq.site.enrolment.authority.rename(hq.site.enrolment.authority.with_name("stolen"))
+    hq.restart()
+    cores["hq-1"].open()
+    await cores["hq-1"].look()
+    for core in cores.values():
+        trusted = core.desk.office.authority.trusted
+        assert hq.office.authority.own in trusted
+        assert stolen not in trusted
+        assert core.told == trusted
 
 
 @pytest.mark.parametrize(
