@@ -160,10 +160,13 @@ def _unjudged(judged: dict[str, Any]) -> str:
 
 
 def _data_bytes(options: argparse.Namespace) -> int:
-    """For how much data the session is to be fit. Raises `UsageError` for a log that is not there."""
+    """For how much data the session is to be fit. Raises `UsageError` for a log that is not there, and for a
+    table of sites that is plainly wrong."""
     from audit.listing import is_local, list_local
+    from audit.sites import check
 
     logs = list_local([path for path in options.logs if is_local(path)]).unpacked
+    check(options.deployment)
     sites = Path(options.deployment)
     return logs + SITES_WEIGHT * (sites.stat().st_size if sites.is_file() else 0)
 
@@ -206,12 +209,12 @@ def _follow(options: argparse.Namespace) -> int:
 
 
 def _follow_with(session: Any, options: argparse.Namespace, receivers: Any, ended: "_Ended") -> None:
-    from audit.deployment import make_tree, read_sites
+    from audit.deployment import load_tree
     from audit.follow import Follower, Following
 
     source, out = options.follow, options.out
     how = Following(source, out, options.window, options.late, options.storm, tuple(receivers))
-    follower = Follower(session, make_tree(read_sites(session, options.deployment)), how)
+    follower = Follower(session, load_tree(session, options.deployment), how)
     try:
         print(f"following {source}; alerts in {follower.alerts.folder}", flush=True)
         follower.run(lambda: ended.told)

@@ -13,6 +13,10 @@ from audit.page import section, table
 Row = dict[str, Any]
 A_REGION: Final = 40
 """Stores in a region, for the growth curve where the deployment has no region."""
+_MESHED: Final = (
+    "<p>This deployment has meshes: this tree is counted at each node of them, the others as if one broker"
+    " stood where a mesh stands.</p>"
+)
 
 
 def alternatives(tables: Tables) -> str:
@@ -42,6 +46,7 @@ def alternatives(tables: Tables) -> str:
         "<p>Where the root does not learn of a consumer, it costs little and gets no messages from there."
         " Lines crossed: by data, if the root sends one message to each destination. Static bridges need no"
         " advisories, and every message crosses every line.</p>",
+        _MESHED if any(row["node"] != row["place"] for row in tables["nodes"]) else "",
         table(sorted(leaf, key=lambda row: (row["depth"], row["added_mean"])), one, "tree"),
     )
 

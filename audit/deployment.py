@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from audit.errors import UsageError
 from audit.schema import NODES, SITES
+from audit.sites import column_name, heading, refuse_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,12 +58,8 @@ def read_sites(spark: "SparkSession", path: str) -> DataFrame:
         raise UsageError(
             f"{path}: cannot be read as a table of sites: {str(error).splitlines()[0]}"
         ) from None
-    named = {column.strip().lower().replace(" ", "_").replace("-", "_"): column for column in table.columns}
-    missing = [name for name in ("name", "parent", "role") if name not in named]
-    if missing:
-        raise UsageError(
-            f"{path}: no column {', '.join(missing)}: expected a table of sites with name, parent and role"
-        )
+    named = {column_name(column): column for column in table.columns}
+    refuse_columns(path, named)
     chosen = [F.trim(F.col(f"`{named[name]}`")) if name in named else F.lit("") for name in SITES.names]
     cells = [
         F.nullif(cell.cast("string"), F.lit("")).alias(name)
@@ -76,14 +73,21 @@ def _read_csv(spark: "SparkSession", path: str) -> DataFrame:
     first = text.head()
     if first is None:
         raise UsageError(f"{path}: is empty: expected a table of sites with name, parent and role")
-    header = first[0].lstrip("\ufeff")
-    separator = max((",", ";", "\t"), key=header.count)
-    columns = [cell.strip().strip('"') for cell in header.split(separator)]
+    separator, columns = heading(first[0])
     schema = ", ".join(f"`{column or index}` string" for index, column in enumerate(columns))
     rows = text.where(F.col("value") != first[0]).select(
         F.from_csv("value", F.lit(schema), {"sep": separator, "mode": "PERMISSIVE"}).alias("row")
     )
     return rows.select("row.*")
+
+
+def load_tree(spark: "SparkSession", path: str) -> Tree:
+    """The tree of a table of sites. Raises `UsageError` that names the table and what is wrong with it."""
+    sites = read_sites(spark, path)
+    try:
+        return make_tree(sites)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
 
 
 def make_tree(sites: DataFrame) -> Tree:

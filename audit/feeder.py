@@ -8,6 +8,8 @@ Law: pieces are named by log and offset, so a feed that is repeated after a cras
 Spark, which remembers names, reads none twice. A finished log that is compressed later is known by its first
 line: it is not read again.
 
+Law: a piece may go once it is read for good, and `offsets.json` goes past it.
+
 Law: what cannot be followed is told, never passed over: a packed log that is cut is read as far as it goes,
 and further once there is more; Parquet, which does not grow, is named; of a line longer than a piece the
 beginning is left out, so that its end is a broken line like others.
@@ -20,7 +22,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -46,6 +48,7 @@ class Feeder:
         self._looks: dict[Path, tuple[int, int, int]] = {}
         if self._offsets_file.exists():
             self._offsets = json.loads(self._offsets_file.read_text("utf-8"))
+        self._saved = dict(self._offsets)
 
     def __repr__(self) -> str:
         return f"<Feeder {self._source} logs={len(self._offsets)}>"
@@ -62,8 +65,19 @@ class Feeder:
         if self._offsets != before:
             part = self._offsets_file.with_suffix(".part")
             part.write_text(json.dumps(self._offsets), "utf-8")
+            with part.open("rb+") as file:
+                os.fsync(file.fileno())
             os.replace(part, self._offsets_file)
+            self._saved = dict(self._offsets)
         return total
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Delete pieces that nobody needs any more, but of what is not known yet to have been fed: after a
+        crash such a piece says how much of its log was."""
+        for name in names:
+            log, _, place = name.removesuffix(".jsonl").rpartition("-")
+            if self._saved.get(log, 0) > int(place):
+                (self.pieces / name).unlink(missing_ok=True)
 
     def _logs(self) -> Iterator[Path]:
         listing: Listing = list_local([str(self._source)])

@@ -24,6 +24,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from audit.alerts import Alert, Alerts, Receiver
+from audit.checkpoint import Checkpoint
 from audit.deployment import Tree, relations
 from audit.errors import AuditError
 from audit.feeder import Feeder
@@ -69,6 +70,8 @@ class Follower:
         self.feeder = Feeder(how.source, self._state)
         self.alerts = Alerts(how.out / "alerts", how.receivers)
         self._told: set[tuple[str, str]] = set()
+        self._taken: set[str] = set()
+        self._checkpoints = [Checkpoint(self._state / name) for name in ("alerts", "counts")]
         self._feed()
         rows = _pieces(spark, self.feeder.pieces, how.files_a_batch)
         alerts, counts = row_alerts(rows, tree), windows(rows, how.window, how.late)
@@ -88,14 +91,21 @@ class Follower:
         return fed
 
     def _feed(self) -> int:
-        """Feed, and tell once of each log that cannot be followed."""
+        """Feed, tell once of each log that cannot be followed, and delete what both queries have taken."""
         fed = self.feeder.feed()
+        self._clear()
         for path, why in self.feeder.faults.items() - self._told:
             self._told.add((path, why))
             number = zlib.crc32(f"{path}\n{why}".encode())
             alert = {"id": number, "alert": "not followed", "text": f"{path}: {why}"}
             self.alerts.take("logs", number, [alert])
         return fed
+
+    def _clear(self) -> None:
+        for checkpoint in self._checkpoints:
+            done = checkpoint.done()
+            self.feeder.forget(done & self._taken)
+            self._taken ^= done
 
     def run(self, ended: Callable[[], bool], pause: float = 2.0) -> None:
         """Go on until `ended` says so, or until a query fails: then raises `AuditError` with its reason."""

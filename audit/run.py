@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from audit import capacity, population, scope, session, spillage, volume, waste, whatif
-from audit.deployment import Tree, make_tree, read_sites
+from audit.deployment import Tree, load_tree
 from audit.errors import UsageError
 from audit.findings import find, total
 from audit.listing import Listing, list_all
@@ -52,7 +52,7 @@ class Request:
 def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
     """Do it. Returns a summary; everything else is in `request.out`. Raises `UsageError` for wrong input."""
     began = time.monotonic()
-    tree = make_tree(read_sites(spark, request.deployment))
+    tree = load_tree(spark, request.deployment)
     listing = list_all(spark, list(request.logs))
     output = Output(request.out, small=listing.unpacked < session.TINY)
     if not request.logs:

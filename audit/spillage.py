@@ -204,7 +204,9 @@ def spilled_rows(events: DataFrame, judged: DataFrame) -> DataFrame:
 
 
 def _with_reason(rows: DataFrame, events: DataFrame) -> DataFrame:
-    """Repetition and age of what an advisory says come before the place that it reached."""
+    """Repetition comes before the place that an advisory reached; so does age where a child told, which then
+    holds a route of long ago. To tell a child of what is elsewhere is wrong at any age.
+    """
     here = Window.partitionBy("node", "origin", "kind", "destination", "peer").orderBy("at")
     before = F.lag("op").over(here)
     resent = (F.col("op") == "add") & before.isin("add", "live")
@@ -218,6 +220,7 @@ def _with_reason(rows: DataFrame, events: DataFrame) -> DataFrame:
     )
     stale = (
         (F.col("op") == "add")
+        & (F.col("direction") == "up")
         & (F.coalesce("cause", F.lit("")) != RESYNC)
         & (F.col("last_op") == "remove")
         & (F.col("at") > F.col("last_at"))

@@ -38,6 +38,30 @@ def test_wrong_use_is_said_at_once(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (None, "sites.csv: there is no such file"),
+        ("name,role\n", "sites.csv: no column parent"),
+        (
+            '# ours\nparent;name;role\n;hq;root\nhq;north;branch\n\n"nroth" north ; york;leaf\n',
+            "sites.csv: line 6: 'york' has the parent 'nroth': no such name",
+        ),
+    ],
+    ids=["absent", "columns", "parent"],
+)
+def test_a_table_of_sites_that_is_wrong_is_said_before_spark_starts(
+    table: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(session, "start", lambda *_: pytest.fail("Spark was started"))
+    sites = tmp_path / "sites.csv"
+    if table is not None:
+        sites.write_text(table)
+    assert cli.main([str(DATA / "demo"), "--deployment", str(sites)]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     assert "--deployment" in capsys.readouterr().out

@@ -88,7 +88,8 @@ PLANTED: list[tuple[str, dict[str, Any]]] = [
     (spillage.SIBLING, advisory(23, "south", "north", "hq", "down", destination="region")),
     (spillage.OWN, advisory(24, "york", "york", "north", "down", destination="loop")),
     (spillage.SECOND_ROOT, advisory(25, "other-hq", "york", "north", "up", role="root")),
-    (spillage.STALE, advisory(50, "lancaster", "bath", "north", "down", destination="old")),
+    (spillage.OTHER_REGION, advisory(50, "lancaster", "bath", "north", "down", destination="old")),
+    (spillage.STALE, advisory(51, "north", "bath", "lancaster", "up", destination="old")),
     (spillage.PEER, advisory(60, "exeter", "winchester", "south", "down", op="remove", destination="late")),
 ]
 AROUND: Rows = [
@@ -136,7 +137,7 @@ def test_what_cannot_be_judged_is_counted_apart_as_are_domain_routes(judged: "Da
 def test_regions_show_who_told_whom(judged: "DataFrame") -> None:
     found = {(row.origin_region, row.region): row.advisories for row in spillage.regions(judged).collect()}
     assert found["north", "south"] == 2
-    assert found["south", "north"] == 1
+    assert found["south", "north"] == 2
     assert found["north", "north"] == 3
 
 
