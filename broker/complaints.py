@@ -18,8 +18,12 @@ class Complaints:
     def __repr__(self) -> str:
         return f"<Complaints of {len(self._next)} kinds>"
 
-    def __call__(self, address: str, text: str, name: str = "") -> None:
-        """`name`: as the caller calls itself, '' or '?' if it never said so."""
+    def __call__(
+        self, address: str, text: str, name: str = "", *, beside: bool = False, passing: bool = False
+    ) -> None:
+        """`name`: as the caller calls itself, '' or '?' if it never said so. `beside`: it is a node of this
+        one's mesh. `passing`: nothing is wrong, as where two nodes dial each other at once.
+        """
         now = asyncio.get_running_loop().time()
         key = f"{address.rpartition(':')[0]} {name} {text}"
         if now < self._next.get(key, 0.0):
@@ -27,5 +31,8 @@ class Complaints:
         if len(self._next) >= _MOST:
             self._next.clear()
         self._next[key] = now + _AGAIN
-        who = f"child {name} at {address}" if name.strip("?") else f"a child at {address}"
-        _log.warning("! %s: %s", who, text, extra={"link": name, "address": address, "reason": text})
+        what = "node of the mesh" if beside else "child"
+        who = f"{what} {name} at {address}" if name.strip("?") else f"a child at {address}"
+        level = logging.INFO if passing else logging.WARNING
+        fields = {"link": name, "address": address, "reason": text}
+        _log.log(level, "! %s: %s", who, text, extra=fields)

@@ -15,7 +15,7 @@ from broker.core.rows import MetaRow
 from broker.core.trace import SYSTEM
 from broker.store import Store
 from config.model import Site
-from treeconnector.errors import LinkRefused, Refusal
+from treeconnector.errors import Refusal
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -86,8 +86,7 @@ class Naming:
 
     def ended(self, link: "Link") -> None:
         """A link to the parent is over. If the name is another node's, and not in use here: another one."""
-        error = link.end_error
-        if not self.drawn or not isinstance(error, LinkRefused) or error.reason is not Refusal.NAME:
+        if not self.drawn or link.refusal is not Refusal.NAME:
             return
         if not self.is_in_use():
             self.taken = True

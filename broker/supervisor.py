@@ -2,6 +2,10 @@
 again, for ever.
 
 A failed link dies whole; the next one is new. How it stands shows in the node's status.
+
+Law: while the node is linked with who is meant, whoever of the two dialled, nobody is dialled.
+Wrinkle: of the nodes of a mesh some are not there yet when the first ones start, and two may dial each other
+at once: that is worth a warning only once it has lasted for `dormant_after`.
 """
 
 import asyncio
@@ -22,7 +26,7 @@ from broker.settings import client_tls
 from config.credentials import connector_password
 from config.model import Site, TreeConnector
 from config.uris import address
-from treeconnector.errors import LinkRefused, SapwoodError
+from treeconnector.errors import LinkRefused, Refusal, SapwoodError
 from treeconnector.link import Link
 from treeconnector.relations import Relation
 
@@ -34,7 +38,11 @@ _SCHEMES = ("ws://", "wss://")
 
 
 class LinkLost(SapwoodError):
-    """The link was up, or nearly, and has gone."""
+    """The link was up, or nearly, and has gone. `passing`: as it may at any start."""
+
+    def __init__(self, text: str, *, passing: bool = False) -> None:
+        super().__init__(text)
+        self.passing = passing
 
 
 class Supervisor:
@@ -67,6 +75,8 @@ class Supervisor:
         self.error = ""
         self.failures = 0
         self.strangers = 0
+        self._failing_since = 0.0
+        self._said = ("", logging.NOTSET)
 
     def __repr__(self) -> str:
         return f"<Supervisor {self._name or self.connector.uri} {self.state} failures={self.failures}>"
@@ -91,9 +101,9 @@ class Supervisor:
         return exponential + wait_random(0, link.backoff_initial)
 
     async def _once(self) -> None:
-        """One link, from dialling to its end. Returns if it was up, raises if it never was."""
-        if not self._name:
-            await self._wanted()
+        """One link, from dialling to its end. Returns if it was up, or not wanted; raises if it never was."""
+        if await self._rested():
+            return
         self.state = "connecting"
         way = await self.ways.next()
         uri = self.uri = way.uri
@@ -114,17 +124,30 @@ class Supervisor:
         self._node.naming.ended(link)
         self.strangers += carrier.strangers
         if not was_up:
-            raise LinkLost(error or f"{uri}: the link ended in its handshake")
+            raise LinkLost(
+                error or f"{uri}: the link ended in its handshake", passing=link.refusal is Refusal.BUSY
+            )
         self.ways.restart()
         self.failures = 0
         self._note(f"lost the {self._what} at {uri}: {error}", logging.DEBUG)
         await asyncio.sleep(random.uniform(0, self._site.link.backoff_initial))
 
-    async def _wanted(self) -> None:
-        """Return when no other parent is up: each node of a mesh has a supervisor of its own."""
-        while any(parent.up for parent in self._node.core.neighbourhood.parents()):
-            self.state, self.error = "waiting", ""
+    async def _rested(self) -> bool:
+        """Wait while nobody is to be dialled; was there a reason to? Then whoever dials next begins anew."""
+        rested = False
+        while self._is_linked():
+            rested, self.failures = True, 0
+            self.state, self.error, self._said = "waiting", "", ("", logging.NOTSET)
             await asyncio.sleep(self._site.link.backoff_initial)
+        return rested
+
+    def _is_linked(self) -> bool:
+        """Is whoever is meant linked, or any parent? Each node of a mesh has a supervisor of its own."""
+        core = self._node.core
+        if not self._name:
+            return any(parent.up for parent in core.neighbourhood.parents())
+        meant = core.neighbours.get(self._name)
+        return meant is not None and meant.up
 
     @property
     def _what(self) -> str:
@@ -159,14 +182,20 @@ class Supervisor:
         return await brokered.connect(broker, site.name, timeout=timeout, max_packet=max_packet)
 
     def _failed(self, state: RetryCallState) -> None:
+        now = self._node.now()
+        self._failing_since = self._failing_since if self.failures else now
         self.failures += 1
         error = state.outcome.exception() if state.outcome else None
-        self._note(str(error))
+        passing = isinstance(error, CarrierError) or (isinstance(error, LinkLost) and error.passing)
+        lasted = now - self._failing_since >= self._node.core.settings.dormant_after
+        early = self._relation is Relation.MESH and passing and not lasted
+        self._note(str(error), logging.INFO if early else logging.WARNING)
 
-    def _note(self, text: str, level: int = logging.WARNING) -> None:
+    def _note(self, text: str, level: int) -> None:
         """Say it once. That a link which was up is lost is in the log already."""
         self.state = "waiting"
-        if text != self.error:
+        if (text, level) != self._said:
+            self._said = text, level
             fields = {"link": self.connector.uri, "relation": str(self._relation), "reason": text}
             _log.log(level, "! %s %s: %s", self._what, self.connector.uri, text, extra=fields)
         self.error = text

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bridges.carrier import Carrier, CarrierError
 from broker.complaints import Complaints
 from broker.core.neighbours import Neighbour
+from treeconnector.errors import Refusal
 from treeconnector.link import Link
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ class Wires:
         link = self._node.core.accept(carrier.shown, carrier.max_packet)
         await self.drive(link, carrier)
         if link.end_error is not None:
-            self._complain(carrier.peer, link.end_text, link.peer_name)
+            beside = link.peer_name in self._node.core.mesh.members
+            crossed = beside and link.refusal is Refusal.BUSY
+            self._complain(carrier.peer, link.end_text, link.peer_name, beside=beside, passing=crossed)
 
     def turned_away(self, address: str, text: str) -> None:
         """Somebody at `address` never came so far as to have a link."""

@@ -95,6 +95,11 @@ class LinkMachine:
         return self._state is State.UP
 
     @property
+    def refusal(self) -> Refusal | None:
+        """Why one of the two refused it, if one has."""
+        return self.end_error.reason if isinstance(self.end_error, LinkRefused) else None
+
+    @property
     def peer_name(self) -> str:
         return self.peer.name if self.peer else "?"
 

@@ -1,0 +1,97 @@
+"""Who dials whom in a mesh, with real nodes in this process: quietly at a start, and nobody twice."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from broker.cli.demo.plan import free_ports
+from broker.node import Node
+from config.behaviour import Advisories, Link
+from config.mesh import Core, Mesh
+from config.model import AdvisoryLog, Listener, Site
+from config.rules import check
+
+NAMES = ("hq-1", "hq-2", "hq-3")
+PATIENCE = 60.0
+
+
+def mesh(folder: Path, *names: str, dormant_after: float = 30.0) -> dict[str, Site]:
+    """The files of nodes that list each other."""
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    cores = {name: Core(name=name, uri=f"ws://127.0.0.1:{port}/link") for name, port in ports.items()}
+    return {
+        name: check(
+            Site(
+                name=name,
+                data=folder / name,
+                listener=Listener(port=ports[name]),
+                mesh=Mesh(cores=tuple(core for other, core in cores.items() if other != name)),
+                link=Link(backoff_initial=0.05, backoff_max=0.1),
+                advisories=Advisories(dormant_after=dormant_after),
+                advisory_log=AdvisoryLog(enabled=False),
+            )
+        )
+        for name in names
+    }
+
+
+@asynccontextmanager
+async def running(site: Site) -> AsyncIterator[Node]:
+    node = Node(site)
+    await node.start()
+    try:
+        yield node
+    finally:
+        await node.stop()
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def is_whole(nodes: list[Node]) -> bool:
+    return all(sum(peer.up for peer in node.core.mesh.peers()) == len(nodes) - 1 for node in nodes)
+
+
+def rest(nodes: list[Node]) -> bool:
+    """Does nobody dial whom he is linked with?"""
+    dialling = (each for node in nodes for each in node.diallers.supervisors.values())
+    return all(each.linked or (each.state, each.error) == ("waiting", "") for each in dialling)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("order", [NAMES, NAMES[::-1]], ids=" ".join)
+async def test_a_mesh_that_starts_warns_of_nothing_and_dials_nobody_twice(
+    order: tuple[str, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "sapwood")
+    sites = mesh(tmp_path, *NAMES)
+    async with AsyncExitStack() as stack:
+        nodes = []
+        for name in order:
+            nodes.append(await stack.enter_async_context(running(sites[name])))
+            await asyncio.sleep(0)
+        await until(lambda: is_whole(nodes) and rest(nodes))
+        assert "cannot be reached" in caplog.text
+        assert warnings(caplog) == []
+
+
+async def test_a_node_that_stays_away_is_warned_of_once_it_has_lasted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "sapwood")
+    sites = mesh(tmp_path, "hq-1", "hq-2", dormant_after=0.3)
+    async with running(sites["hq-1"]):
+        await until(lambda: warnings(caplog))
+        said = [record for record in caplog.records if "cannot be reached" in record.getMessage()]
+        assert [record.levelno for record in said] == [logging.INFO, logging.WARNING]
+        assert said[0].getMessage() == said[1].getMessage()
