@@ -438,7 +438,7 @@ class Node:
         """Leave these for good: they withdraw our routes. Nobody is dialled any more."""
         self.leaving = True
         for neighbour in neighbours:
-            if neighbour.link is not None and neighbour.up:
+            if neighbour.link is not None:
                 self.wires.goodbye(neighbour.link, "the node leaves the tree")
         self.wake()
 

@@ -131,7 +131,7 @@ class Routing:
     def _ground(self, neighbour: Neighbour) -> dict[str, str]:
         """What its link rides on, and what proves its name."""
         link = neighbour.link
-        if link is None or not neighbour.up:
+        if link is None:
             return {}
         over = self._node.wires.over(link)
         shown = self._node.core.links.shown_on(link)

@@ -243,7 +243,7 @@ class Addresses:
         return bool(why)
 
     def _say(self, neighbour: Neighbour, found: list[Whereabouts]) -> None:
-        if neighbour.link is not None and neighbour.up:
+        if neighbour.link is not None:
             neighbour.link.i_have(found)
             self.counters["i_have_out"] += len(found)
 
@@ -302,7 +302,7 @@ class Addresses:
             ended = self.cache.put(found, neighbour.name, core.moment.now, expires)
         except ClaimedTwice:
             self.counters["not_believed"] += 1
-            if neighbour.link is not None and neighbour.up:
+            if neighbour.link is not None:
                 neighbour.link.invalidate([found.incarnation])
             return None
         entry = self.cache.named(found.name, core.moment.now)
@@ -338,7 +338,7 @@ class Addresses:
         for name in entry.told - {but}:
             self._told_to.get(name, set()).discard(entry.found.incarnation)
             neighbour = self._core.neighbours.get(name)
-            if neighbour is not None and neighbour.link is not None and neighbour.up:
+            if neighbour is not None and neighbour.link is not None:
                 neighbour.link.invalidate([entry.found.incarnation])
                 self.counters["invalidate_out"] += 1
 

@@ -202,7 +202,7 @@ class Advising:
     def _advise(self, neighbours: list[Neighbour], advices: list[Advice]) -> None:
         self._core.renewal.withdrawn(advices)
         for neighbour in neighbours if advices else ():
-            if neighbour.link is not None and neighbour.up:
+            if neighbour.link is not None:
                 told = self._core.permitting.heard(neighbour, advices)
                 neighbour.link.advise(told)
                 self._count_told(neighbour, len(told))
@@ -216,7 +216,7 @@ class Advising:
     def tell_anew(self, neighbour: Neighbour) -> None:
         """What a neighbour may know has changed: tell it all, after what it is being told now."""
         link = neighbour.link
-        if link is None or not neighbour.up:
+        if link is None:
             return
         if link.is_telling:
             self._core.moment.after(_TELL_AGAIN, partial(self._tell_on, neighbour, link))

@@ -104,7 +104,7 @@ class Ancestry:
         changed, self.names = names ^ self.names, names
         core.permitting.names_changed(changed)
         for child in core.children():
-            if child.link is not None and child.up:
+            if child.link is not None:
                 child.link.send_chain(chain, self.further)
 
 

@@ -297,7 +297,7 @@ class Forwarder(Delivery):
     def send_committed(self, neighbour: Neighbour) -> None:
         """Put on the link what has its number on disk."""
         link = neighbour.link
-        if link is None or not neighbour.up:
+        if link is None:
             return
         ready, messages = neighbour.sendable(), 0
         self.custody.trace.sent(ready, neighbour.name)

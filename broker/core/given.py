@@ -62,7 +62,7 @@ class Given:
         news, self._news = self._news, []
         for start in range(0, len(news), MAX_GIVEN_IN_FRAME):
             for peer in self._core.mesh.peers():
-                if peer.link is not None and peer.up:
+                if peer.link is not None:
                     peer.link.send_given(news[start : start + MAX_GIVEN_IN_FRAME])
 
     def _keep(self, bundle: bytes, digest: bytes) -> None:

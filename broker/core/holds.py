@@ -55,7 +55,7 @@ class Holds:
     @staticmethod
     def hold(place: Place, destination: Destination, neighbour: Neighbour) -> None:
         """Ask the neighbour to keep what is for a destination that is full here."""
-        if neighbour.link is not None and neighbour.up and str(destination) not in neighbour.we_hold:
+        if neighbour.link is not None and str(destination) not in neighbour.we_hold:
             neighbour.we_hold.add(str(destination))
             place.held_back.add(neighbour.name)
             neighbour.link.hold(str(destination))

@@ -178,7 +178,7 @@ class Mesh:
     def greet(self, neighbour: Neighbour) -> None:
         """Tell it who has left, if anybody has, and a child whom to trust; parents are told by who leaves."""
         link = neighbour.link
-        if link is None or not neighbour.up or neighbour.relation is Relation.PARENT:
+        if link is None or neighbour.relation is Relation.PARENT:
             return
         if self._left:
             link.send_mesh(self.said, self._left)
@@ -197,7 +197,7 @@ class Mesh:
         core = self._core
         core.custody.transaction.put(MetaRow(_ROW, msgspec.msgpack.encode(self.members)))
         for neighbour in core.neighbours.values():
-            if neighbour.relation is not Relation.MESH and neighbour.link is not None and neighbour.up:
+            if neighbour.relation is not Relation.MESH and neighbour.link is not None:
                 neighbour.link.send_mesh(self.said)
         self.on_change()
 

@@ -74,7 +74,7 @@ class Moves:
 
     def _tell_parent(self, advice: Advice) -> None:
         for parent in self._core.neighbourhood.parents():
-            if parent.link is not None and parent.up:
+            if parent.link is not None:
                 parent.link.advise([advice])
 
     def name_rests(self, neighbour: Neighbour, name: str) -> None:

@@ -49,7 +49,7 @@ class Detail(msgspec.Struct, omit_defaults=True):
 
 
 class Neighbour:
-    """Routes, position, outbox and what waits for one neighbour.
+    """Routes, position, outbox and what waits for one neighbour. `link`: None while it is down.
 
     `former`: nodes that were below it once. What they sent may still come this way. `untold`: nodes below it
     that have moved, which it is to be told when its link is up. `spool_holds`: what it is to keep while a
@@ -80,7 +80,6 @@ class Neighbour:
         self.doubted = 0
         self.detail = Detail()
         self.link: Link | None = None
-        self.up = False
         self.blocked = ""
         self.progress_at = 0.0
         self.error = ""
@@ -271,7 +270,7 @@ class Neighbour:
         return [member for member in members if not self.permit.why_not_have(member.name)]
 
     def connected(self, link: Link, hello: Hello, now: float) -> None:
-        self.link, self.up, self.since, self.error = link, True, now, ""
+        self.link, self.since, self.error = link, now, ""
         self.progress_at = now
         self.start = hello.start
         self.window_bundles, self.window_bytes = hello.window_bundles, hello.window_bytes
@@ -287,10 +286,14 @@ class Neighbour:
 
     def disconnected(self, now: float, error: str) -> None:
         self._bytes = [self.bytes_in, self.bytes_out]
-        self.link, self.up, self.since, self.error = None, False, now, error
+        self.link, self.since, self.error = None, now, error
         self.broken_at = now
         self.blocked = ""
         self.detail.down_since = now
+
+    @property
+    def up(self) -> bool:
+        return self.link is not None
 
     @property
     def bytes_in(self) -> int:
@@ -373,7 +376,7 @@ class Neighbour:
     @property
     def state(self) -> str:
         if not self.up:
-            return "down" if self.link is None else "connecting"
+            return "down"
         if self.blocked or self.peer_holds:
             return "blocked"
         return "running"

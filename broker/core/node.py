@@ -420,5 +420,5 @@ class NodeCore:
     def _say_received(neighbour: Neighbour) -> None:
         """Tell the peer what is on disk here: soon, not at once, for it only removes something then."""
         neighbour.will_say = False
-        if neighbour.link is not None and neighbour.up and neighbour.acknowledged:
+        if neighbour.link is not None and neighbour.acknowledged:
             neighbour.link.acknowledge(neighbour.acknowledged)

@@ -164,7 +164,7 @@ class Permitting:
     def greet(self, neighbour: Neighbour) -> None:
         """Its link is up: a child is told what it may do, if anything ever limited that."""
         grants, link = neighbour.permit.grants, neighbour.link
-        if link is not None and neighbour.up and (grants or neighbour.detail.limited):
+        if link is not None and (grants or neighbour.detail.limited):
             neighbour.detail.limited = bool(grants)
             self._core.touch(neighbour)
             link.grant(grants)
@@ -252,7 +252,7 @@ class Permitting:
     def refused(self, neighbour: Neighbour, keys: Sequence[Destination], text: str) -> None:
         """Count what a neighbour was refused, and tell it."""
         neighbour.refusals.add(text, len(keys))
-        if neighbour.link is not None and neighbour.up:
+        if neighbour.link is not None:
             neighbour.link.decline(keys, text)
 
     def may_ask(self, neighbour: Neighbour, key: str) -> str:
@@ -326,7 +326,7 @@ class Permitting:
         self._core.counters["refused"] += 1
         first = neighbour.refusals.add(why)
         link = neighbour.link
-        if not neighbour.permit or link is None or not neighbour.up:
+        if not neighbour.permit or link is None:
             return
         if (first or neighbour.told_refusals == 0) and neighbour.told_refusals < _MOST_TOLD:
             neighbour.told_refusals += 1

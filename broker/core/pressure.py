@@ -81,7 +81,7 @@ class Pressure:
 
     def _hold(self, neighbour: Neighbour, destination: Destination, spool: Spool) -> None:
         name = str(destination)
-        if neighbour.link is None or not neighbour.up or len(neighbour.spool_holds) >= _MOST_HOLDS:
+        if neighbour.link is None or len(neighbour.spool_holds) >= _MOST_HOLDS:
             return
         neighbour.spool_holds[name] = destination, spool
         if name not in neighbour.we_hold:
@@ -90,7 +90,7 @@ class Pressure:
 
     def _hold_all(self, neighbour: Neighbour) -> None:
         """Hold everything of a neighbour, or let it go on, as it must be now."""
-        if neighbour.link is None or not neighbour.up:
+        if neighbour.link is None:
             return
         must = bool(self._core.switch.sending.refusing) or self._is_overfull(neighbour)
         if must and "" not in neighbour.we_hold:
@@ -108,7 +108,7 @@ class Pressure:
 
     def look(self, neighbour: Neighbour) -> None:
         """Now and then: end the holds that are not needed any more."""
-        if neighbour.link is None or not neighbour.up:
+        if neighbour.link is None:
             return
         full = self.full()
         for name, (destination, spool) in list(neighbour.spool_holds.items()):

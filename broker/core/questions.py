@@ -195,7 +195,7 @@ class Questions:
             return
         for asker in question.askers:
             neighbour = self._core.neighbours.get(asker)
-            if neighbour is not None and neighbour.link is not None and neighbour.up:
+            if neighbour is not None and neighbour.link is not None:
                 neighbour.link.nobody([key], text)
         for call in question.calls:
             call(None, text)

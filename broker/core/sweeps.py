@@ -126,7 +126,7 @@ class Sweeps:
         """While a spool is full, neighbours that feed it keep what they have."""
         core = self._core
         for neighbour in core.neighbours.values():
-            if neighbour.link is None or not neighbour.up:
+            if neighbour.link is None:
                 continue
             self._stalled(neighbour)
             core.pressure.look(neighbour)

@@ -27,13 +27,13 @@ def leave(forest: Forest, name: str) -> None:
     """As an operator's `node leave` does."""
     core = forest[name].core
     for child in core.children():
-        if child.link is not None and child.up:
+        if child.link is not None:
             core.links.handle(child.link, child.link.goodbye("leaves"))
     core.handover.leave()
     forest.settle(2)
     assert core.handover.is_done
     for neighbour in list(core.neighbours.values()):
-        if neighbour.link is not None and neighbour.up:
+        if neighbour.link is not None:
             core.links.handle(neighbour.link, neighbour.link.goodbye("leaves"))
     forest.settle()
     forest[name].crash()

@@ -69,7 +69,8 @@ def core_in(state: State) -> tuple[NodeCore, list[StaticRoute]]:
     core = Forest().add(ME).core
     for name in NEIGHBOURS[not state.has_parent :]:
         neighbour = core.neighbourhood.add(name, Relation.PARENT if name == PARENT else Relation.CHILD)
-        neighbour.up, neighbour.detail.zone = name in state.up, state.zones[name]
+        neighbour.link = core.accept() if name in state.up else None
+        neighbour.detail.zone = state.zones[name]
     core.forwarder.zone = state.zone
     for name in state.local:
         core.table.put(Route(queue(name), LOCAL))
