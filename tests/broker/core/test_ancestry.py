@@ -14,15 +14,8 @@ ALL_ABOVE = {"c1", "c2", "c3", "n1", "n2"}
 
 
 @pytest.fixture
-def forest() -> Forest:
-    """Three roots that are one; below them two branches that are one, with a store, and another store."""
-    made = Forest()
-    made.add_mesh(*CORES)
-    made.add_mesh("n1", "n2", parent="c1")
-    made.add("york", "n2", "leaf")
-    made.add("shop", "c3", "leaf")
-    made.heal(5)
-    return made
+def forest(meshes: Forest) -> Forest:
+    return meshes
 
 
 def above(site: Site) -> set[str]:

@@ -1,6 +1,7 @@
 """A node of a mesh leaves for good: it hands over what it has, and all others forget it."""
 
 import pytest
+from departing import depart
 
 from simulation.forest import Forest
 from simulation.invariants import check_routes
@@ -12,31 +13,13 @@ CORES = ("c1", "c2", "c3")
 
 
 @pytest.fixture
-def forest() -> Forest:
-    """Three roots that are one, two branches that are one, a store below these and one below the roots."""
-    made = Forest()
-    made.add_mesh(*CORES)
-    made.add_mesh("n1", "n2", parent="c2")
-    made.add("york", "n1", "leaf")
-    made.add("shop", "c2", "leaf")
-    made.heal(5)
-    return made
+def forest(meshes: Forest) -> Forest:
+    return meshes
 
 
 def leave(forest: Forest, name: str) -> None:
     """As an operator's `node leave` does."""
-    core = forest[name].core
-    for child in core.children():
-        if child.link is not None:
-            core.links.handle(child.link, child.link.goodbye("leaves"))
-    core.handover.leave()
-    forest.settle(2)
-    assert core.handover.is_done
-    for neighbour in list(core.neighbours.values()):
-        if neighbour.link is not None:
-            core.links.handle(neighbour.link, neighbour.link.goodbye("leaves"))
-    forest.settle()
-    forest[name].crash()
+    depart(forest, name, lambda link: link.goodbye("leaves"))
 
 
 def go_on(forest: Forest) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from departing import depart
 
 from broker.core.neighbours import Neighbour
 from simulation.forest import Forest
@@ -38,21 +39,6 @@ def links(site: Site, relation: Relation) -> list[str]:
     """The neighbours of that relation whose links are up."""
     found = site.core.neighbours.values()
     return sorted(each.name for each in found if each.relation is relation and each.up)
-
-
-def stop(forest: Forest, name: str) -> None:
-    """Stop a node cleanly, as its process does: hand over, pause, and go."""
-    core = forest[name].core
-    for child in core.children():
-        if child.link is not None:
-            core.links.handle(child.link, child.link.pause("stops"))
-    core.handover.leave()
-    forest.settle(2)
-    assert core.handover.is_done
-    for link in list(core.open_links):
-        core.links.handle(link, link.pause("stops"))
-    forest.settle()
-    forest[name].crash()
 
 
 def isolate(forest: Forest, name: str, *others: str) -> None:
@@ -320,7 +306,7 @@ def test_a_core_that_stops_hands_over_all_that_waits_for_others(forest: Forest) 
     producer.send("queue:unread", b"4")
     forest.settle(2)
     assert forest["c1"].waiting() == 4
-    stop(forest, "c1")
+    depart(forest, "c1", lambda link: link.pause("stops"))
     assert sum(forest[name].waiting() for name in ("c2", "c3")) == 4
     forest["shop"].boot()
     for _ in range(5):
