@@ -171,14 +171,13 @@ class Mosquitto:
 
         self._inherited = b""
         own = [Filter(HOLDER, 1, own=True), Filter(WHO, 1, own=True), Filter(FILTERS, 1, own=True)]
-        codes = await door.subscribe([*own, Filter(VERSION, 0), Filter(ROUND, 1)])
-        codes = codes[:2]
+        holder, who, *_ = await door.subscribe([*own, Filter(VERSION, 0), Filter(ROUND, 1)])
         self._claim.ask(say, lambda text: end(SiteBrokerRefused(text)))
         await asyncio.sleep(0.05)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._claim.patience):
                 raise await asyncio.shield(lost)
-        if max(codes) >= FAILURE or (door.v5 and not self._claim.echoed):
+        if max(holder, who) >= FAILURE or (door.v5 and not self._claim.echoed):
             raise SiteBrokerRefused(
                 f"the broker at {self.setup.settings.uri} does not let us write and read {OURS}#: give"
                 " site_broker's user the permissions that `sapwood node check` prints"

@@ -182,29 +182,30 @@ class Taker:
         self._is_leaving = True
         while not self._bindings.has_none:
             await asyncio.sleep(_LEAVES_EVERY)
-        while await self._is_left():
+        while not await self._delete_if_empty():
             self._is_done = False
             self._news.set()
             await asyncio.sleep(_LEAVES_EVERY)
 
-    async def _is_left(self) -> bool:
-        """Is there anything in our queue still? If not, it is no more."""
+    async def _delete_if_empty(self) -> bool:
+        """Delete our queue, unless something is in it still. Returns whether it is gone."""
         channel = await self._connection.channel()
         try:
             if (await channel.declare(TOPICS, passive=True)).messages:
-                return True
+                return False
             self._is_done = True
             self._news.set()
             while self._taps or self._changing:
                 await asyncio.sleep(_LEAVES_EVERY)
             await channel.delete(TOPICS, if_empty=True)
         except ChannelLost as error:
-            if error.code not in (NOT_FOUND, PRECONDITION_FAILED):
+            if error.code == PRECONDITION_FAILED:
+                return False
+            if error.code != NOT_FOUND:
                 raise
-            return error.code == PRECONDITION_FAILED
         finally:
             await channel.close()
-        return False
+        return True
 
     # --- queues
 

@@ -16,7 +16,7 @@ from typing import Final
 from bridges.tls import TlsError, client_context, is_not_tls
 from broker.cli.finding import Finding
 from broker.settings import client_tls
-from config.model import ClientTls, Site
+from config.model import ClientTls, Site, TreeConnector
 from config.uris import BROKERED, Address, address
 from treeconnector.errors import SapwoodError
 
@@ -27,11 +27,12 @@ _ANSWER_WITHIN: Final = 1.0
 def check_parent(site: Site) -> Iterator[Finding]:
     """The parent: its name resolves and a node answers there."""
     connector = site.connector
-    for uri in connector.ways if connector else ():
-        assert connector is not None
+    if connector is None:
+        return
+    for uri in connector.ways:
         way = address(uri)
         if way.scheme == "srv":
-            yield from _found(site, uri)
+            yield from _found(site, connector, uri)
         else:
             yield _reached("parent", way, connector.tls)
 
@@ -43,13 +44,12 @@ def check_mesh(site: Site) -> Iterator[Finding]:
             yield _reached(f"mesh, {core.name}", address(uri), site.mesh.tls)
 
 
-def _found(site: Site, uri: str) -> Iterator[Finding]:
+def _found(site: Site, connector: TreeConnector, uri: str) -> Iterator[Finding]:
     """What DNS says of a parent, and whether somebody listens there."""
     from broker.location.ways import finders_of
 
-    assert site.connector is not None
-    subject, finder = f"parent {uri}", finders_of(site, site.connector)[uri]
-    if not (site.connector.secret_env or site.connector.secret_file):
+    subject, finder = f"parent {uri}", finders_of(site, connector)[uri]
+    if not (connector.secret_env or connector.secret_file):
         text = (
             "no secret proves the parent: whoever answers in DNS could be it; give secret_file to both ends"
         )
@@ -66,7 +66,7 @@ def _found(site: Site, uri: str) -> Iterator[Finding]:
         name = f"its certificate must name {way.host}" if way.tls else "without TLS"
         order = f"priority {place.priority}, weight {place.weight}"
         yield Finding(subject, "ok", f"{place.uri} ({place.node or 'no name given'}, {order}; {name})")
-        yield _reached("parent", way, site.connector.tls)
+        yield _reached("parent", way, connector.tls)
 
 
 def _reached(subject: str, way: Address, tls: ClientTls) -> Finding:

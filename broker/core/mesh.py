@@ -222,8 +222,9 @@ class Mesh:
                 continue
             if neighbour.relation is Relation.MESH:
                 self.left(name)
-            for parent in core.neighbourhood.parents() if neighbour.relation is Relation.PARENT else ():
-                parent.detail.mesh = [member for member in parent.detail.mesh if member.name != name]
+            else:
+                for parent in core.neighbourhood.parents():
+                    parent.detail.mesh = [member for member in parent.detail.mesh if member.name != name]
             if gone is not None and gone.relation is neighbour.relation:
                 core.moves.forget(gone, moved=False)
 

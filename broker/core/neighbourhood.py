@@ -82,8 +82,10 @@ class Neighbourhood:
         """Which of these are linked with another root of the mesh, and were never with this one? What finds
         no way here goes to that root. (A branch waits for its parent, who does not know it before.)
         """
+        if self._core.role.has_parent:
+            return
         core, strangers, more = self._core, self._core.forwarder.strangers, False
-        for name in () if core.role.has_parent else names:
+        for name in names:
             elsewhere = any(core.table.route(domain(name), peer) for peer in core.table.mesh)
             if elsewhere and name not in core.neighbours and name not in core.mesh.members:
                 more = more or name not in strangers
