@@ -35,12 +35,11 @@ class Forest:
     # --- sites
 
     def add(self, name: str, parent: str = "", role: str = "", **changes: Any) -> Site:
-        """A site that runs. `changes`: of its `CoreSettings`; `links`, `mesh…`: as of `Site`."""
+        """A site that runs. `changes`: of its `CoreSettings`; `links`, `mesh`: as of `Site`."""
         role = role or ("leaf" if parent else "root")
-        links = changes.pop("links", self.links)
-        own = {key: changes.pop(key) for key in ("mesh", "mesh_secret") if key in changes}
+        links, mesh = changes.pop("links", self.links), changes.pop("mesh", ())
         settings = replace(self.settings, **changes)
-        site = self.sites[name] = Site(self, name, parent, role, settings, links, **own)
+        site = self.sites[name] = Site(self, name, parent, role, settings, links, mesh=mesh)
         site.boot()
         return site
 

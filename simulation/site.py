@@ -19,7 +19,7 @@ from treeconnector.destinations import Destination
 from treeconnector.identity import Identity
 from treeconnector.link import LinkSettings
 
-MESH_SECRET: Final = b"what the nodes of a mesh prove to each other"
+_MESH_SECRET: Final = b"what the nodes of a mesh prove to each other"
 
 
 class World(Protocol):
@@ -44,7 +44,7 @@ class Site:
     """One machine. `parent`: the name that its file says, or several of one mesh with spaces between; change
     it and boot again to move the site.
 
-    `mesh`: the other nodes of its mesh, as its file has them. `mesh_secret`: what it proves to them.
+    `mesh`: the other nodes of its mesh, as its file has them.
     """
 
     def __init__(
@@ -60,7 +60,6 @@ class Site:
         chronicle: Chronicle | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
         mesh: Sequence[str] = (),
-        mesh_secret: bytes | None = MESH_SECRET,
     ) -> None:
         self.world = world
         self.name = name
@@ -70,7 +69,6 @@ class Site:
         self.links = links
         self.tree = tree
         self.mesh = tuple(mesh)
-        self.mesh_secret = mesh_secret
         self.chronicle: Chronicle = chronicle or Silent()
         self.random_bytes = random_bytes
         self.disk = Disk(random_bytes(16))
@@ -124,7 +122,7 @@ class Site:
             read_bodies=self.disk.bodies,
             secret_of=lambda name, dials, certified, role: None,
             chronicle=self.chronicle,
-            mesh=MeshSettings(dict.fromkeys(self.mesh, ()), self.mesh_secret, ways=self.ways),
+            mesh=MeshSettings(dict.fromkeys(self.mesh, ()), _MESH_SECRET, ways=self.ways),
         )
         core.start(self.disk)
         self.disk.routes.share(core.table.route)
