@@ -74,23 +74,28 @@ class Administration:
         its children go then, and hands over what it has for them, too.
         """
         node, core = self._node, self._node.core
-        above = [parent for parent in core.neighbourhood.parents() if parent.up]
-        beside = [peer for peer in core.mesh.peers() if peer.up]
-        if not (above or beside):
-            if not core.role.has_parent and not core.mesh.peers():
-                raise SwitchError("a root has nobody to leave: stop it when its children have another parent")
-            who = "parent" if core.role.has_parent else "other node of its mesh"
-            raise SwitchError(f"no {who} can be reached now: leave again when a line is up")
-        left_to_do = await self._leave_broker([*above, *beside])
-        if beside:
+        others = self._others()
+        left_to_do = await self._leave_broker(others)
+        if any(each.relation is Relation.MESH for each in others):
             node.say_goodbye(core.children())
             core.handover.leave()
-        await self._handed_over([*above, *beside])
+        await self._handed_over(others)
         kept = sum(place.messages for place in core.custody.places.values())
         core.root.forget()
-        node.say_goodbye([*above, *beside])
+        node.say_goodbye(others)
         node.stop_soon()
-        return answers.Left(left=(above or beside)[0].name, messages_kept_here=kept, site_broker=left_to_do)
+        return answers.Left(left=others[0].name, messages_kept_here=kept, site_broker=left_to_do)
+
+    def _others(self) -> list[Neighbour]:
+        """Those above, then those beside, that it is linked with. Raises `SwitchError` if there are none."""
+        core = self._node.core
+        linked = [each for each in (*core.neighbourhood.parents(), *core.mesh.peers()) if each.up]
+        if linked:
+            return linked
+        if not core.role.has_parent and not core.mesh.peers():
+            raise SwitchError("a root has nobody to leave: stop it when its children have another parent")
+        who = "parent" if core.role.has_parent else "other node of its mesh"
+        raise SwitchError(f"no {who} can be reached now: leave again when a line is up")
 
     async def _leave_broker(self, neighbours: list[Neighbour]) -> list[str]:
         """Returns the commands for people, where the site's broker could not be told to forget this node."""
