@@ -4,15 +4,13 @@ Rule 22: a child may only hand over what comes from its own subtree, or what was
 bundle that may have arrived before is known again by its id, at the node that delivered it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
-from itertools import islice
-from typing import Final
 
 from broker.core.custody import Copy, Stored
 from broker.core.forwarding import Forwarder
 from broker.core.neighbours import Neighbour
-from broker.core.rows import SeenRow
+from broker.core.repetition import Seen
 from broker.core.topics import Topics
 from broker.core.trace import is_internal
 from treeconnector.bundles import MAX_BYTES, Flag, Header, mask_bits
@@ -21,49 +19,6 @@ from treeconnector.errors import InvalidName, PatternError
 from treeconnector.names import node_name, queue_name
 from treeconnector.patterns import check_topic
 from treeconnector.relations import Relation
-
-_MOST_SEEN: Final = 200_000
-
-
-class Seen:
-    """Identities of bundles that were delivered here, for `dedup_window` seconds of running time; the latest
-    only, for they are in memory and are read at each start. An older version kept ids without origins."""
-
-    def __init__(self, forwarder: Forwarder) -> None:
-        self._forwarder = forwarder
-        self._at: dict[bytes, float] = {}
-
-    def __repr__(self) -> str:
-        return f"<Seen {len(self._at)} bundles>"
-
-    def __contains__(self, bundle: bytes) -> bool:
-        return bundle in self._at
-
-    def __len__(self) -> int:
-        return len(self._at)
-
-    def restore(self, row: SeenRow) -> None:
-        self._at[row.bundle] = row.at / 1000
-
-    def add(self, bundle: bytes) -> None:
-        now = self._forwarder.moment.now
-        if bundle not in self._at:
-            self._at[bundle] = now
-            self._forwarder.custody.transaction.changes[SeenRow][bundle] = SeenRow(bundle, int(now * 1000))
-
-    def prune(self) -> None:
-        """Forget what is older than the window, or too much; the oldest come first."""
-        old = self._forwarder.moment.now - self._forwarder.settings.dedup_window
-        too_many = islice(self._at, max(len(self._at) - _MOST_SEEN, 0))
-        for bundle in {**dict.fromkeys(too_many), **dict.fromkeys(self._older(old))}:
-            del self._at[bundle]
-            self._forwarder.custody.transaction.delete(SeenRow, bundle)
-
-    def _older(self, than: float) -> Iterator[bytes]:
-        for bundle, at in self._at.items():
-            if at >= than:
-                return
-            yield bundle
 
 
 class Arrivals:
@@ -77,7 +32,7 @@ class Arrivals:
         self._topics = topics
         self._custody = forwarder.custody
         self._aliases = forwarder.static.aliases
-        self.seen = Seen(forwarder)
+        self.seen = Seen(forwarder.moment, forwarder.settings.dedup_window)
         self.taps: list[Callable[[Stored], None]] = []
         self.nobody_serves: Callable[[Stored], bool] = lambda stored: False
         self.passing: Callable[[Copy], None] = lambda copy: None
@@ -91,9 +46,14 @@ class Arrivals:
         return f"<Arrivals {self.seen!r}>"
 
     def finished(self, copy: Copy) -> None:
-        """The last message of a copy was acknowledged by a reader here."""
+        """What is done of a copy now comes to no reader again; what is left, if anything, goes on."""
         if copy.stored.row:
-            self.seen.add(copy.stored.header.identity)
+            self.seen.add(copy, self._custody.transaction)
+
+    def returned(self, letter: Copy, bits: int) -> None:
+        """These messages of a queue's dead letter are given back: they may go away, and come here again."""
+        if letter.stored.header.destination.kind == Kind.QUEUE:
+            self.seen.forget(letter, bits, self._custody.transaction)
 
     def enter(self, header: Header, body: bytes, sender: str) -> None:
         """A bundle made here. What nodes say to each other does not count as an application's."""
@@ -123,18 +83,16 @@ class Arrivals:
         stored = self._custody.store(header, body, self._forwarder.moment.now, encoded)
         stored.safe, stored.doubted = True, doubted
         fault = self._fault(neighbour, header, body)
-        was_here = self._was_here(header)
-        if header.done and mask_bits(header.done) + 1 == 1 << header.count:
+        left = (1 << header.count) - 1 & ~mask_bits(header.done)
+        if not left:
             self._custody.trace.dropped(header, "none of its messages is left")
         elif fault:
             self._bury(stored, neighbour, fault)
             self.told(neighbour, destination, fault)
-        elif was_here and _may_come_twice(header):
-            self._forwarder.counters["duplicates_dropped"] += header.count
+        elif self._was_here(header, left):
+            self._forwarder.counters["duplicates_dropped"] += left.bit_count()
             self._custody.trace.dropped(header, "it was here before")
         else:
-            if was_here and destination.kind == Kind.QUEUE:
-                self._forwarder.flag(stored, Flag.MAYBE_DUPLICATE)
             self._route(stored, neighbour.name, "")
             self.pressed(neighbour, destination, stored)
 
@@ -171,13 +129,20 @@ class Arrivals:
             return True
         return any(self._forwarder.table.route(domain(origin), name) is not None for name in names)
 
-    def _was_here(self, header: Header) -> bool:
-        """Delivered here before, or kept here now? A topic's copy for another node is none of ours."""
-        destination = header.destination
-        if destination.kind == Kind.TOPIC and destination.node not in ("", self._forwarder.node):
+    def _was_here(self, header: Header, left: int) -> bool:
+        """Does it bring what was dealt with here, or is kept here now? `left`: the messages that it brings.
+
+        A topic's copy for another node is none of ours, and what is retained is asked for again.
+        """
+        destination, bundle = header.destination, header.identity
+        if destination.kind == Kind.QUEUE:
+            here = self.seen.which(bundle) | self.seen.which(header.id) | self._custody.kept.which(bundle)
+            return bool(left & here)
+        if destination.node not in ("", self._forwarder.node):
             return False
-        identity = header.identity
-        return identity in self.seen or identity in self._custody.kept or header.id in self.seen
+        if header.flags & Flag.RETAINED and not header.flags & Flag.MAYBE_DUPLICATE:
+            return False
+        return bundle in self.seen or bundle in self._custody.kept or header.id in self.seen
 
     def _bury(self, stored: Stored, neighbour: Neighbour, reason: str) -> None:
         if self.keeps_dead(neighbour, stored.size):
@@ -216,17 +181,6 @@ class Arrivals:
         if address != stored.header.destination:
             stored.header.destination = address
             self._custody.header_changed(stored)
-
-
-def _may_come_twice(header: Header) -> bool:
-    """What is marked; and a topic's, which meets a node that moves on both ways. Retained is asked for.
-
-    A queue's that is not marked may be what was left of a bundle, as dead letters that were returned: it is
-    marked where it was here before, and dropped by nobody.
-    """
-    if header.flags & Flag.MAYBE_DUPLICATE:
-        return True
-    return header.destination.kind == Kind.TOPIC and not header.flags & Flag.RETAINED
 
 
 @lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.copies import Copy, Stored, copy_row
 from broker.core.expiry import Expiry
 from broker.core.places import DEAD, SUBSCRIPTION, UPWARD, Spool, destination_of, place_name
+from broker.core.repetition import Kept
 from broker.core.rows import BundleRow, CopyRow, Transaction
 from broker.core.spools import Spools
 from broker.core.statistics import Tally
@@ -111,7 +112,7 @@ class Place:
 
 
 class Custody:
-    """All bundles, copies and places of a node. `kept`: how many places keep the bundle of that identity.
+    """All bundles, copies and places of a node.
 
     `buried`: messages that became dead letters since the start, by the head of the reason.
     """
@@ -138,7 +139,7 @@ class Custody:
         self._next_bundle = 1
         self._next_copy = 1
         self.fresh: dict[int, Stored] = {}
-        self.kept: dict[bytes, int] = {}
+        self.kept = Kept()
         self._loaded_before = 0
         self._unreferenced: list[Stored] = []
 
@@ -321,15 +322,10 @@ class Custody:
         if stored.row:
             self.spools.count(copy, sign)
             if place.keeps:
-                self._keep(stored.header.identity, sign)
-
-    def _keep(self, bundle: bytes, sign: int) -> None:
-        """One place more, or less, keeps the bundle."""
-        left = self.kept.get(bundle, 0) + sign
-        if left:
-            self.kept[bundle] = left
-        else:
-            del self.kept[bundle]
+                if sign > 0:
+                    self.kept.add(copy)
+                else:
+                    self.kept.remove(copy)
 
     def _stir(self, place: Place) -> None:
         """Something moves here: its rates are figured out until nothing does any more."""

@@ -4,6 +4,7 @@ Law: what is persistent is on disk before it is given, or upstream has it; so is
 What has expired is not. What comes after something that was made later is late: it is flagged and counted.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from broker.core.custody import Copy, Custody, Place, Stored
@@ -43,6 +44,7 @@ class Delivery(Lookup):
         self.turn = Turn()
         self.order = Order()
         self.next_transfer = 1
+        self.finished: Callable[[Copy], None] = lambda copy: None
         self.holds = Holds(settings, custody, neighbours)
 
     def flag(self, stored: Stored, flags: int) -> None:
@@ -172,4 +174,7 @@ class Delivery(Lookup):
         dead.place.tally.entered -= dead.open
         dead.done, dead.deliveries = others, copy.deliveries
         self.custody.bury(dead, reason)
-        return self.custody.mark_done(copy, bits)
+        gone = self.custody.mark_done(copy, bits)
+        if gone:
+            self.finished(copy)
+        return gone

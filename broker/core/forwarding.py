@@ -50,7 +50,6 @@ class Forwarder(Delivery):
         self.touched: dict[str, Neighbour] = {}
         self._woken: dict[str, Neighbour] = {}
         self.offered_up: Callable[[Destination], bool] = lambda key: False
-        self.finished: Callable[[Copy], None] = lambda copy: None
         self.lost: Callable[[Neighbour], None] = lambda neighbour: None
         self.gave: Callable[[Neighbour, Header, bytes], None] = lambda *bundle: None
 
@@ -277,6 +276,8 @@ class Forwarder(Delivery):
         if copy.note:
             self.custody.sent(copy.place, copy.note, -copy.open)
             copy.note = ""
+        if copy.done and copy.place.destination:
+            self.finished(copy)
         self.custody.move(copy, neighbour.place)
         if not neighbour.outbox:
             neighbour.progress_at = self.moment.now

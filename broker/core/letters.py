@@ -52,6 +52,7 @@ class Letters:
             if not self._again(copy, bits, places):
                 continue
             count += bits.bit_count()
+            core.arrivals.returned(copy, bits)
             self._custody.trace.happened(RETURNED, copy, bits, "", "from the dead letters")
             if self._custody.mark_done(copy, bits):
                 gone.add(copy)

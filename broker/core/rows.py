@@ -117,10 +117,14 @@ class RetainedRow(NamedTuple):
 
 
 class SeenRow(NamedTuple):
-    """A bundle that was delivered here, by its `Header.identity`; known for `dedup_window`."""
+    """A bundle of which messages were dealt with here, by its `Header.identity`; known for `dedup_window`.
+
+    `part`: bit i (little endian) set = message i was; empty = all.
+    """
 
     bundle: bytes
     at: int
+    part: bytes = b""
 
 
 class InvitationRow(NamedTuple):

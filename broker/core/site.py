@@ -311,8 +311,7 @@ class Site:
             copy, bits = given.copy, given.bits_of(id, id) & ~given.copy.done
             if not bits:
                 continue
-            if self._core.forwarder.bury_part(copy, bits, reason):
-                self._core.forwarder.finished(copy)
+            self._core.forwarder.bury_part(copy, bits, reason)
             given.reader.outstanding -= 1
             if not given.bits & ~copy.done:
                 self._session.desk.remove(given)

@@ -35,7 +35,7 @@ class Sweeps:
         core.telling.look_again()
         self._waiting()
         self._dead()
-        core.arrivals.seen.prune()
+        core.arrivals.seen.prune(core.custody.transaction)
         self._retention()
         self._pressure()
         wanted = {name for neighbour in core.neighbours.values() for name in neighbour.wanting}

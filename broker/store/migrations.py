@@ -36,7 +36,11 @@ def _remember_members(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_remember_rejections, _remember_members)
+def _remember_parts(connection: sqlite3.Connection) -> None:
+    connection.execute('ALTER TABLE "seen" ADD COLUMN "part" BLOB NOT NULL DEFAULT x\'\'')
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_remember_rejections, _remember_members, _remember_parts)
 VERSION: Final = len(MIGRATIONS) + 1
 
 

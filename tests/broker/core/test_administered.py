@@ -158,7 +158,7 @@ def test_the_books_agree_whatever_is_done(seed: int) -> None:
         check(site)
         assert not site.disk.tables[CopyRow]
         assert not site.disk.tables[BundleRow]
-        assert site.core.custody.kept == {}
+        assert not site.core.custody.kept
         assert site.core.custody.stirred == []
 
 

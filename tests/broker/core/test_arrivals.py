@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.core import arrivals
+from broker.core import repetition
 from broker.core.rows import SeenRow
 from simulation.forest import Forest
 from simulation.site import Site
@@ -71,7 +71,7 @@ def test_a_neighbour_that_goes_on_after_its_limit_is_told_so(forest: Forest, hq:
 
 
 def test_only_the_latest_are_known_again(forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "_MOST_SEEN", 3)
+    monkeypatch.setattr(repetition, "_MOST_SEEN", 3)
     producer, reader = forest.producer("hq"), forest.consumer("hq", "queue:sales")
     for number in range(5):
         producer.send("queue:sales", b"%d" % number)

@@ -213,20 +213,3 @@ def test_a_duplicate_is_known_within_the_window_and_not_after_it(
     forest.settle(1.0)
     assert reader.payloads == ([b"sold", b"sold"] if again else [b"sold"])
     assert hq.core.counters["duplicates_dropped"] == (1 if again else 2)
-
-
-def test_what_comes_after_its_marked_twin_without_a_mark_gets_one(forest: Forest) -> None:
-    hq = forest.add("hq")
-    forest.add("york", "hq")
-    forest.dial_all()
-    reader = forest.consumer("hq", "queue:sales")
-    forest.settle(1.0)
-    payload = bundles.encode_message(Message(b"sold"))
-    for flags in (Flag.PERSISTENT | Flag.MAYBE_DUPLICATE, Flag.PERSISTENT):
-        header = Header(
-            id=b"i" * 16, destination=queue("sales"), flags=flags, count=1, size=len(payload), origin="york"
-        )
-        hq.core.arrivals.from_neighbour(hq.core.neighbours["york"], header, payload)
-        forest.settle(1.0)
-    assert reader.payloads == [b"sold", b"sold"]
-    assert all(receipt.flags & Flag.MAYBE_DUPLICATE for receipt in reader.receipts)

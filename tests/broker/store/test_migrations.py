@@ -2,7 +2,7 @@ import sqlite3
 
 import pytest
 
-from broker.core.rows import MemberRow, QueueRow, RejectedRow, Transaction
+from broker.core.rows import MemberRow, QueueRow, RejectedRow, SeenRow, Transaction
 from broker.store import StoreMismatch, migrations, schema
 
 ALL = migrations.MIGRATIONS
@@ -23,6 +23,10 @@ def with_queue(opened) -> None:
     transaction.put(QueueRow("prices", 0))
     store.apply(transaction)
     store.close()
+
+
+def without_parts(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE seen DROP COLUMN part")
 
 
 def test_an_older_database_is_brought_up_step_by_step(opened, monkeypatch):
@@ -51,7 +55,7 @@ def test_a_newer_database_is_refused_and_untouched(opened, monkeypatch):
     with monkeypatch.context() as later:
         later.setattr(migrations, "MIGRATIONS", (*ALL, rename_queue))
         opened().close()
-    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 4, this one knows 3\)"):
+    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 5, this one knows 4\)"):
         opened()
 
 
@@ -61,6 +65,7 @@ def test_a_database_of_the_first_version_remembers_rejections_from_now_on(opened
     connection = store._writing()
     for table in ("rejected", "invitation", "member"):
         connection.execute(f"DROP TABLE {table}")
+    without_parts(connection)
     migrations.set_version(connection, 1)
     store.close()
     store = opened()
@@ -80,6 +85,7 @@ def test_a_database_of_the_second_version_remembers_members_from_now_on(opened):
     connection = store._writing()
     for table in ("invitation", "member"):
         connection.execute(f"DROP TABLE {table}")
+    without_parts(connection)
     migrations.set_version(connection, 2)
     store.close()
     store = opened()
@@ -94,3 +100,16 @@ def test_a_database_of_the_second_version_remembers_members_from_now_on(opened):
     transaction.put(row)
     store.apply(transaction)
     assert store.load().rows(MemberRow) == [row]
+
+
+def test_a_database_of_the_third_version_knows_whole_bundles_again(opened):
+    with_queue(opened)
+    store = opened()
+    connection = store._writing()
+    without_parts(connection)
+    connection.execute("INSERT INTO seen VALUES (?, ?)", (b"i" * 16 + b"york", 7000))
+    migrations.set_version(connection, 3)
+    store.close()
+    store = opened()
+    assert schema.missing(store._writing()) == ""
+    assert store.load().rows(SeenRow) == [SeenRow(b"i" * 16 + b"york", 7000, b"")]

@@ -1,0 +1,134 @@
+"""Repetition: which messages were here before, by the identity of their bundle (`Header.identity`).
+
+A queue's bundle may be divided: some messages are dealt with at one node, the rest goes on to another, and a
+dead letter of it comes later and alone. A repetition brings a message that was here; what is left of a
+bundle brings none. So of queues it is known which messages came; of topics the bundle alone.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from broker.core.copies import Copy
+from broker.core.moment import Moment
+from broker.core.rows import SeenRow, Transaction
+from treeconnector.bundles import mask_bits, mask_bytes
+
+_MOST_SEEN: Final = 200_000
+_ALL: Final = -1
+
+
+class Kept:
+    """Bundles that wait here now, for readers or to be routed on; not those on their way to a neighbour."""
+
+    def __init__(self) -> None:
+        self._queued: dict[bytes, list[Copy]] = {}
+        self._subscribed: dict[bytes, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<Kept {len(self._queued)} of queues, {len(self._subscribed)} of topics>"
+
+    def __len__(self) -> int:
+        return len(self._queued) + len(self._subscribed)
+
+    def __contains__(self, bundle: bytes) -> bool:
+        return bundle in self._queued or bundle in self._subscribed
+
+    def which(self, bundle: bytes) -> int:
+        """The messages of a queue's bundle that came here with what is kept, as a mask."""
+        found = 0
+        for copy in self._queued.get(bundle, ()):
+            found |= copy.all & ~mask_bits(copy.stored.header.done)
+        return found
+
+    def add(self, copy: Copy) -> None:
+        bundle = copy.stored.header.identity
+        if copy.place.destination is not None:
+            self._queued.setdefault(bundle, []).append(copy)
+        else:
+            self._subscribed[bundle] = self._subscribed.get(bundle, 0) + 1
+
+    def remove(self, copy: Copy) -> None:
+        bundle = copy.stored.header.identity
+        if copy.place.destination is not None:
+            copies = self._queued[bundle]
+            copies.remove(copy)
+            if not copies:
+                del self._queued[bundle]
+        elif self._subscribed[bundle] > 1:
+            self._subscribed[bundle] -= 1
+        else:
+            del self._subscribed[bundle]
+
+
+class Seen:
+    """Bundles of which messages were dealt with here, for `dedup_window` seconds of running time; the latest
+    only, for they are in memory and are read at each start. An older version kept ids without origins."""
+
+    def __init__(self, moment: Moment, window: float) -> None:
+        self._moment = moment
+        self._window = window
+        self._at: dict[bytes, float] = {}
+        self._part: dict[bytes, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<Seen {len(self._at)} bundles>"
+
+    def __contains__(self, bundle: bytes) -> bool:
+        return bundle in self._at
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def which(self, bundle: bytes) -> int:
+        """The messages that were dealt with here, as a mask."""
+        return self._part.get(bundle, _ALL) if bundle in self._at else 0
+
+    def restore(self, row: SeenRow) -> None:
+        self._at[row.bundle] = row.at / 1000
+        if row.part:
+            self._part[row.bundle] = mask_bits(row.part)
+
+    def add(self, copy: Copy, transaction: Transaction) -> None:
+        """What is done of a copy was done here, but for what was done when it came."""
+        header = copy.stored.header
+        bundle, bits = header.identity, copy.done & ~mask_bits(header.done)
+        known = self.which(bundle)
+        if bits & ~known:
+            self._at.setdefault(bundle, self._moment.now)
+            self._put(bundle, bits | known, copy.all, transaction)
+
+    def forget(self, copy: Copy, bits: int, transaction: Transaction) -> None:
+        """These messages, which were dealt with, are to be given again."""
+        bundle = copy.stored.header.identity
+        known = self.which(bundle) & copy.all
+        if known & ~bits:
+            self._put(bundle, known & ~bits, copy.all, transaction)
+        elif known:
+            self._end(bundle, transaction)
+
+    def prune(self, transaction: Transaction) -> None:
+        """Forget what is older than the window, or too much; the oldest come first."""
+        old = self._moment.now - self._window
+        too_many = islice(self._at, max(len(self._at) - _MOST_SEEN, 0))
+        for bundle in {**dict.fromkeys(too_many), **dict.fromkeys(self._older(old))}:
+            self._end(bundle, transaction)
+
+    def _older(self, than: float) -> Iterator[bytes]:
+        for bundle, at in self._at.items():
+            if at >= than:
+                return
+            yield bundle
+
+    def _put(self, bundle: bytes, bits: int, whole: int, transaction: Transaction) -> None:
+        if bits == whole:
+            self._part.pop(bundle, None)
+        else:
+            self._part[bundle] = bits
+        part = mask_bytes(self._part.get(bundle, 0))
+        transaction.put(SeenRow(bundle, int(self._at[bundle] * 1000), part))
+
+    def _end(self, bundle: bytes, transaction: Transaction) -> None:
+        del self._at[bundle]
+        self._part.pop(bundle, None)
+        transaction.delete(SeenRow, bundle)

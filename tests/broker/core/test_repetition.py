@@ -1,0 +1,116 @@
+"""What was here before is known again, message by message; what is left of a bundle is no repetition."""
+
+import pytest
+
+from broker.core.rows import SeenRow
+from simulation.forest import Forest
+from treeconnector import bundles
+from treeconnector.bundles import Flag, Header, Message
+from treeconnector.destinations import queue
+
+THREE = (b"a", b"b", b"c")
+IDENTITY = b"i" * 16 + b"york"
+
+
+@pytest.fixture
+def tree(forest: Forest) -> Forest:
+    forest.add("hq", max_deliveries=2)
+    forest.add("york", "hq")
+    forest.dial_all()
+    forest.settle(1.0)
+    return forest
+
+
+def hand_over(forest: Forest, node: str, giver: str, *, done: int = 0, flags: int = 0) -> None:
+    """A bundle of three messages comes from a neighbour. `done`: the mask of those that it does not bring."""
+    body = bundles.join([bundles.encode_message(Message(payload)) for payload in THREE])
+    header = Header(
+        id=b"i" * 16,
+        destination=queue("sales"),
+        flags=Flag.PERSISTENT | flags,
+        count=3,
+        size=len(body),
+        origin="york",
+        done=bundles.mask_bytes(done),
+    )
+    core = forest[node].core
+    core.arrivals.from_neighbour(core.neighbours[giver], header, body)
+    forest.settle(1.0)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("first", [0, Flag.MAYBE_DUPLICATE])
+@pytest.mark.parametrize("second", [0, Flag.MAYBE_DUPLICATE])
+def test_a_repetition_is_dropped_whichever_of_the_two_is_marked(
+    tree: Forest, kept: bool, first: int, second: int
+) -> None:
+    reader = tree.consumer("hq", "queue:sales", auto=not kept)
+    tree.settle(1.0)
+    hand_over(tree, "hq", "york", flags=first)
+    hand_over(tree, "hq", "york", flags=second)
+    assert reader.payloads == [*THREE]
+    assert tree["hq"].core.counters["duplicates_dropped"] == 3
+
+
+def test_what_is_left_of_a_bundle_is_given_and_then_the_whole_is_a_repetition(tree: Forest) -> None:
+    reader = tree.consumer("hq", "queue:sales")
+    tree.settle(1.0)
+    hand_over(tree, "hq", "york", done=0b110)
+    (row,) = tree["hq"].disk.rows(SeenRow)
+    assert (row.bundle, row.part) == (IDENTITY, b"\x01")
+    tree["hq"].crash()
+    tree["hq"].boot()
+    tree.heal(5)
+    reader.connect()
+    tree.settle(1.0)
+    hand_over(tree, "hq", "york", done=0b001, flags=Flag.MAYBE_DUPLICATE)
+    assert reader.payloads == [*THREE]
+    (row,) = tree["hq"].disk.rows(SeenRow)
+    assert row.part == b""
+    hand_over(tree, "hq", "york")
+    hand_over(tree, "hq", "york", done=0b011)
+    assert reader.payloads == [*THREE]
+    assert tree["hq"].core.counters["duplicates_dropped"] == 3 + 1
+
+
+def test_what_came_back_after_a_part_was_dealt_with_here_is_given(tree: Forest) -> None:
+    """The first of three is acknowledged here, the others go to york and back; then all come again."""
+    here = tree.consumer("hq", "queue:sales", auto=False)
+    tree.settle(1.0)
+    hand_over(tree, "hq", "york")
+    here.acknowledge(1)
+    tree.settle(1.0)
+    here.disconnect()
+    there = tree.consumer("york", "queue:sales", auto=False)
+    tree.settle(5.0)
+    assert there.payloads == [b"b", b"c"]
+    there.disconnect()
+    again = tree.consumer("hq", "queue:sales", "again")
+    tree.settle(120.0)
+    assert again.payloads == [b"b", b"c"]
+    hand_over(tree, "hq", "york")
+    assert again.payloads == [b"b", b"c"]
+    assert tree["hq"].core.counters["duplicates_dropped"] == 3
+
+
+def test_a_dead_letter_that_is_given_back_may_go_away_and_come_again(tree: Forest) -> None:
+    hq = tree["hq"]
+    for _ in range(2):
+        reader = tree.consumer("hq", "queue:sales", "hasty", auto=False)
+        tree.settle(1.0)
+        if not reader.payloads:
+            hand_over(tree, "hq", "york", done=0b110)
+        reader.disconnect()
+        tree.settle(1.0)
+    assert [message.payload for _, message in hq.dead()] == [b"a"]
+    hand_over(tree, "hq", "york", done=0b110)
+    assert hq.waiting() == 0  # the dead letter is the one that there is
+    assert hq.core.letters.give_back([(copy, 1) for copy in hq.core.custody.dead.waiting]) == 1
+    there = tree.consumer("york", "queue:sales", auto=False)
+    tree.settle(5.0)
+    assert there.payloads == [b"a"]
+    there.disconnect()
+    again = tree.consumer("hq", "queue:sales", "again")
+    tree.settle(120.0)
+    assert again.payloads == [b"a"]
+    assert not tree["york"].waiting()
