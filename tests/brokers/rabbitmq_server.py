@@ -4,7 +4,7 @@
     server.start()                       # returns when it takes connections
     server.add_vhost("orders")
     connection = pika.BlockingConnection(server.parameters("orders"))
-    server.kill()                        # SIGKILL; start() again brings back what was durable
+    server.kill()                        # SIGKILL; start() again brings back what was durable and on disk
     server.stop()                        # and its port mapper too
 
 Wrinkle: the program in /usr/sbin changes the user; the one called here does not. Erlang's port mapper
@@ -37,6 +37,7 @@ MISSING = (
     f" rabbitmq-server ({PROGRAM} is not there)"
 )
 _PATIENCE = 90.0
+_WRITTEN = 3.0
 _ERLANG = "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}"
 
 
@@ -119,6 +120,16 @@ class RabbitServer:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise AssertionError(f"RabbitMQ does not start: {self.last_words()}")
+            time.sleep(0.1)
+
+    def until_on_disk(self) -> None:
+        """Wait until what is durable would come back after a `kill`: RabbitMQ writes of new queues some two
+        seconds late, and without a word, into its log as into the tables that it makes of that.
+        """
+        folder = self.folder / "mnesia" / self.name
+        deadline = time.monotonic() + _PATIENCE
+        while time.time() - max(file.stat().st_mtime for file in folder.glob("*.[DL][CO][DLG]")) < _WRITTEN:
+            assert time.monotonic() < deadline, "RabbitMQ does not stop writing of its queues"
             time.sleep(0.1)
 
     def last_words(self) -> str:

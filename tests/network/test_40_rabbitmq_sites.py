@@ -162,6 +162,8 @@ async def test_nothing_confirmed_is_lost_when_this_is_killed_under_load(chain: C
     source = chain.at["hq"].channel()
     source.queue_declare("till", durable=True)
     await chain.until_wanted("hq", "queue:till")
+    if victim == "broker":
+        await asyncio.to_thread(chain.server.until_on_disk)
     source.confirm_delivery()
     for number in range(600):
         source.basic_publish("", "till", b"%d" % number, KEPT)

@@ -180,6 +180,7 @@ async def test_a_restarted_broker_loses_what_was_not_durable(
     applications.consumer("durable", "prices.#", durable=True)
     applications.consumer("passing", "offers.#")
     await york.desk.until_consumers("queue:durable", "queue:passing", "topic:prices/#", "topic:offers/#")
+    await asyncio.to_thread(rabbitmq.until_on_disk)
     await asyncio.to_thread(rabbitmq.kill)
     with pytest.raises(SiteBrokerError, match="lost"):
         await york.task
