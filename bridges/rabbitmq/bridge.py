@@ -3,7 +3,7 @@
 Two connections to the site's virtual host: on one it publishes, on the other it consumes and asks. A third,
 where the site's virtual host is not `/`, hears the event exchange, which lies there.
 
-Law: whatever ends one of the first two ends them all; the desk starts anew.
+Law: whatever ends one of them ends them all; the desk starts anew.
 """
 
 import asyncio
@@ -200,7 +200,7 @@ class Visit:
             _until_lost(self._taking),
         ]
         if self._setup.settings.discovery == "automatic":
-            work.append(self._discovery.run())
+            work += [self._discovery.run(), self._discovery.until_deaf()]
         await _first_to_fail(work)
 
     # --- consumers

@@ -9,6 +9,8 @@ the management API does); an event only says which queue to ask for. So it does 
 channel may say no more than `channel.closed`, that a deleted queue says `consumer.deleted` twice, and that
 events get lost in a flood.
 
+Law: a list is as old as its making (`listing`): what happens meanwhile is taken in after it.
+
 Law: memory is bounded. Beyond `limit` queues, or channels, nothing more is remembered of an event but that
 there was one (`stale`): then everything has to be listed again.
 
@@ -94,6 +96,7 @@ class Census:
         self._channels: dict[str, set[str]] = {}
         self._touched: set[str] = set()
         self._told: dict[str, frozenset[Consumer]] = {}
+        self._since: list[tuple[str, Mapping[str, Any]]] | None = None
 
     def __repr__(self) -> str:
         counts = f"queues={len(self.queues)} doubtful={len(self.doubtful)} stale={self.stale}"
@@ -103,6 +106,8 @@ class Census:
 
     def event(self, kind: str, headers: Mapping[str, Any]) -> None:
         """Something happened. `kind`: the event's routing key. Other virtual hosts are left aside."""
+        if self._since is not None and len(self._since) <= self._limit:
+            self._since.append((kind, headers))
         if kind == "channel.closed":
             self._channel_closed(str(headers.get("pid", "")))
             return
@@ -204,12 +209,17 @@ class Census:
 
     # --- what the broker answers
 
+    def listing(self) -> None:
+        """A list is being made from now on; `listed` or `doubt_all` ends that."""
+        self._since = []
+
     def listed(self, queues: Iterable[Listed], bindings: Iterable[tuple[str, str]]) -> None:
         """A whole list: all queues, and all bindings (queue, key) to the exchange. Each is doubtful now."""
+        since, self._since = self._since or [], None
         keys: dict[str, set[str]] = {}
         for name, key in bindings:
             keys.setdefault(name, set()).add(key)
-        self.stale = False
+        self.stale = len(since) > self._limit
         there = {listed.name: listed for listed in queues}
         self.replies = {name for name in there if name.startswith(REPLIES)}
         for name in [name for name in there if name.startswith(OURS)]:
@@ -220,9 +230,12 @@ class Census:
             if (known := self._describe(listed)) is not None:
                 known.keys = keys.get(name, set())
                 self._doubt(name)
+        for kind, headers in since:
+            self.event(kind, headers)
 
     def doubt_all(self) -> None:
         """Nothing can be listed: ask for each queue that is known."""
+        self._since = None
         for name in self.queues:
             self._doubt(name)
 

@@ -6,6 +6,9 @@ the event exchange is listened to, then all is listed, then listed again after a
 minute. Where there are no events, lists come every few seconds; where there are no lists either, only queues
 that are wanted or configured are known, and asked for one by one.
 
+Law: who has heard events and hears them no more says so: the whole visit ends, and the next one begins with a
+list.
+
 Wrinkle: the event exchange lies in one virtual host, usually `/`, and tells of all of them.
 """
 
@@ -72,7 +75,7 @@ class Events:
         self._connection = connection
         self._census = census
         self._news = news
-        self.heard = 0
+        self._channel: Channel | None = None
 
     async def bind(self) -> None:
         """From here on every event reaches the census. Raises `ChannelLost` if there is no event exchange."""
@@ -83,10 +86,17 @@ class Events:
         for event in EVENTS:
             await channel.bind(queue, EXCHANGE, event)
         await channel.prefetch(_EVENT_QUEUE)
+        lost = ChannelLost(0, "the queue through which events of the broker were heard is deleted")
+        channel.on_cancelled = lambda tag: channel.end(lost)
         await channel.consume(queue, self._heard, acknowledged=False, tag=f"{OURS}events")
+        self._channel = channel
+
+    async def until_lost(self) -> None:
+        """Until nothing is heard any more, which raises `ChannelLost`."""
+        assert self._channel is not None
+        raise await asyncio.shield(self._channel.ended)
 
     def _heard(self, message: Incoming) -> None:
-        self.heard += 1
         self._census.event(message.key, message.properties.headers or {})
         self._news.set()
 
@@ -147,6 +157,11 @@ class Discovery:
         self.events = events
         self.lacks.pop("events", None)
 
+    async def until_deaf(self) -> None:
+        """Until events are heard no more, which raises `AmqpError`; returns where none ever were."""
+        if self.events is not None:
+            await self.events.until_lost()
+
     def _lack(self, what: str, text: str) -> None:
         if self.lacks.get(what) != text:
             _log.warning("! discovery of consumers: %s", text, extra={"reason": text})
@@ -201,6 +216,7 @@ class Discovery:
         census.stale = False
         self.lists = False
         if management is not None:
+            census.listing()
             try:
                 queues = await management.queues(census.vhost)
                 bindings = await management.bindings(census.vhost, census.exchange)

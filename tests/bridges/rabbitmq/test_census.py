@@ -160,3 +160,34 @@ def test_made_queues_are_passed_on(census: Census) -> None:
 def test_it_shows_how_it_stands(census: Census) -> None:
     made(census, "orders")
     assert repr(census) == "<Census of shop queues=1 doubtful=1 stale=False>"
+
+
+def test_what_happens_while_a_list_is_made_counts_after_it(census: Census) -> None:
+    """The list was made before; or it would be a minute until the next one says so."""
+    census.listed([Listed("till", True, False), Listed("old", True, False)], [("till", "gone")])
+    census.listing()
+    made(census, "new", durable=True)
+    bound(census, "new", "news.#")
+    consumed(census, "new")
+    bound(census, "till", "fresh")
+    bound(census, "till", "gone", "deleted")
+    census.event("queue.deleted", {"vhost": "shop", "name": "old"})
+    census.listed([Listed("till", True, False), Listed("old", True, False)], [("till", "gone"), ("old", "a")])
+    assert asked(census) == ["new", "till"]
+    census.counted("new", 1)
+    assert told(census) == ["queue:new", "topic:fresh", "topic:news/#"]
+    census.listed([Listed("till", True, False)], [])
+    assert told(census) == []
+
+
+def test_a_list_during_which_too_much_happened_is_made_again(census: Census) -> None:
+    census.listing()
+    for number in range(101):
+        bound(census, "till", f"k{number % 50}")
+    census.listed([Listed("till", True, False)], [])
+    assert census.stale
+    census.listing()
+    bound(census, "till", "k")
+    census.doubt_all()
+    census.listed([Listed("till", True, False)], [])
+    assert (told(census), census.stale) == ([], False)

@@ -1,8 +1,10 @@
 """Each way in which consumers come and go at a real RabbitMQ, and what the desk is told of it."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import paho.mqtt.client
 import pytest
@@ -252,6 +254,19 @@ class TestWithoutASource:
         await york.desk.until_consumers("queue:till", "topic:prices/#")
         channel.connection.close()
         await york.desk.until_consumers()
+
+
+async def test_a_bridge_that_hears_no_more_events_begins_anew(york, rabbitmq: RabbitServer) -> None:
+    """Events come over a line of their own where the site's virtual host is not theirs."""
+    async with asyncio.timeout(60):
+        while not york.task.done():
+            for each in await asyncio.to_thread(rabbitmq.api, "GET", "/connections"):
+                if each.get("client_properties", {}).get("connection_name") == "sapwood york, hearing":
+                    with contextlib.suppress(AssertionError):  # the list says for a while what is gone
+                        await asyncio.to_thread(rabbitmq.api, "DELETE", f"/connections/{quote(each['name'])}")
+            await asyncio.sleep(0.1)
+    with pytest.raises(SiteBrokerError, match="CONNECTION_FORCED"):
+        await york.task
 
 
 def test_a_flood_of_events_is_bounded_in_memory() -> None:
