@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-import pytest
 from commands import sapwood, told
 from harness import PATIENCE, Network, collect
 
@@ -46,10 +45,17 @@ async def until_complete(network: Network, node: str, message: str) -> dict[str,
                 return told
 
 
-async def test_each_hop_of_a_message_with_times_that_increase(network: Network) -> None:
+async def test_a_message_is_followed_by_all_nodes_and_who_does_not_answer_is_named(network: Network) -> None:
     await tree(network)
     message = (await one_message(network)).message_id
-    told = await until_complete(network, "hq", message)
+    each_hop_has_times_that_increase(await until_complete(network, "hq", message))
+    for node in ("north", "york", "south"):  # south has not seen the message; york is not above anybody
+        assert [hop["node"] for hop in (await story(network, node, message))["hops"]] == WAY, node
+    await people_get_a_table(network, message)
+    await a_node_that_is_down_is_named(network, message)
+
+
+def each_hop_has_times_that_increase(told: dict[str, Any]) -> None:
     assert [hop["node"] for hop in told["hops"]] == WAY
     assert [hop["came"] for hop in told["hops"]] == ["", "hq", "north"]
     assert [hop["to"] for hop in told["hops"]] == [["north"], ["york"], []]
@@ -62,19 +68,7 @@ async def test_each_hop_of_a_message_with_times_that_increase(network: Network) 
     assert (told["unreachable"], told["unknown_at"], told["refused"]) == ([], [], [])
 
 
-async def test_every_node_of_the_tree_tells_the_same_story_by_id(network: Network) -> None:
-    """south has not seen the message; york is not above anybody."""
-    await tree(network)
-    message = (await one_message(network)).message_id
-    await until_complete(network, "hq", message)
-    for node in ("north", "york", "south"):
-        assert [hop["node"] for hop in (await story(network, node, message))["hops"]] == WAY, node
-
-
-async def test_people_get_a_table(network: Network) -> None:
-    await tree(network)
-    message = (await one_message(network)).message_id
-    await until_complete(network, "hq", message)
+async def people_get_a_table(network: Network, message: str) -> None:
     code, output, _ = await sapwood("trace", message, "--url", network.url("hq"))
     assert code == 0
     assert f"message {message} for queue:prices · entered at hq · complete" in output
@@ -85,75 +79,7 @@ async def test_people_get_a_table(network: Network) -> None:
     assert "no node that was asked knows message" in errors
 
 
-@pytest.mark.parametrize("nodes", [("hq", "york", "south"), ("york", "hq", "south"), ("south", "york", "hq")])
-async def test_a_request_and_its_reply_across_nodes_are_one_timeline(
-    network: Network, nodes: tuple[str, str, str]
-) -> None:
-    """The service asks another one, at a third node, before it answers; the caller's node is asked for it."""
-    await tree(network)
-    asking, answering, third = nodes
-    async with (
-        network.client(asking) as caller,
-        network.client(answering) as service,
-        network.client(third) as stock,
-    ):
-        serving = [
-            asyncio.create_task(serve_with_nested_call(service)),
-            asyncio.create_task(serve(stock, "queue:stock")),
-        ]
-        await network.until_known("north" if answering == "hq" else "hq", "queue:prices")
-        await network.until_known("north" if third == "hq" else "hq", "queue:stock")
-        replies = await caller.create()
-        await caller.send("queue:prices", b"?", correlation_id=1, reply_to=replies, task_id="order-7")
-        (reply,) = await collect(caller, f"queue:{replies}", 1)
-        assert reply.payload == b"reply"
-        await asyncio.gather(*serving)
-    told = await story(network, asking, "--task", "order-7")
-    assert len(told["messages"]) == 4
-    times = [event["ms"] for event in told["events"]]
-    assert times == sorted(times)
-    entered = [(event["node"], event["queue"]) for event in told["events"] if event["kind"] == "entered"]
-    assert [node for node, _ in entered] == [asking, answering, third, answering]
-    assert [queue for _, queue in entered][:2] == ["prices", "stock"]
-    dealt_with = [event["node"] for event in told["events"] if event["kind"] == "dealt_with"]
-    assert sorted(dealt_with) == sorted((asking, third, answering, answering))
-    assert {event["correlation_id"] for event in told["events"]} == {1, 2}
-    code, output, _ = await sapwood("trace", "--task", "order-7", "--url", network.url(asking))
-    assert code == 0
-    assert "task order-7 · 4 messages" in output
-
-
-async def serve(client: Any, queue: str) -> None:
-    """Answer one request."""
-    await client.create(queue.removeprefix("queue:"))
-    async for request in client.subscribe(queue):
-        said = request.properties
-        await client.send(
-            f"queue:{said.reply_to}", b"reply", correlation_id=said.correlation_id, task_id=said.task_id
-        )
-        request.ack()
-        return
-
-
-async def serve_with_nested_call(client: Any) -> None:
-    """Answer one request after a call of another service, for the same task."""
-    await client.create("prices")
-    async for request in client.subscribe("queue:prices"):
-        said = request.properties
-        replies = await client.create()
-        await client.send("queue:stock", b"?", correlation_id=2, reply_to=replies, task_id=said.task_id)
-        await collect(client, f"queue:{replies}", 1)
-        await client.send(
-            f"queue:{said.reply_to}", b"reply", correlation_id=said.correlation_id, task_id=said.task_id
-        )
-        request.ack()
-        return
-
-
-async def test_a_node_that_is_down_is_named(network: Network) -> None:
-    await tree(network)
-    message = (await one_message(network)).message_id
-    await until_complete(network, "hq", message)
+async def a_node_that_is_down_is_named(network: Network, message: str) -> None:
     network.kill("york")
     await network.until_child("north", "york", "down")
     told = await story(network, "hq", message)
@@ -164,3 +90,73 @@ async def test_a_node_that_is_down_is_named(network: Network) -> None:
     assert code == 0
     assert "no answer from york" in output
     assert "not complete" in output
+
+
+async def test_a_request_and_its_reply_across_nodes_are_one_timeline(network: Network) -> None:
+    """The service asks another one, at a third node, before it answers; the caller's node is asked for it."""
+    await tree(network)
+    for number, nodes in enumerate(
+        (("hq", "york", "south"), ("york", "hq", "south"), ("south", "york", "hq"))
+    ):
+        await one_timeline(network, f"order-{number}", *nodes)
+
+
+async def one_timeline(network: Network, order: str, asking: str, answering: str, third: str) -> None:
+    """`order`: the task; its queues have names of their own."""
+    prices, stock = f"prices-{order}", f"stock-{order}"
+    async with (
+        network.client(asking) as caller,
+        network.client(answering) as service,
+        network.client(third) as other,
+    ):
+        serving = [
+            asyncio.create_task(serve_with_nested_call(service, prices, stock)),
+            asyncio.create_task(serve(other, stock)),
+        ]
+        await network.until_known("north" if answering == "hq" else "hq", f"queue:{prices}")
+        await network.until_known("north" if third == "hq" else "hq", f"queue:{stock}")
+        replies = await caller.create()
+        await caller.send(f"queue:{prices}", b"?", correlation_id=1, reply_to=replies, task_id=order)
+        (reply,) = await collect(caller, f"queue:{replies}", 1)
+        assert reply.payload == b"reply"
+        await asyncio.gather(*serving)
+    told = await story(network, asking, "--task", order)
+    assert len(told["messages"]) == 4
+    times = [event["ms"] for event in told["events"]]
+    assert times == sorted(times)
+    entered = [(event["node"], event["queue"]) for event in told["events"] if event["kind"] == "entered"]
+    assert [node for node, _ in entered] == [asking, answering, third, answering]
+    assert [queue for _, queue in entered][:2] == [prices, stock]
+    dealt_with = [event["node"] for event in told["events"] if event["kind"] == "dealt_with"]
+    assert sorted(dealt_with) == sorted((asking, third, answering, answering))
+    assert {event["correlation_id"] for event in told["events"]} == {1, 2}
+    code, output, _ = await sapwood("trace", "--task", order, "--url", network.url(asking))
+    assert code == 0
+    assert f"task {order} · 4 messages" in output
+
+
+async def serve(client: Any, queue: str) -> None:
+    """Answer one request."""
+    await client.create(queue)
+    async for request in client.subscribe(f"queue:{queue}"):
+        said = request.properties
+        await client.send(
+            f"queue:{said.reply_to}", b"reply", correlation_id=said.correlation_id, task_id=said.task_id
+        )
+        request.ack()
+        return
+
+
+async def serve_with_nested_call(client: Any, queue: str, other: str) -> None:
+    """Answer one request after a call of another service, for the same task."""
+    await client.create(queue)
+    async for request in client.subscribe(f"queue:{queue}"):
+        said = request.properties
+        replies = await client.create()
+        await client.send(f"queue:{other}", b"?", correlation_id=2, reply_to=replies, task_id=said.task_id)
+        await collect(client, f"queue:{replies}", 1)
+        await client.send(
+            f"queue:{said.reply_to}", b"reply", correlation_id=said.correlation_id, task_id=said.task_id
+        )
+        request.ack()
+        return
