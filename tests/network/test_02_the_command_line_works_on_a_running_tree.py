@@ -33,15 +33,33 @@ async def pair(network: Network) -> tuple[str, str]:
     return network.url("hq"), network.url("york")
 
 
-async def test_what_is_sent_at_hq_is_received_in_the_store(network: Network) -> None:
+async def look_at(network: Network, hq: str) -> None:
+    """With a store that runs."""
+    code, output, _ = await sapwood("status", hq)
+    assert code == 0
+    assert b"york" in output
+    checked = await answer("node", "check", str(network.nodes["york"].file))
+    found = {finding["subject"]: finding for finding in checked["findings"]}
+    assert "in use by this node" in found["port"]["text"]
+    assert "in use by process" in found["store"]["text"]
+    assert found["parent"]["state"] == "ok"
+
+
+async def test_what_is_sent_at_hq_is_received_in_the_store_and_does_not_come_again(network: Network) -> None:
     hq, york = await pair(network)
+    assert (await answer("status", york))["chain"] == ["york", "hq"]
+    await look_at(network, hq)
     waiting = asyncio.create_task(sapwood("receive", "queue:prices", "--url", york, "--wait", "30"))
     code, output, errors = await sapwood("send", "queue:prices", "four pence", "--url", hq)
     assert (code, output) == (0, b"1 message sent to queue:prices\n"), errors
     assert (await waiting)[:2] == (0, b"four pence\n")
+    await sapwood("send", "queue:offers", "-", "--lines", "--url", hq, given=b"one\ntwo\nthree\n")
+    assert (await sapwood("receive", "queue:offers", "--url", york))[1] == b"one\n"
+    await network.restart("york")
+    assert (await sapwood("receive", "queue:offers", "--count", "2", "--url", york))[1] == b"two\nthree\n"
 
 
-async def test_lines_files_and_bytes_arrive_as_they_are(network: Network) -> None:
+async def test_lines_files_and_bytes_arrive_as_they_are_and_too_few_are_a_failure(network: Network) -> None:
     hq, york = await pair(network)
     code, _, errors = await sapwood("send", "queue:prices", "-", "--lines", "--url", hq, given=b"one\ntwo\n")
     assert code == 0, errors
@@ -54,37 +72,12 @@ async def test_lines_files_and_bytes_arrive_as_they_are(network: Network) -> Non
     assert [message["payload"] for message in got] == ["one", "two", "/wA="]
     assert got[2]["encoding"] == "base64"
     assert {message["origin"] for message in got} == {"hq"}
-
-
-async def test_what_was_received_does_not_come_again(network: Network) -> None:
-    hq, york = await pair(network)
-    await sapwood("send", "queue:prices", "-", "--lines", "--url", hq, given=b"one\ntwo\nthree\n")
-    assert (await sapwood("receive", "queue:prices", "--url", york))[1] == b"one\n"
-    await network.restart("york")
-    assert (await sapwood("receive", "queue:prices", "--count", "2", "--url", york))[1] == b"two\nthree\n"
-
-
-async def test_too_few_messages_are_a_failure_that_says_how_many_came(network: Network) -> None:
-    hq, _ = await pair(network)
-    await sapwood("send", "queue:prices", "one", "--url", hq)
+    await sapwood("send", "queue:offers", "one", "--url", hq)
     code, output, errors = await sapwood(
-        "receive", "queue:prices", "--count", "2", "--wait", "1", "--url", hq
+        "receive", "queue:offers", "--count", "2", "--wait", "1", "--url", hq
     )
     assert (code, output) == (1, b"one\n")
     assert b"1 of 2 messages came within 1 s" in errors
-
-
-async def test_status_and_check_look_at_a_running_node(network: Network) -> None:
-    hq, york = await pair(network)
-    assert (await answer("status", york))["chain"] == ["york", "hq"]
-    code, output, _ = await sapwood("status", hq)
-    assert code == 0
-    assert b"york" in output
-    checked = await answer("node", "check", str(network.nodes["york"].file))
-    found = {finding["subject"]: finding for finding in checked["findings"]}
-    assert "in use by this node" in found["port"]["text"]
-    assert "in use by process" in found["store"]["text"]
-    assert found["parent"]["state"] == "ok"
 
 
 async def test_a_child_leaves_for_good_and_another_is_forgotten(network: Network) -> None:
