@@ -30,12 +30,7 @@ from pika.exceptions import (
 
 import bridges.rabbitmq.doubles  # noqa: F401 - pika learns to write them
 from bridges.rabbitmq.entrance import said, why_not
-from bridges.rabbitmq.errors import (
-    AmqpError,
-    AmqpLost,
-    ChannelLost,
-    Unspeakable,
-)
+from bridges.rabbitmq.errors import AmqpError, AmqpLost, ChannelLost, Unspeakable
 from bridges.rabbitmq.gathering import GatheringConnection
 from config.uris import address
 
