@@ -66,7 +66,8 @@ def rest(nodes: list[Node]) -> bool:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    records = (record for record in caplog.records if record.name.startswith("sapwood"))
+    return [record.getMessage() for record in records if record.levelno >= logging.WARNING]
 
 
 @pytest.mark.parametrize("order", [NAMES, NAMES[::-1]], ids=" ".join)
