@@ -357,7 +357,7 @@ class Addresses:
             while place.waiting:
                 copy = place.waiting.popleft()
                 core.counters["buried"] += copy.open
-                core.custody.bury(copy, UNKNOWN_INCARNATION)
+                core.forwarder.bury(copy, UNKNOWN_INCARNATION)
             if place.held_back:
                 core.forwarder.holds.relieve(place)
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from broker.core.custody import Copy, Stored
 from broker.core.forwarding import Forwarder
 from broker.core.neighbours import Neighbour
-from broker.core.repetition import Seen
+from broker.core.repetition import ALL, Seen
 from broker.core.topics import Topics
 from broker.core.trace import is_internal
 from treeconnector.bundles import MAX_BYTES, Flag, Header, mask_bits
@@ -89,10 +89,7 @@ class Arrivals:
         elif fault:
             self._bury(stored, neighbour, fault)
             self.told(neighbour, destination, fault)
-        elif self._was_here(header, left):
-            self._forwarder.counters["duplicates_dropped"] += left.bit_count()
-            self._custody.trace.dropped(header, "it was here before")
-        else:
+        elif self._is_left(stored, left):
             self._route(stored, neighbour.name, "")
             self.pressed(neighbour, destination, stored)
 
@@ -129,20 +126,34 @@ class Arrivals:
             return True
         return any(self._forwarder.table.route(domain(origin), name) is not None for name in names)
 
-    def _was_here(self, header: Header, left: int) -> bool:
-        """Does it bring what was dealt with here, or is kept here now? `left`: the messages that it brings.
+    def _is_left(self, stored: Stored, left: int) -> bool:
+        """Does it bring more than was here before? That alone goes on, marked: the rest has a twin elsewhere.
+
+        `left`: the messages that it brings.
+        """
+        here = left & self._were_here(stored.header)
+        if here:
+            self._forwarder.counters["duplicates_dropped"] += here.bit_count()
+            if here == left:
+                self._custody.trace.dropped(stored.header, "it was here before")
+                return False
+            self._custody.leave_out(stored, here)
+            self._forwarder.flag(stored, Flag.MAYBE_DUPLICATE)
+        return True
+
+    def _were_here(self, header: Header) -> int:
+        """Which of a bundle's messages were dealt with here, or are kept here now; of a topic's, all or none.
 
         A topic's copy for another node is none of ours, and what is retained is asked for again.
         """
         destination, bundle = header.destination, header.identity
         if destination.kind == Kind.QUEUE:
-            here = self.seen.which(bundle) | self.seen.which(header.id) | self._custody.kept.which(bundle)
-            return bool(left & here)
+            return self.seen.which(header) | self._custody.kept.which(bundle)
         if destination.node not in ("", self._forwarder.node):
-            return False
+            return 0
         if header.flags & Flag.RETAINED and not header.flags & Flag.MAYBE_DUPLICATE:
-            return False
-        return bundle in self.seen or bundle in self._custody.kept or header.id in self.seen
+            return 0
+        return ALL if bundle in self.seen or bundle in self._custody.kept or header.id in self.seen else 0
 
     def _bury(self, stored: Stored, neighbour: Neighbour, reason: str) -> None:
         if self.keeps_dead(neighbour, stored.size):

@@ -242,6 +242,13 @@ class Custody:
         if stored.row and stored.row not in self.fresh:
             self.transaction.changes[BundleRow][stored.row] = BundleRow(stored.row, stored.head, None)
 
+    def leave_out(self, stored: Stored, bits: int) -> None:
+        """The bundle does not bring these messages any more: others do, or did."""
+        known = bundles.mask_bits(stored.header.done)
+        if bits & ~known:
+            stored.header.done = bundles.mask_bytes(known | bits)
+            self.header_changed(stored)
+
     def move(self, copy: Copy, place: Place) -> None:
         """The copy's duty is another place's now; the caller takes it from the old one's `waiting`."""
         self._count(copy, -1)

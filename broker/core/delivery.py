@@ -45,7 +45,7 @@ class Delivery(Lookup):
         self.order = Order()
         self.next_transfer = 1
         self.finished: Callable[[Copy], None] = lambda copy: None
-        self.holds = Holds(settings, custody, neighbours)
+        self.holds = Holds(settings, custody, neighbours, self.bury)
 
     def flag(self, stored: Stored, flags: int) -> None:
         """Tell all later nodes, and keep it on disk."""
@@ -76,7 +76,7 @@ class Delivery(Lookup):
             position, count = next_run(copy, reader.room)
             if count and not self._give(copy, reader, position, count):
                 place.waiting.popleft()
-                self.custody.bury(copy, "UNREADABLE")
+                self.bury(copy, "UNREADABLE")
                 continue
             if not count or copy.given | copy.done == copy.all:
                 place.waiting.popleft()
@@ -165,6 +165,16 @@ class Delivery(Lookup):
             copy.place.waiting.popleft()
             return True
         return False
+
+    def parted(self, copy: Copy) -> None:
+        """A copy goes from here, or is dead: what was dealt with of a queue's is known from now on."""
+        if copy.done and copy.place.keeps and copy.place.destination:
+            self.finished(copy)
+
+    def bury(self, copy: Copy, reason: str) -> None:
+        """What is left of a copy goes to the dead letters. The caller takes it from `waiting`."""
+        self.parted(copy)
+        self.custody.bury(copy, reason)
 
     def bury_part(self, copy: Copy, bits: int, reason: str) -> bool:
         """Some messages of a copy go to the dead letters. True if that was all that was left of it."""

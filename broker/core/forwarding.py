@@ -205,9 +205,9 @@ class Forwarder(Delivery):
         """Take the first copy that this neighbour may have; what cannot go is put aside."""
         while copy := self._first_for(neighbour, place):
             if self.expired(copy):
-                self.custody.bury(copy, "EXPIRED")
+                self.bury(copy, "EXPIRED")
             elif is_too_large(copy.stored, neighbour):
-                self.custody.bury(copy, "TOO_LARGE")
+                self.bury(copy, "TOO_LARGE")
             elif place.destination and not copy.backed_off and self.is_back(copy, neighbour):
                 self._rest(copy, neighbour)
             elif not place.destination and neighbour.holds(copy.stored.header.destination):
@@ -276,8 +276,7 @@ class Forwarder(Delivery):
         if copy.note:
             self.custody.sent(copy.place, copy.note, -copy.open)
             copy.note = ""
-        if copy.done and copy.place.destination:
-            self.finished(copy)
+        self.parted(copy)
         self.custody.move(copy, neighbour.place)
         if not neighbour.outbox:
             neighbour.progress_at = self.moment.now

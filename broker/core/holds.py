@@ -4,9 +4,10 @@ Where messages enter, `sending` refuses. What comes from neighbours is kept by t
 hold what is for it, and has that ended when a fifth is free. Where a policy says so, something is dropped.
 """
 
+from collections.abc import Callable
 from typing import Final
 
-from broker.core.custody import Custody, Place
+from broker.core.custody import Copy, Custody, Place
 from broker.core.neighbours import Neighbour
 from broker.core.settings import CoreSettings, Overflow, Policy
 from treeconnector.destinations import Destination
@@ -15,12 +16,19 @@ _RELIEF: Final = 0.8
 
 
 class Holds:
-    """The limits of a node's places."""
+    """The limits of a node's places. `bury`: makes a copy that is in no `waiting` a dead letter."""
 
-    def __init__(self, settings: CoreSettings, custody: Custody, neighbours: dict[str, Neighbour]) -> None:
+    def __init__(
+        self,
+        settings: CoreSettings,
+        custody: Custody,
+        neighbours: dict[str, Neighbour],
+        bury: Callable[[Copy, str], None],
+    ) -> None:
         self._settings = settings
         self._custody = custody
         self._neighbours = neighbours
+        self._bury = bury
 
     def __repr__(self) -> str:
         full = [place.name for place in self._custody.places.values() if place.held_back]
@@ -50,7 +58,7 @@ class Holds:
                 place.waiting.pop()
             else:
                 place.waiting.remove(copy)
-            self._custody.bury(copy, "QUEUE_FULL")
+            self._bury(copy, "QUEUE_FULL")
 
     @staticmethod
     def hold(place: Place, destination: Destination, neighbour: Neighbour) -> None:

@@ -94,16 +94,30 @@ class Letters:
         header = letter.stored.header
         if place is None and header.destination.kind == Kind.TOPIC and not header.destination.node:
             return self._publish(letter, bits)
-        stored = letter.stored
-        if letter.note.startswith(_EXPIRED):
-            stored = self._anew(letter, bits, flags)
-        elif flags:
-            self._core.forwarder.flag(stored, flags)
+        stored = self._bringing(letter, bits, flags)
         place = place or self._custody.queue(header.destination)
         copy = self._part(stored, bits, place)
         copy.deliveries = 1 if flags else 0
         places.setdefault(place, []).append(copy)
         return True
+
+    def _bringing(self, letter: Copy, bits: int, flags: int) -> Stored:
+        """The bundle with which these messages go: one of its own, if a queue's has others to bring.
+
+        For these may go away and come here again, whatever becomes of the others.
+        """
+        stored = letter.stored
+        queued = stored.header.destination.kind == Kind.QUEUE
+        divided = queued and (stored.copies > 1 or bits != letter.all & ~letter.done)
+        again = divided or letter.note.startswith(_EXPIRED)
+        if again:
+            found = self._anew(letter, bits, flags)
+        else:
+            found = stored
+            self._core.forwarder.flag(stored, flags)
+        if queued:
+            self._custody.leave_out(stored, bits if again else letter.done)
+        return found
 
     def _former(self, letter: Copy) -> Place | None:
         """The subscription or link that it was for, if there still is one."""
@@ -125,8 +139,10 @@ class Letters:
         return copy
 
     def _anew(self, letter: Copy, bits: int, flags: int) -> Stored:
-        """The same bundle, of which all else is done, and that never expires."""
-        old, core = letter.stored.header, self._core
+        """The same bundle, of which all else is done; if it expired, or is a topic's, it never does."""
+        core = self._core
+        old = core.forwarder.outgoing(letter)
+        expires = old.destination.kind == Kind.QUEUE and not letter.note.startswith(_EXPIRED)
         header = Header(
             id=old.id,
             destination=old.destination,
@@ -136,6 +152,8 @@ class Letters:
             size=old.size,
             origin_store=old.origin_store,
             origin=old.origin,
+            expires_first=old.expires_first if expires else 0,
+            expires_last=old.expires_last if expires else 0,
             reroutes=old.reroutes,
             done=bundles.mask_bytes(letter.all & ~bits),
         )

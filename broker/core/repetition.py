@@ -12,10 +12,11 @@ from typing import Final
 from broker.core.copies import Copy
 from broker.core.moment import Moment
 from broker.core.rows import SeenRow, Transaction
-from treeconnector.bundles import mask_bits, mask_bytes
+from treeconnector.bundles import Header, mask_bits, mask_bytes
 
 _MOST_SEEN: Final = 200_000
-_ALL: Final = -1
+ALL: Final = -1
+"""A mask of any number of messages."""
 
 
 class Kept:
@@ -80,9 +81,12 @@ class Seen:
     def __len__(self) -> int:
         return len(self._at)
 
-    def which(self, bundle: bytes) -> int:
-        """The messages that were dealt with here, as a mask."""
-        return self._part.get(bundle, _ALL) if bundle in self._at else 0
+    def which(self, header: Header) -> int:
+        """The messages of a bundle that were dealt with here, as a mask."""
+        return self._which(header.identity) | self._which(header.id)
+
+    def _which(self, bundle: bytes) -> int:
+        return self._part.get(bundle, ALL) if bundle in self._at else 0
 
     def restore(self, row: SeenRow) -> None:
         self._at[row.bundle] = row.at / 1000
@@ -93,19 +97,21 @@ class Seen:
         """What is done of a copy was done here, but for what was done when it came."""
         header = copy.stored.header
         bundle, bits = header.identity, copy.done & ~mask_bits(header.done)
-        known = self.which(bundle)
+        known = self._which(bundle)
         if bits & ~known:
-            self._at.setdefault(bundle, self._moment.now)
+            self._at.pop(bundle, None)
+            self._at[bundle] = self._moment.now
             self._put(bundle, bits | known, copy.all, transaction)
 
     def forget(self, copy: Copy, bits: int, transaction: Transaction) -> None:
         """These messages, which were dealt with, are to be given again."""
-        bundle = copy.stored.header.identity
-        known = self.which(bundle) & copy.all
-        if known & ~bits:
-            self._put(bundle, known & ~bits, copy.all, transaction)
-        elif known:
-            self._end(bundle, transaction)
+        header = copy.stored.header
+        for bundle in (header.identity, header.id):
+            known = self._which(bundle) & copy.all
+            if known & ~bits:
+                self._put(bundle, known & ~bits, copy.all, transaction)
+            elif known:
+                self._end(bundle, transaction)
 
     def prune(self, transaction: Transaction) -> None:
         """Forget what is older than the window, or too much; the oldest come first."""

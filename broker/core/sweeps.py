@@ -68,7 +68,7 @@ class Sweeps:
             place.waiting = deque(copy for copy in place.waiting if copy not in taken)
         core.custody.expiry.postpone(copies.difference(over), core.moment.now)
         for copy in over:
-            core.custody.bury(copy, "EXPIRED")
+            core.forwarder.bury(copy, "EXPIRED")
             core.counters["buried"] += copy.open
 
     def _hold_time(self, place: Place) -> None:
@@ -83,7 +83,7 @@ class Sweeps:
             return
         while place.waiting and place.waiting[0].since <= old:
             copy = place.waiting.popleft()
-            core.custody.bury(copy, "QUEUE_DOES_NOT_EXIST")
+            core.forwarder.bury(copy, "QUEUE_DOES_NOT_EXIST")
             core.counters["buried"] += copy.open
 
     def _dead(self) -> None:

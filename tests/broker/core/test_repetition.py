@@ -21,7 +21,9 @@ def tree(forest: Forest) -> Forest:
     return forest
 
 
-def hand_over(forest: Forest, node: str, giver: str, *, done: int = 0, flags: int = 0) -> None:
+def hand_over(
+    forest: Forest, node: str, giver: str, *, done: int = 0, flags: int = 0, expires: int = 0
+) -> None:
     """A bundle of three messages comes from a neighbour. `done`: the mask of those that it does not bring."""
     body = bundles.join([bundles.encode_message(Message(payload)) for payload in THREE])
     header = Header(
@@ -31,6 +33,8 @@ def hand_over(forest: Forest, node: str, giver: str, *, done: int = 0, flags: in
         count=3,
         size=len(body),
         origin="york",
+        expires_first=expires,
+        expires_last=expires,
         done=bundles.mask_bytes(done),
     )
     core = forest[node].core
@@ -93,18 +97,26 @@ def test_what_came_back_after_a_part_was_dealt_with_here_is_given(tree: Forest) 
     assert tree["hq"].core.counters["duplicates_dropped"] == 3
 
 
-def test_a_dead_letter_that_is_given_back_may_go_away_and_come_again(tree: Forest) -> None:
-    hq = tree["hq"]
+def refuse_first(tree: Forest, done: int) -> None:
+    """The first of three comes to readers at hq who leave with it, until it is a dead letter."""
     for _ in range(2):
         reader = tree.consumer("hq", "queue:sales", "hasty", auto=False)
         tree.settle(1.0)
         if not reader.payloads:
-            hand_over(tree, "hq", "york", done=0b110)
+            hand_over(tree, "hq", "york", done=done)
         reader.disconnect()
         tree.settle(1.0)
-    assert [message.payload for _, message in hq.dead()] == [b"a"]
+    assert [message.payload for _, message in tree["hq"].dead()] == [b"a"]
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_dead_letter_that_is_given_back_may_go_away_and_come_again(tree: Forest, older: bool) -> None:
+    hq = tree["hq"]
+    refuse_first(tree, 0b110)
     hand_over(tree, "hq", "york", done=0b110)
     assert hq.waiting() == 0  # the dead letter is the one that there is
+    if older:
+        hq.core.arrivals.seen.restore(SeenRow(b"i" * 16, int(hq.now * 1000)))
     assert hq.core.letters.give_back([(copy, 1) for copy in hq.core.custody.dead.waiting]) == 1
     there = tree.consumer("york", "queue:sales", auto=False)
     tree.settle(5.0)
@@ -114,3 +126,73 @@ def test_a_dead_letter_that_is_given_back_may_go_away_and_come_again(tree: Fores
     tree.settle(120.0)
     assert again.payloads == [b"a"]
     assert not tree["york"].waiting()
+
+
+def test_a_dead_letter_that_is_given_back_before_the_rest_goes_is_known_apart(tree: Forest) -> None:
+    """Its messages and the rest of its bundle go away and come back: nothing of either was dealt with."""
+    refuse_first(tree, 0)
+    hq = tree["hq"]
+    assert hq.core.letters.give_back([(copy, 1) for copy in hq.core.custody.dead.waiting]) == 1
+    there = tree.consumer("york", "queue:sales", auto=False)
+    tree.settle(5.0)
+    assert sorted(there.payloads) == [*THREE]
+    there.disconnect()
+    again = tree.consumer("hq", "queue:sales", "again")
+    tree.settle(120.0)
+    assert sorted(again.payloads) == [*THREE]
+    assert hq.core.counters["duplicates_dropped"] == 0
+
+
+def test_dead_letters_of_a_bundle_that_are_given_back_one_by_one_bring_one_each(tree: Forest) -> None:
+    refuse_first(tree, 0)
+    tree.consumer("hq", "queue:sales", "hasty", auto=False).disconnect()
+    tree.settle(1.0)
+    hq = tree["hq"]
+    assert [message.payload for _, message in hq.dead()] == [b"a", b"b"]
+    for _ in range(2):
+        assert hq.core.letters.give_back([(hq.core.custody.dead.waiting[0], -1)]) == 1
+        there = tree.consumer("york", "queue:sales", auto=False)
+        tree.settle(60.0)
+        there.disconnect()
+        tree.settle(1.0)
+    again = tree.consumer("hq", "queue:sales", "again")
+    tree.settle(120.0)
+    assert sorted(again.payloads) == [*THREE]
+
+
+def test_of_what_was_here_in_part_the_rest_is_given_and_marked(tree: Forest) -> None:
+    """Two twins that were divided differently must not end each other."""
+    reader = tree.consumer("hq", "queue:sales")
+    tree.settle(1.0)
+    hand_over(tree, "hq", "york", done=0b110)
+    hand_over(tree, "hq", "york")
+    assert reader.payloads == [*THREE]
+    assert [bool(receipt.flags & Flag.MAYBE_DUPLICATE) for receipt in reader.receipts] == [False, True, True]
+    assert tree["hq"].core.counters["duplicates_dropped"] == 1
+
+
+def test_what_was_acknowledged_of_a_bundle_that_died_is_known(tree: Forest) -> None:
+    reader = tree.consumer("hq", "queue:sales", auto=False)
+    tree.settle(1.0)
+    hand_over(tree, "hq", "york", expires=3000)
+    reader.acknowledge(1)
+    reader.disconnect()
+    tree.settle(5.0)
+    assert sorted(message.payload for _, message in tree["hq"].dead()) == [b"b", b"c"]
+    again = tree.consumer("hq", "queue:sales", "again")
+    tree.settle(1.0)
+    hand_over(tree, "hq", "york")
+    assert again.payloads == [b"b", b"c"]
+
+
+def test_each_part_is_known_as_long_as_the_window_says(forest: Forest) -> None:
+    forest.add("hq", dedup_window=10.0)
+    forest.add("york", "hq")
+    forest.dial_all()
+    reader = forest.consumer("hq", "queue:sales")
+    forest.settle(1.0)
+    for done in (0b110, 0b001):
+        hand_over(forest, "hq", "york", done=done)
+        forest.settle(7.0)
+    hand_over(forest, "hq", "york")
+    assert reader.payloads == [*THREE]
