@@ -6,11 +6,11 @@ nothing is foretold, since a chain has its hours; nor where the line does not ri
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from audit.rollup import hour_of
-from audit.volume import CONSUMER_KINDS
+from audit.told import held, node_hash, of_routes, route_hash, said, step
 
 LIMITS: Final = {"routes": 50_000.0, "links": 2_000.0, "spool_bytes": 8.0 * 2**30}
 """What is taken as full unless the caller says otherwise: a link's routes, a branch's links, a spool."""
@@ -31,49 +31,34 @@ def figures(rolled: DataFrame, routes: DataFrame) -> DataFrame:
     return hourly.select("node", "figure", "at", F.sum("step").over(so_far).cast("double").alias("value"))
 
 
-def routes(events: DataFrame, rolled: DataFrame) -> DataFrame:
+def routes(told: DataFrame, events: DataFrame, rolled: DataFrame) -> DataFrame:
     """(node, figure, at, step): how many routes more each node had at the end of an hour than before.
 
-    Law: a route is there from an add to a remove, however often it is told again in between, by a resync say;
-    so what counts is what was said of it last, not how often. Of a node of which each route's adds less
-    removes come to just that, the sums by hour say the same, and cost nothing more.
+    `told`: the sums of `told.told` over the events. Law: a route is there from an add to a remove, however
+    often it is told again in between, by a resync say; so what counts is what was said of it last, not how
+    often. Of a node of which each route's adds less removes come to just that, the sums by hour say the same,
+    and cost nothing more.
     """
-    told = events.where((F.col("event") == "advisory") & F.col("clock").isNull())
-    told = told.where(_of_routes()).withColumn("route", F.xxhash64("kind", "destination", "peer"))
-    ends = told.groupBy("node", "route").agg(F.sum(_step()).alias("sum"), F.max(_said()).alias("said"))
-    drifting = ends.where(F.col("sum") != _held()).select("node").distinct().localCheckpoint()
-    sums = rolled.where((F.col("event") == "advisory") & F.col("clock").isNull() & _of_routes())
+    ends = told.groupBy("at_node", "route").agg(F.sum("step").alias("sum"), F.max("said").alias("said"))
+    adrift = ends.where(F.col("sum") != held()).select("at_node").distinct()
+    names = rolled.select("node").distinct().withColumn("at_node", node_hash("node"))
+    drifting = names.join(adrift, "at_node", "left_semi").select("node").localCheckpoint()
+    sums = rolled.where((F.col("event") == "advisory") & F.col("clock").isNull() & of_routes())
     plain = sums.join(F.broadcast(drifting), "node", "left_anti").select(
-        "node", F.col("hour").alias("at"), (_step() * F.col("rows")).alias("step")
+        "node", F.col("hour").alias("at"), (step() * F.col("rows")).alias("step")
     )
-    steps = plain if drifting.isEmpty() else plain.unionByName(_transitions(told, drifting))
+    steps = plain if drifting.isEmpty() else plain.unionByName(_transitions(events, drifting))
     return steps.groupBy("node", F.lit("routes").alias("figure"), "at").agg(F.sum("step").alias("step"))
 
 
-def _of_routes() -> Column:
-    return F.col("kind").isin(*CONSUMER_KINDS) & F.col("op").isin("add", "remove")
-
-
-def _step() -> Column:
-    return F.when(F.col("op") == "add", 1).otherwise(-1)
-
-
-def _said() -> Column:
-    """Twice its time, and one more if it was an add: of numbers the last is quickly found."""
-    return 2 * F.unix_micros("at") + F.when(F.col("op") == "add", 1).otherwise(0)
-
-
-def _held() -> Column:
-    return F.pmod("said", F.lit(2))
-
-
-def _transitions(told: DataFrame, nodes: DataFrame) -> DataFrame:
+def _transitions(events: DataFrame, nodes: DataFrame) -> DataFrame:
     """(node, at, step) of these nodes, route by route."""
-    few = told.join(F.broadcast(nodes), "node", "left_semi")
-    hours = few.groupBy("node", "route", hour_of("at").alias("at")).agg(F.max(_said()).alias("said"))
+    timed = events.where((F.col("event") == "advisory") & F.col("clock").isNull() & of_routes())
+    few = timed.join(F.broadcast(nodes), "node", "left_semi").withColumn("route", route_hash())
+    hours = few.groupBy("node", "route", hour_of("at").alias("at")).agg(F.max(said()).alias("said"))
     in_time = Window.partitionBy("node", "route").orderBy("at")
-    step = _held() - F.lag(_held(), 1, 0).over(in_time)
-    return hours.select("node", "at", step.alias("step"))
+    change = held() - F.lag(held(), 1, 0).over(in_time)
+    return hours.select("node", "at", change.alias("step"))
 
 
 def _links(told: DataFrame) -> DataFrame:

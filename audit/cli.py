@@ -68,6 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--usage", default="", metavar="FILE", help="messages by route: node, kind, destination, messages")
     add("--figures", default="", metavar="FILE", help="figures over time: node, figure, at, value")
     add(
+        "--consumer-events",
+        action="store_true",
+        help="a row for each coming and going of a consumer, also of a large log",
+    )
+    add(
         "--limit",
         action="append",
         default=[],
@@ -126,6 +131,7 @@ def _run(options: argparse.Namespace) -> int:
             options.figures,
             limits,
             options.source or "",
+            options.consumer_events,
         )
         summary = audit(session, request)
     finally:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from audit import files
 from audit.clocks import clock
 from audit.listing import LogFile, still_there
+from audit.rollup import timed
 from audit.schema import COMPARED, EVENTS, LOG, NEWEST, OPERATIONS
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 _WRAP: Final = 2**32
 _PREFIX: Final = 3
 """Bytes that a file may seem to lack: its byte order mark, which is in no line."""
-_TIMES: Final = ("0001-01-01", "9999-01-01")
-"""What is not between these is no time that one can reckon with."""
 LONGEST: Final = 8 * 1024 * 1024
 """Bytes of a line from which it is left out: one that no memory holds must not end the audit."""
 _LIMIT: Final = "mapreduce.input.linerecordreader.line.maxlength"
@@ -57,8 +56,9 @@ def _own_columns() -> list[Column]:
     return [F.try_to_timestamp("row.at").alias("at"), *others]
 
 
-def fate() -> Column:
-    """What becomes of a row of the log that has the right form."""
+def fate(time: Column | None = None) -> Column:
+    """What becomes of a row of the log that has the right form; or of a sum of such rows by `rollup`, with
+    `time` one of their times."""
     event, operation = F.col("event"), F.col("op")
     known = F.lit(False)
     for name, operations in OPERATIONS.items():
@@ -66,13 +66,7 @@ def fate() -> Column:
     usable = (
         F.coalesce(known, F.lit(False)) & (F.coalesce("schema", F.lit(0)) >= 1) & F.col("node").isNotNull()
     )
-    return F.when(~usable, "unknown").when(timed(), "rows").otherwise("untimed")
-
-
-def timed() -> Column:
-    """Is `at` a time?"""
-    first, last = (F.lit(day).cast("timestamp") for day in _TIMES)
-    return F.coalesce(F.col("at").between(first, last), F.lit(False))
+    return F.when(~usable, "unknown").when(timed(time), "rows").otherwise("untimed")
 
 
 def _own_fate() -> Column:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SOURCE: Final = "source"
-"""Of sums: a hash of the file."""
+"""Of sums: what stands for the file, its size or a hash of its name."""
 
 
 class Tables(NamedTuple):
@@ -38,23 +38,71 @@ class Tables(NamedTuple):
 
 
 def read(spark: "SparkSession", listing: Sequence[LogFile]) -> Tables:
-    """Read files of Parquet."""
-    footers = _by_file(_open(spark, listing), F.count(F.lit(1)).alias("lines")).localCheckpoint()
+    """Read files of Parquet.
+
+    Wrinkle: where all rows are good and all clocks right, as they mostly are, no later pass asks again.
+    """
+    footers = _footers(spark, listing).localCheckpoint()
     twins = _twins(spark, listing, footers)
     known = spark.createDataFrame(list(twins.items()), "file string, twin string")
     lines = footers.join(known, "file", "left").localCheckpoint()
-    good = _open(spark, [file for file in listing if file.uri not in twins]).where(fate() == "rows")
-    summed = _summed(good)
-    whole = _sum(summed, "rows") == _sum(lines.where(F.col("twin").isNull()), "lines")
-    fates = _all_good(lines) if whole and not _sum(summed, "newer") else _fates(_open(spark, listing))
+    used = [file for file in listing if file.uri not in twins]
+    rows = _open(spark, used)
+    summed = _summed(rows, used)
+    told = _sums(summed, lines)
+    whole = told["good"] == told["lines"]
+    fates = _all_good(lines) if whole and not told["newer"] else _fates(_open(spark, listing))
+    good = rows if whole else rows.where(fate() == "rows")
     once, again = _once(good, summed)
     if again is not None:
-        summed = _summed(once)
-    since = planned(summed)
+        summed = _summed(once, used)
+    summed = summed.where(_good())
+    since = planned(summed) if told["ahead"] else None
     rolled = merged(replanned(summed, since) if since else summed).localCheckpoint()
     found = files.listed(spark, listing).join(lines, "file", "left").join(fates, "file", "left")
     counted = found.withColumn("fault", _fault()).drop("told", "read")
-    return Tables(_events(once, since), rolled, files.report(counted, again).localCheckpoint())
+    events = _events(once, since, clocked=told["clocks"] > 0)
+    return Tables(events, rolled, files.report(counted, again).localCheckpoint())
+
+
+def _sums(summed: DataFrame, lines: DataFrame) -> Row:
+    """(good, newer, clocks, ahead, lines): rows that can be used; of these, those of a newer schema, with a
+    wrong clock, and with one that is ahead; and how many rows the footers say that the files have."""
+    good = F.when(_good(), F.col("rows")).otherwise(0)
+    wrong, ahead = F.col("clock").isNotNull(), F.col("clock") == "ahead"
+    parts = {"good": F.lit(True), "newer": F.col("newer") > 0, "clocks": wrong, "ahead": ahead}
+    sums = (F.sum(F.when(part, good).otherwise(0)) for part in parts.values())
+    found = summed.agg(
+        *(F.coalesce(one, F.lit(0)).alias(name) for name, one in zip(parts, sums, strict=True))
+    )
+    due = lines.where(F.col("twin").isNull()).agg(F.coalesce(F.sum("lines"), F.lit(0)).alias("lines"))
+    return found.crossJoin(due).collect()[0]
+
+
+def _good() -> Column:
+    """Of sums: can their rows be used?"""
+    return fate(F.col("first")) == "rows"
+
+
+def _footers(spark: "SparkSession", listing: Sequence[LogFile]) -> DataFrame:
+    """(file, lines). Wrinkle: a row is counted by its file's size where no other file has it; to look at the
+    name of the file costs several times as much."""
+    alike, unlike = _by_size(listing)
+    count = F.count(F.lit(1)).alias("lines")
+    parts = [_by_file(_open(spark, alike), count)] if alike else []
+    if unlike:
+        names = [(file.uri, file.bytes) for file in unlike]
+        known = spark.createDataFrame(names, "file string, size long")
+        counted = _open(spark, unlike).groupBy("size").agg(count)
+        parts.append(known.join(counted, "size").select("file", "lines"))
+    return parts[0].unionByName(parts[1]) if len(parts) > 1 else parts[0]
+
+
+def _by_size(listing: Sequence[LogFile]) -> tuple[list[LogFile], list[LogFile]]:
+    """The files that have the size of another, and those that have not."""
+    sizes = Counter(file.bytes for file in listing)
+    alike = [file for file in listing if sizes[file.bytes] > 1]
+    return alike, [file for file in listing if sizes[file.bytes] == 1]
 
 
 def _open(spark: "SparkSession", listing: Sequence[LogFile]) -> DataFrame:
@@ -74,6 +122,7 @@ def _open(spark: "SparkSession", listing: Sequence[LogFile]) -> DataFrame:
     more = (
         F.col("_metadata.file_path").alias("file"),
         F.col("_metadata.file_modification_time").alias("written"),
+        F.col("_metadata.file_size").alias("size"),
     )
     named = [part.select(*LOG.names, *more) for part in parts]
     whole = named[0]
@@ -82,18 +131,16 @@ def _open(spark: "SparkSession", listing: Sequence[LogFile]) -> DataFrame:
     return whole
 
 
-def _events(rows: DataFrame, since: datetime | None) -> DataFrame:
-    judged = rows.withColumn("clock", clock(F.col("written"), since))
-    return judged.withColumn("file", files.spelt("file")).select(*EVENTS.names)
+def _events(rows: DataFrame, since: datetime | None, *, clocked: bool) -> DataFrame:
+    wrong = clock(F.col("written"), since) if clocked else F.lit(None).cast("string")
+    return rows.withColumns({"clock": wrong, "file": files.spelt("file")}).select(*EVENTS.names)
 
 
-def _summed(rows: DataFrame) -> DataFrame:
-    keyed = rows.withColumn("clock", clock(F.col("written"))).withColumn(_SOURCE, F.xxhash64("file"))
+def _summed(rows: DataFrame, listing: Sequence[LogFile]) -> DataFrame:
+    """The `rollup` of rows by file, also of those that cannot be used."""
+    source = F.xxhash64("file") if _by_size(listing)[0] else F.col("size")
+    keyed = rows.withColumns({"clock": clock(F.col("written")), _SOURCE: source})
     return rollup(keyed, _SOURCE).localCheckpoint()
-
-
-def _sum(rows: DataFrame, column: str) -> int:
-    return int(rows.agg(F.coalesce(F.sum(column), F.lit(0))).collect()[0][0])
 
 
 def _by_file(rows: DataFrame, *sums: Column) -> DataFrame:
@@ -126,8 +173,10 @@ def _fault() -> Column:
 def _once(rows: DataFrame, summed: DataFrame) -> tuple[DataFrame, DataFrame | None]:
     """Leave out rows that another file of the same node has too; only nodes whose files overlap are looked
     at, of which the sums know."""
-    spans = summed.groupBy("node", F.col(_SOURCE).alias("file")).agg(
-        F.min("first").alias("since"), F.max("last").alias("until")
+    spans = (
+        summed.where(_good())
+        .groupBy("node", F.col(_SOURCE).alias("file"))
+        .agg(F.min("first").alias("since"), F.max("last").alias("until"))
     )
     suspects = files.overlapping(spans).localCheckpoint()
     if suspects.isEmpty():
@@ -143,8 +192,7 @@ def _once(rows: DataFrame, summed: DataFrame) -> tuple[DataFrame, DataFrame | No
 
 def _twins(spark: "SparkSession", listing: Sequence[LogFile], footers: DataFrame) -> dict[str, str]:
     """Files that hold the same as another, and which; only files of one size can."""
-    sizes = Counter(file.bytes for file in listing)
-    alike = [file for file in listing if sizes[file.bytes] > 1]
+    alike, _ = _by_size(listing)
     if not alike:
         return {}
     prints = _by_file(

@@ -174,9 +174,11 @@ def _consumers(tables: Tables) -> str:
         "root_p50_s": "root knew, median s",
         "root_p99_s": "99 of 100, s",
     }
+    one_in = max((row.get("one_in", 1) for row in tables["knowing"]), default=1)
+    some = f" The first table looks at one coming or going in {one_in:,}." if one_in > 1 else ""
     return section(
         "What consumers cost",
-        "Advisories in the whole tree because of one consumer, counted by their cause.",
+        f"Advisories in the whole tree because of one consumer.{some}",
         table(tables["knowing"], knowing),
         "<br>",
         table(

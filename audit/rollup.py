@@ -1,12 +1,12 @@
 """The log, summed once: what most tables are made from.
 
-Law: a log is gone through three times, here, by route (`capacity.routes`) and by cause
-(`volume.consumer_events`), however many tables there are and however many rows. What is rare in a healthy
-log, such as links that drop and advisories that spill, is fetched from it by itself, and only if the sums say
-that it is there.
+Law: a log is gone through four times, however many tables there are and however many rows: here, and by route
+(`told`), by consumer (`volume.consumer_hours`) and by cause (`volume.consumer_events`). What is rare in a
+healthy log, such as links that drop and advisories that spill, is fetched from it by itself, and only if the
+sums say that it is there.
 
-Wrinkle: what a row costs here is above all the texts of its key. Those of few known values are one number
-while rows are summed, and texts again afterwards.
+Wrinkle: what a row costs here is above all the width of its key. So the hour and everything of few known
+values are one number while rows are summed, and are told apart again afterwards.
 """
 
 from functools import reduce
@@ -21,19 +21,24 @@ RESYNC: Final = "resync"
 """The cause of an add that restores state."""
 HOUR: Final = 3_600_000_000
 """Microseconds."""
+FIRST_DAY, LAST_DAY = "0001-01-01", "9999-01-01"
+"""What is not between these is no time that one can reckon with."""
 _KNOWN: Final = {
-    "event": tuple(OPERATIONS),
+    "event": ("advisory", *(event for event in OPERATIONS if event != "advisory")),
     "op": tuple(dict.fromkeys(operation for some in OPERATIONS.values() for operation in some)),
     "kind": ("queue", "topic", "domain"),
     "direction": ("up", "down", "mesh"),
+    "clock": ("unset", "ahead"),
 }
 _OTHER: Final = 1
 _BASE: Final = 16
 """Of `sort`, which holds a digit for each column of `_KNOWN`: 0 for null, 1 for what is not known, else the
-value's place from 2."""
+value's place from 2. Then one for each of `_FLAGS`, 1 if it is so."""
+_FLAGS: Final = ("rooted", "restored", "old", "newer", "timed")
 _PLACES: Final = ("node", "peer", "origin")
-_FLAGS: Final = ("rooted", "restored", "clock", "hour")
-KEYS: Final = (*_KNOWN, *_PLACES, *_FLAGS)
+_OPEN: Final = ("kind", "direction")
+"""Of these, what is not known is kept: of others the row cannot be used."""
+KEYS: Final = ("event", "op", "kind", "direction", *_PLACES, "rooted", "restored", "clock", "hour")
 
 
 def hour_of(time: str) -> Column:
@@ -41,58 +46,94 @@ def hour_of(time: str) -> Column:
     return F.timestamp_micros(F.expr(f"unix_micros(`{time}`) - pmod(unix_micros(`{time}`), {HOUR})"))
 
 
-def rollup(events: DataFrame, *more: str) -> DataFrame:
-    """(`KEYS`, `more`, rows, bytes, newer, first, last) of events as `schema.EVENTS` has them.
+def timed(time: Column | None = None) -> Column:
+    """Is `time`, or else `at`, one?"""
+    first, last = (F.lit(day).cast("timestamp") for day in (FIRST_DAY, LAST_DAY))
+    return F.coalesce((F.col("at") if time is None else time).between(first, last), F.lit(False))
 
-    `rooted`: the node wrote them as a root. `restored`: told by a resync. `newer`: rows of a newer schema.
-    `hour` is there also where the clock cannot be true.
+
+def rollup(events: DataFrame, *more: str) -> DataFrame:
+    """(`KEYS`, schema, `more`, rows, bytes, newer, first, last) of events as `schema.EVENTS` has them.
+
+    `rooted`: the node wrote them as a root. `restored`: told by a resync. `schema`: 0 where there is none,
+    and of a newer one the next after `NEWEST`. `newer`: rows of a newer schema. `hour` is there also where
+    the clock cannot be true. `first`, `last`: null where `at` is no time.
     """
-    digits = [_digit(name) * _BASE**place for place, name in enumerate(_KNOWN)]
+    time = F.when(timed(), F.col("at"))
     keyed = events.select(
-        reduce(Column.__add__, digits).alias("sort"),
-        *(F.when(_digit(name) == _OTHER, F.col(name)).alias(name) for name in _KNOWN),
+        _sort(time).alias("sort"),
+        *(F.when(_digit(name) == _OTHER, F.col(name)).alias(name) for name in _OPEN),
         *_PLACES,
-        F.coalesce(F.col("role") == "root", F.lit(False)).alias("rooted"),
-        F.coalesce(F.col("cause") == RESYNC, F.lit(False)).alias("restored"),
-        "clock",
-        hour_of("at").alias("hour"),
         *more,
-        "at",
+        time.alias("time"),
         "bytes",
-        (F.coalesce("schema", F.lit(NEWEST)) > NEWEST).cast("long").alias("newer"),
     )
-    sums = keyed.groupBy("sort", *KEYS, *more).agg(
+    sums = keyed.groupBy("sort", *_OPEN, *_PLACES, *more).agg(
         F.count(F.lit(1)).alias("rows"),
         F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
-        F.sum("newer").alias("newer"),
-        F.min("at").alias("first"),
-        F.max("at").alias("last"),
+        F.min("time").alias("first"),
+        F.max("time").alias("last"),
     )
-    texts = [_text(name, place).alias(name) for place, name in enumerate(_KNOWN)]
-    return sums.select(*texts, *_PLACES, *_FLAGS, *more, "rows", "bytes", "newer", "first", "last")
+    return _told_apart(sums, *more)
+
+
+def _sort(time: Column) -> Column:
+    """The hour, in microseconds, and below it a digit for each column of few values."""
+    flags = (
+        F.col("role") == "root",
+        F.col("cause") == RESYNC,
+        F.coalesce("schema", F.lit(0)) < 1,
+        F.col("schema") > NEWEST,
+        time.isNotNull(),
+    )
+    digits = [_digit(name, _BASE**place) for place, name in enumerate(_KNOWN)]
+    digits += [F.when(flag, _place(name)).otherwise(0) for flag, name in zip(flags, _FLAGS, strict=True)]
+    micros = F.coalesce(F.unix_micros(time), F.lit(0))
+    return reduce(Column.__add__, digits, micros - F.pmod(micros, F.lit(HOUR)))
+
+
+def _place(flag: str) -> int:
+    return int(_BASE ** len(_KNOWN) * 2 ** _FLAGS.index(flag))
+
+
+def _digit(name: str, unit: int = 1) -> Column:
+    value = F.col(name)
+    digit = F.when(value.isNull(), 0)
+    for place, known in enumerate(_KNOWN[name], _OTHER + 1):
+        digit = digit.when(value == known, place * unit)
+    return digit.otherwise(_OTHER * unit)
+
+
+def _told_apart(sums: DataFrame, *more: str) -> DataFrame:
+    rest = sums.withColumn("rest", F.pmod("sort", F.lit(HOUR)))
+    texts = {name: _text(name, place) for place, name in enumerate(_KNOWN)}
+    flags = {name: F.col("rest").bitwiseAND(_place(name)) != 0 for name in _FLAGS}
+    hour = F.when(flags["timed"], F.timestamp_micros(F.col("sort") - F.col("rest")))
+    schema = F.when(flags["newer"], NEWEST + 1).when(flags["old"], 0).otherwise(NEWEST)
+    found = {
+        **texts,
+        **flags,
+        "hour": hour,
+        "schema": schema,
+        "newer": F.when(flags["newer"], F.col("rows")).otherwise(0),
+    }
+    names = (*KEYS, "schema", *more, "rows", "bytes", "newer", "first", "last")
+    return rest.select(*(found[name].alias(name) if name in found else F.col(name) for name in names))
 
 
 def merged(rolled: DataFrame) -> DataFrame:
     """The sums without those of `more`."""
-    return rolled.groupBy(*KEYS).agg(
+    return rolled.groupBy(*KEYS, "schema").agg(
         *(F.sum(name).alias(name) for name in ("rows", "bytes", "newer")),
         F.min("first").alias("first"),
         F.max("last").alias("last"),
     )
 
 
-def _digit(name: str) -> Column:
-    value = F.col(name)
-    digit = F.when(value.isNull(), 0)
-    for place, known in enumerate(_KNOWN[name], _OTHER + 1):
-        digit = digit.when(value == known, place)
-    return digit.otherwise(_OTHER)
-
-
 def _text(name: str, place: int) -> Column:
     """The text that a digit of `sort` stands for, or the text that was kept."""
-    digit = F.floor(F.col("sort") / _BASE**place) % _BASE
-    text = F.col(name)
+    digit = F.floor(F.col("rest") / _BASE**place) % _BASE
+    text = F.col(name) if name in _OPEN else F.lit(None).cast("string")
     for index, known in enumerate(_KNOWN[name], _OTHER + 1):
         text = F.when(digit == index, F.lit(known)).otherwise(text)
     return text

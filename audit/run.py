@@ -1,11 +1,11 @@
 """The whole audit: logs in, tables and report out. `audit` is what the command line calls."""
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,6 +19,8 @@ from audit.output import Output
 from audit.reading import COUNTS, Intake, read, totals
 from audit.report import write_report
 from audit.schema import structure
+from audit.told import CONSUMER_KINDS
+from audit.told import told as told_of
 from audit.verdict import judge
 
 if TYPE_CHECKING:
@@ -26,9 +28,13 @@ if TYPE_CHECKING:
 
 USAGE = structure("node string, kind string, destination string, messages long")
 MANY: Final = 500_000
-"""Sums of the log, or sites, from which it pays to compile the queries over them."""
+FEW: Final = 20_000
+SMALL_TABLE: Final = 2**20
+"""Sums of the log, and sites, up to which queries over them are small; and bytes of such a table of sites."""
 SUSPECTS: Final = 1000
 """Pairs of node and origin up to which the log is searched for them by name."""
+Few = Callable[[], AbstractContextManager[None]]
+"""How to work out what is small beside the log."""
 FIGURES = structure("node string, figure string, at timestamp, value long")
 
 
@@ -36,7 +42,8 @@ FIGURES = structure("node string, figure string, at timestamp, value long")
 class Request:
     """What to audit. `rules`: a population for what-if, (role, 'own' or a group's name, count), instead of
     the consumers in the logs. `usage`, `figures`: tables that the advisory log cannot hold (see
-    docs/audit.md). `source`: the broker that wrote the logs, if that was none of ours."""
+    docs/audit.md). `source`: the broker that wrote the logs, if that was none of ours.
+    `every_event`: each coming and going of a consumer gets its row, also of a large log."""
 
     logs: Sequence[str]
     deployment: str
@@ -47,36 +54,67 @@ class Request:
     figures: str = ""
     limits: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
+    every_event: bool = False
+
+
+class _Size(NamedTuple):
+    """Of a log: how many sums there are of it, and comings and goings of consumers in it."""
+
+    sums: int
+    consumer_events: int
+
+    @property
+    def one_in(self) -> int:
+        return volume.one_in(self.consumer_events)
+
+
+def _size(rolled: DataFrame) -> _Size:
+    came = F.when(F.col("event") == "consumer", F.col("rows")).otherwise(0)
+    return _Size(*rolled.agg(F.count(F.lit(1)), F.coalesce(F.sum(came), F.lit(0))).collect()[0])
 
 
 def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
     """Do it. Returns a summary; everything else is in `request.out`. Raises `UsageError` for wrong input."""
     began = time.monotonic()
-    tree = load_tree(spark, request.deployment)
+    with session.small_queries(spark) if _few_sites(request.deployment) else nullcontext():
+        tree = load_tree(spark, request.deployment)
     listing = list_all(spark, list(request.logs))
     output = Output(request.out, small=listing.unpacked < session.TINY)
     if not request.logs:
         return _plan(spark, output, tree, read(spark, listing), request, began)
     intake = read(spark, listing, request.source)
-    if intake.rolled.isEmpty():
+    size = _size(intake.rolled)
+    if not size.sums:
         return _plan(spark, output, tree, intake, request, began)
-    caused = output.keep("consumer_events", volume.consumer_events(intake.events, tree.roots))
-    hours = volume.consumer_hours(caused).localCheckpoint()
-    output.write("knowing", volume.knowing(caused, tree.nodes))
-    _spillage(output, intake, tree)
-    _waste(output, intake, tree)
-    routes = capacity.routes(intake.events, intake.rolled).localCheckpoint()
+    told = told_of(intake.events).localCheckpoint()
+    routes = capacity.routes(told, intake.events, intake.rolled).localCheckpoint()
+    consumers = _consumers(output, intake, tree, told, 1 if request.every_event else size.one_in)
     usage = _usage(spark, listing, request)
     if usage is not None:
         output.write("unused_routes", waste.unused_routes(waste.held_routes(intake.events), usage))
-    small = tree.places < MANY and intake.rolled.count() < MANY
-    with session.interpreted(spark) if small else nullcontext():
-        consumers = _volume(output, intake, tree, hours)
+    small = tree.places < FEW and size.sums < MANY
+
+    def few() -> AbstractContextManager[None]:
+        return session.small_queries(spark) if small else nullcontext()
+
+    _spillage(output, intake, tree, few)
+    with few():
+        output.write("links", waste.links(intake.rolled))
+    links = intake.events.where((F.col("event") == "link") if output.tables["links"] else F.lit(False))
+    links = links.localCheckpoint()
+    with few():
+        _waste(output, intake, tree, links)
+        _volume(output, intake, tree)
         _what_if(spark, output, tree, consumers, request)
         output.write("scope_cost", scope.scope_cost(tree, consumers))
         _capacity(spark, output, intake.rolled, routes, request)
         _intake(output, intake, tree)
     return _finish(output, tree, intake, request, time.monotonic() - began)
+
+
+def _few_sites(path: str) -> bool:
+    table = Path(path)
+    return table.is_file() and table.stat().st_size < SMALL_TABLE
 
 
 def _intake(output: Output, intake: Intake, tree: Tree) -> None:
@@ -102,26 +140,36 @@ def _plan(
     return _finish(output, tree, intake, request, time.monotonic() - began)
 
 
-def _volume(output: Output, intake: Intake, tree: Tree, hours: DataFrame) -> DataFrame:
+def _consumers(output: Output, intake: Intake, tree: Tree, told: DataFrame, one_in: int) -> DataFrame:
     """Returns every consumer that the logs name, whether or not it is still there."""
+    caused = volume.consumer_events(intake.events, tree.roots, one_in)
+    output.write("knowing", volume.knowing(output.keep("consumer_events", caused), tree.nodes, one_in))
+    hours = volume.consumer_hours(intake.events).localCheckpoint()
+    output.write("flapping_consumers", waste.flapping_consumers(hours))
+    return output.keep("consumers", volume.consumers(hours, told)).select("node", "kind", "destination")
+
+
+def _volume(output: Output, intake: Intake, tree: Tree) -> None:
     cube = output.keep("volume", volume.cube(intake.rolled))
     sums = volume.sums(volume.placed(cube, tree.nodes)).localCheckpoint()
     for table in volume.DIMENSIONS:
         output.write(f"volume_by_{table}", volume.by(sums, table))
     output.write("storms", waste.storms(cube))
     output.write("resyncs", waste.resyncs(cube))
-    output.write("flapping_consumers", waste.flapping_consumers(hours))
-    return output.keep("consumers", volume.consumers(hours)).select("node", "kind", "destination")
 
 
-def _spillage(output: Output, intake: Intake, tree: Tree) -> None:
-    strange = output.keep("strange_links", spillage.strange_links(intake.rolled, tree))
-    judged = output.keep("judged", spillage.judge(spillage.pairs(intake.rolled), tree, strange))
-    output.write("spillage", spillage.summary(judged))
-    output.write("spillage_regions", spillage.regions(judged))
-    output.write("advise_down", spillage.advise_down(judged))
-    rows = output.keep("spilled", spillage.spilled_rows(_suspects(intake.events, judged), judged))
-    output.write("spillage_reasons", spillage.reasons(rows))
+def _spillage(output: Output, intake: Intake, tree: Tree, few: Few) -> None:
+    with few():
+        strange = output.keep("strange_links", spillage.strange_links(intake.rolled, tree))
+        judged = output.keep("judged", spillage.judge(spillage.pairs(intake.rolled), tree, strange))
+        output.write("spillage", spillage.summary(judged))
+        output.write("spillage_regions", spillage.regions(judged))
+        output.write("advise_down", spillage.advise_down(judged))
+        suspects = _suspects(intake.events, judged)
+    suspects = suspects.localCheckpoint()
+    with few():
+        rows = output.keep("spilled", spillage.spilled_rows(suspects, judged))
+        output.write("spillage_reasons", spillage.reasons(rows))
 
 
 def _suspects(events: DataFrame, judged: DataFrame) -> DataFrame:
@@ -135,9 +183,7 @@ def _suspects(events: DataFrame, judged: DataFrame) -> DataFrame:
     return events.where((told | came) if named else F.lit(False))
 
 
-def _waste(output: Output, intake: Intake, tree: Tree) -> None:
-    output.write("links", waste.links(intake.rolled))
-    links = intake.events.where(F.lit(bool(output.tables["links"])))
+def _waste(output: Output, intake: Intake, tree: Tree, links: DataFrame) -> None:
     output.write("cut_off", waste.cut_off(links, intake.rolled, tree.nodes))
     output.write("strangers", waste.strangers(intake.rolled, tree.nodes))
     output.write("silent", waste.silent(intake.rolled, tree.nodes))
@@ -163,7 +209,7 @@ def _what_if(
     else:
         wanted = population.interests(consumers)
     kinds = output.tables["volume_by_kind"]
-    ours = [row for row in kinds if row["kind"] in volume.CONSUMER_KINDS and row["bytes"]]
+    ours = [row for row in kinds if row["kind"] in CONSUMER_KINDS and row["bytes"]]
     count = total(ours, "advisories")
     mean = total(ours, "bytes") / count if count else whatif.BYTES[whatif.TREE]
     output.write("what_if", population.cost(tree, wanted, costs, mean))

@@ -28,6 +28,9 @@ MIB: Final = 1024 * 1024
 SMALL: Final = 256 * MIB
 TINY: Final = 16 * MIB
 """Below this, compiling a query takes longer than running it: it is interpreted instead."""
+CODE_CACHE: Final = "256m"
+"""For compiled code. Wrinkle: with the quick compiler alone Java has 48 MiB, which one audit fills; then it
+compiles nothing more, and everything after is several times slower."""
 LEAST_MEMORY: Final = 512 * MIB
 A_PARTITION: Final = 64 * MIB
 MOST_PARTITIONS: Final = 2000
@@ -123,16 +126,16 @@ def _launch(settings: dict[str, str]) -> None:
 
 
 @contextmanager
-def interpreted(spark: "SparkSession") -> "Iterator[None]":
-    """While it lasts, queries are interpreted: for many small ones, which take longer to compile than to
-    run."""
-    name = "spark.sql.codegen.wholeStage"
-    before = spark.conf.get(name)
-    spark.conf.set(name, "false")
+def small_queries(spark: "SparkSession") -> "Iterator[None]":
+    """While it lasts, queries are interpreted and in one piece: for many that are small beside the log."""
+    before = {name: spark.conf.get(name) for name in _SMALL_QUERIES}
+    for name, value in _SMALL_QUERIES.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.set(name, before or "true")
+        for name, old in before.items():
+            spark.conf.set(name, old or "")
 
 
 def shuffle_partitions(data_bytes: int, cores: int) -> int:
@@ -158,6 +161,7 @@ def _cores(master: str) -> int:
 def _local_settings(master: str, data_bytes: int) -> dict[str, str]:
     memory = driver_memory(data_bytes, _machine_bytes())
     speed = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if data_bytes < SMALL else "-XX:+UseParallelGC"
+    speed += f" -XX:ReservedCodeCacheSize={CODE_CACHE}"
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from audit.deployment import Tree, relations
 from audit.rollup import RESYNC
-from audit.volume import CONSUMER_KINDS
+from audit.told import CONSUMER_KINDS
 
 NEEDED: Final = "needed"
 SPILLED: Final = "spilled"

@@ -4,9 +4,10 @@ consumer.
 `cube` is a sum of `rollup`; every table by hour, level, region, node, link, direction or kind is a sum over
 it. Rows whose clock cannot be true have no hour: they count in every sum, and in no series over time.
 
-Wrinkle: `consumer_events` brings the rows of one cause together from all over the log, which is most of what
-an audit costs. So what travels is narrow: two hashes of the cause, 96 bits, for its text; a hash of the node;
-no text but the consumers' own.
+Wrinkle: `consumer_events` brings the rows of one cause together from all over the log, which would be most of
+what an audit costs. So of a large log only every so-manyth cause is looked at, unless all are asked for; and
+what travels is narrow: two hashes of the cause, 96 bits, for its text; a hash of the node; no text but the
+consumers' own. What consumers cost is a sum over all.
 """
 
 from collections.abc import Sequence
@@ -16,8 +17,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from audit.rollup import RESYNC, hour_of
+from audit.told import CONSUMER_KINDS, consumer_hash
 
-CONSUMER_KINDS: Final = ("queue", "topic")
+EVENTS_SHOWN: Final = 200_000
+"""Comings and goings of consumers up to which each has its row, and so many about of a log with more."""
 CUBE: Final = ("hour", "node", "peer", "direction", "kind", "op", "restored")
 DIMENSIONS: Final = {
     "hour": ("hour",),
@@ -75,13 +78,20 @@ def _dimensions() -> list[str]:
     return list(dict.fromkeys(key for keys in DIMENSIONS.values() for key in keys))
 
 
-def consumer_events(events: DataFrame, roots: Sequence[str]) -> DataFrame:
-    """What each coming and going of a consumer cost, one row an event.
+def one_in(events: int) -> int:
+    """Of so many comings and goings of consumers one in this is looked at, unless all are wanted."""
+    return -(-events // EVENTS_SHOWN) or 1
+
+
+def consumer_events(events: DataFrame, roots: Sequence[str], one_in: int = 1) -> DataFrame:
+    """What each coming and going of a consumer cost, one row an event; or of one event in so many.
 
     (cause, node, kind, destination, op, at, nodes, advisories, bytes, root_knew_after_s). `nodes`: how many
     heard of it. `roots`: the root, or the nodes of its mesh. `root_knew_after_s`: until the first of them
     knew, by the two nodes' clocks, so it may be negative; null where the root never heard.
     """
+    if one_in > 1:
+        events = _some(events, one_in)
     came = events.where(F.col("event") == "consumer").select(
         *_cause_keys(), *_EVENT, F.col("clock").isNull().alias("timed")
     )
@@ -92,6 +102,11 @@ def consumer_events(events: DataFrame, roots: Sequence[str]) -> DataFrame:
         *(F.coalesce(name, F.lit(0)).alias(name) for name in ("nodes", "advisories", "bytes")),
         F.when(F.col("timed"), waited).alias("root_knew_after_s"),
     )
+
+
+def _some(events: DataFrame, one_in: int) -> DataFrame:
+    chosen = (F.pmod(F.xxhash64("cause"), F.lit(one_in)) == 0) & (F.col("cause") != RESYNC)
+    return events.where(chosen).select("event", "clock", "bytes", *_EVENT).localCheckpoint()
 
 
 _CAUSE: Final = ("cause_hash", "cause_check")
@@ -129,32 +144,39 @@ def _costs_by_cause(events: DataFrame, roots: Sequence[str]) -> DataFrame:
     )
 
 
-def consumer_hours(consumer_events: DataFrame) -> DataFrame:
-    """(node, kind, destination, hour, came, went, added, closed, bytes): each consumer, hour by hour."""
-    coming, going = F.col("op") == "add", F.col("op") == "remove"
-    return consumer_events.groupBy("node", "kind", "destination", hour_of("at").alias("hour")).agg(
-        F.count_if(coming).alias("came"),
-        F.count_if(going).alias("went"),
-        F.sum(F.when(coming, F.col("advisories")).otherwise(0)).alias("added"),
-        F.sum(F.when(going, F.col("advisories")).otherwise(0)).alias("closed"),
-        F.sum("bytes").alias("bytes"),
+def consumer_hours(events: DataFrame) -> DataFrame:
+    """(node, kind, destination, hour, came, went): each consumer, hour by hour."""
+    here = events.where(F.col("event") == "consumer")
+    return here.groupBy("node", "kind", "destination", hour_of("at").alias("hour")).agg(
+        F.count_if(F.col("op") == "add").alias("came"), F.count_if(F.col("op") == "remove").alias("went")
     )
 
 
-def consumers(hours: DataFrame) -> DataFrame:
-    """What each consumer cost: (node, kind, destination, came, went, added, closed, bytes)."""
-    return (
-        hours.groupBy("node", "kind", "destination")
-        .agg(*(F.sum(name).alias(name) for name in ("came", "went", "added", "closed", "bytes")))
-        .orderBy("node", "kind", "destination")
+def consumers(hours: DataFrame, told: DataFrame) -> DataFrame:
+    """What each consumer cost: (node, kind, destination, came, went, added, closed, bytes).
+
+    `hours`: by `consumer_hours`. `told`: by `told.told`.
+    """
+    costs = told.groupBy("consumer").agg(*(F.sum(name).alias(name) for name in _COSTS))
+    keyed = hours.groupBy("node", "kind", "destination").agg(
+        *(F.sum(name).alias(name) for name in ("came", "went"))
+    )
+    joined = keyed.withColumn("consumer", consumer_hash("node")).join(costs, "consumer", "left")
+    found = (F.coalesce(name, F.lit(0)).alias(name) for name in _COSTS)
+    return joined.select("node", "kind", "destination", "came", "went", *found).orderBy(
+        "node", "kind", "destination"
     )
 
 
-def knowing(consumer_events: DataFrame, nodes: DataFrame) -> DataFrame:
+_COSTS: Final = ("added", "closed", "bytes")
+
+
+def knowing(consumer_events: DataFrame, nodes: DataFrame, one_in: int = 1) -> DataFrame:
     """By role of the consumer's node and operation: how many heard, and how long until the root knew.
 
-    (role, depth, op, events, advisories, nodes_mean, nodes_most, root_p50_s, root_p99_s, clocks_differ).
-    `clocks_differ`: events that the root seems to have known before they happened; left out of the times.
+    (role, depth, op, events, advisories, nodes_mean, nodes_most, root_p50_s, root_p99_s, clocks_differ,
+    one_in). `clocks_differ`: events that the root seems to have known before they happened; left out of the
+    times. `one_in`: of how many events these are one each.
     """
     late = F.when(F.col("root_knew_after_s") >= 0, F.col("root_knew_after_s"))
     return (
@@ -168,6 +190,7 @@ def knowing(consumer_events: DataFrame, nodes: DataFrame) -> DataFrame:
             F.percentile_approx(late, 0.5).alias("root_p50_s"),
             F.percentile_approx(late, 0.99).alias("root_p99_s"),
             F.count_if(F.col("root_knew_after_s") < 0).alias("clocks_differ"),
+            F.lit(one_in).alias("one_in"),
         )
         .orderBy("depth", "role", "op")
     )

@@ -6,7 +6,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from audit.volume import CONSUMER_KINDS
+from audit.told import CONSUMER_KINDS
 
 FLAPS: Final = 3
 """Comings of one consumer, or downs of one link, within an hour, from which it flaps."""

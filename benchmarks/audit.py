@@ -131,7 +131,7 @@ def measure(spark: "SparkSession", folder: Path, options: argparse.Namespace) ->
         meter.measure("generate", lambda: write_log(spark, chain, options.rows, Path(log)))
     rows = meter.measure("yardstick", lambda: yardstick(spark, log), YARDSTICKS)
     meter.measure("all columns, hashed", lambda: whole(spark, log), 2)
-    request = Request([log], sites, folder / "out")
+    request = Request([log], sites, folder / "out", every_event=options.consumer_events)
     summary = meter.measure("audit", lambda: audit(spark, request))
     meter.measure("audit, once more", lambda: audit(spark, request))
     found = {
@@ -235,6 +235,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--plant", type=int, default=17, help="sideways advisories, all of which must be found")
     add("--log", help="a log in Parquet, instead of one that is generated; with --sites")
     add("--sites", help="its table of sites")
+    add("--consumer-events", action="store_true", help="a row for each coming and going of a consumer")
     add("--master", default="", help="such as local-cluster[2,1,2048]; all cores of this machine")
     add("--spark", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
     add("--directory", type=Path, help=f"where to write; needs about {2 * BYTES_A_ROW} bytes a row")

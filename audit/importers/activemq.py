@@ -23,7 +23,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from audit.lines import Dialect, timed
+from audit.lines import Dialect
+from audit.rollup import timed
 from audit.schema import as_log
 
 SCHEMA: Final = (

@@ -9,6 +9,7 @@ from audit_tables import events
 from audit import capacity, scope, volume, waste
 from audit.deployment import Tree
 from audit.rollup import rollup
+from audit.told import told as told_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,8 +91,29 @@ def test_each_event_tells_how_many_heard_and_when_the_root_knew(log: "DataFrame"
     assert (knowing["add"].events, knowing["add"].clocks_differ, knowing["add"].root_p50_s) == (6, 1, 3.0)
 
 
-def test_consumers_that_come_and_go_flap(log: "DataFrame", demo_tree: Tree) -> None:
-    hours = volume.consumer_hours(volume.consumer_events(log, demo_tree.roots))
+def test_of_many_events_one_in_so_many_is_looked_at_and_what_it_says_is_whole(
+    log: "DataFrame", demo_tree: Tree
+) -> None:
+    def rows(one_in: int) -> set[str]:
+        return {str(row) for row in volume.consumer_events(log, demo_tree.roots, one_in).collect()}
+
+    assert 0 < len(rows(2)) < len(rows(1))
+    assert rows(2) < rows(1)
+    limit = volume.EVENTS_SHOWN
+    assert [volume.one_in(count) for count in (0, limit, limit + 1, 10 * limit)] == [1, 1, 2, 10]
+
+
+def test_what_a_consumer_cost_is_a_sum_over_all_that_was_told_of_it(log: "DataFrame") -> None:
+    consumers = volume.consumers(volume.consumer_hours(log), told_of(log))
+    found = {row.destination: row for row in consumers.collect()}
+    prices, bread = found["prices"], found["bread"]
+    assert (prices.came, prices.added, prices.closed, prices.bytes) == (1, 7, 0, 210)
+    assert (bread.added, bread.bytes) == (1, 30)
+    assert (found["till/+"].came, found["till/+"].went, found["till/+"].added) == (4, 4, 0)
+
+
+def test_consumers_that_come_and_go_flap(log: "DataFrame") -> None:
+    hours = volume.consumer_hours(log)
     (found,) = waste.flapping_consumers(hours).collect()
     assert (found.node, found.destination, found.came, found.went, found.most_in_an_hour) == (
         "york",
@@ -190,7 +212,7 @@ def test_a_link_that_comes_up_twice_without_having_gone_is_one(spark: "SparkSess
 
 
 def test_figures_are_what_was_there_at_the_end_of_an_hour(log: "DataFrame", rolled: "DataFrame") -> None:
-    figures = capacity.figures(rolled, capacity.routes(log, rolled))
+    figures = capacity.figures(rolled, capacity.routes(told_of(log), log, rolled))
     found = {(each.node, each.figure, each.at.hour): each.value for each in figures.collect()}
     assert found["hq", "routes", 8] == 2.0
     assert (found["durham", "routes", 12], found["durham", "routes", 13]) == (1.0, 151.0)
@@ -220,7 +242,8 @@ def test_a_route_that_is_told_again_is_one_and_none_is_less_than_none(spark: "Sp
     )
     log = log.unionByName(events(spark, [told(0, "add", "a", "york") | {"node": "south"}]))
     steps = {
-        (row.node, row.at.hour - START.hour): row.step for row in capacity.routes(log, rollup(log)).collect()
+        (row.node, row.at.hour - START.hour): row.step
+        for row in capacity.routes(told_of(log), log, rollup(log)).collect()
     }
     north = {0: 1, 1: 2, 2: -2, 3: 0, 4: -1}
     assert steps == {("north", hour): step for hour, step in north.items()} | {("south", 0): 1}
