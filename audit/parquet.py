@@ -181,12 +181,12 @@ def _once(rows: DataFrame, summed: DataFrame) -> tuple[DataFrame, DataFrame | No
     suspects = files.overlapping(spans).localCheckpoint()
     if suspects.isEmpty():
         return rows, None
-    marked = rows.withColumn("mark", F.xxhash64(*COMPARED))
-    named = marked.select("node", "mark", "file").join(F.broadcast(suspects), "node", "left_semi")
+    mark = F.xxhash64(*COMPARED).alias("mark")
+    named = rows.join(F.broadcast(suspects), "node", "left_semi").select("node", mark, "file")
     repetitions = files.repetitions(named).localCheckpoint()
     if repetitions.isEmpty():
         return rows, None
-    once, again = files.without(marked, repetitions)
+    once, again = files.without(rows.withColumn("mark", mark), repetitions)
     return once, again.withColumn("file", files.spelt("file"))
 
 
