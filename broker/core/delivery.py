@@ -25,7 +25,10 @@ _AHEAD: Final = 32
 
 
 class Delivery(Lookup):
-    """Of one node: see `forwarding.Forwarder`, which is what there is to use."""
+    """Of one node: see `forwarding.Forwarder`, which is what there is to use.
+
+    `transfers_known`: those who have a transfer id below it have it on disk.
+    """
 
     def __init__(
         self,
@@ -43,7 +46,7 @@ class Delivery(Lookup):
         self.counters = counters
         self.turn = Turn()
         self.order = Order()
-        self.next_transfer = 1
+        self.next_transfer = self.transfers_known = 1
         self.finished: Callable[[Copy], None] = lambda copy: None
         self.holds = Holds(settings, custody, neighbours, self.bury)
 
@@ -94,7 +97,9 @@ class Delivery(Lookup):
 
     def _known_on_disk(self, copy: Copy) -> bool:
         """Would a start after a crash know that this may have been given? By its row; or it comes again."""
-        return copy.transfer > 0 or not copy.stored.row or copy.stored.row in self.custody.fresh
+        if 0 < copy.transfer < self.transfers_known:
+            return True
+        return not copy.stored.row or copy.stored.row in self.custody.fresh
 
     def number(self, place: Place) -> None:
         """What readers are about to be given gets its transfer ids in this transaction, and a little more."""

@@ -227,6 +227,7 @@ class NodeCore:
     def start_transfer_ids(self, first_free: int) -> None:
         """Transfer ids go on above every block that an earlier start has reserved."""
         self.forwarder.next_transfer = self._transfer_reserved = max(first_free, 1)
+        self.forwarder.transfers_known = self._transfer_reserved
 
     # --- links
 
@@ -366,6 +367,7 @@ class NodeCore:
             return None
         self.keep_ticks(_TICKS_EVERY)
         turn.transaction, turn.fresh = custody.take()
+        turn.next_transfer = self.forwarder.next_transfer
         self.forwarder.turn = Turn()
         return turn
 
@@ -392,6 +394,7 @@ class NodeCore:
     def committed(self, turn: Turn) -> None:
         """The turn is on disk: tell everybody."""
         self.custody.committed(turn.fresh)
+        self.forwarder.transfers_known = turn.next_transfer
         for account in turn.accounts:
             self._go_on(account)
         for place in turn.places.values():

@@ -108,3 +108,17 @@ def test_after_a_stop_that_ended_well_nothing_is_in_doubt(store: Forest) -> None
     assert flags(reader) == [(b"one", False)]
     again(store)
     assert york.core.neighbours["hq"].doubted > 0
+
+
+def test_nothing_is_given_before_that_is_on_disk_whoever_else_comes(forest: Forest) -> None:
+    """A second reader comes while the commit is under way that says that the first may have the message."""
+    hq = forest.add("hq")
+    forest.producer("hq").send("queue:sales", b"sold")
+    forest.settle(1.0)
+    first = forest.consumer("hq", "queue:sales", "first", auto=False)
+    assert hq.take()
+    second = forest.consumer("hq", "queue:sales", "second", auto=False)
+    assert not first.receipts + second.receipts
+    hq.write()
+    hq.report()
+    assert [receipt.payload for receipt in first.receipts + second.receipts] == [b"sold"]
