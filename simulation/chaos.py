@@ -13,7 +13,7 @@ history can be replayed, and `simulation.shrinking` finds the shortest that stil
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final
+from typing import ClassVar
 
 from simulation.actions import Action
 from simulation.clients import Consumer, Receipt
@@ -54,19 +54,38 @@ class Chaos:
     `linger`: seconds for which a route that has gone is offered still.
     """
 
+    settings = replace(QUICK, max_deliveries=1000)
+    destinations: tuple[str, ...] = (
+        "queue:one",
+        "queue:two",
+        "queue:up",
+        "queue:shared",
+        "queue:cell@s2",
+        "topic:t/a",
+    )
+
     def __init__(
         self, seed: int, kinds: frozenset[str], steps: int = 300, linger: float = 0.0, tree: Tree = TREE
     ) -> None:
         self.random = random.Random(seed)
         self.kinds = kinds
         self.steps = steps
-        self.forest = Forest(replace(QUICK, max_deliveries=1000, linger=linger))
+        self.forest = Forest(replace(self.settings, linger=linger))
         self.history: list[Action] = []
         for name, parent, role, *mesh in tree:
             self.forest.add(name, parent, role, mesh=mesh)
         self.forest.heal(1.0 if tree is TREE else 5.0)
         self.producers = [self.forest.producer(name, f"p-{name}") for name in ("hq", "r1", "s1", "s3")]
-        self.consumers = [
+        self.consumers = self._consumers()
+        self.numbers = 0
+        self.reached: dict[bytes, set[str]] = {}
+        self.backups: dict[str, Disk] = {}
+        self.lossy: set[str] = set()
+        self.lost_before = 0
+        self.forest.settle(2.0)
+
+    def _consumers(self) -> list[Consumer]:
+        return [
             self._consumer("s1", "queue:one"),
             self._consumer("s3", "queue:two"),
             self._consumer("hq", "queue:up"),
@@ -77,20 +96,6 @@ class Chaos:
             self._consumer("hq", "topic:t/#", durable="d"),
             self._consumer("s2", "queue:cell"),
         ]
-        self.destinations = [
-            "queue:one",
-            "queue:two",
-            "queue:up",
-            "queue:shared",
-            "queue:cell@s2",
-            "topic:t/a",
-        ]
-        self.numbers = 0
-        self.reached: dict[bytes, set[str]] = {}
-        self.backups: dict[str, Disk] = {}
-        self.lossy: set[str] = set()
-        self.lost_before = 0
-        self.forest.settle(2.0)
 
     def _consumer(self, site: str, destination: str, durable: str = "") -> Consumer:
         name = f"c-{site}-{destination}"
@@ -120,7 +125,7 @@ class Chaos:
 
     def _do(self, action: Action) -> None:
         self.history.append(action)
-        _ACTIONS[action.what](self, *action.arguments)
+        self.actions[action.what](self, *action.arguments)
         self.forest.reap()
 
     def _choices(self) -> list[tuple[int, Callable[[], Action | None]]]:
@@ -319,7 +324,7 @@ class Chaos:
         for consumer in self.consumers:
             consumer.auto = True
         self._join()
-        self.forest.heal(90.0)
+        self._settle()
         self._check_all_confirmed()
         self._check_nothing_waits()
         self._check_no_dead_letters()
@@ -327,6 +332,9 @@ class Chaos:
         self._check_twice()
         self._check_order()
         check_routes(list(self.forest.sites.values()))
+
+    def _settle(self) -> None:
+        self.forest.heal(90.0)
 
     def _check_order(self) -> None:
         """Messages of one producer come to one consumer in order, where none was given again or rerouted."""
@@ -418,23 +426,22 @@ class Chaos:
                 said = [(c.name, r) for c, r in receipts]
                 assert len(unexcused) <= 1, f"{payload!r} came {len(receipts)} times: {said}"
 
-
-_ACTIONS: Final[dict[str, Callable[..., None]]] = {
-    "turn": Chaos._turn,
-    "packets": Chaos._packets,
-    "send": Chaos._send,
-    "acknowledge": Chaos._acknowledge,
-    "everything": Chaos._everything,
-    "client": Chaos._client,
-    "dial": Chaos._dial,
-    "cut": Chaos._cut,
-    "split": Chaos._split,
-    "join": Chaos._join,
-    "time": Chaos._time,
-    "crash": Chaos._crash,
-    "boot": Chaos._boot,
-    "move": Chaos._move,
-    "backup": Chaos._backup,
-    "restore": Chaos._restore,
-    "replace": Chaos._replace,
-}
+    actions: ClassVar[dict[str, Callable[..., None]]] = {
+        "turn": _turn,
+        "packets": _packets,
+        "send": _send,
+        "acknowledge": _acknowledge,
+        "everything": _everything,
+        "client": _client,
+        "dial": _dial,
+        "cut": _cut,
+        "split": _split,
+        "join": _join,
+        "time": _time,
+        "crash": _crash,
+        "boot": _boot,
+        "move": _move,
+        "backup": _backup,
+        "restore": _restore,
+        "replace": _replace,
+    }
