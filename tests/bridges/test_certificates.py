@@ -16,6 +16,8 @@ from bridges.certificates import Authority, CertificateError
 from bridges.tls import serial_number, server_context
 
 NOW = float(int(time.time()))
+DAY = 86_400.0
+"""A suite may take long from its collection to these tests."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,7 @@ def made_authority(name: str) -> Authority:
     return Authority(key, Authority.certify(key, name, "acme", NOW))
 
 
-def child(authority: Authority, name: str = "york", lifetime: float = 600.0) -> tuple[bytes, bytes]:
+def child(authority: Authority, name: str = "york", lifetime: float = DAY) -> tuple[bytes, bytes]:
     key = certificates.make_key()
     request = certificates.read_request(certificates.make_request(key, name, "acme"))
     return key, authority.for_child(request, "acme", NOW, lifetime)
@@ -140,7 +142,7 @@ def written(path: Path, data: bytes) -> Path:
 
 
 def test_python_tells_the_serial_number_of_a_caller(authority: Authority, tmp_path: Path) -> None:
-    own = written(tmp_path / "own.pem", authority.for_own_node("hq", "acme", {"127.0.0.1"}, NOW, 600))
+    own = written(tmp_path / "own.pem", authority.for_own_node("hq", "acme", {"127.0.0.1"}, NOW, DAY))
     key, certificate = child(authority)
     client = trusting(authority)
     client.load_cert_chain(written(tmp_path / "york.pem", certificate + key))
@@ -160,7 +162,7 @@ def test_no_child_can_pose_as_the_node_itself(authority: Authority, tmp_path: Pa
 
 
 def test_the_nodes_own_certificate_is_no_childs(authority: Authority, tmp_path: Path) -> None:
-    own = written(tmp_path / "own.pem", authority.for_own_node("hq", "acme", {"hq"}, NOW, 600))
+    own = written(tmp_path / "own.pem", authority.for_own_node("hq", "acme", {"hq"}, NOW, DAY))
     client = trusting(authority)
     client.load_cert_chain(own)
     server = server_context(own, None, written(tmp_path / "ca.pem", authority.certificate))

@@ -26,8 +26,8 @@ async def told(network: Network, node: str, *arguments: str) -> Any:
     return json.loads(output)
 
 
-async def refused(network: Network, node: str, *arguments: str) -> str:
+async def refused(network: Network, node: str, *arguments: str, exit_code: int = 1) -> str:
     """What a command that fails says, asked of a node."""
     code, _, errors = await sapwood(*arguments, "--url", network.url(node))
-    assert code == 1, errors
+    assert code == exit_code, errors
     return errors
