@@ -7,7 +7,6 @@ long, each way.
 """
 
 import argparse
-import gzip
 import json
 import shutil
 import signal
@@ -32,6 +31,7 @@ from benchmarks.processes import (
     raise_file_limit,
     until,
 )
+from broker.advisory_log import LogRow, read_log
 
 PROBES: Final = 10
 _FILES_PER_LEAF: Final = 12
@@ -157,17 +157,15 @@ class Forest:
 
     # --- what they wrote down
 
-    def rows(self, nodes: list[str]) -> Iterator[dict[str, Any]]:
+    def rows(self, nodes: list[str]) -> Iterator[LogRow]:
         """All rows of these nodes' advisory logs so far."""
         for node in nodes:
-            for file in sorted((self._directory / node / "advisories").glob("*.jsonl*")):
-                with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as lines:
-                    yield from map(json.loads, lines)
+            yield from read_log(self._directory / node / "advisories")
 
     def count(self, prefix: str, nodes: list[str]) -> int:
         """Advisories received by these nodes for queues of that prefix."""
-        queues = (row for row in self.rows(nodes) if row["event"] == "advisory" and row["kind"] == "queue")
-        return sum(row["destination"].startswith(prefix) for row in queues)
+        queues = (row for row in self.rows(nodes) if row.event == "advisory" and row.kind == "queue")
+        return sum((row.destination or "").startswith(prefix) for row in queues)
 
 
 class Run:
@@ -302,12 +300,12 @@ class Run:
         """From the root's log: from its link up to the last advisory that came with it."""
         up, last = 0.0, 0.0
         for row in self._forest.rows(["root"]):
-            at = _timestamp(row["at"])
+            at = _timestamp(row.at)
             if at < since:
                 continue
-            if row["event"] == "link" and row["op"] == "up":
+            if row.event == "link" and row.op == "up":
                 up = at
-            elif row["event"] == "advisory":
+            elif row.event == "advisory":
                 last = at
         return round(last - up, 2)
 
