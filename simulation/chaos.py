@@ -240,7 +240,9 @@ class Chaos:
             _, target, way = wire.sides()[side]
             wire.deliver(way, target, count)
 
-    def _send(self, place: int, destination: str, first: int, count: int, scope: int) -> None:
+    def _send(
+        self, place: int, destination: str, first: int, count: int, scope: int, expires_in: int = 0
+    ) -> None:
         producer = self.producers[place]
         self.numbers = max(self.numbers, first + count - 1)
         numbers = range(first, first + count)
@@ -248,7 +250,7 @@ class Chaos:
         if destination.startswith("topic:"):
             reached = EVERYWHERE if scope else SUBTREE_AND_ABOVE[producer.site.name]
             self.reached.update(dict.fromkeys(payloads, reached))
-        producer.send(destination, *payloads, scope=scope)
+        producer.send(destination, *payloads, scope=scope, expires_in=expires_in)
 
     def _acknowledge(self, place: int, count: int) -> None:
         self.consumers[place].acknowledge(count)

@@ -69,9 +69,10 @@ class Roaming(Chaos):
         return self.random.getrandbits(20) if self.random.random() < 0.6 else _EVERY
 
     def _choose_passing(self) -> Action:
+        """Messages that expire soon."""
         producer = self.random.randrange(len(self.producers))
         destination, count = self.random.choice(self.destinations), self.random.choice([1, 3, 8])
-        return Action("passing", (producer, destination, self.numbers + 1, count))
+        return Action("send", (producer, destination, self.numbers + 1, count, 0, _SOON))
 
     # --- doing
 
@@ -89,14 +90,6 @@ class Roaming(Chaos):
             receipt = consumer.open.pop(int(share * len(consumer.open)))
             receipt.acknowledged = True
             consumer.say(Acknowledge([(receipt.transfer, receipt.transfer)]))
-
-    def _passing(self, place: int, destination: str, first: int, count: int) -> None:
-        """Messages that expire soon."""
-        producer = self.producers[place]
-        self.numbers = max(self.numbers, first + count - 1)
-        numbers = range(first, first + count)
-        payloads = [f"{producer.name} {destination} {number:06}".encode() for number in numbers]
-        producer.send(destination, *payloads, expires_in=_SOON)
 
     def _return(self, name: str, count: int, bits: int) -> None:
         """Some messages of the first dead letters of a site are given back."""
@@ -119,6 +112,5 @@ class Roaming(Chaos):
         **Chaos.actions,
         "roam": _roam,
         "pick": _pick,
-        "passing": _passing,
         "return": _return,
     }

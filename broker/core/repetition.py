@@ -78,9 +78,6 @@ class Seen:
     def __contains__(self, bundle: bytes) -> bool:
         return bundle in self._at
 
-    def __len__(self) -> int:
-        return len(self._at)
-
     def which(self, header: Header) -> int:
         """The messages of a bundle that were dealt with here, as a mask."""
         return self._which(header.identity) | self._which(header.id)
