@@ -11,12 +11,15 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from audit.listing import TWIN, LogFile
+from audit.rollup import HOUR
 from audit.schema import FILES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COUNTS: Final = tuple(FILES.names[3:-1])
+MOST_TIMES: Final = 32
+"""Times that rows are compared with one by one."""
 
 
 def spelt(path: str = "_metadata.file_path") -> Column:
@@ -66,10 +69,52 @@ def less(told: DataFrame, again: DataFrame) -> DataFrame:
 
 
 def overlapping(spans: DataFrame) -> DataFrame:
-    """(node): those of which two files are of the same time. `spans`: (node, file, since, until)."""
-    before = Window.partitionBy("node").orderBy("since", "file").rowsBetween(Window.unboundedPreceding, -1)
+    """(node, since, until): the times of which two files of a node tell. `spans`: (node, file, since, until).
+
+    Wrinkle: each row of a node is compared with each of its times; of more than `MOST_TIMES` some are put
+    together.
+    """
+    of_node = Window.partitionBy("node")
+    in_order = of_node.orderBy("since", "file")
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     reached = spans.withColumn("reached", F.max("until").over(before))
-    return reached.where(F.col("reached") >= F.col("since")).select("node").distinct()
+    both = reached.where(F.col("reached") >= F.col("since"))
+    place, count = F.row_number().over(in_order) - 1, F.count(F.lit(1)).over(of_node)
+    share = F.floor(place * F.least(F.lit(1.0), MOST_TIMES / count))
+    return (
+        both.withColumn("share", share)
+        .groupBy("node", "share")
+        .agg(F.min("since").alias("since"), F.max(F.least("until", "reached")).alias("until"))
+        .drop("share")
+    )
+
+
+def of_times(rows: DataFrame, times: DataFrame) -> DataFrame | None:
+    """The rows that are of `times` (node, since, until); None if there are no times.
+
+    Wrinkle: where files are in the order of time, what lies outside of them all is not even read.
+    """
+    begun = F.floor(F.unix_micros("since") / HOUR)
+    ends = F.min(F.unix_micros("since")).alias("since"), F.max(F.unix_micros("until")).alias("until")
+    spans = _joined([(row.since, row.until) for row in times.groupBy(begun).agg(*ends).collect()])
+    if not spans:
+        return None
+    some = F.lit(False)
+    for since, until in spans:
+        some = some | F.col("at").between(F.timestamp_micros(F.lit(since)), F.timestamp_micros(F.lit(until)))
+    named = times.withColumnRenamed("node", "of")
+    same = (F.col("node") == F.col("of")) & F.col("at").between(F.col("since"), F.col("until"))
+    return rows.where(some).join(F.broadcast(named), same, "left_semi")
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans that these cover, in order; of more than `MOST_TIMES` the one that covers all."""
+    joined: list[tuple[int, int]] = []
+    for since, until in sorted(spans):
+        if joined and since <= joined[-1][1]:
+            since, until = joined[-1][0], max(until, joined.pop()[1])
+        joined.append((since, until))
+    return joined if len(joined) <= MOST_TIMES else [(joined[0][0], max(until for _, until in joined))]
 
 
 def repetitions(marked: DataFrame) -> DataFrame:

@@ -141,10 +141,12 @@ def read(spark: "SparkSession", listing: Sequence[LogFile], dialect: Dialect = O
 
 
 def _once(used: DataFrame) -> tuple[DataFrame, DataFrame | None]:
-    """Leave out lines that another file of the same node has too; only nodes whose files overlap are looked
-    at."""
+    """Leave out lines that another file of the same node has too; only times of which two files tell are
+    looked at."""
     spans = used.groupBy("node", "file").agg(F.min("at").alias("since"), F.max("at").alias("until"))
-    suspects = used.join(F.broadcast(files.overlapping(spans)), "node", "left_semi")
+    suspects = files.of_times(used, files.overlapping(spans).localCheckpoint())
+    if suspects is None:
+        return used, None
     repetitions = files.repetitions(suspects.select("node", "mark", "file")).localCheckpoint()
     return (used, None) if repetitions.isEmpty() else files.without(used, repetitions)
 

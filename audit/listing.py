@@ -31,8 +31,8 @@ RESULTS: Final = ".sapwood-results"
 """The empty file by which an audit knows its own folders, should they lie among logs."""
 PARQUET: Final = "parquet"
 JSON_LINES: Final = "lines"
-PACKED: Final = 4
-"""How many times larger than its file a packed log is, at the least."""
+PACKED: Final = 20
+"""About how many times larger than a packed log its lines of JSON are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Listing:
 
     @property
     def unpacked(self) -> int:
-        """About how many bytes they are once they are read."""
+        """About how many bytes they are as lines of JSON."""
         return sum(file.bytes * (PACKED if file.packed else 1) for file in self.files)
 
 

@@ -171,19 +171,18 @@ def _fault() -> Column:
 
 
 def _once(rows: DataFrame, summed: DataFrame) -> tuple[DataFrame, DataFrame | None]:
-    """Leave out rows that another file of the same node has too; only nodes whose files overlap are looked
-    at, of which the sums know."""
+    """Leave out rows that another file of the same node has too; only times of which two files tell are
+    looked at, of which the sums know."""
     spans = (
         summed.where(_good())
         .groupBy("node", F.col(_SOURCE).alias("file"))
         .agg(F.min("first").alias("since"), F.max("last").alias("until"))
     )
-    suspects = files.overlapping(spans).localCheckpoint()
-    if suspects.isEmpty():
+    suspects = files.of_times(rows, files.overlapping(spans).localCheckpoint())
+    if suspects is None:
         return rows, None
     mark = F.xxhash64(*COMPARED).alias("mark")
-    named = rows.join(F.broadcast(suspects), "node", "left_semi").select("node", mark, "file")
-    repetitions = files.repetitions(named).localCheckpoint()
+    repetitions = files.repetitions(suspects.select("node", mark, "file")).localCheckpoint()
     if repetitions.isEmpty():
         return rows, None
     once, again = files.without(rows.withColumn("mark", mark), repetitions)

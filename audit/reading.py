@@ -73,21 +73,22 @@ def _lines(spark: "SparkSession", texts: list[LogFile], source: str) -> Intake:
 
 
 def _apart(tables: Intake, texts: Intake) -> Intake:
-    """Leave out of Parquet the rows that lines of JSON have too; only nodes are looked at of which both tell
-    of one time."""
+    """Leave out of Parquet the rows that lines of JSON have too; only times are looked at of which both
+    tell."""
     spans = [
         part.rolled.groupBy("node", F.lit(kind).alias("file")).agg(
             F.min("first").alias("since"), F.max("last").alias("until")
         )
         for part, kind in ((tables, PARQUET), (texts, JSON_LINES))
     ]
-    suspects = files.overlapping(spans[0].unionByName(spans[1])).localCheckpoint()
-    if suspects.isEmpty():
+    times = files.overlapping(spans[0].unionByName(spans[1])).localCheckpoint()
+    suspects, others = (files.of_times(part.events, times) for part in (tables, texts))
+    if suspects is None or others is None:
         return tables
     said = F.xxhash64(*COMPARED).alias("mark")
-    known = texts.events.join(F.broadcast(suspects), "node", "left_semi").select("node", said).distinct()
+    known = others.select("node", said).distinct()
     marked = tables.events.withColumn("mark", said)
-    twice = marked.join(known, ["node", "mark"], "left_semi")
+    twice = suspects.withColumn("mark", said).join(known, ["node", "mark"], "left_semi")
     again = twice.groupBy("file").agg(F.count(F.lit(1)).alias("again")).localCheckpoint()
     if again.isEmpty():
         return tables

@@ -1,8 +1,9 @@
 """One Spark session, fitted to the machine and to the size of the data.
 
 Under spark-submit the session that is there is taken as it is, but for time zone and file options, which the
-audit's results depend on. Else a local session is started: its memory follows the data, between 512 MiB and
-half of the machine; below 256 MiB of data it starts fast and small instead of running long and well.
+audit's results depend on. Else a local session is started: its memory follows the data, between 768 MiB and
+half of the machine; below 1 GiB of data it starts fast and small instead of running long and well. Data are
+counted as lines of JSON, of which 1 GiB is about four million.
 
 Caller's duty: start it once a process, and `stop` it.
 """
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MIB: Final = 1024 * 1024
-SMALL: Final = 256 * MIB
+SMALL: Final = 1024 * MIB
 TINY: Final = 16 * MIB
 """Below this, compiling a query takes longer than running it: it is interpreted instead."""
 CODE_CACHE: Final = "256m"
 """For compiled code. Wrinkle: with the quick compiler alone Java has 48 MiB, which one audit fills; then it
 compiles nothing more, and everything after is several times slower."""
-LEAST_MEMORY: Final = 512 * MIB
-A_PARTITION: Final = 64 * MIB
+LEAST_MEMORY: Final = 768 * MIB
+A_PARTITION: Final = 256 * MIB
 MOST_PARTITIONS: Final = 2000
 _USUAL: Final = (
     "scala-library",
@@ -139,14 +140,14 @@ def small_queries(spark: "SparkSession") -> "Iterator[None]":
 
 
 def shuffle_partitions(data_bytes: int, cores: int) -> int:
-    """How many pieces a shuffle has: a multiple of the cores, at least one piece for each 64 MiB of data."""
+    """How many pieces a shuffle has: a multiple of the cores, at least one piece for each 256 MiB of data."""
     pieces = math.ceil(data_bytes / A_PARTITION)
     return min(MOST_PARTITIONS, max(cores, math.ceil(pieces / cores) * cores))
 
 
 def driver_memory(data_bytes: int, machine_bytes: int) -> int:
-    """MiB for a local session: 512 and twice the data, at most half of the machine."""
-    wanted = LEAST_MEMORY + 2 * data_bytes
+    """MiB for a local session: 768 and half of the data, at most half of the machine."""
+    wanted = LEAST_MEMORY + data_bytes // 2
     return max(LEAST_MEMORY, min(wanted, machine_bytes // 2)) // MIB
 
 

@@ -1,8 +1,8 @@
 """Advisory logs of any size, written by Spark itself in SQL: a day of a chain, as its nodes would write it.
 
 A chain of stores in regions, the first region with half of the stores (skew). Consumers come and go at the
-stores from 08:00 to 20:00; each time is three rows, all by the rules: one at the store, one at its region a
-little later, one at the root later still. Laid out as the simulation does: by tree, date and region, each
+stores from 08:00 to 20:00, each in its turn; each time is three rows, all by the rules: one at the store, one
+at its region a little later, one at the root later still. Laid out as the simulation does: by tree, date and region, each
 file in the order of time. The cost is the same for each row, however many.
 """
 
@@ -67,12 +67,15 @@ def write_log(spark: "SparkSession", chain: Chain, rows: int, path: Path) -> int
 def _events(spark: "SparkSession", chain: Chain, events: int) -> "DataFrame":
     """(origin, near, at, op, destination, cause, delay), one row a consumer that comes or goes."""
     tasks = max(2, 3 * events // A_TASK)
-    store = F.pmod(F.xxhash64("id"), F.lit(chain.stores))
+    consumers = F.lit(chain.stores * _DESTINATIONS)
+    consumer = F.pmod("id", consumers)
+    store = F.pmod("consumer", F.lit(chain.stores)).cast("long")
     others = F.lit(max(1, chain.regions - 1))
     lonely = (F.col("store") < chain.stores // 2) | F.lit(chain.regions == 1)
     micros = F.col("id") * F.lit(_OPEN_FOR) / F.lit(max(1, events)) + F.lit(_OPENS)
     return (
         spark.range(0, events, 1, tasks)
+        .withColumn("consumer", consumer)
         .withColumn("store", store)
         .select(
             F.concat(F.lit("store-"), "store").alias("origin"),
@@ -82,10 +85,8 @@ def _events(spark: "SparkSession", chain: Chain, events: int) -> "DataFrame":
             F.timestamp_micros(F.unix_micros(F.lit(_DAY).cast("timestamp")) + micros.cast("long")).alias(
                 "at"
             ),
-            F.when(F.col("id") % 2 == 0, "add").otherwise("remove").alias("op"),
-            F.concat(F.lit("till-"), F.pmod(F.xxhash64("id", F.lit(2)), F.lit(_DESTINATIONS))).alias(
-                "destination"
-            ),
+            F.when(F.floor(F.col("id") / consumers) % 2 == 0, "add").otherwise("remove").alias("op"),
+            F.concat(F.lit("till-"), F.floor(F.col("consumer") / chain.stores)).alias("destination"),
             F.concat_ws(":", "store", "id").alias("cause"),
             (3000 + F.pmod(F.xxhash64("id", F.lit(3)), F.lit(60_000))).alias("delay"),
         )

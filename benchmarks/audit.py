@@ -44,7 +44,7 @@ from benchmarks.advisory_logs import Chain, write_log, write_sites
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BYTES_A_ROW: Final = 20
+BYTES_A_ROW: Final = 14
 YARDSTICKS: Final = 5
 SHOWN: Final = 6
 _TICKS: Final = os.sysconf("SC_CLK_TCK")

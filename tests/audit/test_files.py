@@ -1,0 +1,70 @@
+"""Which rows have to be compared because two files tell of one time."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from pyspark.sql import functions as F
+
+from audit import files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_START: Final = datetime(2026, 3, 14, tzinfo=UTC)
+Span = tuple[str, str, int, int]
+"""A node, a file, and the first and the last second of which it tells."""
+
+
+def _spans(chance: random.Random, of_node: int, seconds: int, longest: int) -> list[Span]:
+    found = []
+    for node in ("bath", "york"):
+        for number in range(of_node):
+            since = chance.randrange(seconds)
+            found.append((node, f"{number}", since, since + chance.randrange(longest)))
+    return found
+
+
+def _told_twice(spans: list[Span], node: str, second: int) -> bool:
+    return sum(one == node and since <= second <= until for one, _, since, until in spans) > 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("of_node", "longest"), [(8, 40), (30, 12), (3 * files.MOST_TIMES, 8), (12, 500)])
+def test_rows_are_looked_at_wherever_two_files_tell_of_their_time(
+    spark: "SparkSession", seed: int, of_node: int, longest: int
+) -> None:
+    """And nowhere else, as long as the times of a node are few."""
+    spans = _spans(random.Random(seed), of_node, 400, longest)
+    seconds = range(400 + longest)
+    table = spark.createDataFrame(
+        [(node, file, _at(since), _at(until)) for node, file, since, until in spans],
+        "node string, file string, since timestamp, until timestamp",
+    )
+    rows = spark.createDataFrame(
+        [(node, second, _at(second)) for node in ("bath", "york", "exeter") for second in seconds],
+        "node string, second long, at timestamp",
+    )
+    found = files.of_times(rows, files.overlapping(table))
+    asked = set() if found is None else {(row.node, row.second) for row in found.collect()}
+    due = {
+        (node, second) for node in ("bath", "york") for second in seconds if _told_twice(spans, node, second)
+    }
+    assert due, "the test shows nothing otherwise"
+    assert due <= asked
+    if of_node <= files.MOST_TIMES:
+        assert asked == due
+
+
+def _at(second: int) -> datetime:
+    return _START + timedelta(seconds=second)
+
+
+def test_files_that_follow_each_other_have_nothing_to_compare(spark: "SparkSession") -> None:
+    spans = spark.createDataFrame(
+        [("york", name, _at(since), _at(since + 9)) for name, since in (("a", 0), ("b", 10), ("c", 20))],
+        "node string, file string, since timestamp, until timestamp",
+    )
+    rows = spans.select("node", F.col("since").alias("at"))
+    assert files.of_times(rows, files.overlapping(spans)) is None
