@@ -2,8 +2,8 @@
 
 A chain of stores in regions, the first region with half of the stores (skew). Consumers come and go at the
 stores from 08:00 to 20:00, each in its turn; each time is three rows, all by the rules: one at the store, one
-at its region a little later, one at the root later still. Laid out as the simulation does: by tree, date and region, each
-file in the order of time. The cost is the same for each row, however many.
+at its region a little later, one at the root later still. Laid out as the simulation does: by tree, date and
+region, each file in the order of time. The cost is the same for each row, however many.
 """
 
 from collections.abc import Mapping

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from pyspark.sql import functions as F
 
 from audit import files
 
@@ -66,5 +65,5 @@ def test_files_that_follow_each_other_have_nothing_to_compare(spark: "SparkSessi
         [("york", name, _at(since), _at(since + 9)) for name, since in (("a", 0), ("b", 10), ("c", 20))],
         "node string, file string, since timestamp, until timestamp",
     )
-    rows = spans.select("node", F.col("since").alias("at"))
+    rows = spans.selectExpr("node", "since AS at")
     assert files.of_times(rows, files.overlapping(spans)) is None
