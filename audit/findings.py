@@ -20,6 +20,7 @@ COSTLY: Final = "costly"
 GOOD: Final = "good"
 _ORDER: Final = (BAD, DOUBTFUL, COSTLY, GOOD)
 TOP: Final = 10
+SPILLED_SHOWN: Final = 3
 MOST_ROWS: Final = 10_000
 SOON_DAYS: Final = 90.0
 LONG_S: Final = 60.0
@@ -61,7 +62,8 @@ def _spilled(tables: Tables) -> Iterator[Finding]:
                 "Nothing.",
             )
         return
-    for row in list(tables["spillage_reasons"])[:3]:
+    reasons = list(tables["spillage_reasons"])
+    for row in reasons[:SPILLED_SHOWN]:
         what = (
             f"{row['node']} received {counted(row['advisories'], 'advisory')} that it can never use:"
             f" {row['reason']}."
@@ -70,6 +72,9 @@ def _spilled(tables: Tables) -> Iterator[Finding]:
         teller = next((peer for peer, _ in tellers.most_common(1) if peer), "its neighbour")
         advice = _ADVICE.get(row["reason"], _ADVICE[""]).format(teller=teller)
         yield Finding(BAD, what, advice, row["advisories"])
+    if rest := reasons[SPILLED_SHOWN:]:
+        what = f"{_rows(rest, 'other case')} of advisories that a node can never use."
+        yield Finding(BAD, what, "See all of them in spillage_reasons.csv.", rest[0]["advisories"])
 
 
 _ADVICE: Final = {
@@ -237,6 +242,12 @@ def _rows(table: Sequence[Row], noun: str) -> str:
     return f"more than {counted(MOST_ROWS, noun)}" if len(table) > MOST_ROWS else counted(len(table), noun)
 
 
+_ROOM: Final = {
+    "spool_bytes": "Look what waits there and for whom, or give the spool more room, before that.",
+    "": "Put a branch between it and some of its sites, or raise the limit, before that.",
+}
+
+
 def _ahead(tables: Tables) -> Iterator[Finding]:
     for row in [
         row for row in tables["capacity"] if row["days_left"] is not None and row["days_left"] < SOON_DAYS
@@ -245,7 +256,7 @@ def _ahead(tables: Tables) -> Iterator[Finding]:
             COSTLY,
             f"{row['figure']} of {row['node']} reach {row['limit']:,.0f} in {row['days_left']:.0f} days, if"
             " they go on as now.",
-            "Split its region, or raise the limit, before that.",
+            _ROOM.get(row["figure"], _ROOM[""]),
             1e6 / (row["days_left"] + 1),
         )
     saved = total(tables["advise_down"], "advisories", advise_down="topics")

@@ -332,8 +332,10 @@ def simulate(
     json: Json = False,
 ) -> None:
     """Run a whole chain for a day in this process. It writes what the nodes would write."""
-    from broker.cli.simulate import run_again, run_simulation, run_soak
+    from broker.cli.simulate import refuse_chain, run_again, run_simulation, run_soak
 
+    if soak or replay is not None:
+        refuse_chain("--soak" if soak else "--replay", deployment, workload)
     if replay is not None:
         raise typer.Exit(run_again(replay, as_json=json))
     if soak:

@@ -40,6 +40,15 @@ def run_simulation(
     return WELL
 
 
+def refuse_chain(option: str, deployment: str, workload: Path | None) -> None:
+    """Raises `CommandError` if a chain was given beside an option that brings its own."""
+    if given := deployment or workload:
+        raise CommandError(
+            f"{option} and {given}: expected one of them; {option} lives through histories of its own chains",
+            WRONG_USE,
+        )
+
+
 def run_soak(first: int, count: int, only: str, out: Path | None, *, as_json: bool) -> int:
     """Live through random histories; print, and below `out` keep, the shortest form of those that fail."""
     from simulation.soak import soak

@@ -82,6 +82,19 @@ def test_what_breaks_the_law_comes_before_doubts_and_these_before_costs() -> Non
     assert "its neighbour" in found[0].do
 
 
+def test_of_many_that_received_spilled_advisories_it_is_said_that_there_are_more() -> None:
+    found = find(tables(spillage=spillage(10), spillage_reasons=[REASON] * 8))
+    assert len(found) == 4
+    assert found[-1].what == "5 other cases of advisories that a node can never use."
+
+
+def test_what_to_do_about_a_spool_is_not_what_to_do_about_routes() -> None:
+    full = [{"node": "hq", "figure": name, "limit": 9.0, "days_left": 3.0} for name in ("spool_bytes", "routes")]
+    spool, routes = find(tables(capacity=full))
+    assert "what waits there" in spool.do
+    assert "Put a branch" in routes.do
+
+
 def test_the_neighbour_that_spilled_most_is_named() -> None:
     told = [{"node": EVIL, "peer": peer} for peer in ("south", "north", "north", None)]
     (found,) = find(tables(spillage=spillage(10), spillage_reasons=[REASON], spilled=told))

@@ -57,6 +57,13 @@ def test_a_chain_of_a_table_as_json(workload: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "summary.json").read_text()) == found
 
 
+@pytest.mark.parametrize("option", [("--soak", "1"), ("--replay", "failure.json")])
+@pytest.mark.parametrize("given", [("stores=4",), ("--workload", "day.yaml")])
+def test_histories_have_chains_of_their_own(option: tuple[str, str], given: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError, match=f"{option[0]} and {given[-1]}: expected one of them"):
+        simulate(*given, *option)
+
+
 @pytest.mark.parametrize("arguments", [(), ("stores=4",), ("--out", "x")])
 def test_what_is_missing_is_said(arguments: tuple[str, ...]) -> None:
     with pytest.raises(Exception, match="simulate needs a deployment and --out"):
