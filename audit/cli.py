@@ -5,6 +5,7 @@ Surprise: Spark is imported only once the options are right, so that help and mi
 
 import argparse
 import json
+import math
 import os
 import signal
 import sys
@@ -21,6 +22,10 @@ WRONG_USE: Final = 2
 INTERRUPTED: Final = 130
 SITES_WEIGHT: Final = 20
 """What a byte of the table of sites counts for beside the logs': each site is joined with all above it."""
+UNITS: Final = ("second", "minute", "hour", "day", "week")
+"""What Spark reads as parts of a time of fixed length."""
+FIGURES: Final = ("routes", "links", "spool_bytes")
+"""What has a limit of its own; the keys of `capacity.LIMITS`, which needs Spark."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,7 +118,7 @@ def _run(options: argparse.Namespace) -> int:
     _check(options)
     if options.follow:
         return _follow(options)
-    rules, limits = [_rule(text) for text in options.consumers], dict(_limit(text) for text in options.limit)
+    rules, limits = [_rule(text) for text in options.consumers], _limits(options)
     settings = dict(_pair(text, "--spark") for text in options.spark)
     from audit.session import start
 
@@ -186,6 +191,19 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("no logs: expected files or folders, or --consumers for what-if alone")
     if not 1 <= options.ttl <= 32:
         raise UsageError(f"--ttl {options.ttl}: expected 1 to 32")
+    _check_time("--window", options.window, least=1)
+    _check_time("--late", options.late, least=0)
+
+
+def _check_time(option: str, text: str, *, least: int) -> None:
+    """Spark would say it only after its start, and its log in many lines."""
+    words = text.split()
+    amounts, units = words[::2], words[1::2]
+    well = len(amounts) == len(units) > 0 and all(unit.removesuffix("s") in UNITS for unit in units)
+    if not well or not all(amount.isascii() and amount.isdigit() for amount in amounts):
+        raise UsageError(f"{option} {text}: expected a time such as '10 seconds', '5 minutes' or '1 hour'")
+    if sum(map(int, amounts)) < least:
+        raise UsageError(f"{option} {text}: expected more than nothing, such as '5 minutes'")
 
 
 def _follow(options: argparse.Namespace) -> int:
@@ -268,12 +286,25 @@ def _rule(text: str) -> tuple[str, str, int]:
     return parts[0], parts[1], int(parts[2])
 
 
+def _limits(options: argparse.Namespace) -> dict[str, float]:
+    """Limits by figure. Raises `UsageError` for one of a figure that there cannot be."""
+    limits = dict(_limit(text) for text in options.limit)
+    for name, value in limits.items():
+        if name not in FIGURES and not options.figures:
+            known = ", ".join(FIGURES)
+            raise UsageError(f"--limit {name}={value:g}: expected {known}, or a figure of --figures FILE")
+    return limits
+
+
 def _limit(text: str) -> tuple[str, float]:
     name, value = _pair(text, "--limit")
     try:
-        return name, float(value)
+        limit = float(value)
     except ValueError:
         raise UsageError(f"--limit {text}: expected FIGURE=NUMBER") from None
+    if not 0 < limit < math.inf:
+        raise UsageError(f"--limit {text}: expected a number above 0")
+    return name, limit
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from audit import cli, package, run, session
+from audit import capacity, cli, package, run, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,16 @@ DATA = Path(__file__).parent / "data"
         (["log", "--deployment", "s", "--ttl", "0"], "expected 1 to 32"),
         (["log", "--deployment", "s", "--consumers", "leaf:25"], "expected ROLE:own:COUNT"),
         (["log", "--deployment", "s", "--limit", "routes=many"], "expected FIGURE=NUMBER"),
+        (["log", "--deployment", "s", "--limit", "routes=nan"], "expected a number above 0"),
+        (["log", "--deployment", "s", "--limit", "route=5"], "route=5: expected routes, links, spool_bytes"),
         (["log", "--deployment", "s", "--spark", "x"], "expected NAME=VALUE"),
+        (["--follow", ".", "--deployment", "s", "--window", "5x"], "--window 5x: expected a time such as"),
+        (["--follow", ".", "--deployment", "s", "--window", "1 month"], "--window 1 month: expected a time"),
+        (["--follow", ".", "--deployment", "s", "--window", "0 minutes"], "expected more than nothing"),
+        (
+            ["--follow", ".", "--deployment", "s", "--late", "-5 minutes"],
+            "--late -5 minutes: expected a time",
+        ),
         (["/nowhere", "--deployment", "s"], "no such file or folder"),
         (["--follow", "/nowhere", "--deployment", "s"], "no such folder"),
     ],
@@ -60,6 +69,10 @@ def test_a_table_of_sites_that_is_wrong_is_said_before_spark_starts(
         sites.write_text(table)
     assert cli.main([str(DATA / "demo"), "--deployment", str(sites)]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_every_figure_with_a_limit_may_be_given_another() -> None:
+    assert set(cli.FIGURES) == set(capacity.LIMITS)
 
 
 def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
