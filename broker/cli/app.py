@@ -317,7 +317,9 @@ def simulate(
     workload: Annotated[
         Path | None, typer.Option("--workload", help="YAML: who reads, comes, goes, fails and sends.")
     ] = None,
-    hours: Annotated[float, typer.Option("--hours", min=0, help="How long, on the virtual clock.")] = 24.0,
+    hours: Annotated[
+        float, typer.Option("--hours", min=0, max=87_600, help="How long, on the virtual clock.")
+    ] = 24.0,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the advisory log and the summary.")
     ] = None,

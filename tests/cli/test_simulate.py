@@ -70,6 +70,15 @@ def test_what_is_missing_is_said(arguments: tuple[str, ...]) -> None:
         simulate(*arguments)
 
 
+@pytest.mark.parametrize("hours", ["-1", "nan", "inf", "1e6"])
+def test_hours_that_never_end_are_refused(hours: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    exit_code, _, said = simulate("stores=4", "--hours", hours, "--out", str(out))
+    assert exit_code == 2
+    assert "--hours" in said
+    assert not out.exists()
+
+
 def test_an_outage_of_a_node_that_is_not_there_is_told_before_anything_is_done(tmp_path: Path) -> None:
     file, out = tmp_path / "workload.yaml", tmp_path / "out"
     file.write_text("workload:\n  outages: [{node: region-7}]\n")
