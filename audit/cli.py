@@ -187,6 +187,11 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(
             "--deployment is missing: expected the table of sites, as for 'sapwood config fleet'"
         )
+    if options.follow and (options.logs or options.source):
+        what = f"--from {options.source}" if options.source else f"LOG {options.logs[0]}"
+        raise UsageError(
+            f"{what} and --follow: expected one of them; --follow reads the nodes' own logs in DIR"
+        )
     if not options.logs and not options.consumers and not options.follow:
         raise UsageError("no logs: expected files or folders, or --consumers for what-if alone")
     if not 1 <= options.ttl <= 32:

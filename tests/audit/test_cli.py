@@ -35,6 +35,8 @@ DATA = Path(__file__).parent / "data"
             ["--follow", ".", "--deployment", "s", "--late", "-5 minutes"],
             "--late -5 minutes: expected a time",
         ),
+        (["--follow", ".", "--deployment", "s", "--from", "nats"], "--from nats and --follow: expected one"),
+        (["log", "--follow", ".", "--deployment", "s"], "LOG log and --follow: expected one of them"),
         (["/nowhere", "--deployment", "s"], "no such file or folder"),
         (["--follow", "/nowhere", "--deployment", "s"], "no such folder"),
     ],
