@@ -89,10 +89,11 @@ def overlapping(spans: DataFrame) -> DataFrame:
     )
 
 
-def of_times(rows: DataFrame, times: DataFrame) -> DataFrame | None:
+def of_times(rows: DataFrame, times: DataFrame, *, skipping: bool = True) -> DataFrame | None:
     """The rows that are of `times` (node, since, until); None if there are no times.
 
-    Wrinkle: where files are in the order of time, what lies outside of them all is not even read.
+    Wrinkle: where files are in the order of time, what lies outside of them all is not even read; unless
+    `skipping` is off.
     """
     begun = F.floor(F.unix_micros("since") / HOUR)
     ends = F.min(F.unix_micros("since")).alias("since"), F.max(F.unix_micros("until")).alias("until")
@@ -104,7 +105,7 @@ def of_times(rows: DataFrame, times: DataFrame) -> DataFrame | None:
         some = some | F.col("at").between(F.timestamp_micros(F.lit(since)), F.timestamp_micros(F.lit(until)))
     named = times.withColumnRenamed("node", "of")
     same = (F.col("node") == F.col("of")) & F.col("at").between(F.col("since"), F.col("until"))
-    return rows.where(some).join(F.broadcast(named), same, "left_semi")
+    return (rows.where(some) if skipping else rows).join(F.broadcast(named), same, "left_semi")
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

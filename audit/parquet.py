@@ -53,9 +53,7 @@ def read(spark: "SparkSession", listing: Sequence[LogFile]) -> Tables:
     whole = told["good"] == told["lines"]
     fates = _all_good(lines) if whole and not told["newer"] else _fates(_open(spark, listing))
     good = rows if whole else rows.where(fate() == "rows")
-    once, again = _once(good, summed)
-    if again is not None:
-        summed = _summed(once, used)
+    once, again, summed = _once(good, summed, used)
     summed = summed.where(_good())
     since = planned(summed) if told["ahead"] else None
     rolled = merged(replanned(summed, since) if since else summed).localCheckpoint()
@@ -109,14 +107,14 @@ def _open(spark: "SparkSession", listing: Sequence[LogFile]) -> DataFrame:
     """All rows, with their file as Spark spells it, and when it was written. Columns of the log that a file
     lacks are null; `name=value` folders count.
 
-    Wrinkle: Spark leaves out a file that has not the same such folders as the others it reads with it.
+    Wrinkle: Spark leaves out a file that has not the same such folders as the others it reads with it; and a
+    reader keeps what it was told once, so that each has its own.
     """
     groups: dict[tuple[str, ...], list[str]] = {}
     for file in listing:
         groups.setdefault(partitions(file.path), []).append(file.pattern)
-    reader = spark.read.schema(LOG)
     parts = [
-        (reader.option("basePath", base[0]) if base else reader).parquet(*paths)
+        spark.read.schema(LOG).options(**({"basePath": base[0]} if base else {})).parquet(*paths)
         for base, paths in groups.items()
     ]
     more = (
@@ -170,23 +168,39 @@ def _fault() -> Column:
     )
 
 
-def _once(rows: DataFrame, summed: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+def _once(
+    rows: DataFrame, summed: DataFrame, listing: Sequence[LogFile]
+) -> tuple[DataFrame, DataFrame | None, DataFrame]:
     """Leave out rows that another file of the same node has too; only times of which two files tell are
-    looked at, of which the sums know."""
+    looked at, of which the sums know. And (file, again), and the sums of what is left.
+
+    Wrinkle: where only some times are read, a damaged file may be read beyond its damage, and rows be left
+    out that nobody reads from there. Then there are less than there were, and all is read to compare.
+    """
     spans = (
         summed.where(_good())
         .groupBy("node", F.col(_SOURCE).alias("file"))
         .agg(F.min("first").alias("since"), F.max("last").alias("until"))
     )
-    suspects = files.of_times(rows, files.overlapping(spans).localCheckpoint())
-    if suspects is None:
-        return rows, None
-    mark = F.xxhash64(*COMPARED).alias("mark")
-    repetitions = files.repetitions(suspects.select("node", mark, "file")).localCheckpoint()
-    if repetitions.isEmpty():
-        return rows, None
-    once, again = files.without(rows.withColumn("mark", mark), repetitions)
-    return once, again.withColumn("file", files.spelt("file"))
+    times = files.overlapping(spans).localCheckpoint()
+    for skipping in (True, False):
+        suspects = files.of_times(rows, times, skipping=skipping)
+        if suspects is None:
+            break
+        mark = F.xxhash64(*COMPARED).alias("mark")
+        repetitions = files.repetitions(suspects.select("node", mark, "file")).localCheckpoint()
+        if repetitions.isEmpty():
+            break
+        once, repeats = files.without(rows.withColumn("mark", mark), repetitions)
+        again = repeats.withColumn("file", files.spelt("file")).localCheckpoint()
+        left = _summed(once, listing)
+        if not skipping or _count(left) + _count(again, "again") == _count(summed.where(_good())):
+            return once, again, left
+    return rows, None, summed
+
+
+def _count(sums: DataFrame, name: str = "rows") -> int:
+    return int(sums.agg(F.coalesce(F.sum(name), F.lit(0))).collect()[0][0])
 
 
 def _twins(spark: "SparkSession", listing: Sequence[LogFile], footers: DataFrame) -> dict[str, str]:

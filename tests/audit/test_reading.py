@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
+from pyarrow import parquet
 
 from audit.errors import UsageError
 from audit.lines import LONGEST
@@ -205,6 +206,49 @@ def test_rows_that_two_parquet_files_share_count_once(spark: "SparkSession", tmp
     rows = intake.rolled.agg({"rows": "sum"}).collect()[0][0]
     assert intake.events.count() == rows == log.count()
     assert intake.events.exceptAll(intake.events.distinct()).count() == 0
+
+
+def test_parquet_beside_folders_that_say_tree_and_region_is_read(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    log = spark.read.schema(LOG).json(str(DEMO)).coalesce(1)
+    log.where("node = 'hq'").write.partitionBy("tree").parquet(str(tmp_path / "a"))
+    log.where("node = 'york'").write.parquet(str(tmp_path / "b"))
+    intake = read(spark, list_local([str(tmp_path)]))
+    assert intake.events.count() == log.where("node in ('hq', 'york')").count()
+
+
+@pytest.mark.parametrize("column", ["destination", "cause"])
+def test_what_is_beyond_the_damage_of_a_file_is_used_from_another(
+    spark: "SparkSession", tmp_path: Path, column: str
+) -> None:
+    """The sums do not look at these columns, so that they do not know of the damage."""
+    log = [
+        line(
+            at=f"2026-03-14T08:{second // 60:02}:{second % 60:02}Z",
+            cause=str(second),
+            destination=str(second),
+        )
+        for second in range(300)
+    ]
+    (tmp_path / "log").write_bytes(b"".join(log))
+    rows = spark.read.schema(LOG).json(str(tmp_path / "log"))
+    whole = rows.coalesce(1).toArrow()
+    path = tmp_path / "a.parquet"
+    parquet.write_table(whole.slice(0, 200), path, row_group_size=100)
+    parquet.write_table(whole.slice(150), tmp_path / "b.parquet")
+    group = parquet.ParquetFile(path).metadata.row_group(0)
+    chunk = group.column(group_names(group).index(column))
+    begin, size = chunk.dictionary_page_offset, chunk.total_compressed_size
+    data = path.read_bytes()
+    path.write_bytes(data[:begin] + b"\xff" * size + data[begin + size :])
+    intake = read(spark, list_local([str(path), str(tmp_path / "b.parquet")]))
+    found = {row.cause for row in intake.events.where("file like '%b.parquet'").select(*LOG.names).collect()}
+    assert found == {str(second) for second in range(150, 300)}
+
+
+def group_names(group: Any) -> list[str]:
+    return [group.column(place).path_in_schema for place in range(group.num_columns)]
 
 
 def test_a_log_that_is_there_in_other_words_counts_once(spark: "SparkSession", tmp_path: Path) -> None:
