@@ -71,22 +71,23 @@ def less(told: DataFrame, again: DataFrame) -> DataFrame:
 def overlapping(spans: DataFrame) -> DataFrame:
     """(node, since, until): the times of which two files of a node tell. `spans`: (node, file, since, until).
 
-    Wrinkle: each row of a node is compared with each of its times; of more than `MOST_TIMES` some are put
-    together.
+    Wrinkle: each row of a node is compared with each of its times, and all of these are held in memory. So
+    those that touch are one; of more than `MOST_TIMES` some are put together.
     """
     of_node = Window.partitionBy("node")
     in_order = of_node.orderBy("since", "file")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    reached = spans.withColumn("reached", F.max("until").over(before))
-    both = reached.where(F.col("reached") >= F.col("since"))
-    place, count = F.row_number().over(in_order) - 1, F.count(F.lit(1)).over(of_node)
-    share = F.floor(place * F.least(F.lit(1.0), MOST_TIMES / count))
-    return (
-        both.withColumn("share", share)
-        .groupBy("node", "share")
-        .agg(F.min("since").alias("since"), F.max(F.least("until", "reached")).alias("until"))
-        .drop("share")
+    reached = spans.withColumn("reached", F.max("until").over(before)).where(
+        F.col("reached") >= F.col("since")
     )
+    both = reached.withColumn("until", F.least("until", "reached")).drop("reached")
+    begins = F.when(F.col("since") <= F.max("until").over(before), 0).otherwise(1)
+    ends = F.min("since").alias("since"), F.max("until").alias("until")
+    apart = both.withColumn("begins", begins).withColumn("part", F.sum("begins").over(in_order))
+    joined = apart.groupBy("node", "part").agg(*ends)
+    count = F.count(F.lit(1)).over(of_node)
+    share = F.floor((F.col("part") - 1) * F.least(F.lit(1.0), MOST_TIMES / count))
+    return joined.withColumn("share", share).groupBy("node", "share").agg(*ends).drop("share")
 
 
 def of_times(rows: DataFrame, times: DataFrame, *, skipping: bool = True) -> DataFrame | None:

@@ -67,3 +67,17 @@ def test_files_that_follow_each_other_have_nothing_to_compare(spark: "SparkSessi
     )
     rows = spans.selectExpr("node", "since AS at")
     assert files.of_times(rows, files.overlapping(spans)) is None
+
+
+def test_times_that_touch_are_one(spark: "SparkSession") -> None:
+    """Else many nodes in many files, in no order, have more of them than memory holds."""
+    spans = spark.createDataFrame(
+        [("york", f"{number}", _at(number), _at(100 + number)) for number in range(20)]
+        + [("york", f"later-{number}", _at(500), _at(510)) for number in range(3)],
+        "node string, file string, since timestamp, until timestamp",
+    )
+    found = {tuple(row) for row in files.overlapping(spans).select("since", "until").collect()}
+    assert {(since.timestamp(), until.timestamp()) for since, until in found} == {
+        (_at(1).timestamp(), _at(118).timestamp()),
+        (_at(500).timestamp(), _at(510).timestamp()),
+    }
