@@ -89,7 +89,9 @@ def test_of_many_that_received_spilled_advisories_it_is_said_that_there_are_more
 
 
 def test_what_to_do_about_a_spool_is_not_what_to_do_about_routes() -> None:
-    full = [{"node": "hq", "figure": name, "limit": 9.0, "days_left": 3.0} for name in ("spool_bytes", "routes")]
+    full = [
+        {"node": "hq", "figure": name, "limit": 9.0, "days_left": 3.0} for name in ("spool_bytes", "routes")
+    ]
     spool, routes = find(tables(capacity=full))
     assert "what waits there" in spool.do
     assert "Put a branch" in routes.do

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from broker.cli.app import app
+from broker.cli.errors import CommandError
 from broker.core.advising import Advising
 from config.errors import ConfigurationError
 from simulation.deployment import generated
