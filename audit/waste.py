@@ -136,11 +136,14 @@ def _lines_up(placed: DataFrame) -> DataFrame:
 
 
 def held_routes(events: DataFrame) -> DataFrame:
-    """Routes that each node had at any time of its log: (node, kind, destination, peer); no peer = local."""
+    """Routes that each node had at the end of its log: (node, kind, destination, peer); no peer = local."""
     told = events.where((F.col("event") == "advisory") & F.col("kind").isin(*CONSUMER_KINDS))
     local = events.where(F.col("event") == "consumer").withColumn("peer", F.lit(None).cast("string"))
-    route = ("node", "kind", "destination", "peer")
-    return told.select(*route).unionByName(local.select(*route)).distinct()
+    rows = told.select("node", "kind", "destination", "peer", "op", "at").unionByName(
+        local.select("node", "kind", "destination", "peer", "op", "at")
+    )
+    last = rows.groupBy("node", "kind", "destination", "peer").agg(F.max_by("op", "at").alias("last_op"))
+    return last.where(F.col("last_op") != "remove").select("node", "kind", "destination", "peer")
 
 
 def unused_routes(held: DataFrame, usage: DataFrame) -> DataFrame:
