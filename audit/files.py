@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from audit.listing import TWIN, LogFile
-from audit.rollup import HOUR
+from audit.rollup import hour_of
 from audit.schema import FILES
 
 if TYPE_CHECKING:
@@ -90,23 +90,22 @@ def overlapping(spans: DataFrame) -> DataFrame:
     return joined.withColumn("share", share).groupBy("node", "share").agg(*ends).drop("share")
 
 
-def of_times(rows: DataFrame, times: DataFrame, *, skipping: bool = True) -> DataFrame | None:
-    """The rows that are of `times` (node, since, until); None if there are no times.
-
-    Wrinkle: where files are in the order of time, what lies outside of them all is not even read; unless
-    `skipping` is off.
-    """
-    begun = F.floor(F.unix_micros("since") / HOUR)
-    ends = F.min(F.unix_micros("since")).alias("since"), F.max(F.unix_micros("until")).alias("until")
-    spans = _joined([(row.since, row.until) for row in times.groupBy(begun).agg(*ends).collect()])
-    if not spans:
-        return None
-    some = F.lit(False)
-    for since, until in spans:
-        some = some | F.col("at").between(F.timestamp_micros(F.lit(since)), F.timestamp_micros(F.lit(until)))
+def of_times(rows: DataFrame, times: DataFrame) -> DataFrame:
+    """The rows that are of `times` (node, since, until)."""
     named = times.withColumnRenamed("node", "of")
     same = (F.col("node") == F.col("of")) & F.col("at").between(F.col("since"), F.col("until"))
-    return (rows.where(some) if skipping else rows).join(F.broadcast(named), same, "left_semi")
+    return rows.join(F.broadcast(named), same, "left_semi")
+
+
+def skipping(rows: DataFrame, times: DataFrame) -> DataFrame:
+    """The rows but those far from all `times`, which are not even read where files are in the order of
+    time."""
+    ends = F.min(F.unix_micros("since")).alias("since"), F.max(F.unix_micros("until")).alias("until")
+    spans = times.groupBy(hour_of("since")).agg(*ends).collect()
+    near = F.lit(False)
+    for since, until in _joined([(row.since, row.until) for row in spans]):
+        near = near | F.col("at").between(F.timestamp_micros(F.lit(since)), F.timestamp_micros(F.lit(until)))
+    return rows.where(near)
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -114,9 +113,10 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
     for since, until in sorted(spans):
         if joined and since <= joined[-1][1]:
-            since, until = joined[-1][0], max(until, joined.pop()[1])
-        joined.append((since, until))
-    return joined if len(joined) <= MOST_TIMES else [(joined[0][0], max(until for _, until in joined))]
+            joined[-1] = joined[-1][0], max(joined[-1][1], until)
+        else:
+            joined.append((since, until))
+    return joined if len(joined) <= MOST_TIMES else [(joined[0][0], joined[-1][1])]
 
 
 def repetitions(marked: DataFrame) -> DataFrame:

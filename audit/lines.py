@@ -144,9 +144,7 @@ def _once(used: DataFrame) -> tuple[DataFrame, DataFrame | None]:
     """Leave out lines that another file of the same node has too; only times of which two files tell are
     looked at."""
     spans = used.groupBy("node", "file").agg(F.min("at").alias("since"), F.max("at").alias("until"))
-    suspects = files.of_times(used, files.overlapping(spans).localCheckpoint())
-    if suspects is None:
-        return used, None
+    suspects = files.of_times(used, files.overlapping(spans))
     repetitions = files.repetitions(suspects.select("node", "mark", "file")).localCheckpoint()
     return (used, None) if repetitions.isEmpty() else files.without(used, repetitions)
 

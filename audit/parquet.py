@@ -53,7 +53,7 @@ def read(spark: "SparkSession", listing: Sequence[LogFile]) -> Tables:
     whole = told["good"] == told["lines"]
     fates = _all_good(lines) if whole and not told["newer"] else _fates(_open(spark, listing))
     good = rows if whole else rows.where(fate() == "rows")
-    once, again, summed = _once(good, summed, used)
+    once, again, summed = _once(good, summed, used, told["good"])
     summed = summed.where(_good())
     since = planned(summed) if told["ahead"] else None
     rolled = merged(replanned(summed, since) if since else summed).localCheckpoint()
@@ -169,13 +169,14 @@ def _fault() -> Column:
 
 
 def _once(
-    rows: DataFrame, summed: DataFrame, listing: Sequence[LogFile]
+    rows: DataFrame, summed: DataFrame, listing: Sequence[LogFile], due: int
 ) -> tuple[DataFrame, DataFrame | None, DataFrame]:
     """Leave out rows that another file of the same node has too; only times of which two files tell are
-    looked at, of which the sums know. And (file, again), and the sums of what is left.
+    looked at, of which the sums know. And (file, again), and the sums of what is left. `due`: how many rows
+    there are.
 
     Wrinkle: where only some times are read, a damaged file may be read beyond its damage, and rows be left
-    out that nobody reads from there. Then there are less than there were, and all is read to compare.
+    out that nobody reads from there. Then there are less than are due, and all is read to compare.
     """
     spans = (
         summed.where(_good())
@@ -183,23 +184,23 @@ def _once(
         .agg(F.min("first").alias("since"), F.max("last").alias("until"))
     )
     times = files.overlapping(spans).localCheckpoint()
-    for skipping in (True, False):
-        suspects = files.of_times(rows, times, skipping=skipping)
-        if suspects is None:
-            break
-        mark = F.xxhash64(*COMPARED).alias("mark")
+    if times.isEmpty():
+        return rows, None, summed
+    mark = F.xxhash64(*COMPARED).alias("mark")
+    for some in (files.skipping(rows, times), rows):
+        suspects = files.of_times(some, times)
         repetitions = files.repetitions(suspects.select("node", mark, "file")).localCheckpoint()
         if repetitions.isEmpty():
             break
         once, repeats = files.without(rows.withColumn("mark", mark), repetitions)
         again = repeats.withColumn("file", files.spelt("file")).localCheckpoint()
         left = _summed(once, listing)
-        if not skipping or _count(left) + _count(again, "again") == _count(summed.where(_good())):
+        if some is rows or _count(left, "rows") + _count(again, "again") == due:
             return once, again, left
     return rows, None, summed
 
 
-def _count(sums: DataFrame, name: str = "rows") -> int:
+def _count(sums: DataFrame, name: str) -> int:
     return int(sums.agg(F.coalesce(F.sum(name), F.lit(0))).collect()[0][0])
 
 

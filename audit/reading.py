@@ -82,10 +82,9 @@ def _apart(tables: Intake, texts: Intake) -> Intake:
         for part, kind in ((tables, PARQUET), (texts, JSON_LINES))
     ]
     times = files.overlapping(spans[0].unionByName(spans[1])).localCheckpoint()
-    suspects = files.of_times(tables.events, times, skipping=False)  # a damaged file is read as far as later
-    others = files.of_times(texts.events, times)
-    if suspects is None or others is None:
+    if times.isEmpty():
         return tables
+    suspects, others = (files.of_times(part.events, times) for part in (tables, texts))
     said = F.xxhash64(*COMPARED).alias("mark")
     known = others.select("node", said).distinct()
     marked = tables.events.withColumn("mark", said)

@@ -68,15 +68,13 @@ def _events(spark: "SparkSession", chain: Chain, events: int) -> "DataFrame":
     """(origin, near, at, op, destination, cause, delay), one row a consumer that comes or goes."""
     tasks = max(2, 3 * events // A_TASK)
     consumers = F.lit(chain.stores * _DESTINATIONS)
-    consumer = F.pmod("id", consumers)
-    store = F.pmod("consumer", F.lit(chain.stores)).cast("long")
     others = F.lit(max(1, chain.regions - 1))
     lonely = (F.col("store") < chain.stores // 2) | F.lit(chain.regions == 1)
     micros = F.col("id") * F.lit(_OPEN_FOR) / F.lit(max(1, events)) + F.lit(_OPENS)
     return (
         spark.range(0, events, 1, tasks)
-        .withColumn("consumer", consumer)
-        .withColumn("store", store)
+        .withColumn("consumer", F.pmod("id", consumers))
+        .withColumn("store", F.pmod("consumer", F.lit(chain.stores)))
         .select(
             F.concat(F.lit("store-"), "store").alias("origin"),
             F.concat(

@@ -45,8 +45,10 @@ def test_rows_are_looked_at_wherever_two_files_tell_of_their_time(
         [(node, second, _at(second)) for node in ("bath", "york", "exeter") for second in seconds],
         "node string, second long, at timestamp",
     )
-    found = files.of_times(rows, files.overlapping(table))
-    asked = set() if found is None else {(row.node, row.second) for row in found.collect()}
+    times = files.overlapping(table)
+    found = files.of_times(rows, times).collect()
+    assert sorted(found) == sorted(files.of_times(files.skipping(rows, times), times).collect())
+    asked = {(row.node, row.second) for row in found}
     due = {
         (node, second) for node in ("bath", "york") for second in seconds if _told_twice(spans, node, second)
     }
@@ -66,7 +68,10 @@ def test_files_that_follow_each_other_have_nothing_to_compare(spark: "SparkSessi
         "node string, file string, since timestamp, until timestamp",
     )
     rows = spans.selectExpr("node", "since AS at")
-    assert files.of_times(rows, files.overlapping(spans)) is None
+    times = files.overlapping(spans)
+    assert times.isEmpty()
+    assert files.of_times(rows, times).isEmpty()
+    assert files.skipping(rows, times).isEmpty()
 
 
 def test_times_that_touch_are_one(spark: "SparkSession") -> None:

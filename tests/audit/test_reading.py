@@ -237,18 +237,14 @@ def test_what_is_beyond_the_damage_of_a_file_is_used_from_another(
     path = tmp_path / "a.parquet"
     parquet.write_table(whole.slice(0, 200), path, row_group_size=100)
     parquet.write_table(whole.slice(150), tmp_path / "b.parquet")
-    group = parquet.ParquetFile(path).metadata.row_group(0)
-    chunk = group.column(group_names(group).index(column))
+    metadata = parquet.ParquetFile(path).metadata
+    chunk = metadata.row_group(0).column(metadata.schema.names.index(column))
     begin, size = chunk.dictionary_page_offset, chunk.total_compressed_size
     data = path.read_bytes()
     path.write_bytes(data[:begin] + b"\xff" * size + data[begin + size :])
     intake = read(spark, list_local([str(path), str(tmp_path / "b.parquet")]))
     found = {row.cause for row in intake.events.where("file like '%b.parquet'").select(*LOG.names).collect()}
     assert found == {str(second) for second in range(150, 300)}
-
-
-def group_names(group: Any) -> list[str]:
-    return [group.column(place).path_in_schema for place in range(group.num_columns)]
 
 
 def test_a_log_that_is_there_in_other_words_counts_once(spark: "SparkSession", tmp_path: Path) -> None:
