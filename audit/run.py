@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 USAGE = structure("node string, kind string, destination string, messages long")
+COUNTED = structure("node string, kind string, destination string, messages long, since timestamp, more long")
 MANY: Final = 500_000
 FEW: Final = 20_000
 SMALL_TABLE: Final = 2**20
@@ -192,9 +193,10 @@ def _waste(output: Output, intake: Intake, tree: Tree, links: DataFrame) -> None
 def _usage(spark: "SparkSession", listing: Listing, request: Request) -> DataFrame | None:
     """Messages by route: of the table that was given, else of the files that lie beside the logs."""
     if request.usage:
-        return read_table(spark, request.usage, USAGE)
+        given = read_table(spark, request.usage, USAGE if _form(request.usage) == "csv" else COUNTED)
+        return spark.createDataFrame([], COUNTED).unionByName(given, allowMissingColumns=True)
     if listing.usage:
-        return spark.read.schema(USAGE).json([file.pattern for file in listing.usage])
+        return spark.read.schema(COUNTED).json([file.pattern for file in listing.usage])
     return None
 
 
@@ -239,15 +241,17 @@ def _capacity(
 
 def read_table(spark: "SparkSession", path: str, schema: Any) -> DataFrame:
     """A table that was given beside the logs: Parquet, JSON lines, or CSV with a header."""
-    reader = spark.read.schema(schema)
+    reader = spark.read.schema(schema).format(_form(path))
     try:
-        if path.rstrip("/").endswith(".parquet"):
-            return reader.parquet(path)
-        if path.removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json")):
-            return reader.json(path)
-        return reader.option("header", True).option("enforceSchema", False).csv(path)
+        return reader.option("header", True).option("enforceSchema", False).load(path)
     except Exception as error:
         raise UsageError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _form(path: str) -> str:
+    if path.rstrip("/").endswith(".parquet"):
+        return "parquet"
+    return "json" if path.removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json")) else "csv"
 
 
 def _finish(output: Output, tree: Tree, intake: Intake, request: Request, seconds: float) -> dict[str, Any]:

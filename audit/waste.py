@@ -136,26 +136,30 @@ def _lines_up(placed: DataFrame) -> DataFrame:
 
 
 def held_routes(events: DataFrame) -> DataFrame:
-    """Routes that each node had at the end of its log: (node, kind, destination, peer); no peer = local."""
+    """Routes that each node had at any time of its log: (node, kind, destination, peer, gone); no peer =
+    local, `gone`: when it went, null = it stood at the log's end."""
     told = events.where((F.col("event") == "advisory") & F.col("kind").isin(*CONSUMER_KINDS))
     local = events.where(F.col("event") == "consumer").withColumn("peer", F.lit(None).cast("string"))
-    rows = told.select("node", "kind", "destination", "peer", "op", "at").unionByName(
-        local.select("node", "kind", "destination", "peer", "op", "at")
-    )
-    last = rows.groupBy("node", "kind", "destination", "peer").agg(F.max_by("op", "at").alias("last_op"))
-    return last.where(F.col("last_op") != "remove").select("node", "kind", "destination", "peer")
+    route = "node", "kind", "destination", "peer"
+    rows = told.select(*route, "op", "at").unionByName(local.select(*route, "op", "at"))
+    last = rows.groupBy(*route).agg(F.max_by("op", "at").alias("op"), F.max("at").alias("at"))
+    return last.select(*route, F.when(F.col("op") == "remove", F.col("at")).alias("gone"))
 
 
 def unused_routes(held: DataFrame, usage: DataFrame) -> DataFrame:
     """Routes held that no message used, by node: (node, held, unused, share, examples).
 
-    `usage`: (node, kind, destination, messages), what each node saw in the window; a destination that it does
-    not list saw none. Only nodes that `usage` knows are judged.
+    `usage`: (node, kind, destination, messages, since, more), what each node saw in the window that begins
+    with its first `since`; a destination that it does not list saw none, but for `more` that it lists
+    together. Only nodes that `usage` knows are judged, on the routes that did not go before that.
     """
     seen = usage.groupBy("node", "kind", "destination").agg(F.sum("messages").alias("messages"))
-    judged = held.join(usage.select("node").distinct(), "node", "left_semi")
+    counted = usage.groupBy("node").agg(F.min("since").alias("since"), F.sum("more").alias("more"))
+    window = F.col("gone").isNull() | F.col("since").isNull() | (F.col("gone") >= F.col("since"))
     keyed = (
-        judged.select("node", "kind", "destination")
+        held.join(counted, "node")
+        .where(window)
+        .select("node", "kind", "destination", F.coalesce("more", F.lit(0)).alias("more"))
         .distinct()
         .join(seen, ["node", "kind", "destination"], "left")
     )
@@ -167,7 +171,7 @@ def unused_routes(held: DataFrame, usage: DataFrame) -> DataFrame:
         keyed.groupBy("node")
         .agg(
             F.count(F.lit(1)).alias("held"),
-            F.count_if(unused).alias("unused"),
+            F.greatest(F.count_if(unused) - F.first("more"), F.lit(0)).alias("unused"),
             F.array_join(examples, " ").alias("examples"),
         )
         .withColumn("share", F.round(F.col("unused") / F.col("held"), 3))

@@ -20,10 +20,10 @@ import msgspec
 
 from broker.advisory_log import iso_time
 from broker.core.usage import RouteUsage, UsageRow
+from treeconnector.destinations import Destination, Kind
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
-    from treeconnector.destinations import Destination
 
 EVERY: Final = 900.0
 _MODE: Final = 0o640
@@ -48,15 +48,14 @@ class UsageLog:
         self._usage: RouteUsage | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._since = clock()
-        self._counts: dict[tuple[str, str], int] = {}
 
     def __repr__(self) -> str:
-        return f"<UsageLog of {self._node} routes={len(self._counts)}>"
+        return f"<UsageLog of {self._node} {self._usage!r}>"
 
     def follow(self, core: "NodeCore") -> None:
         """Count what passes, on top of what was counted today before a restart."""
-        self._usage = RouteUsage(core.table)
-        self._load()
+        self._usage = RouteUsage(core.table, core.custody)
+        self._load(self._usage)
         core.arrivals.taps.append(self._saw)
         self.write()
 
@@ -69,20 +68,18 @@ class UsageLog:
     def write(self) -> None:
         """Write today's file, whole."""
         self._timer = None
-        if self._usage is None:
+        usage = self._usage
+        if usage is None:
             return
-        for key, count in self._usage.take().items():
-            name = _name(key)
-            self._counts[name] = self._counts.get(name, 0) + count
         now = self._clock()
         try:
-            self._write(now)
+            self._write(usage, now)
             self.last_error = ""
         except OSError as error:
             self.last_error = f"{self._path(now)}: {error.strerror or error}"
             return
         if self._day(now) != self._day(self._since):
-            self._since, self._counts = now, {}
+            self._since, usage.used, usage.more = now, {}, 0
             self._remove_old()
 
     def close(self) -> None:
@@ -90,13 +87,13 @@ class UsageLog:
             self._timer.cancel()
         self.write()
 
-    def _write(self, now: float) -> None:
+    def _write(self, usage: RouteUsage, now: float) -> None:
         """The file is that of the day on which its counting began."""
-        head = UsageRow(node=self._node, since=iso_time(self._since), until=iso_time(now))
         rows = [
-            UsageRow(node=self._node, kind=kind, destination=name, messages=count)
-            for (kind, name), count in self._counts.items()
+            UsageRow(node=self._node, kind=key.kind, destination=key.name, messages=count)
+            for key, count in usage.settle().items()
         ]
+        head = UsageRow(node=self._node, since=iso_time(self._since), until=iso_time(now), more=usage.more)
         path = self._path(self._since)
         self._directory.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.part")
@@ -105,14 +102,15 @@ class UsageLog:
             file.write(_encoder.encode_lines([head, *rows]))
         os.replace(part, path)
 
-    def _load(self) -> None:
+    def _load(self, usage: RouteUsage) -> None:
         """Go on with today's file. One that cannot be read begins anew."""
         try:
             head, *rows = _decoder.decode_lines(self._path(self._since).read_bytes())
-            self._counts = {(str(row.kind), str(row.destination)): row.messages for row in rows}
+            used = {Destination(Kind(str(row.kind)), str(row.destination)): row.messages for row in rows}
             self._since = _seconds(str(head.since))
         except (OSError, ValueError, msgspec.MsgspecError):
-            self._counts = {}
+            return
+        usage.used, usage.more = used, head.more
 
     def _remove_old(self) -> None:
         """Of finished days; today's file is one of `most_files`."""
@@ -127,10 +125,6 @@ class UsageLog:
     @staticmethod
     def _day(at: float) -> str:
         return iso_time(at)[:10].replace("-", "")
-
-
-def _name(key: "Destination") -> tuple[str, str]:
-    return str(key.kind), key.name
 
 
 def _seconds(text: str) -> float:

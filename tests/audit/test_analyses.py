@@ -9,6 +9,7 @@ from audit_tables import events
 from audit import capacity, scope, volume, waste
 from audit.deployment import Tree
 from audit.rollup import rollup
+from audit.run import COUNTED
 from audit.told import told as told_of
 
 if TYPE_CHECKING:
@@ -149,6 +150,42 @@ def test_links_that_go_down_often_flap_and_their_subtrees_are_cut_off(
     )
     assert (cut["south"].below, cut["south"].seconds) == (3, 3600.0)
     assert cut["south"].since.replace(tzinfo=UTC) == START + timedelta(minutes=241)
+
+
+def test_routes_held_while_it_was_counted_that_no_message_used(spark: "SparkSession") -> None:
+    """Also such as went; but not those that went before, or of a node that did not count."""
+    log = [
+        told("hq", 1, destination="stands"),
+        told("hq", 1, destination="went"),
+        told("hq", 30, destination="went") | {"op": "remove"},
+        told("hq", 1, destination="used"),
+        told("hq", 30, destination="used") | {"op": "remove"},
+        told("hq", 1, destination="before"),
+        told("hq", 2, destination="before") | {"op": "remove"},
+        told("hq", 1, destination="elsewhere"),
+        told("hq", 1, destination="elsewhere", peer="south"),
+        told("hq", 2, destination="elsewhere") | {"op": "remove"},
+        row("consumer", "hq", "add", 3, kind="topic", destination="offers/#"),
+        told("north", 1, destination="used"),
+    ]
+    since = START + timedelta(minutes=10)
+    usage = [
+        ("hq", None, None, 0, since + timedelta(days=1), 0),
+        ("hq", None, None, 0, since, None),
+        ("hq", "queue", "used", 7, None, None),
+    ]
+
+    def found(rows: list[Any]) -> dict[str, tuple[Any, ...]]:
+        table = spark.createDataFrame(rows, COUNTED)
+        unused = waste.unused_routes(waste.held_routes(events(spark, log)), table)
+        return {each.node: (each.held, each.unused, each.share, each.examples) for each in unused.collect()}
+
+    assert found(usage) == {"hq": (5, 4, 0.8, "queue:elsewhere queue:stands queue:went")}
+    more = ("hq", None, None, 0, None, 3)
+    assert found([*usage, more])["hq"][:3] == (5, 1, 0.2), "three of them were used, but not listed"
+    assert found([*usage, more, more])["hq"][:3] == (5, 0, 0.0)
+    ever = [(*each[:4], None, None) for each in usage]
+    assert found(ever)["hq"][:2] == (6, 5), "a table of somebody's own does not say since when"
 
 
 def test_who_is_silent_and_who_is_a_stranger(rolled: "DataFrame", demo_tree: Tree) -> None:

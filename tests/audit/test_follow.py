@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -208,6 +209,7 @@ def test_a_signal_to_the_whole_group_ends_quietly(tmp_path: Path) -> None:
         try:
             assert follower.stdout is not None
             assert "following" in follower.stdout.readline()
+            _begun(out, follower)
             os.killpg(follower.pid, signal.SIGTERM)
             said, complaints = follower.communicate(timeout=300)
         finally:
@@ -218,6 +220,15 @@ def test_a_signal_to_the_whole_group_ends_quietly(tmp_path: Path) -> None:
     assert not any(word in complaints for word in ("Traceback", "Py4J", "Exception", "ERROR")), complaints
     told = [alert["alert"] for alert in alerts_in(out)]
     assert sorted(told) == ["link down", "link down", "not followed"], "the batch under way was ended"
+
+
+def _begun(out: Path, follower: "subprocess.Popen[str]") -> None:
+    """Wait until Spark has written of both queries which pieces their first batch takes."""
+    until = time.monotonic() + 120
+    while not all((out / "follow" / name / "offsets" / "0").exists() for name in ("alerts", "counts")):
+        assert follower.poll() is None
+        assert time.monotonic() < until, "no batch began"
+        time.sleep(0.05)
 
 
 def test_both_signals_are_remembered_not_obeyed() -> None:

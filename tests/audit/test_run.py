@@ -124,7 +124,11 @@ def test_routes_that_no_message_used_and_spools_that_fill_are_found(
     unused = {
         row["node"]: (row["held"], row["unused"], row["examples"]) for row in table(out, "unused_routes")
     }
-    assert unused == {"hq": ("1", "0", ""), "north": ("1", "1", "topic:offers/north")}
+    prices = "queue:prices-{} queue:prices-{} queue:prices-{}"
+    assert unused == {
+        "hq": ("8", "7", prices.format("bath", "durham", "exeter")),
+        "north": ("5", "5", prices.format("durham", "lancaster", "york")),
+    }
     spool = next(row for row in table(out, "capacity") if row["figure"] == "spool_bytes")
     assert (spool["node"], spool["points"], spool["now"]) == ("hq", "4", str(4.0 * 2**30))
     assert (float(spool["a_day"]), float(spool["days_left"])) == pytest.approx((2**30, 4.0))

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from broker.core import usage
 from broker.core.usage import UsageRow
 from broker.usage import UsageLog
 from treeconnector.destinations import parse
@@ -26,11 +27,12 @@ class Clock:
 
 
 class Core:
-    """What of a core is used: its table and its taps."""
+    """What of a core is used: its table, what waits, and its taps."""
 
     def __init__(self) -> None:
         self.table = RoutingTable()
         self.table.add(Route(parse("queue:sales"), "store"))
+        self.custody = SimpleNamespace(places={}, directed={})
         self.arrivals = SimpleNamespace(taps=[])
 
     def message(self, count: int) -> None:
@@ -76,6 +78,31 @@ async def test_a_restart_goes_on_with_the_days_file(tmp_path: Path, clock: Clock
         clock.now += 60
     ((head, row),) = rows(tmp_path).values()
     assert (head.since, row.messages) == ("2024-10-04T12:00:00.000000Z", 7)
+
+
+async def test_a_route_that_has_gone_keeps_its_line_until_the_days_end(tmp_path: Path, clock: Clock) -> None:
+    log, core = followed(tmp_path, clock)
+    core.message(3)
+    core.table.remove_gateway("store")
+    log.write()
+    clock.now += DAY
+    log.write()
+    log.close()
+    found = rows(tmp_path)
+    assert [row.messages for row in found["hq.usage-20241004.jsonl"][1:]] == [3]
+    assert len(found["hq.usage-20241005.jsonl"]) == 1
+
+
+async def test_how_many_routes_there_was_no_room_for_is_kept_over_a_restart(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage, "_MOST_USED", 0)
+    for _ in range(2):
+        log, core = followed(tmp_path, clock)
+        core.message(3)
+        log.close()
+    ((head,),) = rows(tmp_path).values()
+    assert head.more == 2
 
 
 async def test_each_day_has_its_file_and_the_oldest_goes(tmp_path: Path, clock: Clock) -> None:
