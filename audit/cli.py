@@ -22,6 +22,8 @@ WRONG_USE: Final = 2
 INTERRUPTED: Final = 130
 SITES_WEIGHT: Final = 20
 """What a byte of the table of sites counts for beside the logs': each site is joined with all above it."""
+LONGEST: Final = 9
+"""Digits of a number of such units."""
 UNITS: Final = ("second", "minute", "hour", "day", "week")
 """What Spark reads as parts of a time of fixed length."""
 FIGURES: Final = ("routes", "links", "spool_bytes")
@@ -171,11 +173,13 @@ def _unjudged(judged: dict[str, Any]) -> str:
 
 
 def _data_bytes(options: argparse.Namespace) -> int:
-    """For how much data the session is to be fit. Raises `UsageError` for a log that is not there, and for a
-    table of sites that is plainly wrong."""
+    """For how much data the session is to be fit. Raises `UsageError` for a log or a table that is not there,
+    and for a table of sites that is plainly wrong."""
     from audit.listing import is_local, list_local
-    from audit.sites import check
+    from audit.sites import check, refuse_missing
 
+    for table in filter(None, (options.usage, options.figures)):
+        refuse_missing(table, "a table, as CSV, JSON lines or Parquet")
     logs = list_local([path for path in options.logs if is_local(path)]).unpacked
     check(options.deployment)
     sites = Path(options.deployment)
@@ -205,7 +209,7 @@ def _check_time(option: str, text: str, *, least: int) -> None:
     words = text.split()
     amounts, units = words[::2], words[1::2]
     well = len(amounts) == len(units) > 0 and all(unit.removesuffix("s") in UNITS for unit in units)
-    if not well or not all(amount.isascii() and amount.isdigit() for amount in amounts):
+    if not well or not all(len(one) <= LONGEST and one.isascii() and one.isdigit() for one in amounts):
         raise UsageError(f"{option} {text}: expected a time such as '10 seconds', '5 minutes' or '1 hour'")
     if sum(map(int, amounts)) < least:
         raise UsageError(f"{option} {text}: expected more than nothing, such as '5 minutes'")

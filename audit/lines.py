@@ -169,7 +169,7 @@ def _fault(longest: int) -> Column:
     missing = F.pmod(F.col("held") - F.col("told") + _PREFIX, F.lit(_WRAP)) > _PREFIX + 1
     left = f"a line of more than {longest:,} bytes, or cut while it was read: left out"
     return (
-        F.when(F.col("bytes") == 0, None)
+        F.when((F.col("bytes") == 0) | (F.col("told") == 0) & F.col("lines").isNull(), None)
         .when(
             packed & F.col("lines").isNull(), "no gzip file, or cut at its beginning: nothing could be read"
         )

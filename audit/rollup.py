@@ -5,6 +5,9 @@ Law: a log is gone through four times, however many tables there are and however
 healthy log, such as links that drop and advisories that spill, is fetched from it by itself, and only if the
 sums say that it is there.
 
+Wrinkle: `named` is in no sum. But so all columns are read here that are read later; else nobody would tell
+that one of them is damaged.
+
 Wrinkle: what a row costs here is above all the width of its key. So the hour and everything of few known
 values are one number while rows are summed, and are told apart again afterwards.
 """
@@ -34,7 +37,7 @@ _OTHER: Final = 1
 _BASE: Final = 16
 """Of `sort`, which holds a digit for each column of `_KNOWN`: 0 for null, 1 for what is not known, else the
 value's place from 2. Then one for each of `_FLAGS`, 1 if it is so."""
-_FLAGS: Final = ("rooted", "restored", "old", "newer", "timed")
+_FLAGS: Final = ("rooted", "restored", "old", "newer", "timed", "named")
 _PLACES: Final = ("node", "peer", "origin")
 _OPEN: Final = ("kind", "direction")
 """Of these, what is not known is kept: of others the row cannot be used."""
@@ -85,6 +88,7 @@ def _sort(time: Column) -> Column:
         F.coalesce("schema", F.lit(0)) < 1,
         F.col("schema") > NEWEST,
         time.isNotNull(),
+        F.col("destination").isNotNull(),
     )
     digits = [_digit(name, _BASE**place) for place, name in enumerate(_KNOWN)]
     digits += [F.when(flag, _place(name)).otherwise(0) for flag, name in zip(flags, _FLAGS, strict=True)]

@@ -36,12 +36,17 @@ def refuse_columns(path: str, columns: Collection[str]) -> None:
         )
 
 
+def refuse_missing(path: str, expected: str) -> None:
+    """Raises `UsageError` where a path of this machine leads to nothing."""
+    if "://" not in path and not path.startswith("file:") and not Path(path).exists():
+        raise UsageError(f"{path}: there is no such file: expected {expected}")
+
+
 def check(path: str) -> None:
     """Raises `UsageError` where there is no such table, or no such columns in it, or a parent has no row of
     its own: with file, line and parent."""
+    refuse_missing(path, "a table of sites")
     if not Path(path).is_file() or path.endswith(".parquet"):
-        if "://" not in path and not path.startswith("file:") and not Path(path).exists():
-            raise UsageError(f"{path}: there is no such file: expected a table of sites")
         return
     with Path(path).open(encoding="utf-8-sig", errors="replace") as lines:
         sites = list(_sites(path, lines))

@@ -28,6 +28,8 @@ GOOD = {
     "op": "start",
     "schema": 1,
 }
+UNREAD = ("tree", "depth", "region")
+"""What the log says that no table is made of."""
 
 
 def line(**changes: Any) -> bytes:
@@ -52,6 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (top / "cut-at-once.jsonl.gz").write_bytes(packed[:5])
     (top / "not-packed.jsonl.gz").write_bytes(hq)
     (top / "empty.jsonl").write_bytes(b"")
+    (top / "empty.jsonl.gz").write_bytes(gzip.compress(b""))
     (top / "no-newline.jsonl").write_bytes(line(node="whole").rstrip())
     (top / "rubbish.jsonl").write_bytes(
         b"\xff\xfe\n[1]\n\n"
@@ -99,7 +102,7 @@ def test_every_file_is_told_and_what_is_no_log_too(
 ) -> None:
     logs = [path for path in folder.rglob("*") if path.is_file() and format_of(path.name)]
     assert set(by_name) == {*(quote(path.name) for path in logs), "late.jsonl"}
-    assert len(by_name) == 15
+    assert len(by_name) == 16
     assert {Path(name).name for name in intake.ignored} == {
         "notes.txt",
         ".n.advisories-000001.jsonl.part",
@@ -123,7 +126,7 @@ def test_a_cut_gzip_file_is_read_as_far_as_it_goes_and_named(by_name: dict[str, 
     assert "cut or damaged" in cut.fault
     assert "nothing could be read" in by_name["cut-at-once.jsonl.gz"].fault
     assert "nothing could be read" in by_name["not-packed.jsonl.gz"].fault
-    assert by_name["empty.jsonl"].fault is None
+    assert by_name["empty.jsonl"].fault is by_name["empty.jsonl.gz"].fault is None
 
 
 def test_what_no_memory_and_no_calendar_holds_is_told_and_the_rest_is_read(by_name: dict[str, Any]) -> None:
@@ -218,11 +221,37 @@ def test_parquet_beside_folders_that_say_tree_and_region_is_read(
     assert intake.events.count() == log.where("node in ('hq', 'york')").count()
 
 
-@pytest.mark.parametrize("column", ["destination", "cause"])
 def test_what_is_beyond_the_damage_of_a_file_is_used_from_another(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    whole = numbered(spark, tmp_path)
+    path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    parquet.write_table(whole.slice(0, 200), path, row_group_size=100)
+    parquet.write_table(whole.slice(150), other)
+    damage(path, "destination")
+    intake = read(spark, list_local([str(path), str(other)]))
+    found = {row.cause for row in intake.events.where("file like '%b.parquet'").select(*LOG.names).collect()}
+    assert found == {str(second) for second in range(150, 300)}
+
+
+@pytest.mark.parametrize("column", ["at", "role", "destination", "bytes"])
+def test_damage_in_any_column_is_named_and_what_is_before_it_is_used(
     spark: "SparkSession", tmp_path: Path, column: str
 ) -> None:
-    """The sums do not look at these columns, so that they do not know of the damage."""
+    whole = numbered(spark, tmp_path)
+    path = tmp_path / "a.parquet"
+    parquet.write_table(whole, path, row_group_size=100)
+    damage(path, column, group=1)
+    intake = read(spark, list_local([str(path)]))
+    (file,) = intake.files.collect()
+    assert "damaged" in file.fault
+    assert file.rows == intake.rolled.agg({"rows": "sum"}).collect()[0][0] == 100
+    used = [name for name in LOG.names if name not in UNREAD]
+    assert len(intake.events.select(*used).collect()) == 100
+
+
+def numbered(spark: "SparkSession", folder: Path) -> Any:
+    """300 rows, one a second, whose cause and destination are the second's number."""
     log = [
         line(
             at=f"2026-03-14T08:{second // 60:02}:{second % 60:02}Z",
@@ -231,20 +260,16 @@ def test_what_is_beyond_the_damage_of_a_file_is_used_from_another(
         )
         for second in range(300)
     ]
-    (tmp_path / "log").write_bytes(b"".join(log))
-    rows = spark.read.schema(LOG).json(str(tmp_path / "log"))
-    whole = rows.coalesce(1).toArrow()
-    path = tmp_path / "a.parquet"
-    parquet.write_table(whole.slice(0, 200), path, row_group_size=100)
-    parquet.write_table(whole.slice(150), tmp_path / "b.parquet")
+    (folder / "log").write_bytes(b"".join(log))
+    return spark.read.schema(LOG).json(str(folder / "log")).coalesce(1).toArrow()
+
+
+def damage(path: Path, column: str, group: int = 0) -> None:
     metadata = parquet.ParquetFile(path).metadata
-    chunk = metadata.row_group(0).column(metadata.schema.names.index(column))
-    begin, size = chunk.dictionary_page_offset, chunk.total_compressed_size
+    chunk = metadata.row_group(group).column(metadata.schema.names.index(column))
+    begin, size = chunk.dictionary_page_offset or chunk.data_page_offset, chunk.total_compressed_size
     data = path.read_bytes()
     path.write_bytes(data[:begin] + b"\xff" * size + data[begin + size :])
-    intake = read(spark, list_local([str(path), str(tmp_path / "b.parquet")]))
-    found = {row.cause for row in intake.events.where("file like '%b.parquet'").select(*LOG.names).collect()}
-    assert found == {str(second) for second in range(150, 300)}
 
 
 def test_a_log_that_is_there_in_other_words_counts_once(spark: "SparkSession", tmp_path: Path) -> None:
