@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 USAGE = structure("node string, kind string, destination string, messages long")
-COUNTED = structure("node string, kind string, destination string, messages long, since timestamp, more long")
+COUNTED = structure(
+    "node string, kind string, destination string, messages long, since timestamp, whole boolean"
+)
 MANY: Final = 500_000
 FEW: Final = 20_000
 SMALL_TABLE: Final = 2**20
@@ -193,7 +195,7 @@ def _waste(output: Output, intake: Intake, tree: Tree, links: DataFrame) -> None
 def _usage(spark: "SparkSession", listing: Listing, request: Request) -> DataFrame | None:
     """Messages by route: of the table that was given, else of the files that lie beside the logs."""
     if request.usage:
-        given = read_table(spark, request.usage, USAGE if _form(request.usage) == "csv" else COUNTED)
+        given = read_table(spark, request.usage, COUNTED if _form(request.usage) == "json" else USAGE)
         return spark.createDataFrame([], COUNTED).unionByName(given, allowMissingColumns=True)
     if listing.usage:
         return spark.read.schema(COUNTED).json([file.pattern for file in listing.usage])
@@ -240,12 +242,21 @@ def _capacity(
 
 
 def read_table(spark: "SparkSession", path: str, schema: Any) -> DataFrame:
-    """A table that was given beside the logs: Parquet, JSON lines, or CSV with a header."""
-    reader = spark.read.schema(schema).format(_form(path))
+    """A table that was given beside the logs: Parquet, JSON lines, or CSV with a header. Columns are known by
+    their names; what is no such value is null."""
+    form = _form(path)
     try:
-        return reader.option("header", True).option("enforceSchema", False).load(path)
+        if form == "json":
+            return spark.read.schema(schema).json(path)
+        given = spark.read.option("header", True).format(form).load(path)
     except Exception as error:
         raise UsageError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+    missing = [name for name in schema.names if name not in given.columns]
+    if missing:
+        raise UsageError(
+            f"{path}: no column {', '.join(missing)}: expected a table with {', '.join(schema.names)}"
+        )
+    return given.select(*(F.col(field.name).try_cast(field.dataType) for field in schema))
 
 
 def _form(path: str) -> str:

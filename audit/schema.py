@@ -5,6 +5,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    BooleanType,
     IntegerType,
     LongType,
     StringType,
@@ -21,6 +22,7 @@ _TYPES: Final = {
     "timestamp": TimestampType(),
     "int": IntegerType(),
     "long": LongType(),
+    "boolean": BooleanType(),
 }
 
 

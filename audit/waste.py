@@ -6,7 +6,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from audit.told import CONSUMER_KINDS
+from audit.told import CONSUMER_KINDS, held, of_routes, said
 
 FLAPS: Final = 3
 """Comings of one consumer, or downs of one link, within an hour, from which it flaps."""
@@ -138,32 +138,35 @@ def _lines_up(placed: DataFrame) -> DataFrame:
 def held_routes(events: DataFrame) -> DataFrame:
     """Routes that each node had at any time of its log: (node, kind, destination, peer, gone); no peer =
     local, `gone`: when it went, null = it stood at the log's end."""
-    told = events.where((F.col("event") == "advisory") & F.col("kind").isin(*CONSUMER_KINDS))
+    told = events.where((F.col("event") == "advisory") & of_routes())
     local = events.where(F.col("event") == "consumer").withColumn("peer", F.lit(None).cast("string"))
     route = "node", "kind", "destination", "peer"
-    rows = told.select(*route, "op", "at").unionByName(local.select(*route, "op", "at"))
-    last = rows.groupBy(*route).agg(F.max_by("op", "at").alias("op"), F.max("at").alias("at"))
-    return last.select(*route, F.when(F.col("op") == "remove", F.col("at")).alias("gone"))
+    rows = told.select(*route, said().alias("said")).unionByName(local.select(*route, said().alias("said")))
+    last = rows.groupBy(*route).agg(F.max("said").alias("said"))
+    return last.select(
+        *route, F.when(held() == 0, F.timestamp_micros(F.floor(F.col("said") / 2))).alias("gone")
+    )
 
 
-def unused_routes(held: DataFrame, usage: DataFrame) -> DataFrame:
+def unused_routes(routes: DataFrame, usage: DataFrame) -> DataFrame:
     """Routes held that no message used, by node: (node, held, unused, share, examples).
 
-    `usage`: (node, kind, destination, messages, since, more), what each node saw in the window that begins
-    with its first `since`; a destination that it does not list saw none, but for `more` that it lists
-    together. Only nodes that `usage` knows are judged, on the routes that did not go before that.
+    `routes`: by `held_routes`. `usage`: (node, kind, destination, messages, since, whole), what each node saw
+    in the window that begins with its first `since`; a destination that it does not list saw none. Only nodes
+    that `usage` knows are judged, on the routes that did not go before that; of one whose list is not
+    `whole`, nobody knows.
     """
     seen = usage.groupBy("node", "kind", "destination").agg(F.sum("messages").alias("messages"))
-    counted = usage.groupBy("node").agg(F.min("since").alias("since"), F.sum("more").alias("more"))
+    counted = usage.groupBy("node").agg(F.min("since").alias("since"), F.bool_and("whole").alias("whole"))
     window = F.col("gone").isNull() | F.col("since").isNull() | (F.col("gone") >= F.col("since"))
     keyed = (
-        held.join(counted, "node")
+        routes.join(counted, "node")
         .where(window)
-        .select("node", "kind", "destination", F.coalesce("more", F.lit(0)).alias("more"))
+        .select("node", "kind", "destination", F.coalesce("whole", F.lit(True)).alias("whole"))
         .distinct()
         .join(seen, ["node", "kind", "destination"], "left")
     )
-    unused = F.coalesce("messages", F.lit(0)) == 0
+    unused = F.col("whole") & (F.coalesce("messages", F.lit(0)) == 0)
     examples = F.slice(
         F.sort_array(F.collect_set(F.when(unused, F.concat_ws(":", "kind", "destination")))), 1, 3
     )
@@ -171,7 +174,7 @@ def unused_routes(held: DataFrame, usage: DataFrame) -> DataFrame:
         keyed.groupBy("node")
         .agg(
             F.count(F.lit(1)).alias("held"),
-            F.greatest(F.count_if(unused) - F.first("more"), F.lit(0)).alias("unused"),
+            F.when(F.first("whole"), F.count_if(unused)).alias("unused"),
             F.array_join(examples, " ").alias("examples"),
         )
         .withColumn("share", F.round(F.col("unused") / F.col("held"), 3))

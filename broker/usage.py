@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -54,14 +54,14 @@ class UsageLog:
 
     def follow(self, core: "NodeCore") -> None:
         """Count what passes, on top of what was counted today before a restart."""
-        self._usage = RouteUsage(core.table, core.custody)
+        self._usage = RouteUsage(core.table)
         self._load(self._usage)
-        core.arrivals.taps.append(self._saw)
+        core.forwarder.went = self._went
         self.write()
 
-    def _saw(self, stored: Any) -> None:
+    def _went(self, destination: Destination, gateway: str, messages: int) -> None:
         assert self._usage is not None
-        self._usage.saw(stored)
+        self._usage.went(destination, gateway, messages)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(EVERY, self.write)
 
@@ -79,7 +79,7 @@ class UsageLog:
             self.last_error = f"{self._path(now)}: {error.strerror or error}"
             return
         if self._day(now) != self._day(self._since):
-            self._since, usage.used, usage.more = now, {}, 0
+            self._since, usage.used, usage.whole = now, {}, True
             self._remove_old()
 
     def close(self) -> None:
@@ -91,9 +91,9 @@ class UsageLog:
         """The file is that of the day on which its counting began."""
         rows = [
             UsageRow(node=self._node, kind=key.kind, destination=key.name, messages=count)
-            for key, count in usage.settle().items()
+            for key, count in usage.used.items()
         ]
-        head = UsageRow(node=self._node, since=iso_time(self._since), until=iso_time(now), more=usage.more)
+        head = UsageRow(node=self._node, since=iso_time(self._since), until=iso_time(now), whole=usage.whole)
         path = self._path(self._since)
         self._directory.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.part")
@@ -103,14 +103,16 @@ class UsageLog:
         os.replace(part, path)
 
     def _load(self, usage: RouteUsage) -> None:
-        """Go on with today's file. One that cannot be read begins anew."""
+        """Go on with today's file. One that cannot be read, or tells of another day, begins anew."""
         try:
             head, *rows = _decoder.decode_lines(self._path(self._since).read_bytes())
             used = {Destination(Kind(str(row.kind)), str(row.destination)): row.messages for row in rows}
-            self._since = _seconds(str(head.since))
-        except (OSError, ValueError, msgspec.MsgspecError):
+            since = _seconds(str(head.since))
+            if self._day(since) != self._day(self._since):
+                return
+        except (OSError, ValueError, OverflowError, msgspec.MsgspecError):
             return
-        usage.used, usage.more = used, head.more
+        self._since, usage.used, usage.whole = since, used, head.whole
 
     def _remove_old(self) -> None:
         """Of finished days; today's file is one of `most_files`."""

@@ -22,12 +22,12 @@ class Usage:
 
     def follow(self, machine: Machine) -> None:
         """A machine has started, with a new core."""
-        usage = RouteUsage(machine.core.table, machine.core.custody)
+        usage = RouteUsage(machine.core.table)
         before = self._following.get(machine.name)
         if before is not None:
-            usage.used, usage.more = before.settle(), before.more
+            usage.used, usage.whole = before.used, before.whole
         self._following[machine.name] = usage
-        machine.core.arrivals.taps.append(usage.saw)
+        machine.core.forwarder.went = usage.went
 
     def write(self, file: Path) -> None:
         """Each node in a line that says that it counted, and each route that was used, with its messages."""
@@ -35,7 +35,7 @@ class Usage:
         rows = [
             UsageRow(node=node, kind=key.kind, destination=key.name, messages=count)
             for node, usage in nodes
-            for key, count in sorted(usage.settle().items())
+            for key, count in sorted(usage.used.items())
         ]
-        heads = [UsageRow(node=node, more=usage.more) for node, usage in nodes]
+        heads = [UsageRow(node=node, whole=usage.whole) for node, usage in nodes]
         file.write_bytes(msgspec.json.Encoder().encode_lines([*heads, *rows]))

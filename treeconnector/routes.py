@@ -47,12 +47,14 @@ class Route(NamedTuple):
 
 
 class Matched(frozenset[str]):
-    """The gateways that a topic goes to, each once, live or not. `local`: the patterns of local consumers.
+    """The gateways that a topic goes to, each once, live or not. `keys`: of the routes there. `local`: the
+    patterns of local consumers.
 
     `LOCAL` is one of the gateways where `local` is not empty.
     """
 
-    __slots__ = ("local",)
+    __slots__ = ("keys", "local")
+    keys: tuple[Destination, ...]
     local: tuple[str, ...]
 
 
@@ -210,6 +212,7 @@ class RoutingTable:
         for key in keys:
             gateways.update(self.gateways(key))
         found = Matched(gateways)
+        found.keys = tuple(keys)
         local = self.routes_of(LOCAL)
         found.local = tuple(sorted(key.name for key in keys if key in local))
         return found

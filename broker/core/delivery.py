@@ -18,7 +18,9 @@ from broker.core.settings import CoreSettings
 from broker.core.turn import Turn
 from treeconnector import bundles
 from treeconnector.bundles import Flag
+from treeconnector.destinations import Destination
 from treeconnector.errors import FrameError
+from treeconnector.names import LOCAL
 from treeconnector.routes import RoutingTable
 
 _AHEAD: Final = 32
@@ -27,7 +29,8 @@ _AHEAD: Final = 32
 class Delivery(Lookup):
     """Of one node: see `forwarding.Forwarder`, which is what there is to use.
 
-    `transfers_known`: those who have a transfer id below it have it on disk.
+    `transfers_known`: those who have a transfer id below it have it on disk. `went` is told how many messages
+    to which destination go through which gateway.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Delivery(Lookup):
         self.order = Order()
         self.next_transfer = self.transfers_known = 1
         self.finished: Callable[[Copy], None] = lambda copy: None
+        self.went: Callable[[Destination, str, int], None] = lambda destination, gateway, messages: None
         self.holds = Holds(settings, custody, neighbours, self.bury)
 
     def flag(self, stored: Stored, flags: int) -> None:
@@ -134,6 +138,7 @@ class Delivery(Lookup):
         except FrameError:
             return False
         copy.given |= given.bits
+        self.went(copy.place.destination or copy.stored.header.destination, LOCAL, count)
         self.custody.trace.delivered(given)
         if reader.session.token:  # the node itself has none
             self.counters["delivered"] += count

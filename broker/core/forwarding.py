@@ -113,6 +113,7 @@ class Forwarder(Delivery):
         if is_too_large(stored, neighbour):
             return False
         neighbour.link.send_volatile(stored.head, stored.body)
+        self.went(stored.header.destination, neighbour.name, stored.header.count)
         self._count_out(neighbour, 1, stored.header.count)
         self.custody.trace.sent_volatile(stored.header, neighbour.name)
         return True
@@ -277,6 +278,7 @@ class Forwarder(Delivery):
             self.custody.sent(copy.place, copy.note, -copy.open)
             copy.note = ""
         self.parted(copy)
+        self.went(copy.place.destination or copy.stored.header.destination, neighbour.name, copy.open)
         self.custody.move(copy, neighbour.place)
         if not neighbour.outbox:
             neighbour.progress_at = self.moment.now

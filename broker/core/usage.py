@@ -1,33 +1,27 @@
-"""Which routes messages used: counted at a node as they come, by route and not by message's topic.
+"""Which routes messages used: counted at a node where they leave it, by route and not by message's topic.
 
-Law: a message uses the routes that stand when it comes, and the one that comes while it waits here. What was
-counted for a route stays when the route goes.
-
-Law: counting costs a bundle one look into a dictionary. What a topic matches is asked once for all its
-messages: when the counts are asked for, or before the routes are others.
+Law: a message uses a route when it is chosen to go over it, or is given to a reader of it; once for each
+neighbour and reader, and again if it has to go again. What was counted for a route stays when the route goes.
 """
 
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from broker.core.places import place_name
-from treeconnector.destinations import Destination, Kind
-from treeconnector.patterns import matches
+from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.names import LOCAL
 
 if TYPE_CHECKING:
-    from broker.core.custody import Custody, Stored
     from treeconnector.routes import RoutingTable
 
-_MOST_SEEN: Final = 10_000
 _MOST_USED: Final = 100_000
-"""Routes with a count. What uses further ones is counted all together."""
+"""Routes with a count."""
 
 
-class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
+class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of what is written. Without `kind` it is a file's first: counted from `since` to `until`.
 
-    `more`: how many routes at most were used that have no line, because there are too many.
+    `whole`: every route that was used has a line; else there were too many.
     """
 
     node: str
@@ -36,74 +30,38 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     messages: int = 0
     since: str | None = None
     until: str | None = None
-    more: int = 0
+    whole: bool = True
 
 
 class RouteUsage:
-    """Messages by route, of one node. `saw` is a tap of its arrivals.
+    """Messages by route, of one node. `went` is to be the core's `forwarder.went`.
 
-    `used`: what is counted, up to date once `settle` was asked. `more`: how many routes at most were used
-    beyond those. Whoever has both from before sets them, and counting goes on.
+    `used`, `whole`: as `UsageRow` has them. Whoever has both from before sets them, and counting goes on.
     """
 
-    __slots__ = ("_custody", "_seen", "_standing", "_table", "more", "used")
+    __slots__ = ("_table", "used", "whole")
 
-    def __init__(self, table: "RoutingTable", custody: "Custody") -> None:
+    def __init__(self, table: "RoutingTable") -> None:
         self.used: dict[Destination, int] = {}
-        self.more = 0
-        self._table, self._custody = table, custody
-        self._standing = set(table)
-        self._seen: dict[Destination, int] = {}
-        table.watch(self._route_changed)
+        self.whole = True
+        self._table = table
 
     def __repr__(self) -> str:
-        return f"<RouteUsage seen={len(self._seen)} used={len(self.used)}>"
+        return f"<RouteUsage used={len(self.used)}{'' if self.whole else ' and more'}>"
 
-    def saw(self, stored: "Stored") -> None:
-        """A bundle came, from an application or a neighbour."""
-        header = stored.header
-        self._seen[header.destination] = self._seen.get(header.destination, 0) + header.count
-        if len(self._seen) >= _MOST_SEEN:
-            self.settle()
+    def went(self, destination: Destination, gateway: str, messages: int) -> None:
+        """So many messages go through a gateway. What goes up by default uses no route."""
+        for key in self._keys(destination, gateway):
+            if self._table.route(key, gateway) is not None:
+                self._count(key, messages)
 
-    def settle(self, changed: Destination | None = None) -> dict[Destination, int]:
-        """Match what was seen with the routes that stand, or stood until one `changed`; return `used`."""
-        seen, self._seen = self._seen, {}
-        for destination, count in seen.items():
-            for key in self._routes(destination, changed):
-                self._count(key, count)
-        return self.used
-
-    def _routes(self, destination: Destination, changed: Destination | None) -> set[Destination]:
-        if destination.kind != Kind.TOPIC:
-            return {destination.route_key} & self._standing
-        keys = self._table.matching(destination.name)
-        if changed and changed.kind == Kind.TOPIC and matches(changed.name, destination.name):
-            keys.add(changed)
-        return keys & self._standing
-
-    def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
-        stands = key in self._table
-        if stands == (key in self._standing):
-            return
-        self.settle(key)
-        if not stands:
-            self._standing.remove(key)
-            return
-        self._standing.add(key)
-        waiting = self._waiting(key)
-        if waiting:
-            self._count(key, waiting)
-
-    def _waiting(self, key: Destination) -> int:
-        """Messages that are here for a queue, or for a node's cells."""
-        if key.kind == Kind.DOMAIN:
-            return sum(place.messages for place in self._custody.directed.get(key.name, {}).values())
-        place = self._custody.places.get(place_name(key)) if key.kind == Kind.QUEUE else None
-        return place.messages if place is not None else 0
+    def _keys(self, destination: Destination, gateway: str) -> tuple[Destination, ...]:
+        if destination.kind == Kind.TOPIC and not destination.node:
+            return self._table.match(destination.name).keys
+        return (queue(destination.name) if gateway == LOCAL else destination.route_key,)
 
     def _count(self, key: Destination, messages: int) -> None:
         if key in self.used or len(self.used) < _MOST_USED:
             self.used[key] = self.used.get(key, 0) + messages
         else:
-            self.more += 1
+            self.whole = False

@@ -27,17 +27,15 @@ class Clock:
 
 
 class Core:
-    """What of a core is used: its table, what waits, and its taps."""
+    """What of a core is used: its table, and who is told what goes where."""
 
     def __init__(self) -> None:
         self.table = RoutingTable()
         self.table.add(Route(parse("queue:sales"), "store"))
-        self.custody = SimpleNamespace(places={}, directed={})
-        self.arrivals = SimpleNamespace(taps=[])
+        self.forwarder = SimpleNamespace(went=None)
 
     def message(self, count: int) -> None:
-        for tap in self.arrivals.taps:
-            tap(SimpleNamespace(header=SimpleNamespace(destination=parse("queue:sales"), count=count)))
+        self.forwarder.went(parse("queue:sales"), "store", count)
 
 
 @pytest.fixture
@@ -93,16 +91,26 @@ async def test_a_route_that_has_gone_keeps_its_line_until_the_days_end(tmp_path:
     assert len(found["hq.usage-20241005.jsonl"]) == 1
 
 
-async def test_how_many_routes_there_was_no_room_for_is_kept_over_a_restart(
+async def test_that_there_were_too_many_routes_is_kept_over_a_restart(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    log, core = followed(tmp_path, clock)
     monkeypatch.setattr(usage, "_MOST_USED", 0)
+    core.message(3)
     for _ in range(2):
-        log, core = followed(tmp_path, clock)
-        core.message(3)
         log.close()
-    ((head,),) = rows(tmp_path).values()
-    assert head.more == 2
+        ((head,),) = rows(tmp_path).values()
+        assert not head.whole
+        log, core = followed(tmp_path, clock)
+
+
+async def test_a_file_that_tells_of_another_day_begins_anew(tmp_path: Path, clock: Clock) -> None:
+    row = '{"node":"hq","kind":"queue","destination":"sales","messages":3}'
+    for since in ("2024-10-03T23:00:00Z", "9999-12-31T23:59:59-14:00"):
+        (tmp_path / "hq.usage-20241004.jsonl").write_text(f'{{"node":"hq","since":"{since}"}}\n{row}')
+        followed(tmp_path, clock)
+        ((head,),) = rows(tmp_path).values()
+        assert head.since == "2024-10-04T12:00:00.000000Z"
 
 
 async def test_each_day_has_its_file_and_the_oldest_goes(tmp_path: Path, clock: Clock) -> None:
