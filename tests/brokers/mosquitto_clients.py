@@ -85,7 +85,8 @@ class Listener:
 
     def got(self) -> list[dict[str, Any]]:
         """The messages so far, as `mosquitto_sub` writes them (`%j`)."""
-        return [json.loads(line) for line in self._text().splitlines() if line.startswith('{"tst"')]
+        whole, _, _ = self._text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines() if line.startswith('{"tst"')]
 
     def payloads(self) -> list[str]:
         return [message["payload"] for message in self.got()]
@@ -97,6 +98,12 @@ class Listener:
             assert time.monotonic() < deadline, f"{len(got)} of {count} messages came: {got[-3:]}"
             await asyncio.sleep(0.02)
         return got
+
+    async def until_the_last_is(self, payload: str, seconds: float = _PATIENCE) -> None:
+        deadline = time.monotonic() + seconds
+        while (got := self.payloads())[-1:] != [payload]:
+            assert time.monotonic() < deadline, f"the last of {len(got)} that came: {got[-3:]}"
+            await asyncio.sleep(0.02)
 
 
 def publish(port: int, topic: str, payload: bytes, *options: str, version: str = "5", qos: int = 1) -> None:

@@ -75,8 +75,7 @@ async def test_amqp_properties_arrive_at_mqtt_5_and_only_the_payload_at_3_1_1(mi
         mixed.rabbit.publish("prices.tea", b"soon", "amq.topic", pika.BasicProperties(expiration="90000"))
         mixed.rabbit.publish("prices.end", b"end", "amq.topic")
         for listener in (new, old):
-            while listener.payloads()[-1:] != ["end"]:
-                await listener.until(len(listener.got()) + 1)
+            await listener.until_the_last_is("end")
     got = {message["payload"]: message for message in new.got()}
     assert {name: got[name].get("properties", {}) for name in TO_MQTT} == {
         name: wanted for name, (_, wanted) in TO_MQTT.items()
