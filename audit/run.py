@@ -82,6 +82,7 @@ def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
     with session.small_queries(spark) if _few_sites(request.deployment) else nullcontext():
         tree = load_tree(spark, request.deployment)
     listing = list_all(spark, list(request.logs))
+    usage, figures = _usage(spark, listing, request), _figures(spark, request)
     output = Output(request.out, small=listing.unpacked < session.TINY)
     if not request.logs:
         return _plan(spark, output, tree, read(spark, listing), request, began)
@@ -92,7 +93,6 @@ def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
     told = told_of(intake.events).localCheckpoint()
     routes = capacity.routes(told, intake.events, intake.rolled).localCheckpoint()
     consumers = _consumers(output, intake, tree, told, 1 if request.every_event else size.one_in)
-    usage = _usage(spark, listing, request)
     if usage is not None:
         output.write("unused_routes", waste.unused_routes(waste.held_routes(intake.events), usage))
     small = tree.places < FEW and size.sums < MANY
@@ -110,7 +110,9 @@ def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
         _volume(output, intake, tree)
         _what_if(spark, output, tree, consumers, request)
         output.write("scope_cost", scope.scope_cost(tree, consumers))
-        _capacity(spark, output, intake.rolled, routes, request)
+        output.write(
+            "capacity", capacity.forecast(_all_figures(intake, routes, figures), dict(request.limits))
+        )
         _intake(output, intake, tree)
     return _finish(output, tree, intake, request, time.monotonic() - began)
 
@@ -231,14 +233,15 @@ def _check_roles(tree: Tree, rules: Sequence[tuple[str, str, int]]) -> None:
             )
 
 
-def _capacity(
-    spark: "SparkSession", output: Output, rolled: DataFrame, routes: DataFrame, request: Request
-) -> None:
-    figures = capacity.figures(rolled, routes)
-    if request.figures:
-        given = read_table(spark, request.figures, FIGURES)
-        figures = figures.unionByName(given.withColumn("value", F.col("value").cast("double")))
-    output.write("capacity", capacity.forecast(figures, dict(request.limits)))
+def _figures(spark: "SparkSession", request: Request) -> DataFrame | None:
+    if not request.figures:
+        return None
+    return read_table(spark, request.figures, FIGURES).withColumn("value", F.col("value").cast("double"))
+
+
+def _all_figures(intake: Intake, routes: DataFrame, given: DataFrame | None) -> DataFrame:
+    figures = capacity.figures(intake.rolled, routes)
+    return figures if given is None else figures.unionByName(given)
 
 
 def read_table(spark: "SparkSession", path: str, schema: Any) -> DataFrame:
@@ -246,9 +249,10 @@ def read_table(spark: "SparkSession", path: str, schema: Any) -> DataFrame:
     their names; what is no such value is null."""
     form = _form(path)
     try:
+        reader = spark.read.option("header", True).format(form)
         if form == "json":
-            return spark.read.schema(schema).json(path)
-        given = spark.read.option("header", True).format(form).load(path)
+            reader = reader.schema(structure(", ".join(f"{name} string" for name in schema.names)))
+        given = reader.load(path)
     except Exception as error:
         raise UsageError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
     missing = [name for name in schema.names if name not in given.columns]

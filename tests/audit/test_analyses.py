@@ -1,15 +1,19 @@
 """Volume by cause, waste, scope and capacity, on logs small enough to reckon by hand."""
 
+import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from audit_tables import events
+from pyarrow import Table, parquet
 
 from audit import capacity, scope, volume, waste
 from audit.deployment import Tree
+from audit.errors import UsageError
 from audit.rollup import rollup
-from audit.run import COUNTED
+from audit.run import COUNTED, USAGE, read_table
 from audit.told import told as told_of
 
 if TYPE_CHECKING:
@@ -186,6 +190,31 @@ def test_routes_held_while_it_was_counted_that_no_message_used(spark: "SparkSess
     assert found([*usage, more]) == {"hq": (5, None, None, "")}, "others were used that are not listed"
     ever = [(*each[:4], None, None) for each in usage]
     assert found(ever)["hq"][:2] == (6, 5), "a table of somebody's own does not say since when"
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_a_table_beside_the_logs_is_read_by_the_names_of_its_columns(
+    spark: "SparkSession", tmp_path: Path, form: str
+) -> None:
+    rows = [{"whole": "yes", "messages": "7", "node": "hq", "destination": "sales", "kind": "queue"}]
+    rows.append(rows[0] | {"messages": "many"})
+    path = tmp_path / f"usage.{form}"
+    if form == "parquet":
+        parquet.write_table(Table.from_pylist(rows), path)
+    elif form == "csv":
+        lines = [",".join(row) for row in (rows[0], *(row.values() for row in rows))]
+        path.write_text("\n".join(lines))
+    else:
+        path.write_text("\n".join(map(json.dumps, rows)))
+    found = [tuple(row) for row in read_table(spark, str(path), USAGE).collect()]
+    assert found == [("hq", "queue", "sales", 7), ("hq", "queue", "sales", None)]
+
+
+def test_a_table_without_a_column_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
+    path = tmp_path / "usage.csv"
+    path.write_text("node,destination,uses\n")
+    with pytest.raises(UsageError, match=r"usage.csv: no column kind, messages: expected a table"):
+        read_table(spark, str(path), USAGE)
 
 
 def test_who_is_silent_and_who_is_a_stranger(rolled: "DataFrame", demo_tree: Tree) -> None:
