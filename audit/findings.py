@@ -20,6 +20,8 @@ COSTLY: Final = "costly"
 GOOD: Final = "good"
 _ORDER: Final = (BAD, DOUBTFUL, COSTLY, GOOD)
 TOP: Final = 10
+UNUSED: Final = ("half", "malformed", "unknown", "untimed", "unread")
+"""Of `schema.FILES`, the counts of lines that are lost; half ones may be being written."""
 SPILLED_SHOWN: Final = 3
 MOST_ROWS: Final = 10_000
 SOON_DAYS: Final = 90.0
@@ -88,7 +90,7 @@ _ADVICE: Final = {
 
 def _doubts(tables: Tables) -> Iterator[Finding]:
     faults = [row for row in tables["files"] if row["fault"] and not row["fault"].startswith(TWIN)]
-    lost = sum(total(tables["intake"], name) for name in ("half", "malformed", "unknown", "untimed"))
+    lost = sum(total(tables["intake"], name) for name in UNUSED)
     if faults:
         yield Finding(
             DOUBTFUL,
@@ -99,7 +101,7 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
     if lost:
         yield Finding(
             DOUBTFUL,
-            f"{counted(lost, 'line')} not used: cut, malformed, of unknown kind, or without a time.",
+            f"{counted(lost, 'line')} not used: cut, malformed, of unknown kind, without a time, or damaged.",
             "See files.csv; a cut last line of a file that is being written is normal.",
             lost,
         )

@@ -1,7 +1,8 @@
 """Reads advisory logs in Parquet; `tree` and `region`, and any other column, may stand in the files' path.
 
 Wrinkle: Spark can read a damaged file as far as it goes, but does not tell. Rows are compared with the files'
-footers, which cost nearly nothing to read; only if their sums differ is each file looked at by itself.
+footers, which cost nearly nothing to read; only if their sums differ, or a query fails, is each file looked
+at by itself.
 
 Wrinkle: a copy outside its folders lacks what stands in the path. So what `tree` and `region` say does not
 count when two rows are compared, and of files that hold the same the one is used whose path says most.
@@ -12,10 +13,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from audit import files
+from audit import files, session
 from audit.clocks import clock, planned, replanned
 from audit.lines import fate
 from audit.listing import LogFile, partitions
@@ -25,8 +28,6 @@ from audit.schema import COMPARED, EVENTS, LOG, NEWEST
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_READ: Final = tuple(name for name in LOG.names if name not in ("tree", "region", "depth"))
-"""What the tables are made of."""
 _SOURCE: Final = "source"
 """Of sums: what stands for the file, its size or a hash of its name."""
 
@@ -39,42 +40,100 @@ class Tables(NamedTuple):
     files: DataFrame
 
 
+class _Damaged(Exception):
+    """Fewer rows were read than there are, and nobody has asked yet of which file."""
+
+
+class _Log(NamedTuple):
+    """The files of a log, with the lines that each has by its footer. `kept`: what could be read of those
+    that are `damaged`. `asked`: these are known.
+
+    Wrinkle: how far Spark reads a damaged file depends on the columns and rows that a query wants. So what
+    can be read of it is read once, and kept.
+    """
+
+    spark: "SparkSession"
+    listing: Sequence[LogFile]
+    footers: DataFrame
+    asked: bool = False
+    damaged: frozenset[str] = frozenset()
+    kept: DataFrame | None = None
+
+    def rows(self, listing: Sequence[LogFile]) -> DataFrame:
+        """All rows of these files."""
+        whole = [file for file in listing if file.uri not in self.damaged]
+        parts = [_open(self.spark, whole)] if whole else []
+        if self.kept is not None:
+            wanted = {file.uri for file in listing} & self.damaged
+            parts.append(self.kept.where(files.spelt("file").isin(sorted(wanted))))
+        return parts[0].unionByName(parts[1]) if len(parts) > 1 else parts[0]
+
+
 def read(spark: "SparkSession", listing: Sequence[LogFile]) -> Tables:
-    """Read files of Parquet.
+    """Read files of Parquet."""
+    log = _Log(spark, listing, _footers(spark, listing).localCheckpoint())
+    try:
+        return _read(log)
+    except (_Damaged, Py4JError, PySparkException) as error:
+        apart = _apart(log)
+        if not (apart.damaged or isinstance(error, _Damaged)):
+            raise
+    return _read(apart)
+
+
+def _read(log: _Log) -> Tables:
+    """Raises `_Damaged`.
 
     Wrinkle: where all rows are good and all clocks right, as they mostly are, no later pass asks again.
     """
-    footers = _footers(spark, listing).localCheckpoint()
-    twins = _twins(spark, listing, footers)
-    known = spark.createDataFrame(list(twins.items()), "file string, twin string")
-    lines = footers.join(known, "file", "left").localCheckpoint()
-    used = [file for file in listing if file.uri not in twins]
-    rows = _open(spark, used)
+    twins = _twins(log)
+    known = log.spark.createDataFrame(list(twins.items()), "file string, twin string")
+    lines = log.footers.join(known, "file", "left").localCheckpoint()
+    used = [file for file in log.listing if file.uri not in twins]
+    rows = log.rows(used)
     summed = _summed(rows, used)
     told = _sums(summed, lines)
+    if told["read"] != told["lines"] and not log.asked:
+        raise _Damaged
     whole = told["good"] == told["lines"]
-    fates = _all_good(lines) if whole and not told["newer"] else _fates(_open(spark, listing))
-    good = rows if whole else rows.where(fate() == "rows")
-    once, again, summed = _once(good, summed, used, told["good"])
+    fates = _all_good(lines) if whole and not told["newer"] else _fates(log.rows(log.listing))
+    once, again, summed = _once(rows if whole else rows.where(fate() == "rows"), summed, used)
     summed = summed.where(_good())
     since = planned(summed) if told["ahead"] else None
     rolled = merged(replanned(summed, since) if since else summed).localCheckpoint()
-    found = files.listed(spark, listing).join(lines, "file", "left").join(fates, "file", "left")
-    counted = found.withColumn("fault", _fault()).drop("told", "read")
+    found = files.listed(log.spark, log.listing).join(lines, "file", "left").join(fates, "file", "left")
+    unread = F.col("lines") - F.coalesce("read", F.lit(0))
+    counted = found.withColumns({"fault": _fault(), "unread": unread}).drop("told", "read")
     events = _events(once, since, clocked=told["clocks"] > 0)
     return Tables(events, rolled, files.report(counted, again).localCheckpoint())
 
 
+def _apart(log: _Log) -> _Log:
+    """With the damaged files apart. Wrinkle: some damage ends every query that reads many rows at once."""
+    looked = F.pmod(F.xxhash64(*COMPARED), F.lit(2)) == 0
+    read = _by_file(_open(log.spark, log.listing), (F.count_if(looked) + F.count_if(~looked)).alias("read"))
+    short = log.footers.join(read, "file", "left").where(F.col("lines") != F.coalesce("read", F.lit(0)))
+    try:
+        found = short.select("file").collect()
+    except (Py4JError, PySparkException):
+        with session.row_by_row(log.spark):
+            found = short.select("file").collect()
+    damaged = [file for file in log.listing if file.uri in {row.file for row in found}]
+    with session.row_by_row(log.spark):
+        kept = _open(log.spark, damaged).localCheckpoint() if damaged else None
+    return log._replace(asked=True, damaged=frozenset(file.uri for file in damaged), kept=kept)
+
+
 def _sums(summed: DataFrame, lines: DataFrame) -> Row:
-    """(good, newer, clocks, ahead, lines): rows that can be used; of these, those of a newer schema, with a
-    wrong clock, and with one that is ahead; and how many rows the footers say that the files have."""
+    """(good, newer, clocks, ahead, read, lines): rows that can be used; of these, those of a newer schema,
+    with a wrong clock, and with one that is ahead; how many rows were read, and how many the files have by
+    their footers."""
     good = F.when(_good(), F.col("rows")).otherwise(0)
     wrong, ahead = F.col("clock").isNotNull(), F.col("clock") == "ahead"
     parts = {"good": F.lit(True), "newer": F.col("newer") > 0, "clocks": wrong, "ahead": ahead}
-    sums = (F.sum(F.when(part, good).otherwise(0)) for part in parts.values())
-    found = summed.agg(
-        *(F.coalesce(one, F.lit(0)).alias(name) for name, one in zip(parts, sums, strict=True))
-    )
+    sums = {name: F.sum(F.when(part, good).otherwise(0)) for name, part in parts.items()}
+    sums["read"] = F.sum("rows")
+    found = summed.agg(*(F.coalesce(one, F.lit(0)).alias(name) for name, one in sums.items()))
     due = lines.where(F.col("twin").isNull()).agg(F.coalesce(F.sum("lines"), F.lit(0)).alias("lines"))
     return found.crossJoin(due).collect()[0]
 
@@ -154,13 +213,10 @@ def _all_good(lines: DataFrame) -> DataFrame:
 
 
 def _fates(rows: DataFrame) -> DataFrame:
-    """Of each file what was read of it. Wrinkle: rows are counted by all that is read of them elsewhere,
-    since damage in any of it ends the reading."""
     judged = rows.withColumn("fate", fate())
-    odd = F.pmod(F.xxhash64(*_READ), F.lit(2)) == 1
     return _by_file(
         judged,
-        (F.count_if(odd) + F.count_if(~odd)).alias("read"),
+        F.count(F.lit(1)).alias("read"),
         *(F.count_if(F.col("fate") == one).alias(one) for one in ("rows", "unknown", "untimed")),
         F.count_if((F.col("fate") == "rows") & (F.col("schema") > NEWEST)).alias("newer"),
     )
@@ -174,15 +230,10 @@ def _fault() -> Column:
 
 
 def _once(
-    rows: DataFrame, summed: DataFrame, listing: Sequence[LogFile], due: int
+    rows: DataFrame, summed: DataFrame, listing: Sequence[LogFile]
 ) -> tuple[DataFrame, DataFrame | None, DataFrame]:
     """Leave out rows that another file of the same node has too; only times of which two files tell are
-    looked at, of which the sums know. And (file, again), and the sums of what is left. `due`: how many rows
-    there are.
-
-    Wrinkle: where only some times are read, a damaged file may be read beyond its damage, and rows be left
-    out that nobody reads from there. Then there are less than are due, and all is read to compare.
-    """
+    looked at, of which the sums know. And (file, again), and the sums of what is left."""
     spans = (
         summed.where(_good())
         .groupBy("node", F.col(_SOURCE).alias("file"))
@@ -192,36 +243,28 @@ def _once(
     if times.isEmpty():
         return rows, None, summed
     mark = F.xxhash64(*COMPARED).alias("mark")
-    for some in (files.skipping(rows, times), rows):
-        suspects = files.of_times(some, times)
-        repetitions = files.repetitions(suspects.select("node", mark, "file")).localCheckpoint()
-        if repetitions.isEmpty():
-            break
-        once, repeats = files.without(rows.withColumn("mark", mark), repetitions)
-        again = repeats.withColumn("file", files.spelt("file")).localCheckpoint()
-        left = _summed(once, listing)
-        if some is rows or _count(left, "rows") + _count(again, "again") == due:
-            return once, again, left
-    return rows, None, summed
+    suspects = files.of_times(files.skipping(rows, times), times)
+    repetitions = files.repetitions(suspects.select("node", mark, "file")).localCheckpoint()
+    if repetitions.isEmpty():
+        return rows, None, summed
+    once, repeats = files.without(rows.withColumn("mark", mark), repetitions)
+    again = repeats.withColumn("file", files.spelt("file")).localCheckpoint()
+    return once, again, _summed(once, listing)
 
 
-def _count(sums: DataFrame, name: str) -> int:
-    return int(sums.agg(F.coalesce(F.sum(name), F.lit(0))).collect()[0][0])
-
-
-def _twins(spark: "SparkSession", listing: Sequence[LogFile], footers: DataFrame) -> dict[str, str]:
+def _twins(log: _Log) -> dict[str, str]:
     """Files that hold the same as another, and which; only files of one size can."""
-    alike, _ = _by_size(listing)
+    alike, _ = _by_size(log.listing)
     if not alike:
         return {}
     prints = _by_file(
-        _open(spark, alike).withColumn("mark", F.xxhash64(*COMPARED)),
+        log.rows(alike).withColumn("mark", F.xxhash64(*COMPARED)),
         F.bit_xor("mark").alias("print_a"),
         F.sum(F.pmod("mark", F.lit(2**31))).alias("print_b"),
     )
     first: dict[tuple[int, int, int], str] = {}
     twins: dict[str, str] = {}
-    for row in sorted(prints.join(footers, "file").collect(), key=_most_said):
+    for row in sorted(prints.join(log.footers, "file").collect(), key=_most_said):
         before = first.setdefault((row.lines, row.print_a, row.print_b), row.file)
         if before != row.file:
             twins[row.file] = before

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from audit import charts, comparison
-from audit.findings import MOST_ROWS, Finding, Tables, counted, once, total
+from audit.findings import MOST_ROWS, UNUSED, Finding, Tables, counted, once, total
 from audit.page import STYLE, as_size, as_text, section, table
 from audit.verdict import Verdict
 
@@ -91,7 +91,7 @@ def _tiles(tables: Tables, summary: Mapping[str, Any]) -> str:
         "bytes of advisories": as_size(summary["bytes"]),
         "consumers that came": f"{total(consumers, 'came'):,}" + ("+" if len(consumers) > MOST_ROWS else ""),
         "log files": f"{summary['files']:,}",
-        "lines not used": f"{sum(summary[name] for name in ('half', 'malformed', 'unknown', 'untimed')):,}",
+        "lines not used": f"{sum(summary[name] for name in UNUSED):,}",
     }
     made = "".join(
         f"<div class=tile><b>{as_text(value)}</b><span>{as_text(name)}</span></div>"
@@ -296,7 +296,7 @@ def _capacity(tables: Tables) -> str:
     )
 
 
-_NOT_USED: Final = ("repeated", "half", "malformed", "unknown", "untimed")
+_NOT_USED: Final = ("repeated", *UNUSED)
 
 
 def _intake(tables: Tables, summary: Mapping[str, Any]) -> str:
@@ -316,6 +316,7 @@ def _intake(tables: Tables, summary: Mapping[str, Any]) -> str:
         "malformed": "malformed",
         "unknown": "unknown",
         "untimed": "no time",
+        "unread": "not read",
         "fault": "fault",
     }
     clocks = {

@@ -40,8 +40,9 @@ LOG: Final = structure(
 """One row an event, as nodes and the simulation write it."""
 
 
-COMPARED: Final = tuple(name for name in LOG.names if name not in ("tree", "region"))
-"""What two rows are compared by. Of a copy of Parquet outside its folders tree and region are not known."""
+COMPARED: Final = tuple(name for name in LOG.names if name not in ("tree", "region", "depth"))
+"""What is read of a row, and what two rows are compared by. Of a copy of Parquet outside its folders tree and
+region are not known."""
 
 
 def as_log(frame: DataFrame, *more: str) -> DataFrame:
@@ -72,12 +73,12 @@ OPERATIONS: Final = {
 
 FILES: Final = structure(
     "file string, format string, bytes long, lines long, rows long, repeated long, blank long, half long,"
-    " malformed long, unknown long, untimed long, newer long, fault string"
+    " malformed long, unknown long, untimed long, unread long, newer long, fault string"
 )
-"""One row a file. `lines` = rows + repeated + blank + half + malformed + unknown + untimed. repeated: what
-another file has too, and is used from there; half: cut in the middle; malformed: no row of the log; unknown:
-an event or schema that this audit cannot use; untimed: no time that can be read. newer: of `rows`, those with
-a newer schema."""
+"""One row a file. `lines` = rows + repeated + blank + half + malformed + unknown + untimed + unread.
+repeated: what another file has too, and is used from there; half: cut in the middle; malformed: no row of the
+log; unknown: an event or schema that this audit cannot use; untimed: no time that can be read; unread: beyond
+the damage of a Parquet file. newer: of `rows`, those with a newer schema."""
 
 SITES: Final = structure("name string, parent string, role string, region string, mesh string")
 

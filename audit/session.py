@@ -13,8 +13,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -126,11 +126,21 @@ def _launch(settings: dict[str, str]) -> None:
         SparkContext(conf=conf, gateway=gateway)
 
 
-@contextmanager
-def small_queries(spark: "SparkSession") -> "Iterator[None]":
+def small_queries(spark: "SparkSession") -> AbstractContextManager[None]:
     """While it lasts, queries are interpreted and in one piece: for many that are small beside the log."""
-    before = {name: spark.conf.get(name) for name in _SMALL_QUERIES}
-    for name, value in _SMALL_QUERIES.items():
+    return _settings(spark, _SMALL_QUERIES)
+
+
+def row_by_row(spark: "SparkSession") -> AbstractContextManager[None]:
+    """While it lasts, Parquet is read row by row. Wrinkle: many rows at once are read several times as fast,
+    but some damage in them ends the whole query."""
+    return _settings(spark, {"spark.sql.parquet.enableVectorizedReader": "false"})
+
+
+@contextmanager
+def _settings(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from audit.findings import Tables, counted, total
+from audit.findings import UNUSED, Tables, counted, total
 from audit.listing import TWIN
 
-_LOST: Final = ("malformed", "unknown", "untimed")
+_LOST: Final = tuple(name for name in UNUSED if name != "half")
 
 
 @dataclass(frozen=True, slots=True)

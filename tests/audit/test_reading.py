@@ -28,8 +28,6 @@ GOOD = {
     "op": "start",
     "schema": 1,
 }
-UNREAD = ("tree", "depth", "region")
-"""What the log says that no table is made of."""
 
 
 def line(**changes: Any) -> bytes:
@@ -235,19 +233,37 @@ def test_what_is_beyond_the_damage_of_a_file_is_used_from_another(
 
 
 @pytest.mark.parametrize("column", ["at", "role", "destination", "bytes"])
-def test_damage_in_any_column_is_named_and_what_is_before_it_is_used(
+def test_what_is_before_damage_in_any_column_is_used_by_all_and_the_rest_told(
     spark: "SparkSession", tmp_path: Path, column: str
 ) -> None:
-    whole = numbered(spark, tmp_path)
     path = tmp_path / "a.parquet"
-    parquet.write_table(whole, path, row_group_size=100)
+    parquet.write_table(numbered(spark, tmp_path), path, row_group_size=100)
     damage(path, column, group=1)
     intake = read(spark, list_local([str(path)]))
     (file,) = intake.files.collect()
     assert "damaged" in file.fault
-    assert file.rows == intake.rolled.agg({"rows": "sum"}).collect()[0][0] == 100
-    used = [name for name in LOG.names if name not in UNREAD]
-    assert len(intake.events.select(*used).collect()) == 100
+    assert (file.lines, file.rows, file.unread) == (300, 100, 200)
+    assert intake.rolled.agg({"rows": "sum"}).collect()[0][0] == 100
+    assert [intake.events.select(name).count() for name in LOG.names] == [100] * len(LOG)
+    assert len(intake.events.where("destination > '2'").collect()) < 100, "whichever rows are asked for"
+
+
+def test_damage_that_ends_a_query_ends_no_audit(spark: "SparkSession", tmp_path: Path) -> None:
+    """Numbers of texts that there are not, found only when somebody wants the text; beside a whole file."""
+    whole = numbered(spark, tmp_path)
+    path = tmp_path / "a.parquet"
+    for name in ("a", "b"):
+        parquet.write_table(whole, tmp_path / f"{name}.parquet", compression="none", row_group_size=150)
+    chunk, data = chunk_of(path, "destination", 1), bytearray(path.read_bytes())
+    end = chunk.dictionary_page_offset + chunk.total_compressed_size
+    data[end - 100 : end] = b"\xff" * 100
+    path.write_bytes(data)
+    intake = read(spark, list_local([str(tmp_path / f"{name}.parquet") for name in ("a", "b")]))
+    damaged, good = intake.files.orderBy("file").collect()
+    assert 0 < damaged.unread <= 150
+    assert damaged.unread + damaged.rows + damaged.repeated == good.rows + good.repeated == 300
+    assert damaged.rows + good.rows == intake.events.count() == 300
+    assert {row.destination for row in intake.events.collect()} == {str(second) for second in range(300)}
 
 
 def numbered(spark: "SparkSession", folder: Path) -> Any:
@@ -264,11 +280,14 @@ def numbered(spark: "SparkSession", folder: Path) -> Any:
     return spark.read.schema(LOG).json(str(folder / "log")).coalesce(1).toArrow()
 
 
-def damage(path: Path, column: str, group: int = 0) -> None:
+def chunk_of(path: Path, column: str, group: int) -> Any:
     metadata = parquet.ParquetFile(path).metadata
-    chunk = metadata.row_group(group).column(metadata.schema.names.index(column))
+    return metadata.row_group(group).column(metadata.schema.names.index(column))
+
+
+def damage(path: Path, column: str, group: int = 0) -> None:
+    chunk, data = chunk_of(path, column, group), path.read_bytes()
     begin, size = chunk.dictionary_page_offset or chunk.data_page_offset, chunk.total_compressed_size
-    data = path.read_bytes()
     path.write_bytes(data[:begin] + b"\xff" * size + data[begin + size :])
 
 

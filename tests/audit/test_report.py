@@ -23,7 +23,7 @@ NAMES = (
 VERDICTS = {"needed": 90, "spilled": 10, "moved": 0, "unknown": 0, "domain": 5}
 
 
-COUNTS = dict.fromkeys(("repeated", "half", "malformed", "unknown", "untimed"), 0)
+COUNTS = dict.fromkeys(("repeated", "half", "malformed", "unknown", "untimed", "unread"), 0)
 FILE = {"file": "file:/log", "lines": 100, "rows": 100, "fault": None} | COUNTS
 
 
@@ -68,6 +68,7 @@ SUMMARY = {
     "malformed": 0,
     "unknown": 0,
     "untimed": 0,
+    "unread": 0,
     "newer": 0,
     "advisories": 105,
     "bytes": 5000,
