@@ -125,8 +125,9 @@ def _doubts(tables: Tables) -> Iterator[Finding]:
     if unknown:
         yield Finding(
             DOUBTFUL,
-            f"{counted(unknown, 'advisory')} could not be judged: origin or node is not in the deployment.",
-            "Complete the table of sites.",
+            f"{counted(unknown, 'advisory')} could not be judged: the origin is not known, or it or the node"
+            " is not in the deployment.",
+            "Complete the table of sites; give another broker's logs from before its consumers came.",
             unknown,
         )
     for row in list(tables["strange_links"])[:2]:
@@ -193,7 +194,7 @@ def _waste(tables: Tables) -> Iterator[Finding]:
             COSTLY,
             f"{_rows(away, 'node')} still cut off when the logs end: {worst['node']}, with"
             f" {counted(worst['below'] or 0, 'node')} below it, since {worst['since']:%Y-%m-%d %H:%M}.",
-            "Messages wait at the parent; see that its spool does not fill.",
+            "Look at the line and at the parent; messages wait on both sides: see that no spool fills.",
             sum((row["below"] or 0) + 1 for row in away),
         )
     yield from _were_away(tables)
@@ -209,7 +210,7 @@ def _waste(tables: Tables) -> Iterator[Finding]:
 
 
 def _were_away(tables: Tables) -> Iterator[Finding]:
-    """Subtrees that were cut off for long, and are back."""
+    """Subtrees that were cut off for long, and are so no more."""
     back = [row for row in tables["cut_off"] if not row["since"] and row["below"]]
     long = [row for row in back if row["longest_s"] >= LONG_S]
     if long:

@@ -103,8 +103,8 @@ def audit(spark: "SparkSession", request: Request) -> dict[str, Any]:
     _spillage(output, intake, tree, few)
     with few():
         output.write("links", waste.links(intake.rolled))
-    links = intake.events.where((F.col("event") == "link") if output.tables["links"] else F.lit(False))
-    links = links.localCheckpoint()
+    changes = F.col("event").isin("link", "node") if output.tables["links"] else F.lit(False)
+    links = intake.events.where(changes).localCheckpoint()
     with few():
         _waste(output, intake, tree, links)
         _volume(output, intake, tree)

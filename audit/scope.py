@@ -19,7 +19,7 @@ def scope_cost(tree: Tree, consumers: DataFrame) -> DataFrame:
 
     `consumers`: (node, kind, destination). Returns (destination, readers, publishers, crossed, vain, share),
     most in vain first: `crossed` counts lines upward under scope `tree`, `vain` those with no reader beyond
-    them.
+    them. `share` is null where no line is crossed, as in a chain of one place.
     """
     topics = consumers.where(F.col("kind") == "topic").select("node", "destination").distinct()
     places = topics.join(tree.nodes.select("node", "place"), "node").select("place", "destination").distinct()
@@ -45,7 +45,7 @@ def scope_cost(tree: Tree, consumers: DataFrame) -> DataFrame:
         readers.join(vain, "destination", "left")
         .join(F.broadcast(all_leaves))
         .withColumn("vain", F.coalesce("vain", F.lit(0)))
-        .withColumn("share", F.round(F.col("vain") / F.col("crossed"), 3))
+        .withColumn("share", F.round(F.try_divide("vain", "crossed"), 3))
         .select("destination", "readers", "publishers", "crossed", "vain", "share")
         .orderBy(F.desc("vain"), "destination")
     )

@@ -13,6 +13,9 @@ FLAPS: Final = 3
 STORM_FACTOR: Final = 10.0
 STORM_LEAST: Final = 100
 """A storm: an hour with so many times a node's own median, and at least so many advisories."""
+ENDING_S: Final = 600
+"""Seconds after the loss of its parent within which a node that stops was not cut off."""
+_ENDING_US: Final = ENDING_S * 1_000_000
 
 
 def flapping_consumers(hours: DataFrame, flaps: int = FLAPS) -> DataFrame:
@@ -88,38 +91,92 @@ def resyncs(cube: DataFrame) -> DataFrame:
 
 
 def cut_off(events: DataFrame, rolled: DataFrame, nodes: DataFrame) -> DataFrame:
-    """Nodes whose parent lost the link to them, with how many are below. Of `events` only links matter.
+    """Nodes that had lost their parent, with how many are below. Of `events` only links matter, and starts
+    and stops of nodes.
 
     (node, parent, below, downs, seconds, longest_s, since): `since` is when the link went, where it was still
-    down when the parent's log ends; these seconds count up to the log's end. Where the parent is a mesh, a
-    node is cut off while it has lost its links to all of it.
+    down, and the node not stopped, when the logs end; these seconds count up to that end. Where the parent is
+    a mesh, a node is cut off while it has lost its links to all of it.
+
+    Law: a node that has stopped in good order is not cut off. If it stops within `ENDING_S` after it has lost
+    its parent, both went, or it went itself: that does not count at all. If later, it was cut off until then.
     """
-    seen = events.where((F.col("event") == "link") & (F.col("direction") == "up") & F.col("clock").isNull())
-    seen = seen.where(F.col("op").isin("up", "down"))
+    timed = events.where(F.col("clock").isNull())
+    links = timed.where((F.col("event") == "link") & F.col("op").isin("up", "down"))
     ends = rolled.where(F.col("clock").isNull()).agg(F.max("last").alias("end"))
     places = F.broadcast(nodes.select("node", "place"))
-    placed = seen.join(places, "node", "left").withColumn("parent", F.coalesce("place", "node"))
-    in_order = Window.partitionBy("parent", "peer").orderBy("at", "node")
-    spans = (
-        _lines_up(placed)
-        .withColumn("next", F.lead("at").over(in_order))
-        .where((F.col("op") == "down") & (F.col("lines") <= 0))
-        .join(F.broadcast(ends))
-        .withColumn("us", F.unix_micros(F.coalesce("next", "end")) - F.unix_micros("at"))
-    )
+    placed = _seen_above(links).join(places, "node", "left").withColumn("parent", F.coalesce("place", "node"))
+    spans = _spans(placed).join(F.broadcast(ends)).join(_stops(timed), "peer", "left")
     below = F.broadcast(nodes.select(F.col("node").alias("peer"), "below"))
     return (
-        spans.groupBy("peer", "parent")
+        _without_endings(spans)
+        .groupBy("peer", "parent")
         .agg(
             F.count(F.lit(1)).alias("downs"),
             (F.sum("us") / 1e6).alias("seconds"),
             (F.max("us") / 1e6).alias("longest_s"),
-            F.max(F.when(F.col("next").isNull(), F.col("at"))).alias("since"),
+            F.max(F.when(F.col("open"), F.col("at"))).alias("since"),
         )
         .join(below, "peer", "left")
         .select(F.col("peer").alias("node"), "parent", "below", "downs", "seconds", "longest_s", "since")
         .orderBy(F.desc("seconds"), "node", "parent")
     )
+
+
+def _seen_above(links: DataFrame) -> DataFrame:
+    """(node, peer, op, at): links with children, as `node` wrote them down. Wrinkle: a node that was killed
+    wrote no `down`. So where the child lost a link after that had come up here for the last time, its row
+    counts."""
+    above = links.where(F.col("direction") == "up").select("node", "peer", "op", "at")
+    below = links.where(F.col("direction") == "down")
+    below = below.select(F.col("peer").alias("node"), F.col("node").alias("peer"), "op", "at")
+    lost = _last(below).where(F.col("op") == "down")
+    held = _last(above).where(F.col("op") == "up").select("node", "peer", F.col("at").alias("up_at"))
+    unwritten = lost.join(held, ["node", "peer"]).where(F.col("at") > F.col("up_at"))
+    return above.unionByName(unwritten.select("node", "peer", "op", "at"))
+
+
+def _last(links: DataFrame) -> DataFrame:
+    return links.groupBy("node", "peer").agg(F.max_by("op", "at").alias("op"), F.max("at").alias("at"))
+
+
+def _spans(placed: DataFrame) -> DataFrame:
+    """(parent, peer, at, next, last_up): from when a child had no link with its parent until when, null =
+    to the end. `last_up`: when it last got one."""
+    child = Window.partitionBy("parent", "peer")
+    steps = _lines_up(placed).withColumns(
+        {
+            "next": F.lead("at").over(child.orderBy("at", "node")),
+            "last_up": F.max(F.when(F.col("op") == "up", F.col("at"))).over(child),
+        }
+    )
+    alone = (F.col("op") == "down") & (F.col("lines") <= 0)
+    return steps.where(alone).select("parent", "peer", "at", "next", "last_up")
+
+
+def _without_endings(spans: DataFrame) -> DataFrame:
+    """The spans with how many `us` they lasted, and whether they are `open` when the logs end; without those
+    in which the child only stopped.
+
+    Wrinkle: the child's log may be older than the parent's. So a stop does not count if the link came up
+    after it.
+    """
+    earliest = F.coalesce("last_up", F.timestamp_micros(F.unix_micros("at") - _ENDING_US))
+    ends_it = F.col("next").isNull() & (F.col("stopped") > earliest)
+    lasting = spans.withColumn("stopped", F.when(ends_it, F.col("stopped"))).withColumns(
+        {
+            "us": F.unix_micros(F.coalesce("next", "stopped", "end")) - F.unix_micros("at"),
+            "open": F.coalesce("next", "stopped").isNull(),
+        }
+    )
+    return lasting.where(F.col("stopped").isNull() | (F.col("us") > _ENDING_US))
+
+
+def _stops(timed: DataFrame) -> DataFrame:
+    """(peer, stopped): nodes whose last word is that they stop."""
+    last = timed.where(F.col("event") == "node").groupBy(F.col("node").alias("peer"))
+    words = last.agg(F.max_by("op", "at").alias("word"), F.max("at").alias("stopped"))
+    return words.where(F.col("word") == "stop").select("peer", "stopped")
 
 
 def _lines_up(placed: DataFrame) -> DataFrame:

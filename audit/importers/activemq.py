@@ -14,6 +14,9 @@ Law: a consumer that is no network subscription is a consumer of that broker. A 
 network connector made there because of a consumer elsewhere: that broker has received an advisory. Its way is
 its `brokerPath`: the first broker is the origin, the last one told it.
 
+Law: only a coming says whether it is a network subscription, and its way. A removal whose coming was not
+read, as at the beginning of a log, may be either: it is no consumer, but an advisory of unknown origin.
+
 Wrinkle: paths have ids. The names come from all lines that are used, each of which has one broker's id beside
 its name: a broker whose consumers travel has told of its own.
 """
@@ -77,7 +80,7 @@ def _names(came: DataFrame) -> DataFrame:
 
 
 def _with_ways(came: DataFrame, names: DataFrame) -> DataFrame:
-    """Add `origin` and `peer`; a removal has the way of the coming that it ends."""
+    """Add `event`, `origin` and `peer`; a removal has the way of the coming that it ends, if it was read."""
     adds = came.where(F.col("op") == "add")
     ways = adds.groupBy("node", "consumer").agg(
         F.max(F.coalesce("network", F.lit(False))).alias("was_network"), F.max_by("path", "at").alias("way")
@@ -89,7 +92,7 @@ def _with_ways(came: DataFrame, names: DataFrame) -> DataFrame:
         "last", F.try_element_at("way", F.lit(-1))
     )
     named = ends.join(first, "first", "left").join(last, "last", "left")
-    network = F.coalesce("was_network", F.lit(False))
+    network, own = F.col("was_network"), ~F.col("was_network")
     return named.select(
         "node",
         "at",
@@ -98,14 +101,15 @@ def _with_ways(came: DataFrame, names: DataFrame) -> DataFrame:
         "op",
         "file",
         "written",
-        F.when(network, "advisory").otherwise("consumer").alias("event"),
+        F.when(own, "consumer").otherwise("advisory").alias("event"),
         F.when(network, F.col("last_name")).alias("peer"),
-        F.when(network, F.col("first_name")).otherwise(F.col("node")).alias("origin"),
+        F.when(network, F.col("first_name")).when(own, F.col("node")).alias("origin"),
     )
 
 
 def _rows(rows: DataFrame) -> DataFrame:
-    cause = F.concat_ws(":", "origin", "kind", "destination", "op")
+    named = F.concat_ws(":", "origin", "kind", "destination", "op")
+    cause = F.when(F.col("origin").isNotNull(), named)
     size = F.when(F.col("event") == "advisory", F.lit(BYTES))
     given = rows.withColumn("cause", cause).withColumn("bytes", size).withColumn("schema", F.lit(1))
     given = given.withColumn("tree", F.lit("activemq"))

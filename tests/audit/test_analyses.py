@@ -10,10 +10,11 @@ from audit_tables import events
 from pyarrow import Table, parquet
 
 from audit import capacity, scope, volume, waste
-from audit.deployment import Tree
+from audit.deployment import Tree, make_tree
 from audit.errors import UsageError
 from audit.rollup import rollup
 from audit.run import COUNTED, USAGE, read_table
+from audit.schema import SITES
 from audit.told import told as told_of
 
 if TYPE_CHECKING:
@@ -156,6 +157,63 @@ def test_links_that_go_down_often_flap_and_their_subtrees_are_cut_off(
     assert cut["south"].since.replace(tzinfo=UTC) == START + timedelta(minutes=241)
 
 
+def ends(writer: str, op: str, peer: str, minutes: float) -> list[Row]:
+    """What both ends write, or one of them, of the link of `peer` with `writer` above it."""
+    return [
+        row("link", writer, op, minutes, peer=peer, direction="up"),
+        row("link", peer, op, minutes, peer=writer, direction="down"),
+    ]
+
+
+def stop(node: str, minutes: float) -> Row:
+    return row("node", node, "stop", minutes)
+
+
+LINKED = [*ends("hq", "up", "north", 0), *ends("north", "up", "york", 0), row("node", "hq", "start", 60)]
+LOST = ends("north", "down", "york", 10)
+SEEN_BELOW = LOST[1:]
+CLOSED = [*LOST, stop("york", 10)]
+ROOT_FIRST = [*ends("hq", "down", "north", 5), stop("hq", 5), *LOST, stop("north", 10), stop("york", 15)]
+ROOT_LAST = [*CLOSED, *ends("hq", "down", "north", 40), stop("north", 40), stop("hq", 50)]
+BACK = ends("north", "up", "york", 20)
+LOST_AGAIN = ends("north", "down", "york", 30)
+NEVER_UP = ends("north", "down", "durham", 50)
+
+
+@pytest.mark.parametrize(
+    ("log", "found"),
+    [
+        pytest.param(LOST, {"york": (3000, 10)}, id="a line that stays broken"),
+        pytest.param(CLOSED, {}, id="a store that closes"),
+        pytest.param([*LOST, stop("york", 6)], {}, id="a store that closes, with a clock that is late"),
+        pytest.param(ROOT_FIRST, {}, id="all stop, the root first"),
+        pytest.param(ROOT_LAST, {}, id="all stop, the root last"),
+        pytest.param([*LOST, stop("north", 10)], {"york": (3000, 10)}, id="only the parent stops"),
+        pytest.param(SEEN_BELOW, {"york": (3000, 10)}, id="the parent was killed"),
+        pytest.param([*SEEN_BELOW, stop("york", 12)], {}, id="the parent was killed, and the store closes"),
+        pytest.param([*SEEN_BELOW, *BACK], {}, id="the parent was killed, and is back"),
+        pytest.param([*LOST, stop("york", 40)], {"york": (1800, None)}, id="a broken line, later it stops"),
+        pytest.param(
+            [*CLOSED, *BACK, *LOST_AGAIN], {"york": (600 + 1800, 30)}, id="a log that ends before it was back"
+        ),
+        pytest.param([*NEVER_UP, stop("durham", 45)], {}, id="a link that the log does not see come up"),
+        pytest.param(
+            [*NEVER_UP, stop("durham", -99)], {"durham": (600, 50)}, id="such a link, and an old log"
+        ),
+    ],
+)
+def test_who_has_stopped_in_good_order_is_not_cut_off(
+    spark: "SparkSession", demo_tree: Tree, log: list[Row], found: dict[str, tuple[float, float | None]]
+) -> None:
+    told = events(spark, LINKED + log)
+    cut = waste.cut_off(told, rollup(told), demo_tree.nodes).collect()
+    minutes = timedelta(minutes=1)
+    assert {
+        each.node: (each.seconds, each.since and (each.since.replace(tzinfo=UTC) - START) / minutes)
+        for each in cut
+    } == found
+
+
 def test_routes_held_while_it_was_counted_that_no_message_used(spark: "SparkSession") -> None:
     """Also such as went; but not those that went before, or of a node that did not count."""
     log = [
@@ -249,6 +307,19 @@ def test_scope_tree_is_in_vain_above_the_lowest_node_that_has_all_readers(
         "hq": (6, 12, 0),
         "branch": (6, 12, 3),
     }
+
+
+@pytest.mark.parametrize("mesh", [(None,), ("core", "core")])
+def test_where_no_line_is_crossed_none_is_in_vain(
+    spark: "SparkSession", mesh: tuple[str | None, ...]
+) -> None:
+    rows = [(f"hq-{place}", None, "root", None, word) for place, word in enumerate(mesh)]
+    alone = make_tree(spark.createDataFrame(rows, SITES))
+    consumers = spark.createDataFrame(
+        [("hq-0", "topic", "offers")], "node string, kind string, destination string"
+    )
+    (found,) = scope.scope_cost(alone, consumers).collect()
+    assert tuple(found) == ("offers", 1, len(mesh), 0, 0, None)
 
 
 def test_a_trend_needs_three_points_and_must_rise(spark: "SparkSession") -> None:

@@ -97,6 +97,31 @@ def test_network_subscriptions_are_advisories_received(spark: "SparkSession", tm
     assert verdicts(spark, events.where("event = 'advisory'"))["prices", "spilled"] == {"durham"}
 
 
+def test_what_went_without_having_come_is_no_consumer(spark: "SparkSession", tmp_path: Path) -> None:
+    """The log begins while a consumer of york is there; the add of another at york is damaged."""
+    gone = {"york": "c1", "north": "n1", "hq": "n2"}
+    lines = [
+        advisory(broker, 1_763_715_305_000, "Queue.prices", name, gone=True) for broker, name in gone.items()
+    ]
+    lines += [
+        advisory("york", 1_763_715_305_250, "Queue.bread", "c2")[:-9],
+        advisory("york", 1_763_715_305_900, "Queue.bread", "c2", gone=True),
+    ]
+    source = tmp_path / "advisories.jsonl"
+    source.write_text("\n".join(lines) + "\n")
+    events, sums = imported(spark, "activemq", source)
+    assert (sums.rows, sums.half) == (4, 1)
+    told = {(row.event, row.node, row.destination, row.op, row.origin, row.cause) for row in events.collect()}
+    assert told == {
+        ("advisory", node, name, "remove", None, None)
+        for node, name in (*((node, "prices") for node in gone), ("york", "bread"))
+    }
+    tree = make_tree(spark.createDataFrame(TREE, SITES))
+    rolled = rollup(events)
+    judged = spillage.judge(spillage.pairs(rolled), tree, spillage.strange_links(rolled, tree))
+    assert {row.verdict for row in judged.collect()} == {"unknown"}
+
+
 UNTIMED = {
     "nats": '{"server": "york", "now": "+294247-01-10T04:00:54Z", "leafs": []}',
     "activemq": '{"broker": "york", "at": 99999999999999999, "ConsumerInfo": {"consumerId": "c"},'
