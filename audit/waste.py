@@ -141,13 +141,14 @@ def _last(links: DataFrame) -> DataFrame:
 
 
 def _spans(placed: DataFrame) -> DataFrame:
-    """(parent, peer, at, next, last_up): from when a child had no link with its parent until when, null =
-    to the end. `last_up`: when it last got one."""
-    child = Window.partitionBy("parent", "peer")
+    """(parent, peer, at, next, last_up): from when a child had no link with its parent until when, or until
+    it had one with another; null = to the end. `last_up`: when it last got one."""
+    child, came = Window.partitionBy("parent", "peer"), F.when(F.col("op") == "up", F.col("at"))
+    later = Window.partitionBy("peer").orderBy("at", "node").rowsBetween(1, Window.unboundedFollowing)
     steps = _lines_up(placed).withColumns(
         {
-            "next": F.lead("at").over(child.orderBy("at", "node")),
-            "last_up": F.max(F.when(F.col("op") == "up", F.col("at"))).over(child),
+            "next": F.least(F.lead("at").over(child.orderBy("at", "node")), F.min(came).over(later)),
+            "last_up": F.max(came).over(child),
         }
     )
     alone = (F.col("op") == "down") & (F.col("lines") <= 0)

@@ -176,6 +176,7 @@ CLOSED = [*LOST, stop("york", 10)]
 ROOT_FIRST = [*ends("hq", "down", "north", 5), stop("hq", 5), *LOST, stop("north", 10), stop("york", 15)]
 ROOT_LAST = [*CLOSED, *ends("hq", "down", "north", 40), stop("north", 40), stop("hq", 50)]
 BACK = ends("north", "up", "york", 20)
+MOVED = ends("south", "up", "york", 12)
 LOST_AGAIN = ends("north", "down", "york", 30)
 NEVER_UP = ends("north", "down", "durham", 50)
 
@@ -184,6 +185,7 @@ NEVER_UP = ends("north", "down", "durham", 50)
     ("log", "found"),
     [
         pytest.param(LOST, {"york": (3000, 10)}, id="a line that stays broken"),
+        pytest.param([*LOST, *MOVED], {"york": (120, None)}, id="a store that moves"),
         pytest.param(CLOSED, {}, id="a store that closes"),
         pytest.param([*LOST, stop("york", 6)], {}, id="a store that closes, with a clock that is late"),
         pytest.param(ROOT_FIRST, {}, id="all stop, the root first"),
