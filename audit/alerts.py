@@ -6,12 +6,14 @@ file again. So the files hold each alert of a batch once, and whoever gets them 
 repetition by its id: it is the `Idempotency-Key` of a webhook's request, and a message's correlation id.
 
 Law: an alert that nobody takes is in its file all the same, and is counted; the stream does not stop for it.
+One that is refused is passed over; a connection that fails ends what a receiver gets of a batch, so that a
+dead one holds the stream up once a batch, not once an alert.
 """
 
 import http.client
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
@@ -24,9 +26,13 @@ TIMEOUT: Final = 10.0
 
 
 class Receiver(Protocol):
-    """Somewhere that takes alerts. `deliver` raises `OSError` or `HTTPException` if it does not."""
+    """Somewhere that takes alerts. `deliver` returns why, once for each alert that it did not take."""
 
-    def deliver(self, alerts: Sequence[Alert]) -> None: ...
+    def deliver(self, alerts: Sequence[Alert]) -> list[str]: ...
+
+
+class Refused(Exception):
+    """A request was answered, but not with what was asked for."""
 
 
 class Webhook:
@@ -35,15 +41,14 @@ class Webhook:
     def __init__(self, url: str) -> None:
         self._url = _web(url, "--webhook")
 
-    def deliver(self, alerts: Sequence[Alert]) -> None:
-        connection = _connect(self._url)
-        try:
-            for alert in alerts:
-                headers = {"Content-Type": "application/json", "Idempotency-Key": str(alert["id"])}
-                path = (self._url.path or "/") + (f"?{self._url.query}" if self._url.query else "")
-                _ask(connection, "POST", path, _json(alert), headers)
-        finally:
-            connection.close()
+    def deliver(self, alerts: Sequence[Alert]) -> list[str]:
+        path = (self._url.path or "/") + (f"?{self._url.query}" if self._url.query else "")
+
+        def send(connection: http.client.HTTPConnection, alert: Alert) -> None:
+            headers = {"Content-Type": "application/json", "Idempotency-Key": str(alert["id"])}
+            _ask(connection, "POST", path, _json(alert), headers)
+
+        return _deliver(self._url, alerts, send)
 
 
 class Destination:
@@ -62,14 +67,22 @@ class Destination:
         self._name = quote(rest if kind == "queue" else name, safe=":")
         self._login = {"Authorization": f"Bearer {secret}"} if secret else {}
 
-    def deliver(self, alerts: Sequence[Alert]) -> None:
-        connection = _connect(self._url)
+    def deliver(self, alerts: Sequence[Alert]) -> list[str]:
+        """Wrinkle: a login is of its connection, which is another after a refusal."""
+
+        def send(connection: http.client.HTTPConnection, alert: Alert) -> None:
+            if connection.sock is None:
+                self._log_in(connection)
+            _ask(connection, "POST", f"/send/{self._name}/{alert['id']}", _json(alert), {})
+
+        return _deliver(self._url, alerts, send)
+
+    def _log_in(self, connection: http.client.HTTPConnection) -> None:
+        """Without it nothing is taken: to be refused here is as good as no connection."""
         try:
             _ask(connection, "GET", "/login/sapwood-audit", None, self._login)
-            for alert in alerts:
-                _ask(connection, "POST", f"/send/{self._name}/{alert['id']}", _json(alert), {})
-        finally:
-            connection.close()
+        except Refused as error:
+            raise http.client.HTTPException(str(error)) from None
 
 
 class Alerts:
@@ -94,11 +107,9 @@ class Alerts:
         part.write_bytes(b"".join(_json(alert) + b"\n" for alert in alerts))
         os.replace(part, path)
         for receiver in self.receivers:
-            try:
-                receiver.deliver(alerts)
-            except (OSError, http.client.HTTPException) as error:
-                self.undelivered += len(alerts)
-                self.last_error = str(error)
+            lost = receiver.deliver(alerts)
+            self.undelivered += len(lost)
+            self.last_error = lost[-1] if lost else self.last_error
 
 
 def _json(alert: Alert) -> bytes:
@@ -117,6 +128,25 @@ def _connect(url: SplitResult) -> http.client.HTTPConnection:
     return kind(url.hostname or "", url.port, timeout=TIMEOUT)
 
 
+def _deliver(
+    url: SplitResult, alerts: Sequence[Alert], send: Callable[[http.client.HTTPConnection, Alert], None]
+) -> list[str]:
+    """Send each alert over one connection; return why those that were not taken were not."""
+    lost: list[str] = []
+    connection = _connect(url)
+    try:
+        for place, alert in enumerate(alerts):
+            try:
+                send(connection, alert)
+            except Refused as error:
+                lost.append(str(error))
+            except (OSError, http.client.HTTPException) as error:
+                return [*lost, *([str(error) or type(error).__name__] * (len(alerts) - place))]
+    finally:
+        connection.close()
+    return lost
+
+
 def _ask(
     connection: http.client.HTTPConnection,
     method: str,
@@ -124,9 +154,13 @@ def _ask(
     body: bytes | None,
     headers: dict[str, str],
 ) -> None:
+    """Wrinkle: some who refuse a request close the connection and do not say so; the rest of a long answer
+    stays in it. So the next request makes a new one."""
     connection.request(method, path, body, headers)
     answer = connection.getresponse()
     told = answer.read(65536)
+    if answer.status >= 300 or not answer.isclosed():
+        connection.close()
     if answer.status >= 300:
         text = told[:200].decode("utf-8", "replace")
-        raise http.client.HTTPException(f"{method} {path}: {answer.status} {text}")
+        raise Refused(f"{method} {path}: {answer.status} {text}")

@@ -26,6 +26,10 @@ LONGEST: Final = 9
 """Digits of a number of such units."""
 UNITS: Final = ("second", "minute", "hour", "day", "week")
 """What Spark reads as parts of a time of fixed length."""
+SPARK_HINT: Final = (
+    "what it printed above may say more; if it lacks memory: --spark spark.driver.memory=4g,"
+    " if disk: --spark spark.local.dir=DIR"
+)
 FIGURES: Final = ("routes", "links", "spool_bytes")
 """What has a limit of its own; the keys of `capacity.LIMITS`, which needs Spark."""
 
@@ -44,6 +48,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except SystemExit as ended:  # argparse has said why
         return ended.code if isinstance(ended.code, int) else WRONG_USE
+    except Exception as error:
+        return _spark_failed(error)
+
+
+def _spark_failed(error: Exception) -> int:
+    """Say in a line why Spark failed, and return the exit code. Raises an error that is not Spark's."""
+    if "pyspark" not in sys.modules:
+        raise error
+    from audit.session import failure
+
+    why = failure(error)
+    if isinstance(why, KeyboardInterrupt):
+        return INTERRUPTED
+    if why is None:
+        raise error
+    print(f"sapwood: Spark failed: {why}\n{SPARK_HINT}", file=sys.stderr)
+    return FAILED
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -28,6 +28,7 @@ _PREFIX: Final = 3
 LONGEST: Final = 8 * 1024 * 1024
 """Bytes of a line from which it is left out: one that no memory holds must not end the audit."""
 _LIMIT: Final = "mapreduce.input.linerecordreader.line.maxlength"
+_TWO_ROWS: Final = r'\}\{"[^,:\]}\s]'
 _JSON: Final = ", ".join(
     f"{field.name} {'string' if field.name == 'at' else field.dataType.simpleString()}" for field in LOG
 )
@@ -90,7 +91,7 @@ def parse(lines: DataFrame, dialect: Dialect = OWN) -> DataFrame:
     spoilt = (
         F.when(text == "", "blank")
         .when(broken & (F.startswith(text, F.lit("{")) != F.endswith(text, F.lit("}"))), "half")
-        .when(broken, "malformed")
+        .when(broken | _joined(text), "malformed")
     )
     kept = [name for name in lines.columns if name != "value"]
     judged = parsed.select(
@@ -104,6 +105,14 @@ def parse(lines: DataFrame, dialect: Dialect = OWN) -> DataFrame:
         return judged
     known = (F.col("fate") == "rows") & (F.col("schema") <= NEWEST)
     return judged.withColumn("mark", F.when(known, F.xxhash64(*dialect.compared)).otherwise(F.col("mark")))
+
+
+def _joined(text: Column) -> Column:
+    """Are there two rows on the line, the newline between them lost? Spark reads the first alone.
+
+    Wrinkle: a string that ends in `}{` looks alike, but something other than a name stands after it.
+    """
+    return F.contains(text, F.lit('}{"')) & F.rlike(text, F.lit(_TWO_ROWS))
 
 
 class Lines(NamedTuple):
@@ -170,9 +179,7 @@ def _fault(longest: int) -> Column:
     left = f"a line of more than {longest:,} bytes, or cut while it was read: left out"
     return (
         F.when((F.col("bytes") == 0) | (F.col("told") == 0) & F.col("lines").isNull(), None)
-        .when(
-            packed & F.col("lines").isNull(), "no gzip file, or cut at its beginning: nothing could be read"
-        )
+        .when(packed & F.col("lines").isNull(), "no gzip file, or damaged: nothing could be read")
         .when(packed & (F.col("told").isNull() | missing), "cut or damaged: read as far as it goes")
         .when(F.col("lines").isNull(), "nothing could be read")
         .when(~packed & (F.col("bytes") - F.col("held") > _PREFIX), left)

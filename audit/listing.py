@@ -7,9 +7,11 @@ folder with a file `RESULTS` is what an audit wrote. What is left aside is told,
 `….usage.jsonl` and `….usage-DATE.jsonl` are the use of routes, which nodes write beside their logs.
 """
 
+import gzip
 import os
 import re
 import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,12 +35,14 @@ PARQUET: Final = "parquet"
 JSON_LINES: Final = "lines"
 PACKED: Final = 20
 """About how many times larger than a packed log its lines of JSON are."""
+EMPTY: Final = 1024
+"""Bytes that a packed log of nothing takes at most: its header with a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
     """One file. `path`: a URL, not quoted. `told_bytes`: of a gzip file, what its end says that it holds,
-    modulo 2**32; None where it is none, or too short to say."""
+    modulo 2**32; None where it is none, or too short to say. 0 only of one that was found to hold nothing."""
 
     path: str
     bytes: int
@@ -192,9 +196,20 @@ def _local_file(path: Path, kind: str) -> LogFile:
             with path.open("rb") as file:
                 file.seek(-4, os.SEEK_END)
                 (told,) = struct.unpack("<I", file.read(4))
+        if told == 0 and not (size <= EMPTY and _packs_nothing(path.read_bytes())):
+            told = None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
     return LogFile(f"file://{path}", size, kind, told)
+
+
+def _packs_nothing(data: bytes) -> bool:
+    """Is it a whole gzip file of an empty log? Wrinkle: one whose end is zeros, as after a power cut, says so
+    too."""
+    try:
+        return gzip.decompress(data) == b""
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        return False
 
 
 def _remote(spark: "SparkSession", given: str) -> Iterator[tuple[str, int]]:

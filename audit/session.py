@@ -52,6 +52,7 @@ _LOCAL_CLUSTER: Final = re.compile(
     r"local-cluster\[\s*(?P<workers>\d+)\s*,\s*(?P<cores>\d+)\s*,\s*(?P<memory>\d+)\s*\]"
 )
 """Wrinkle: an executor asks for 1 GiB whatever its worker has, and waits for ever if that is less."""
+_GONE: Final = "its Java has ended"
 _RESULTS_DEPEND_ON: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.files.ignoreCorruptFiles": "true",
@@ -224,5 +225,37 @@ def _quiet_logging() -> str:
     return Path(file.name).as_uri()
 
 
-def _first_line(error: Exception) -> str:
+def failure(error: BaseException) -> "str | KeyboardInterrupt | None":
+    """Why Spark failed, in a line, or the interrupt that made it fail; nothing if the error is not Spark's.
+
+    Wrinkle: after a failure, or an interrupt in the middle of a call, to stop the session fails too, for want
+    of a connection. What came first counts.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    why: str | None = None
+    at: BaseException | None = error
+    while isinstance(at, Py4JError | PySparkException | OSError):
+        if isinstance(at, ConnectionRefusedError | ConnectionResetError):
+            why = why or _GONE
+        elif not isinstance(at, OSError):
+            why = _of_java(at)
+        at = at.__cause__ if at.__suppress_context__ else at.__context__
+    return at if isinstance(at, KeyboardInterrupt) else why
+
+
+def _of_java(error: Exception) -> str:
+    """The first line of what Java threw. Wrinkle: Java is asked for it, which may be gone by now."""
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+    if isinstance(error, Py4JNetworkError):
+        return _GONE
+    try:
+        return _first_line(error.java_exception.toString() if isinstance(error, Py4JJavaError) else error)
+    except (Py4JError, OSError, AssertionError):
+        return _GONE
+
+
+def _first_line(error: object) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -82,6 +82,8 @@ class Deployment:
 def deployment(text: str) -> Deployment:
     """Read a table, or make what `text` says: `stores=2200,regions=25,fan_out=10,depth=3`.
 
+    Addresses may be missing in the table: here nodes are dialled by their names.
+
     Raises `ConfigurationError` with everything that is wrong.
     """
     if "=" in text and not Path(text).exists():
@@ -91,7 +93,7 @@ def deployment(text: str) -> Deployment:
             f"there is no table of sites {text!r}: expected a CSV file, or a deployment to be made,"
             f" such as {_EXAMPLE}"
         )
-    rows = read_sites(text)
+    rows = read_sites(text, dialled=False)
     children: dict[str, list[Place]] = {}
     for row in rows:
         place = Place(row.name, row.role, " ".join(row.parents), row.mesh)

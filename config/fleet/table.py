@@ -115,8 +115,8 @@ COLUMNS: Final = tuple(field.name for field in fields(SiteRow) if field.name not
 _REQUIRED: Final = ("name", "role", "parent")
 
 
-def read_sites(csv_path: str | Path) -> list[SiteRow]:
-    """Return the rows of the table, in its order.
+def read_sites(csv_path: str | Path, *, dialled: bool = True) -> list[SiteRow]:
+    """Return the rows of the table, in its order. Without `dialled` no node needs an address.
 
     Raises `ConfigurationError` with every mistake in a cell and in the tree as a whole, with line and column.
     """
@@ -124,7 +124,7 @@ def read_sites(csv_path: str | Path) -> list[SiteRow]:
     rows, problems = _rows(_text(Path(csv_path)), file)
     for row in rows:
         problems += cell_problems(row)
-    problems += tree_problems(rows)
+    problems += tree_problems(rows, dialled=dialled)
     if problems:
         raise ConfigurationError(sorted(problems, key=lambda problem: problem.line or 0))
     return rows

@@ -23,8 +23,9 @@ ROLES: Final = ("leaf", "branch", "root")
 MAX_NAMED: Final = 10
 
 
-def tree_problems(rows: Sequence[SiteRow]) -> list[Problem]:
-    """Return everything that keeps `rows` from being one tree."""
+def tree_problems(rows: Sequence[SiteRow], *, dialled: bool = True) -> list[Problem]:
+    """Return everything that keeps `rows` from being one tree. `dialled`: their addresses are, so that none
+    may be missing."""
     by_name: dict[str, SiteRow] = {}
     for row in rows:
         by_name.setdefault(row.name, row)
@@ -32,6 +33,7 @@ def tree_problems(rows: Sequence[SiteRow]) -> list[Problem]:
         _names(rows),
         _roots(rows),
         _parents(rows, by_name),
+        _unreachable(rows, by_name) if dialled else (),
         _meshes(rows),
         _cycles(rows, by_name),
         _shared(rows),
@@ -104,8 +106,6 @@ def _roots(rows: Sequence[SiteRow]) -> Iterator[Problem]:
 
 
 def _parents(rows: Sequence[SiteRow], by_name: Mapping[str, SiteRow]) -> Iterator[Problem]:
-    meshes = Meshes(rows)
-    children = Counter(parent.name for row in rows for parent in meshes.above(row))
     for row in rows:
         if row.role == "root" and row.parent:
             yield _problem(row, "parent", f"{row.name!r} is the root and has no parent: empty this cell")
@@ -113,6 +113,12 @@ def _parents(rows: Sequence[SiteRow], by_name: Mapping[str, SiteRow]) -> Iterato
             yield _problem(row, "parent", f"{row.name!r} is an orphan: a {row.role} needs a parent")
         else:
             yield from _named_parents(row, by_name)
+
+
+def _unreachable(rows: Sequence[SiteRow], by_name: Mapping[str, SiteRow]) -> Iterator[Problem]:
+    meshes = Meshes(rows)
+    children = Counter(parent.name for row in rows for parent in meshes.above(row))
+    for row in rows:
         dialled_by = f"children ({children[row.name]})" if children[row.name] else "others in its mesh"
         if by_name[row.name] is row and not row.address and (children[row.name] or meshes.beside(row)):
             message = f"{row.name!r} has {dialled_by} and needs an address that they dial"

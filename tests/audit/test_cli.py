@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from audit import capacity, cli, package, run, session
 
@@ -141,6 +143,78 @@ def test_logs_of_which_nothing_can_be_used_are_no_plan(
     page = (tmp_path / "out" / "report.html").read_text()
     assert "No advisory of a consumer could be judged" in page
     assert "What it would cost" not in page
+
+
+def failing(spark: "SparkSession") -> None:
+    """A job of Spark's that fails in Java, and says so in hundreds of lines."""
+    spark.sql("SELECT raise_error('no space left')").collect()
+
+
+def refused(spark: "SparkSession") -> None:
+    spark.sql("SELECT nowhere").collect()
+
+
+def thrown(spark: "SparkSession") -> None:
+    assert spark.sparkContext._jvm is not None
+    spark.sparkContext._jvm.java.lang.System.load("nowhere")
+
+
+def killed(_spark: "SparkSession") -> None:
+    """Java was ended from outside, between two calls: by the system, for want of memory."""
+    try:
+        raise ConnectionRefusedError
+    finally:
+        raise ConnectionRefusedError
+
+
+@pytest.mark.parametrize(
+    ("fails", "said"),
+    [
+        (failing, "no space left"),
+        (refused, "UNRESOLVED_COLUMN"),
+        (thrown, "UnsatisfiedLinkError"),
+        (killed, "its Java has ended"),
+    ],
+)
+def test_what_spark_fails_of_is_one_line_and_what_to_do(
+    sizes: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    fails: Callable[["SparkSession"], None], said: str
+) -> None:  # fmt: skip
+    monkeypatch.setattr(run, "audit", lambda spark, _request: fails(spark))
+    assert cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told[-2].startswith("sapwood: Spark failed: ")
+    assert said in told[-2]
+    assert "--spark" in told[-1]
+    assert not any("\tat org." in line for line in told)
+
+
+def test_an_interrupt_that_breaks_the_connection_to_spark_is_one(
+    sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_spark: object, _request: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            try:
+                raise ConnectionResetError
+            except OSError as error:
+                raise Py4JNetworkError("Error while receiving") from error
+
+    monkeypatch.setattr(run, "audit", interrupted)
+    assert cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")]) == 130
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), PermissionError()])
+def test_an_error_that_is_not_sparks_is_raised(
+    sizes: list[int], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def failed(_spark: object, _request: object) -> None:
+        raise error
+
+    monkeypatch.setattr(run, "audit", failed)
+    with pytest.raises(type(error)):
+        cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")])
 
 
 def test_a_role_that_no_site_has_is_named(

@@ -1,6 +1,7 @@
 """The audit while logs arrive: each alert once, each row counted once, also after a restart."""
 
 import gzip
+import http.client
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,6 +44,7 @@ def row(node: str, event: str, op: str, at: str, **more: Any) -> str:
 SPILLED = row("durham", "advisory", "add", "2026-03-14T08:00:01Z", kind="queue", destination="prices-york",
               peer="north", direction="down", origin="york", cause="york:1", bytes=30)  # fmt: skip
 DOWN = row("hq", "link", "down", "2026-03-14T08:00:02Z", peer="south", direction="up")
+JOINED = DOWN.rstrip() + DOWN
 FUTURE = row("bath", "consumer", "add", "2999-01-01T00:00:00Z", kind="queue", destination="q")
 
 
@@ -72,7 +75,7 @@ def test_following_finds_what_arrives_and_a_restart_counts_nothing_twice(
             "the demo kills and cuts once"
         )
         with growing.open("a") as log:
-            log.write(SPILLED + DOWN[:30])
+            log.write(SPILLED + JOINED + DOWN[:30])
         follower.step()
         late = follower.late
     finally:
@@ -94,8 +97,9 @@ def test_following_finds_what_arrives_and_a_restart_counts_nothing_twice(
         ("link down", "north"): 1,
         ("spilled", "durham"): 1,
         ("unreadable", None): 1,
+        ("unreadable", "hq"): 1,
     }
-    assert len({alert["id"] for alert in alerts_in(out)}) == 5
+    assert len({alert["id"] for alert in alerts_in(out)}) == 6
     assert not list(follower.feeder.pieces.glob("*.jsonl")), "both queries have taken all of them for good"
     # The row of the year 2999 counts as arriving now, and so closes the windows of all rows of the demo.
     assert sum(counted(spark, out).values()) == written
@@ -250,6 +254,9 @@ class Receiver(HTTPServer):
 
     asked: list[tuple[str, str, dict[str, str], bytes]]
     status = 200
+    refused = ""
+    """The path or the body of what it refuses with 400; then it closes the connection without a word."""
+    answer = b""
 
 
 @pytest.fixture
@@ -260,16 +267,22 @@ def receiver() -> Iterator[Receiver]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             server.asked.append((self.command, self.path, dict(self.headers), body))
-            self.send_response(server.status)
-            self.send_header("Content-Length", "0")
+            refused = server.refused and server.refused in (self.path, body.decode())
+            self.send_response(400 if refused else server.status)
+            self.send_header("Content-Length", str(len(server.answer)))
             self.end_headers()
+            self.wfile.write(server.answer)
+            self.close_connection = self.close_connection or bool(refused)
 
         do_GET = do_POST  # noqa: N815 - the name is http.server's
 
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = Receiver(("127.0.0.1", 0), Handler)
+    class Threaded(ThreadingMixIn, Receiver):
+        daemon_threads = True
+
+    server = Threaded(("127.0.0.1", 0), Handler)
     server.asked = []
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -306,6 +319,44 @@ def test_an_alert_that_nobody_takes_is_in_its_file_and_counted(receiver: Receive
     assert (tmp_path / "rows-000000001.jsonl").read_text() == '{"id":1}\n{"id":2}\n'
     assert alerts.undelivered == 4
     assert "503" in alerts.last_error
+
+
+TEN: list[dict[str, Any]] = [{"id": number} for number in range(10)]
+
+
+@pytest.mark.parametrize("answer", [b"", b"x" * 200_000], ids=["short", "long"])
+def test_an_alert_that_is_refused_is_one_and_the_others_are_taken(
+    receiver: Receiver, answer: bytes, tmp_path: Path
+) -> None:
+    receiver.refused, receiver.answer = '{"id":3}', answer
+    url = f"http://127.0.0.1:{receiver.server_port}"
+    for way in (Webhook(url), Destination(f"queue:alerts@{url}")):
+        receiver.asked.clear()
+        alerts = Alerts(tmp_path, (way,))
+        alerts.take("rows", 1, TEN)
+        assert [json.loads(body) for *_, body in receiver.asked if body] == TEN
+        assert alerts.undelivered == 1
+        assert "400" in alerts.last_error
+
+
+def test_a_login_that_is_refused_is_asked_once_a_batch(receiver: Receiver, tmp_path: Path) -> None:
+    receiver.refused = "/login/sapwood-audit"
+    alerts = Alerts(tmp_path, (Destination(f"queue:alerts@http://127.0.0.1:{receiver.server_port}"),))
+    alerts.take("rows", 1, TEN)
+    assert (len(receiver.asked), alerts.undelivered) == (1, 10)
+
+
+def test_a_connection_that_fails_ends_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def connect(self: http.client.HTTPConnection) -> None:
+        tried.append(self.host)
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(http.client.HTTPConnection, "connect", connect)
+    alerts = Alerts(tmp_path, (Webhook("http://dead"), Destination("topic:a@http://dead")))
+    alerts.take("rows", 1, TEN)
+    assert (tried, alerts.undelivered, alerts.last_error) == (["dead", "dead"], 20, "timed out")
 
 
 @pytest.mark.parametrize(

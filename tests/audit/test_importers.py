@@ -138,6 +138,19 @@ def test_what_is_imported_is_a_log(spark: "SparkSession", kind: str, tmp_path: P
     assert events.count() == 0
 
 
+@pytest.mark.parametrize("kind", ["nats", "activemq"])
+def test_two_lines_of_another_broker_in_one_are_malformed(
+    spark: "SparkSession", kind: str, tmp_path: Path
+) -> None:
+    one = {
+        "nats": json.dumps({"server": "york", "now": "2026-03-14T08:00:00Z", "leafs": [{"name": "}{"}]}),
+        "activemq": advisory("york", 1_763_715_305_250, "Queue.}{", "}{"),
+    }[kind]
+    (tmp_path / "x.jsonl").write_text(f"{one}\n{one}{one}\n")
+    _, sums = imported(spark, kind, tmp_path)
+    assert (sums.lines, sums.rows, sums.malformed) == (2, 1, 1)
+
+
 def test_another_broker_s_files_are_taken_in_with_the_same_care(
     spark: "SparkSession", tmp_path: Path
 ) -> None:

@@ -127,6 +127,38 @@ def test_a_cut_gzip_file_is_read_as_far_as_it_goes_and_named(by_name: dict[str, 
     assert by_name["empty.jsonl"].fault is by_name["empty.jsonl.gz"].fault is None
 
 
+def test_a_packed_log_that_zeros_destroyed_is_none_of_nothing(spark: "SparkSession", tmp_path: Path) -> None:
+    """Its last four bytes say that it holds nothing."""
+    nothing, packed = gzip.compress(b""), gzip.compress(line())
+    spoilt = {
+        "zeros": bytes(1024 * 1024),
+        "few-zeros": bytes(100),
+        "header-and-zeros": packed[:10] + bytes(len(packed)),
+        "damaged-beginning": b"x" + packed[1:] + nothing,
+        "wrong-sum": nothing[:-8] + b"x" + nothing[-7:],
+    }
+    for name, data in {**spoilt, "empty": nothing, "two-empty": nothing * 2}.items():
+        (tmp_path / f"{name}.jsonl.gz").write_bytes(data)
+    (tmp_path / "good.jsonl").write_bytes(line())
+    files = read(spark, list_local([str(tmp_path)])).files.where("fault is not null").collect()
+    assert {row.file.rsplit("/", 1)[-1] for row in files} == {f"{name}.jsonl.gz" for name in spoilt}
+    assert all("nothing could be read" in row.fault for row in files)
+
+
+def test_two_rows_on_one_line_are_malformed_and_what_only_looks_so_is_a_row(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    joined = line(node="a").rstrip() + line(node="b")
+    half = line(node="a").rstrip() + line(node="b")[:30] + b"\n"
+    alike = line(destination="}{", peer="{}{", node='}{"}{"') + line(cause="}{")
+    (tmp_path / "x.jsonl").write_bytes(joined + half + alike + b"[" + joined.rstrip() + b"]\n")
+    (tmp_path / "compact.jsonl").write_bytes((alike + joined).replace(b", ", b",").replace(b": ", b":"))
+    sums = totals(read(spark, list_local([str(tmp_path / "x.jsonl")])).files).collect()[0]
+    assert (sums.lines, sums.rows, sums.malformed) == (5, 2, 3)
+    sums = totals(read(spark, list_local([str(tmp_path / "compact.jsonl")])).files).collect()[0]
+    assert (sums.lines, sums.rows, sums.malformed) == (3, 2, 1)
+
+
 def test_what_no_memory_and_no_calendar_holds_is_told_and_the_rest_is_read(by_name: dict[str, Any]) -> None:
     assert (by_name["long.jsonl"].rows, by_name["times.jsonl"].rows) == (1, 1)
     assert "a line of more than" in by_name["long.jsonl"].fault

@@ -10,6 +10,7 @@ from broker.cli.app import app
 from broker.cli.errors import CommandError
 from broker.core.advising import Advising
 from config.errors import ConfigurationError
+from config.fleet import read_sites
 from simulation.deployment import generated
 
 WORKLOAD = """\
@@ -56,6 +57,15 @@ def test_a_chain_of_a_table_as_json(workload: str, tmp_path: Path) -> None:
     assert found["seed"] == 5
     assert found["advisories"]["received"] == 32
     assert json.loads((tmp_path / "out" / "summary.json").read_text()) == found
+
+
+def test_a_chain_of_a_table_without_addresses(workload: str, tmp_path: Path) -> None:
+    table, out = tmp_path / "sites.csv", tmp_path / "out"
+    table.write_text("name,parent,role\nhq,,root\nnorth,hq,branch\nyork,north,leaf\n")
+    exit_code, text, _ = simulate(str(table), "--workload", workload, "--hours", "2", "--out", str(out))
+    assert exit_code == 0
+    assert "1 branch, 1 leaf, 1 root" in text
+    assert [row.name for row in read_sites(out / "sites.csv")] == ["hq", "north", "york"]
 
 
 @pytest.mark.parametrize("option", [("--soak", "1"), ("--replay", "failure.json")])

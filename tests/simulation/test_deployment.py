@@ -56,6 +56,15 @@ def test_what_was_made_can_be_written_and_read(tmp_path: Path) -> None:
     assert deployment(str(tmp_path / "sites.csv")).places == made.places
 
 
+def test_the_table_of_an_audit_needs_no_addresses(tmp_path: Path) -> None:
+    table = tmp_path / "sites.csv"
+    table.write_text("name,parent,role,mesh\nhq-a,,root,hq\nhq-b,,root,hq\nyork,hq-a,leaf,\n")
+    assert [place.name for place in deployment(str(table)).places] == ["hq-a", "hq-b", "york"]
+    table.write_text("name,parent,role\nhq,,root\nyork,hk,leaf\n")
+    with pytest.raises(ConfigurationError, match="no row is named 'hk'"):
+        deployment(str(table))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
