@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from audit.errors import UsageError
 from audit.schema import NODES, SITES
+from audit.session import reason
 from audit.sites import column_name, heading, refuse_columns
 
 if TYPE_CHECKING:
@@ -55,9 +56,7 @@ def read_sites(spark: "SparkSession", path: str) -> DataFrame:
     except UsageError:
         raise
     except Exception as error:  # Spark has many, and no common class for a missing file
-        raise UsageError(
-            f"{path}: cannot be read as a table of sites: {str(error).splitlines()[0]}"
-        ) from None
+        raise UsageError(f"{path}: cannot be read as a table of sites: {reason(error)}") from None
     named = {column_name(column): column for column in table.columns}
     refuse_columns(path, named)
     chosen = [F.trim(F.col(f"`{named[name]}`")) if name in named else F.lit("") for name in SITES.names]

@@ -31,6 +31,7 @@ from audit.feeder import Feeder
 from audit.lines import parse
 from audit.listing import results
 from audit.output import url
+from audit.session import reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +120,7 @@ class Follower:
         for query in self._queries:
             error = query.exception()
             if error is not None:
-                raise AuditError(f"{query.name} stopped: {str(error).splitlines()[0]}")
+                raise AuditError(f"{query.name} stopped: {reason(error)}")
 
     @property
     def late(self) -> int:

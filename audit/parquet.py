@@ -118,7 +118,8 @@ def _apart(log: _Log) -> _Log:
     except (Py4JError, PySparkException):
         with session.row_by_row(log.spark):
             found = short.select("file").collect()
-    damaged = [file for file in log.listing if file.uri in {row.file for row in found}]
+    named = {row.file for row in found}
+    damaged = [file for file in log.listing if file.uri in named]
     with session.row_by_row(log.spark):
         kept = _open(log.spark, damaged).localCheckpoint() if damaged else None
     return log._replace(asked=True, damaged=frozenset(file.uri for file in damaged), kept=kept)

@@ -254,7 +254,7 @@ def read_table(spark: "SparkSession", path: str, schema: Any) -> DataFrame:
             reader = reader.schema(structure(", ".join(f"{name} string" for name in schema.names)))
         given = reader.load(path)
     except Exception as error:
-        raise UsageError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+        raise UsageError(f"{path}: cannot be read: {session.reason(error)}") from None
     missing = [name for name in schema.names if name not in given.columns]
     if missing:
         raise UsageError(

@@ -225,6 +225,12 @@ def _quiet_logging() -> str:
     return Path(file.name).as_uri()
 
 
+def reason(error: Exception) -> str:
+    """Why something failed that Spark did, in a line."""
+    why = failure(error)
+    return why if isinstance(why, str) else _first_line(error)
+
+
 def failure(error: BaseException) -> "str | KeyboardInterrupt | None":
     """Why Spark failed, in a line, or the interrupt that made it fail; nothing if the error is not Spark's.
 
