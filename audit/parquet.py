@@ -61,12 +61,12 @@ class _Log(NamedTuple):
 
     def rows(self, listing: Sequence[LogFile]) -> DataFrame:
         """All rows of these files."""
-        whole = [file for file in listing if file.uri not in self.damaged]
-        parts = [_open(self.spark, whole)] if whole else []
-        if self.kept is not None:
-            wanted = {file.uri for file in listing} & self.damaged
-            parts.append(self.kept.where(files.spelt("file").isin(sorted(wanted))))
-        return parts[0].unionByName(parts[1]) if len(parts) > 1 else parts[0]
+        if self.kept is None:
+            return _open(self.spark, listing)
+        wanted = self.damaged & {file.uri for file in listing}
+        kept = self.kept.where(files.spelt("file").isin(sorted(wanted)))
+        whole = [file for file in listing if file.uri not in wanted]
+        return _open(self.spark, whole).unionByName(kept) if whole else kept
 
 
 def read(spark: "SparkSession", listing: Sequence[LogFile]) -> Tables:
@@ -118,11 +118,11 @@ def _apart(log: _Log) -> _Log:
     except (Py4JError, PySparkException):
         with session.row_by_row(log.spark):
             found = short.select("file").collect()
-    named = {row.file for row in found}
-    damaged = [file for file in log.listing if file.uri in named]
+    damaged = frozenset(row.file for row in found)
     with session.row_by_row(log.spark):
-        kept = _open(log.spark, damaged).localCheckpoint() if damaged else None
-    return log._replace(asked=True, damaged=frozenset(file.uri for file in damaged), kept=kept)
+        some = [file for file in log.listing if file.uri in damaged]
+        kept = _open(log.spark, some).localCheckpoint() if some else None
+    return log._replace(asked=True, damaged=damaged, kept=kept)
 
 
 def _sums(summed: DataFrame, lines: DataFrame) -> Row:

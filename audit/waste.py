@@ -130,14 +130,15 @@ def _seen_above(links: DataFrame) -> DataFrame:
     above = links.where(F.col("direction") == "up").select("node", "peer", "op", "at")
     below = links.where(F.col("direction") == "down")
     below = below.select(F.col("peer").alias("node"), F.col("node").alias("peer"), "op", "at")
-    lost = _last(below).where(F.col("op") == "down")
-    held = _last(above).where(F.col("op") == "up").select("node", "peer", F.col("at").alias("up_at"))
-    unwritten = lost.join(held, ["node", "peer"]).where(F.col("at") > F.col("up_at"))
+    lost = _last(below, "node", "peer").where(F.col("op") == "down")
+    up = _last(above, "node", "peer").where(F.col("op") == "up").withColumnRenamed("at", "up_at").drop("op")
+    unwritten = lost.join(up, ["node", "peer"]).where(F.col("at") > F.col("up_at"))
     return above.unionByName(unwritten.select("node", "peer", "op", "at"))
 
 
-def _last(links: DataFrame) -> DataFrame:
-    return links.groupBy("node", "peer").agg(F.max_by("op", "at").alias("op"), F.max("at").alias("at"))
+def _last(events: DataFrame, *keys: str) -> DataFrame:
+    """(`keys`, op, at): what was said last of each."""
+    return events.groupBy(*keys).agg(F.max_by("op", "at").alias("op"), F.max("at").alias("at"))
 
 
 def _spans(placed: DataFrame) -> DataFrame:
@@ -175,9 +176,8 @@ def _without_endings(spans: DataFrame) -> DataFrame:
 
 def _stops(timed: DataFrame) -> DataFrame:
     """(peer, stopped): nodes whose last word is that they stop."""
-    last = timed.where(F.col("event") == "node").groupBy(F.col("node").alias("peer"))
-    words = last.agg(F.max_by("op", "at").alias("word"), F.max("at").alias("stopped"))
-    return words.where(F.col("word") == "stop").select("peer", "stopped")
+    stopped = _last(timed.where(F.col("event") == "node"), "node").where(F.col("op") == "stop")
+    return stopped.select(F.col("node").alias("peer"), F.col("at").alias("stopped"))
 
 
 def _lines_up(placed: DataFrame) -> DataFrame:
@@ -196,10 +196,10 @@ def _lines_up(placed: DataFrame) -> DataFrame:
 def held_routes(events: DataFrame) -> DataFrame:
     """Routes that each node had at any time of its log: (node, kind, destination, peer, gone); no peer =
     local, `gone`: when it went, null = it stood at the log's end."""
-    told = events.where((F.col("event") == "advisory") & of_routes())
-    local = events.where(F.col("event") == "consumer").withColumn("peer", F.lit(None).cast("string"))
+    told, local = (F.col("event") == "advisory") & of_routes(), F.col("event") == "consumer"
+    peer = F.when(told, F.col("peer")).alias("peer")
+    rows = events.where(told | local).select("node", "kind", "destination", peer, said().alias("said"))
     route = "node", "kind", "destination", "peer"
-    rows = told.select(*route, said().alias("said")).unionByName(local.select(*route, said().alias("said")))
     last = rows.groupBy(*route).agg(F.max("said").alias("said"))
     return last.select(
         *route, F.when(held() == 0, F.timestamp_micros(F.floor(F.col("said") / 2))).alias("gone")

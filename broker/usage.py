@@ -2,7 +2,7 @@
 
 A file a day and node, `NODE.usage-20260314.jsonl`, lines of JSON: the first says since when and until when
 was counted, each other one how many messages used a route. It is written anew, whole, a quarter of an hour
-after messages came, and when the node stops.
+after messages went, and when the node stops.
 
 Law: like the log, it never stops a node. What cannot be written stays counted, and is tried again.
 """
@@ -53,7 +53,7 @@ class UsageLog:
         return f"<UsageLog of {self._node} {self._usage!r}>"
 
     def follow(self, core: "NodeCore") -> None:
-        """Count what passes, on top of what was counted today before a restart."""
+        """Count what leaves, on top of what was counted today before a restart."""
         self._usage = RouteUsage(core.table)
         self._load(self._usage)
         core.forwarder.went = self._went
