@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from config.files import read_plain
 from treeconnector.errors import LocalError
 
 CERTIFICATE: Final = "it may ask for a client certificate, or not take ours: see its log, and `tls`"
@@ -155,8 +156,7 @@ def _no_password() -> str:
 
 def _readable(path: Path, what: str) -> None:
     try:
-        with path.open("rb"):
-            pass
+        read_plain(path, 0)
     except OSError as error:
         raise TlsError(f"the {what} file {path} cannot be read: {error.strerror}") from None
 

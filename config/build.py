@@ -1,11 +1,13 @@
 """From a document to the model: every key and value is checked, and every mistake is kept.
 
-Law: nothing stops at the first mistake. A wrong value is replaced by a stand-in so that the rest can be
-checked too; rules about combinations are silent where one of the values they look at was wrong.
+Law: nothing stops at the first mistake, but at the ten thousandth it does. A wrong value is replaced by a
+stand-in so that the rest can be checked too; rules about combinations are silent where one of the values they
+look at was wrong.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 from config.contradictions import Contradiction
 from config.document import ListNode, Mark, Node, ScalarNode, SectionNode
@@ -16,6 +18,7 @@ from config.model import Site
 from config.rules import contradictions, secret_advice
 
 Made = TypeVar("Made")
+MOST_MISTAKES: Final = 10_000
 _NOUNS = {"integer": "the number", "number": "the number", "boolean": "the truth value", "text": "the text"}
 
 
@@ -37,12 +40,17 @@ def section(
     Raises `ConfigurationError` with all that is wrong.
     """
     builder = _Builder(spelling, root)
-    made: Made = builder.section(model, document, ())
-    builder.add_contradictions(rules(made, spelling))
+    with contextlib.suppress(_Enough):
+        made: Made = builder.section(model, document, ())
+        builder.add_contradictions(rules(made, spelling))
     if builder.problems:
         ordered = sorted(builder.problems, key=lambda problem: problem[0])
         raise ConfigurationError(Problem(message, file, *mark) for mark, message in ordered)
     return made
+
+
+class _Enough(Exception):
+    """So many mistakes that the file is none of ours."""
 
 
 class _Builder:
@@ -55,6 +63,8 @@ class _Builder:
 
     def complain(self, mark: Mark, message: str, path: Path | None = None) -> None:
         self.problems.append((mark, message))
+        if len(self.problems) >= MOST_MISTAKES:
+            raise _Enough
         if path is not None:
             self.faulty.add(path)
 

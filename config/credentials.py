@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from config.errors import ConfigurationError, Problem
+from config.files import open_plain
 from config.kinds import Fault
 from config.model import LinkBroker, Site
 from treeconnector.errors import InvalidName
@@ -173,12 +174,12 @@ def _secret(text: str, source: str, what: str) -> Secret:
 
 def _read(path: Path, limit: int, what: str) -> str:
     try:
-        with path.open("rb") as opened:
+        with open_plain(path) as opened:
             mode = os.fstat(opened.fileno()).st_mode
             data = opened.read(limit + 1)
     except OSError as error:
         raise ConfigurationError(f"{what}: cannot read {path}: {error.strerror or error}") from None
-    if stat.S_ISREG(mode) and mode & stat.S_IROTH:
+    if mode & stat.S_IROTH:
         _log.warning("! %s: %s can be read by everyone on this machine: chmod o-r it", what, path)
     if len(data) > limit:
         raise ConfigurationError(f"{what}: {path} has more than {limit} bytes")

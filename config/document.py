@@ -10,6 +10,8 @@ from config.errors import ConfigurationError, Problem
 
 MAX_BYTES: Final = 2**20
 MAX_DEPTH: Final = 12
+MAX_KEYS: Final = 1000
+"""Of one section, or attributes of one element; no section of ours has a hundred settings."""
 
 UNTYPED: Final = "untyped"
 """Tag of a scalar whose format has text only, such as an XML attribute."""

@@ -13,6 +13,7 @@ from config.credentials import Secret, resolve_secret
 from config.document import MAX_BYTES
 from config.errors import ConfigurationError, Problem
 from config.fields import Part, Parts, Scalar, settings
+from config.files import read_plain
 from config.kinds import FilePath
 from config.model import Site
 
@@ -29,8 +30,7 @@ def load(path: str | Path) -> Site:
     file = Path(path)
     reader = _reader(file)
     try:
-        with file.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1)
+        data = read_plain(file, MAX_BYTES)
     except OSError as error:
         raise ConfigurationError(
             [Problem(f"cannot read the file: {error.strerror or error}", str(path))]

@@ -1,6 +1,7 @@
 """Reads a site's file in XML. Values are attributes, sections are elements, lists are elements of elements.
 
-Law: no document type, no entities but the five of XML, UTF-8 only, bounded size and depth.
+Law: no document type, no entities but the five of XML, UTF-8 only, bounded size, depth and number of
+attributes.
 
 Wrinkle: expat tells where an element begins but not where its attributes stand, so the bytes of each
 start tag are scanned again for that.
@@ -16,6 +17,7 @@ from xml.parsers import expat
 from config import build
 from config.document import (
     MAX_DEPTH,
+    MAX_KEYS,
     UNTYPED,
     Entry,
     ListNode,
@@ -136,6 +138,8 @@ class _Parser:
         mark = self.here()
         if len(self.open) >= MAX_DEPTH:
             raise Unreadable(f"elements stand in each other deeper than {MAX_DEPTH}", mark)
+        if len(attributes) > 2 * MAX_KEYS:
+            raise Unreadable(f"<{name[:80]}> has more than {MAX_KEYS} attributes", mark)
         places = self.attribute_places(self.expat.CurrentByteIndex) if attributes else []
         pairs = zip(attributes[::2], attributes[1::2], strict=True)
         found = [Attribute(*pair, *place) for pair, place in zip(pairs, places, strict=True)]

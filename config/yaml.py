@@ -1,8 +1,8 @@
 """Reads a site's file in YAML 1.2 as far as a configuration needs it.
 
-Law: one document, no anchors, no aliases, no tags, no key twice, bounded size and depth. PyYAML only splits
-the text into events; what a plain word is, is decided here, so `no` is a text and `0042` is a number
-(write names that look like numbers in quotes).
+Law: one document, no anchors, no aliases, no tags, no key twice, bounded size, depth and number of keys.
+PyYAML only splits the text into events; what a plain word is, is decided here, so `no` is a text and `0042`
+is a number (write names that look like numbers in quotes).
 """
 
 import re
@@ -13,6 +13,7 @@ import yaml
 from config import build
 from config.document import (
     MAX_DEPTH,
+    MAX_KEYS,
     Entry,
     ListNode,
     Mark,
@@ -117,11 +118,13 @@ class _Reader:
         return _scalar(event, mark)
 
     def mapping(self, mark: Mark, depth: int) -> SectionNode:
-        entries = []
+        entries: list[Entry] = []
         while not isinstance(event := self.next(), yaml.MappingEndEvent):
             key = self.node(event, depth)
             if not isinstance(key, ScalarNode):
                 raise Unreadable("a key is a word here, not a list or a section", key.mark)
+            if len(entries) == MAX_KEYS:
+                raise Unreadable(f"a section has more than {MAX_KEYS} keys", key.mark)
             entries.append(Entry(key.text, key.mark, self.node(self.next(), depth)))
         return SectionNode(tuple(entries), mark)
 

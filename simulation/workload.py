@@ -13,8 +13,10 @@ from broker.core.settings import CoreSettings
 from config import build, yaml
 from config.behaviour import Advisories, Link
 from config.contradictions import Contradiction
+from config.document import MAX_BYTES
 from config.errors import ConfigurationError, Problem, did_you_mean
 from config.fields import YAML, Path, Spelling, part, parts, section, value
+from config.files import read_plain
 from config.kinds import Choice, Duration, Share, Size, Text, Whole
 from config.values import FLAG, NAME, TIME
 from simulation.applications import LARGEST_SIZE, LEAST_SIZE
@@ -155,7 +157,7 @@ def read_workload(file: File, nodes: Collection[str] | None = None) -> Workload:
     `nodes`: the names that there are in the deployment; None: whatever is named is there.
     """
     try:
-        data = file.read_bytes()
+        data = read_plain(file, MAX_BYTES)
     except OSError as error:
         message = f"cannot read the workload: {error.strerror or error}"
         raise ConfigurationError([Problem(message, str(file))]) from None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from config.files import open_plain
 from treeconnector.errors import SapwoodError
 
 _MAGIC: Final = b"\x00\xb5\x00mosquitto db"
@@ -33,7 +34,7 @@ def subscriptions(file: Path, most: int) -> dict[str, list[str]]:
     """By client id, the filters of sessions that were kept, at most `most`. Raises `DatabaseError`."""
     found: dict[str, list[str]] = {}
     try:
-        with file.open("rb") as source:
+        with open_plain(file) as source:
             head = source.read(_HEAD.size)
             if len(head) < _HEAD.size or head[: len(_MAGIC)] != _MAGIC:
                 raise DatabaseError(f"{file} is no database of a Mosquitto: look at its persistence_file")

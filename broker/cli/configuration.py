@@ -40,9 +40,9 @@ class Wanted(NamedTuple):
 
 def print_converted(file: Path, wanted: Wanted, *, xml: bool, as_json: bool) -> None:
     """Print a site's file made from another broker's bridge. Raises `ConfigurationError`, `CommandError`."""
-    from config.convert import convert
+    from config.convert import MAX_BYTES, convert
 
-    made = convert(read_given(file), str(file), **wanted._asdict())
+    made = convert(read_given(file, MAX_BYTES), str(file), **wanted._asdict())
     text = made.text("xml" if xml else "yaml")
     if as_json:
         notes = [{"line": note.line or None, "text": note.text} for note in made.notes]

@@ -40,10 +40,15 @@ def explain(error: Exception) -> tuple[str, int]:
     return f"unexpected {type(error).__name__}: {error} (SAPWOOD_TRACEBACK=1 shows where)", FAILED
 
 
-def read_given(file: "Path") -> bytes:
-    """A file that the command line names. Raises `CommandError`."""
+def read_given(file: "Path", most: int | None = None) -> bytes:
+    """A file that the command line names. Raises `CommandError`.
+
+    With `most` a plain file; one byte more than that tells that it is too large. Without, a pipe to its end.
+    """
+    from config.files import read_plain
+
     try:
-        return file.read_bytes()
+        return file.read_bytes() if most is None else read_plain(file, most)
     except OSError as error:
         raise CommandError(f"{file} cannot be read: {error.strerror or error}", WRONG_USE) from None
 

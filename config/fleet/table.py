@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from config.errors import ConfigurationError, Problem, did_you_mean
 from config.fields import Scalar, settings
+from config.files import read_plain
 from config.fleet.tree import ROLES, tree_problems
 from config.kinds import Choice, Fault, Kind, shown
 from config.model import ClientTls, Listener, ServerTls, Site, SiteBroker, TreeConnector
@@ -169,8 +170,7 @@ def _rule_problems(row: SiteRow) -> Iterator[Problem]:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1)
+        data = read_plain(path, MAX_BYTES)
         if len(data) > MAX_BYTES:
             raise ConfigurationError([Problem(f"expected a table of at most {MAX_BYTES} bytes", str(path))])
         return data.decode("utf-8-sig")

@@ -1,5 +1,6 @@
 import pytest
 
+from config.build import MOST_MISTAKES
 from config.document import MAX_BYTES
 from config.errors import ConfigurationError
 from config.model import Child, Listener, Site, SiteBroker, TreeConnector
@@ -12,6 +13,8 @@ EXAMPLE = """<broker name="store-0042" tree="acme">
   </treeConnectors>
 </broker>
 """
+
+MANY = " ".join(f'a{number}="1"' for number in range(60_000))
 
 
 def problems(text: str | bytes) -> list[str]:
@@ -125,6 +128,7 @@ def test_a_second_connector_is_told_to_be_a_further_way() -> None:
         ('<site name="a"/>', "f:1:1", "<site>: expected the element <broker>"),
         ('<?xml version="1.0" encoding="latin-1"?><broker name="a"/>', "f:1:1", "encoding 'latin-1'"),
         ("<a>" * 20, "f:1:37", "deeper than 12"),
+        (f"<broker>\n<log {MANY}/></broker>", "f:2:1", "<log> has more than 1000 attributes"),
     ],
 )
 def test_what_is_no_such_file_is_refused_with_its_place(text: str, place: str, message: str) -> None:
@@ -163,3 +167,10 @@ def test_thousands_of_mistakes_are_counted_and_the_first_are_listed() -> None:
         read("<broker name='a'>" + "<a/>" * 2000 + "</broker>")
     assert len(caught.value.problems) == 2000
     assert str(caught.value).endswith("and 1900 more")
+
+
+def test_after_ten_thousand_mistakes_nobody_looks_further() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read("<broker name='a'>" + "<log level='x'/>" * 50_000 + "</broker>")
+    assert len(caught.value.problems) == MOST_MISTAKES
+    assert "expected debug, info, warning or error" in str(caught.value)

@@ -11,6 +11,8 @@ EXAMPLE = """broker:
   tree_connectors: [{nodetype: leaf, uri: "wss://uk.acme.example:7600/link"}]
 """
 
+MANY = "broker:\n" + "\n".join(f" a{number}: 1" for number in range(60_000))
+
 
 def problems(text: str | bytes) -> list[str]:
     with pytest.raises(ConfigurationError) as caught:
@@ -90,6 +92,7 @@ def test_every_mistake_is_listed_with_its_exact_place() -> None:
         ("broker: !!python/object:os.system {}", "f:1:9", "tags (!) are not allowed"),
         ("broker: {name: !secret a}", "f:1:16", "tags (!) are not allowed"),
         ("[" * 30, "f:1:14", "deeper than 12"),
+        (MANY, "f:1002:2", "a section has more than 1000 keys"),
         ("broker: {[a]: b}", "f:1:10", "a key is a word here"),
         ("- broker", "f:1:1", "expected the key 'broker'"),
         ("broker: text", "f:1:9", "'broker': expected a section"),
