@@ -171,10 +171,14 @@ def _running_node(site: Site) -> str:
     from broker.cli.http import ask
 
     try:
+        own = token(site)
         answer = ask(
-            f"http://{site.listener.host}:{site.listener.port}", "/api/status", timeout=CONNECT_TIMEOUT
+            f"http://{site.listener.host}:{site.listener.port}",
+            "/api/status",
+            token=own.reveal() if own else "",
+            timeout=CONNECT_TIMEOUT,
         )
-    except CommandError:
+    except (CommandError, SapwoodError):
         return ""
     return str(answer.get("name", "")) if isinstance(answer, dict) else ""
 

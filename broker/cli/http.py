@@ -21,6 +21,7 @@ DOCUMENTATION: Final = '</docs>; rel="help"'
 """Every request of ours says where the protocol is described."""
 MAX_ANSWER: Final = 64 * 1024 * 1024
 MAX_LINE: Final = 1024 * 1024
+_GIVE: Final = "give the node's token with --token-file or SAPWOOD_TOKEN"
 
 
 def ask(
@@ -120,14 +121,17 @@ def _opener(base: str, tls: Tls) -> OpenerDirector:
 def _refused(error: HTTPError, base: str, path: str) -> CommandError:
     """What the node said, in its own words where it gave any."""
     text = error.read(4096).decode("utf-8", "replace").strip()
+    found: object = None
     try:
         found = json.loads(text)
         text = str(found.get("text") or found.get("error") or text) if isinstance(found, dict) else text
     except ValueError:
         pass
+    if isinstance(found, dict) and found.get("code") == "TOKEN_NEEDED":
+        text += "; " + _GIVE
     if text.lstrip()[:1] == "<":
         return CommandError(f"{base}{path} answered {error.code} and a page: is it a Sapwood node?", FAILED)
     if error.code in (401, 403) and "oken" not in text:
-        text = f"{text or 'no'}: give the node's token with --token or SAPWOOD_TOKEN"
+        text = f"{text or 'no'}: {_GIVE}"
     exit_code = WRONG_USE if error.code == 400 else FAILED
     return CommandError(f"{base}{path}: {error.code} {text or error.reason}", exit_code)

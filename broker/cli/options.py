@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from broker.cli.errors import read_given
 from broker.cli.tls import Tls
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ Token = Annotated[
     typer.Option(
         "--token", help="Token for status and administration.", envvar="SAPWOOD_TOKEN", show_default=False
     ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", help="File that holds that token.", envvar="SAPWOOD_TOKEN_FILE"),
 ]
 Authorities = Annotated[
     Path | None, typer.Option("--ca", help="PEM file of the authorities that https and wss must come from.")
@@ -103,7 +108,17 @@ _TLS_AND_JSON: Final = (
 
 def asks_a_node(command: Callable[..., None]) -> Callable[..., None]:
     """Give an operator's command the options with which a node is asked; it takes them as `asked`."""
-    return _with_options(command, "asked", Asked, (_URL, _option("token", Token, ""), *_TLS_AND_JSON))
+    token = (_option("token", Token, ""), _option("token_file", TokenFile, None))
+    return _with_options(command, "asked", _asked, (_URL, *token, *_TLS_AND_JSON))
+
+
+def _asked(*, token: str, token_file: Path | None, **rest: Any) -> Asked:
+    return Asked(token=token or read_secret(token_file), **rest)
+
+
+def read_secret(file: Path | None) -> str:
+    """The one line of a file, '' without one. Raises `CommandError`."""
+    return read_given(file).decode(errors="replace").strip() if file is not None else ""
 
 
 def talks_to_a_node(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,24 +1,29 @@
 """Who may ask what: no web page in a visitor's browser drives the node, and tokens are compared safely.
 
 Several of the verbs are GETs that change state, as their deployed clients need. A browser says where a
-request comes from; programs do not: whatever carries such a header is refused.
+request comes from; programs do not. So one look (`page_of`) tells which page makes a request: verbs, links
+and sessions are for no page at all, `/api` and what the dashboard shows for the node's own page as well.
 
 Law of `/api` and the node's own pages (`refusal`): never for a page of another origin, with or without the
-token; with the token from everywhere; without it over loopback only, and only under a name that means this
-machine, since a foreign page can make its own host's name resolve to it.
+token. Where a token is configured every request has it, from wherever it comes. Without one only this very
+machine may ask: over a direct connection from loopback to loopback, through no proxy, and under a name that
+means this machine, since a foreign page can make its own host's name resolve to it.
 """
 
+import enum
 import hmac
 import ipaddress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from broker.core.masking import masked
+from broker.entrance.near import is_near, of_a_proxy
 
 __all__ = [
     "IN_THE_CLEAR",
+    "Page",
     "address",
     "bearer",
     "encrypted",
@@ -27,8 +32,8 @@ __all__ = [
     "is_rebound",
     "masked",
     "may_administrate",
-    "of_another_origin",
     "over_loopback",
+    "page_of",
     "private",
     "refusal",
     "same",
@@ -39,12 +44,42 @@ IN_THE_CLEAR: Final = (
     " session secret (http, session_secret_file) and send it"
 )
 """Why nobody logs in from elsewhere without TLS and without a secret."""
-_HARMLESS_SITES: Final = frozenset({"none"})
-_OTHER_SITES: Final = frozenset({"cross-site", "same-site"})
 _HOW: Final = (
     "needs the header 'Authorization: Bearer TOKEN' with the token of this node's configuration (http,"
-    " token_file or token_env), or a connection from this machine"
+    " token_file or token_env)"
 )
+_OR_HERE: Final = f"{_HOW}, or a direct connection from this machine, where no token is configured"
+
+
+class Page(enum.Enum):
+    """Which page in a browser makes a request."""
+
+    NONE = "a program, or a person who typed the address"
+    OWN = "a page of this node"
+    FOREIGN = "a page of somebody else"
+
+
+def page_of(request: web.BaseRequest) -> Page:
+    """The look that verbs, sessions, links and `/api` have in common.
+
+    Wrinkle: older browsers, and all of them on plain http to another machine, do not say where a request
+    comes from. No program calls itself by a browser's name: it is a page's request, and not known as our own.
+    """
+    headers = request.headers
+    site = headers.get("Sec-Fetch-Site")
+    if site not in (None, "none", "same-origin"):
+        return Page.FOREIGN
+    page = headers.get("Origin", headers.get("Referer"))
+    if page is None:
+        if site is None:
+            browser = headers.get("User-Agent", "").startswith("Mozilla/")
+            return Page.FOREIGN if browser else Page.NONE
+        return Page.NONE if site == "none" else Page.OWN
+    try:
+        host = urlsplit(page).netloc.lower()
+    except ValueError:
+        return Page.FOREIGN
+    return Page.OWN if host and host == headers.get("Host", "").lower() else Page.FOREIGN
 
 
 def from_a_web_page(request: web.BaseRequest) -> bool:
@@ -52,24 +87,12 @@ def from_a_web_page(request: web.BaseRequest) -> bool:
 
     A page can make its own host's name resolve to this machine, so 'same origin' proves nothing here.
     """
-    headers = request.headers
-    site = headers.get("Sec-Fetch-Site")
-    if "Origin" in headers or "Referer" in headers:
-        return True
-    if site is None:  # older browsers do not say, and no program calls itself one
-        return headers.get("User-Agent", "").startswith("Mozilla/")
-    return site not in _HARMLESS_SITES
+    return page_of(request) is not Page.NONE
 
 
 def over_loopback(request: web.BaseRequest) -> bool:
-    """True if the request came in on a loopback address, and no proxy says it came from elsewhere."""
-    if "Forwarded" in request.headers or "X-Forwarded-For" in request.headers:
-        return False
-    address = extra(request, "sockname")
-    try:
-        return ipaddress.ip_address(address[0]).is_loopback
-    except (ValueError, TypeError, IndexError):
-        return False
+    """True if this very machine asks, over a direct connection."""
+    return is_near(extra(request, "peername"), extra(request, "sockname")) and not of_a_proxy(request.headers)
 
 
 def encrypted(request: web.BaseRequest) -> bool:
@@ -110,27 +133,16 @@ def refusal(request: web.BaseRequest, token: str) -> web.Response | None:
 
 
 def _why_not(request: web.BaseRequest, token: str) -> tuple[str, str] | None:
-    if of_another_origin(request):
+    if page_of(request) is Page.FOREIGN:
         return "FOREIGN_PAGE", "this is not for pages of other sites"
-    if token and same(bearer(request), token):
-        return None
-    if not over_loopback(request):
-        return "TOKEN_NEEDED", _HOW
+    if token:
+        return None if same(bearer(request), token) else ("TOKEN_NEEDED", _HOW)
+    if not over_loopback(request) or request.version < HttpVersion11:  # as proxies speak that say nothing
+        return "TOKEN_NEEDED", _OR_HERE
     if not _is_this_machine(_host(request.headers.get("Host", ""))):
-        return "WRONG_HOST", f"{request.headers.get('Host', '')[:80]!r} is no name of this machine: {_HOW}"
+        shown = request.headers.get("Host", "")[:80]
+        return "WRONG_HOST", f"{shown!r} is no name of this machine: {_OR_HERE}"
     return None
-
-
-def of_another_origin(request: web.BaseRequest) -> bool:
-    """Does a page make this request that is none of this node's own?"""
-    headers = request.headers
-    if headers.get("Sec-Fetch-Site") in _OTHER_SITES:
-        return True
-    page = headers.get("Origin") or headers.get("Referer")
-    try:
-        return page is not None and urlsplit(page).netloc.lower() != headers.get("Host", "").lower()
-    except ValueError:
-        return True
 
 
 def is_rebound(request: web.BaseRequest) -> bool:

@@ -138,6 +138,7 @@ NAMED = {
     "config fleet out": f"{RETAIL / 'stores.csv'} --out taken/out",
     "config convert file": "missing.conf",
     "config acl file": "missing",
+    "status token_file": "http://127.0.0.1:1 --token-file missing",
     "status ca": "https://127.0.0.1:1 --ca missing",
     "status certificate": "https://127.0.0.1:1 --certificate missing",
     "status key": "https://127.0.0.1:1 --key missing",
@@ -194,7 +195,9 @@ def test_each_file_and_folder_that_a_command_names_is_looked_at_above() -> None:
     once = {
         f"{command} {option}" for command in ("status", "receive") for option in ("ca", "certificate", "key")
     }
-    others = {name for name in named if name.rpartition(" ")[2] not in ("ca", "certificate", "key")}
+    once.add("status token_file")
+    shared = {"ca", "certificate", "key", "token_file"}
+    others = {name for name in named if name.rpartition(" ")[2] not in shared}
     assert once <= named
     assert others | once == set(NAMED)
 

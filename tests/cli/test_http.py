@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 import trustme
+from typer.testing import CliRunner
 
 from broker.cli import administration
+from broker.cli.app import app
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.http import ask, node_url
 
@@ -64,6 +66,21 @@ def test_a_refusal_is_told_in_the_node_s_words(body: bytes, text: str) -> None:
 def test_a_missing_token_is_explained() -> None:
     with node(403, b"") as (url, _), pytest.raises(CommandError, match="--token"):
         ask(url, "/api/status")
+
+
+def test_a_token_that_is_needed_may_be_given_in_a_file(tmp_path: Path) -> None:
+    body = b'{"code": "TOKEN_NEEDED", "text": "/api/status: needs the header"}'
+    with node(403, body) as (url, _):
+        found = CliRunner().invoke(app, ["status", "--url", url])
+    assert "--token-file" in str(found.exception)
+    file = tmp_path / "token"
+    file.write_text("of the file\n")
+    with node(200, b"{}") as (url, asked):
+        CliRunner().invoke(app, ["queues", "--url", url, "--json", "--token-file", str(file)])
+    assert {each[2] for each in asked} == {"Bearer of the file"}
+    found = CliRunner().invoke(app, ["status", "--token-file", str(tmp_path / "none")])
+    assert isinstance(found.exception, CommandError)
+    assert (found.exception.exit_code, "cannot be read" in str(found.exception)) == (WRONG_USE, True)
 
 
 def test_an_answer_that_is_no_json_is_no_node() -> None:

@@ -14,9 +14,9 @@ _WHERE: Final = "#/components/schemas/{name}"
 _TEXT: Final = """\
 State, administration and messages of one Sapwood node. Times are in seconds, sizes in bytes.
 
-Without the token these calls are answered over loopback only, under a name of this machine; with it from
-everywhere. They are refused to web pages of other origins. Lists have bounds: `next` of an answer goes into
-`after` for the page that follows."""
+Where the node has a token every call needs it. Without one they are answered over a direct connection from
+this machine only, under one of its names. They are refused to web pages of other origins. Lists have bounds:
+`next` of an answer goes into `after` for the page that follows."""
 _REFUSED: Final = (
     "The token is needed, the page is of another origin, or the Host is no name of this machine."
 )

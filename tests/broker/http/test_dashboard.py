@@ -39,7 +39,7 @@ async def test_every_file_comes_with_a_strict_policy(client: Client) -> None:
             assert "unsafe" not in policy
             assert "*" not in policy
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
-            assert answer.headers["Referrer-Policy"] == "no-referrer"
+            assert answer.headers["Referrer-Policy"] == "same-origin"
 
 
 async def test_what_a_browser_has_is_not_sent_again(client: Client) -> None:

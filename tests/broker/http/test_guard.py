@@ -26,11 +26,55 @@ async def test_over_loopback_under_a_name_of_this_machine(port: Any, host: str) 
     "host",
     ["evil.example", "evil.example:7600", "10.0.0.1", "127.0.0.1.evil.example", "localhost.evil.example"],
 )
-async def test_a_name_that_was_made_to_mean_this_machine_is_refused(serve: Any, host: str) -> None:
-    port = await serve(token="word")
+async def test_a_name_that_was_made_to_mean_this_machine_is_refused(serve: Any, port: Any, host: str) -> None:
     answer = await (await port.dial()).ask("/api/status", headers=(f"Host: {host}",))
     assert (answer.status, b"WRONG_HOST" in answer.body) == (403, True)
-    assert await status(port, f"Host: {host}", "Authorization: Bearer word") == 200
+    with_token = await serve(token="word")
+    assert await status(with_token, f"Host: {host}", "Authorization: Bearer word") == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/status", "/api/queues", "/api/live", "/api/trace/task/t", "/api/openapi.json", "/metrics"]
+)
+async def test_where_a_token_is_configured_every_request_has_it_from_this_machine_too(
+    serve: Any, path: str
+) -> None:
+    port = await serve(token="word")
+    for given in ((), ("Authorization: Bearer wrong",), ("Authorization: Basic word",)):
+        answer = await (await port.dial()).ask(path, headers=(*HERE, *given))
+        assert (answer.status, b"TOKEN_NEEDED" in answer.body) == (403, True)
+    about = await (await port.dial()).ask("/", headers=HERE)
+    assert (about.status, b"sessions" in about.body) == (200, False)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Forwarded: for=192.0.2.7",
+        "X-Forwarded-For: 127.0.0.1",
+        "X-Forwarded-Proto: https",
+        "x-real-ip: 127.0.0.1",
+        "Via: 1.1 proxy",
+        "CF-Connecting-IP: 192.0.2.7",
+        "CF-Ray: 1",
+        "True-Client-IP: 192.0.2.7",
+        "X-Client-IP: 192.0.2.7",
+        "X-Cluster-Client-Ip: 192.0.2.7",
+        "X-Original-Forwarded-For: 192.0.2.7",
+        "X-Envoy-External-Address: 192.0.2.7",
+        "Fastly-Client-IP: 192.0.2.7",
+        "X-Amzn-Trace-Id: Root=1",
+        "X-Forwarded-Anything-New: 1",
+    ],
+)
+async def test_whoever_comes_through_a_proxy_is_not_this_machine(port: Any, header: str) -> None:
+    assert await status(port, *HERE, header) == 403
+
+
+async def test_a_proxy_that_says_nothing_of_itself_speaks_an_older_http(port: Any) -> None:
+    client = await port.dial()
+    client.writer.write(b"GET /api/status HTTP/1.0\r\nHost: 127.0.0.1:7600\r\nConnection: close\r\n\r\n")
+    assert (await client.answer()).status == 403
 
 
 @pytest.mark.parametrize(
@@ -43,6 +87,9 @@ async def test_a_name_that_was_made_to_mean_this_machine_is_refused(serve: Any, 
         "Origin: null",
         "Origin: http://[",
         "Referer: https://evil.example/page",
+        "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:60.0) Gecko/20100101 Firefox/60.0",
+        "Sec-Fetch-Site: something-new",
+        "Origin: ",
     ],
 )
 async def test_a_page_of_another_origin_is_refused_with_and_without_the_token(
@@ -57,6 +104,15 @@ async def test_the_node_s_own_page_may(port: Any) -> None:
     own = ("Sec-Fetch-Site: same-origin", "Origin: http://127.0.0.1:7600", "Referer: http://127.0.0.1:7600/x")
     assert await status(port, *HERE, *own) == 200
     assert await status(port, *HERE, "Sec-Fetch-Site: none") == 200
+    older = ("User-Agent: Mozilla/5.0", "Referer: http://127.0.0.1:7600/dashboard/")
+    assert await status(port, *HERE, *older) == 200
+
+
+@pytest.mark.parametrize("header", ["User-Agent: Mozilla/5.0", "Sec-Fetch-Site: cross-site", "Origin: null"])
+async def test_verbs_and_the_api_refuse_the_same_foreign_pages(port: Any, header: str) -> None:
+    for path in ("/api/status", "/metrics", "/login/t", "/create/q", "/api/queues"):
+        answer = await (await port.dial()).ask(path, headers=(*HERE, header))
+        assert answer.status == 403, path
 
 
 async def test_a_page_that_made_its_own_name_mean_this_machine_is_refused(port: Any) -> None:
