@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -42,6 +42,7 @@ SERVER_BACKDATE: Final = 86_400.0
 _MARK_BYTES: Final = 12
 _RANDOM_BYTES: Final = 7
 _SIGNED: Final = ec.ECDSA(hashes.SHA256())
+_UNREADABLE: Final = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)
 
 
 class CertificateError(SapwoodError):
@@ -87,7 +88,7 @@ def read_request(pem: bytes) -> Request:
         request = x509.load_pem_x509_csr(pem)
         key, signed = request.public_key(), request.is_signature_valid
         names = [str(each.value) for each in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    except (ValueError, TypeError, InvalidSignature) as error:
+    except _UNREADABLE as error:
         raise CertificateError(f"this is no certificate request in PEM ({error})") from None
     if not (isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)):
         raise CertificateError("a certificate request with another kind of key: expected ECDSA on P-256")
@@ -144,6 +145,14 @@ def split(pem: bytes) -> list[bytes]:
 def facts(pem: bytes) -> Facts:
     """What the first certificate in PEM text says. Raises `CertificateError`."""
     certificate = _certificate(pem)
+    try:
+        return _facts(certificate)
+    except (*_UNREADABLE, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+        raise CertificateError(f"a certificate that cannot be read ({error})") from None
+
+
+def _facts(certificate: x509.Certificate) -> Facts:
+    """Wrinkle: what is in a certificate is parsed only when it is asked for, and may be nonsense."""
     key = certificate.public_key()
     if not isinstance(key, ec.EllipticCurvePublicKey):
         raise CertificateError("a certificate with another kind of key: expected ECDSA")
@@ -165,7 +174,7 @@ def is_issued_by(pem: bytes, authority: bytes) -> bool:
     """Whether the first certificate in PEM text is from an authority (PEM)."""
     try:
         _certificate(pem).verify_directly_issued_by(_certificate(authority))
-    except (InvalidSignature, ValueError, TypeError):
+    except _UNREADABLE:
         return False
     return True
 

@@ -41,6 +41,6 @@ def unescaped(name: str, text: str) -> tuple[str, Any]:
         return name, text
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, text
     return (name.removeprefix(_JSON), value) if isinstance(value, str) else (name, text)

@@ -12,6 +12,7 @@ import asyncio
 import gzip as gzip_module
 import logging
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -274,12 +275,12 @@ def _read_file(path: Path) -> Iterator[LogRow]:
                     yield _row(path, place, line)
     except FileNotFoundError:
         return
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise LogError(f"{path} cannot be read: {error}") from error
 
 
 def _row(path: Path, place: int, line: bytes) -> LogRow:
     try:
         return _decoder.decode(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise LogError(f"{path}, line {place}: not a row of the advisory log: {error}") from None

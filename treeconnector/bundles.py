@@ -225,14 +225,14 @@ def decode_messages(plain: bytes, count: int) -> list[Message]:
 
     A byte of properties may be a dictionary of 64: so those of a large body are measured before.
     """
-    whole = b"\xdd" + struct.pack(">I", count) + plain
     try:
+        whole = b"\xdd" + struct.pack(">I", count) + plain
         if len(plain) > MAX_PROPERTIES:
             size = sum(len(each.properties) for each in _undecoded_decoder.decode(whole))
             if size > MAX_PROPERTIES:
                 raise FrameError(f"properties of {size} bytes in {count} messages: {MAX_PROPERTIES} at most")
         return _messages_decoder.decode(whole)
-    except UNREADABLE as error:
+    except (*UNREADABLE, struct.error) as error:
         raise FrameError(f"not {count} messages: {error}") from None
 
 

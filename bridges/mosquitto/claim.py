@@ -77,7 +77,7 @@ class Claim:
         """A message at one of the two topics."""
         try:
             other = msgspec.json.decode(payload, type=Holder) if payload else None
-        except (msgspec.DecodeError, ValueError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             return
         if other is not None and other.run == self._me.run:
             self.echoed = True

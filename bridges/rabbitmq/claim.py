@@ -97,6 +97,6 @@ async def _ask(channel: Channel) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(body[:_LONGEST])
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

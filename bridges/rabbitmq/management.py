@@ -105,7 +105,7 @@ class Management:
             raise ManagementError(f"{self.uri} answers with more than {_MAX_ANSWER} bytes")
         try:
             return msgspec.json.decode(body, type=kind)
-        except (msgspec.DecodeError, ValueError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise ManagementError(f"{self.uri} answers what no RabbitMQ answers: {error}") from None
 
     def _refusal(self, status: int) -> str:

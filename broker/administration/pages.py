@@ -108,6 +108,6 @@ def key_of(text: str) -> Key | None:
     try:
         padded = text[:_LONGEST_CURSOR] + "=" * (-len(text) % 4)
         found: Any = msgspec.json.decode(urlsafe_b64decode(padded), type=list[float | int | str])
-    except (ValueError, msgspec.DecodeError):
+    except (ValueError, msgspec.DecodeError, RecursionError):
         raise BadRequest("'after' is not what 'next' of an earlier page said: leave it out") from None
     return tuple(found)

@@ -197,7 +197,7 @@ class Cells:
         if len(letter.message.payload) <= _LARGEST_ANSWER:
             try:
                 future.set_result(_read_answer(letter.message.payload))
-            except (msgspec.DecodeError, RecursionError):
+            except (msgspec.DecodeError, ValueError, RecursionError):
                 future.set_result(_Answer(error=_Fault("BAD_ANSWER", "the answer is not understood")))
 
     def _answer(self, letter: Letter) -> None:

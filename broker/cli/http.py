@@ -41,7 +41,7 @@ def ask(
     with _answer(url, path, method, token, tls, timeout, body) as answer:
         try:
             return json.loads(answer.read(MAX_ANSWER) or b"null")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CommandError(
                 f"{node_url(url)}{path} did not answer with JSON ({error}): is it a Sapwood node?"
             ) from None
@@ -125,7 +125,7 @@ def _refused(error: HTTPError, base: str, path: str) -> CommandError:
     try:
         found = json.loads(text)
         text = str(found.get("text") or found.get("error") or text) if isinstance(found, dict) else text
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     if isinstance(found, dict) and found.get("code") == "TOKEN_NEEDED":
         text += "; " + _GIVE

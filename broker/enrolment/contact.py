@@ -145,7 +145,7 @@ def _answered(status: int, data: bytes, way: str) -> EnrolmentError:
     """What an answer other than 200 means."""
     try:
         found = msgspec.json.decode(data, type=dict[str, str])
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         found = {}
     text = found.get("text", "")[:1000]
     if status in _FINAL and status != _BUSY and text:

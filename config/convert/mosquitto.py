@@ -18,6 +18,7 @@ from config.convert.draft import (
     nothing_like_it,
 )
 from config.kinds import shown
+from treeconnector.errors import PatternError
 from treeconnector.patterns import from_mqtt
 
 _DIRECTIONS: Final = ("in", "out", "both")
@@ -122,9 +123,14 @@ def _topic(draft: Draft, line: int, value: str) -> None:
     if (here or pattern).startswith("$"):
         draft.note(line, "no counterpart: what begins with $ belongs to one broker, and never leaves it")
         return
+    try:
+        filters = from_mqtt(pattern) if pattern else ""
+    except PatternError as error:
+        draft.note(line, f"no counterpart: {error}")
+        return
     before = len(draft.rules)
     spelled: Direction = "in" if direction == "in" else "out" if direction == "out" else "both"
-    draft.rule(line, "topic", from_mqtt(pattern) if pattern else "", spelled, here, there)
+    draft.rule(line, "topic", filters, spelled, here, there)
     if len(draft.rules) > before and (qos or "0") == "0":
         draft.note(line, "QoS 0 crossed this bridge: here the producer's own QoS holds on the whole way")
 

@@ -1,0 +1,63 @@
+"""Tries one input on one parser: it returns a value, or raises an error that it documents, and soon.
+
+Law: another exception, more than `SLOWEST` seconds, or no memory is a `Fault`. `SLOWEST` is no measure of
+speed: it is a thousand times what the slowest input takes, and an input that takes longer stops a node.
+"""
+
+import contextlib
+import signal
+import traceback
+from collections.abc import Iterator
+from typing import Any, Final
+
+from parsers import PARSERS, Parser
+
+SLOWEST: Final = 20.0
+
+
+class Fault(Exception):
+    """A parser does not keep what it promises. `data`: the input; `kind`: which others are alike."""
+
+    def __init__(self, parser: str, data: bytes, error: BaseException) -> None:
+        super().__init__(f"{parser}: {type(error).__name__}: {str(error)[:200]} for {data[:200]!r}")
+        self.data = data
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        self.kind = f"{type(error).__name__} {place.filename}:{place.name}"
+
+
+class TooSlow(BaseException):
+    """No parser may catch it by accident."""
+
+
+def attempt(parser: Parser, data: bytes) -> None:
+    """Raises `Fault`."""
+    try:
+        parser.read(data)
+    except parser.errors:
+        return
+    except (Exception, TooSlow) as error:
+        raise Fault(parser.name, data, error) from error
+
+
+@contextlib.contextmanager
+def watched(seconds: float = SLOWEST) -> Iterator[None]:
+    """Let nothing in here go on for so long; call `still_well` in between. Main thread only."""
+    before = signal.signal(signal.SIGALRM, _too_slow)
+    still_well(seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def still_well(seconds: float = SLOWEST) -> None:
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _too_slow(*_: Any) -> None:
+    raise TooSlow(f"it takes longer than {SLOWEST:g} s")
+
+
+def parser_of(name: str) -> Parser:
+    return next(parser for parser in PARSERS if parser.name == name)
