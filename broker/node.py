@@ -36,6 +36,7 @@ from broker.settings import (
     mesh_settings,
     server_tls,
 )
+from broker.shares import Shares
 from broker.site import SiteDesk, desk_of
 from broker.status import status
 from broker.store import GroupCommit, Store
@@ -112,6 +113,7 @@ class Node:
         self.stopped = asyncio.Event()
         self.port = 0
         self.started_at = time.time()
+        self.shares = Shares()
         self.wires = Wires(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._port: Port | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bridges.carrier import Carrier, CarrierError
 from broker.complaints import Complaints
 from broker.core.neighbours import Neighbour
+from broker.shares import Share
 from treeconnector.errors import Refusal
 from treeconnector.link import Link
 
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 class Wire:
     """A link and the carrier that it rides on."""
 
-    __slots__ = ("carrier", "draining", "link", "text", "was_up")
+    __slots__ = ("carrier", "draining", "link", "share", "text", "was_up")
 
-    def __init__(self, link: Link, carrier: Carrier) -> None:
+    def __init__(self, link: Link, carrier: Carrier, share: Share) -> None:
         self.link = link
         self.carrier = carrier
+        self.share = share
         self.draining: asyncio.Task[Any] | None = None
         self.was_up = False
         self.text = ""
@@ -69,7 +71,7 @@ class Wires:
 
     async def drive(self, link: Link, carrier: Carrier) -> tuple[bool, str]:
         """Run a link on a carrier until either ends. Returns (whether it was up, what ended it)."""
-        wire = self._wires[link] = Wire(link, carrier)
+        wire = self._wires[link] = Wire(link, carrier, Share(self._node.shares))
         try:
             self._pull(wire)
             while link in self._node.core.open_links:
@@ -84,9 +86,12 @@ class Wires:
         """Tell the core what comes next on this wire."""
         node, link = self._node, wire.link
         packets = await wire.carrier.receive()
+        wire.share.begin()
         node.core.advance(node.now())
         for packet in packets:
-            node.core.receive(link, packet)
+            for _ in node.core.hear(link, packet):
+                if wire.share.is_over:
+                    await self._give_way(wire)
         if link.is_up and not wire.was_up:
             wire.was_up = True
             node.look_at(link.next_deadline())
@@ -94,6 +99,14 @@ class Wires:
         pause = link.throttled_until - node.core.moment.now
         if pause > 0:
             await asyncio.sleep(pause)
+
+    async def _give_way(self, wire: Wire) -> None:
+        """Others have their turns. What the peer says meanwhile is not heard, and it is not called silent."""
+        node = self._node
+        node.wake()
+        await wire.share.give_way()
+        node.core.advance(node.now())
+        wire.link.not_heard(node.core.moment.now)
 
     async def _end(self, wire: Wire) -> None:
         """The link or its carrier has ended: say the last words, tell the core."""

@@ -15,6 +15,7 @@ from treeconnector.destinations import Destination
 from treeconnector.session_frames import Deliver
 
 MAX_RANGES_IN_FRAME: Final = 4096
+LARGEST: Final = 256 * 1024 * 1024  # of a bundle, unpacked, whatever the node says
 _REMEMBERED_BUNDLES: Final = 4096
 
 Range = tuple[int, int]
@@ -225,7 +226,7 @@ def _messages_of(frame: Deliver) -> list[Message]:
     header = Header(
         id=frame.bundle, destination=frame.destination, flags=frame.flags, count=frame.count, size=frame.size
     )
-    return unpack(header, frame.body)
+    return unpack(header, frame.body, LARGEST)
 
 
 def _bits(mask: int) -> list[int]:

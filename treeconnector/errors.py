@@ -7,6 +7,7 @@ SapwoodError
 │   └── RouteError        a route added twice, or removed that is not there
 ├── RemoteError           the peer broke the protocol: its fault, the link ends
 │   ├── FrameError        bytes that are no frame, or a frame over its limits
+│   │   └── TooMuchInside a body that unpacks, or decodes, to more than is taken
 │   └── SequenceError     a frame that is legal, but not now
 ├── LinkRefused           one side said no in the handshake, and why
 ├── StoreError            the durable store cannot be used
@@ -42,6 +43,10 @@ class RemoteError(SapwoodError):
 
 class FrameError(RemoteError):
     """Bytes that are no frame of ours, or exceed what was agreed."""
+
+
+class TooMuchInside(FrameError):
+    """A body that would be too much once it is unpacked or decoded; neither was done."""
 
 
 class SequenceError(RemoteError):

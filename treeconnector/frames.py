@@ -10,9 +10,10 @@ advice goes into a list of its own at the end of `Advise`. Everything else that 
 Surprise: msgspec lets `UnicodeDecodeError` and `RecursionError` through, so `_UNREADABLE` names them.
 """
 
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from treeconnector.destinations import Destination, Kind
 from treeconnector.errors import FrameError
@@ -24,6 +25,8 @@ DEFAULT_MAX_FRAME: Final = 64 * 1024
 MAX_ADVICES_IN_FRAME: Final = 500
 MAX_GIVEN_IN_FRAME: Final = 500
 PACKET_OVERHEAD: Final = 5
+_MOMENT: Final = 16 * 1024
+_MOST_IN_PIECE: Final = 1000
 
 
 class Advice(NamedTuple):
@@ -152,7 +155,7 @@ class Pong(Frame, frozen=True, tag=7):
 
 
 class Advise(Frame, frozen=True, tag=8):
-    advices: list[Advice]
+    advices: Annotated[list[Advice], Meta(max_length=MAX_ADVICES_IN_FRAME)]
 
 
 class SnapshotBegin(Frame, frozen=True, tag=9):
@@ -227,7 +230,7 @@ class Moved(Frame, frozen=True, tag=18):
 class Declined(Frame, frozen=True, tag=19):
     """Advices over a limit, by name, and why; the link stays."""
 
-    keys: list[Destination]
+    keys: Annotated[list[Destination], Meta(max_length=MAX_ADVICES_IN_FRAME)]
     text: str
 
 
@@ -288,7 +291,7 @@ class Given(Frame, frozen=True, tag=92):
     a digest of whom and what; an empty one where it has come back.
     """
 
-    bundles: list[tuple[bytes, bytes]]
+    bundles: Annotated[list[tuple[bytes, bytes]], Meta(max_length=2 * MAX_GIVEN_IN_FRAME)]
 
 
 class Granted(Frame, frozen=True, tag=80):
@@ -342,7 +345,7 @@ _encoder = msgspec.msgpack.Encoder()
 _packet_decoder = msgspec.msgpack.Decoder(list[AnyFrame])
 _frame_decoder = msgspec.msgpack.Decoder(AnyFrame)
 _raw_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
-_any_decoder = msgspec.msgpack.Decoder()
+_tag_decoder = msgspec.msgpack.Decoder(int)
 _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 
@@ -357,13 +360,15 @@ def packet(encoded: list[bytes]) -> bytes:
     return head + b"".join(encoded)
 
 
-def packets(encoded: list[bytes], max_frame: int) -> list[bytes]:
-    """Join encoded frames to as few packets of at most `max_frame` bytes as their order allows."""
+def packets(encoded: list[bytes], max_frame: int, most: int = 0xFFFF) -> list[bytes]:
+    """Join encoded frames to as few packets of at most `max_frame` bytes, and `most` frames, as their order
+    allows.
+    """
     result: list[bytes] = []
     batch: list[bytes] = []
     size = PACKET_OVERHEAD
     for item in encoded:
-        if batch and (size + len(item) > max_frame or len(batch) == 0xFFFF):
+        if batch and (size + len(item) > max_frame or len(batch) == most):
             result.append(packet(batch))
             batch, size = [], PACKET_OVERHEAD
         batch.append(item)
@@ -371,6 +376,19 @@ def packets(encoded: list[bytes], max_frame: int) -> list[bytes]:
     if batch:
         result.append(packet(batch))
     return result
+
+
+def pieces(data: bytes) -> list[bytes]:
+    """The same frames in the same order as packets that are read in a moment each, were `data` made of very
+    many small ones: a millisecond is for frames to be read, not a second.
+    """
+    if len(data) <= _MOMENT or data[0] & 0xF0 == 0x90:
+        return [data]
+    try:
+        items = [bytes(item) for item in _raw_decoder.decode(data)]
+    except _UNREADABLE:
+        return [data]
+    return packets(items, _MOMENT, _MOST_IN_PIECE)
 
 
 def decode_packet(data: bytes, max_frame: int) -> list[AnyFrame | Unknown]:
@@ -404,10 +422,9 @@ def _decode_one(item: bytes) -> AnyFrame | Unknown:
 
 
 def _tag_of(item: bytes) -> int:
-    """The frame's tag, -1 if it has none."""
+    """The frame's tag, -1 if it has none. Nothing behind it is looked into."""
     try:
-        value = _any_decoder.decode(item)
-    except (*_UNREADABLE, TypeError):  # TypeError: a map with keys that cannot be keys in Python
+        fields = _raw_decoder.decode(item)
+        return _tag_decoder.decode(fields[0]) if fields else -1
+    except _UNREADABLE:
         return -1
-    tag = value[0] if isinstance(value, list) and value else -1
-    return tag if isinstance(tag, int) else -1

@@ -4,6 +4,8 @@ Law: `Ended` comes exactly once and last. Texts come from the peer, cleaned of c
 cut, unless the docstring says otherwise.
 """
 
+from typing import Final
+
 import msgspec
 
 from treeconnector.bundles import Header
@@ -12,6 +14,8 @@ from treeconnector.errors import LinkRefused, RemoteError
 from treeconnector.frames import Advice, Hello, Member, Whereabouts
 from treeconnector.permits import Rules
 from treeconnector.positions import Resumption
+
+_AT_ONCE: Final = 10
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -191,3 +195,11 @@ class Ended(Event, frozen=True):
     error: RemoteError | LinkRefused | None
     text: str
     by_peer: bool = False
+
+
+def parts(event: Event) -> list[Event]:
+    """An event as several that mean the same, each dealt with in a moment: an advice may take a while."""
+    if not isinstance(event, Advised) or len(event.advices) <= _AT_ONCE:
+        return [event]
+    advices = event.advices
+    return [Advised(advices[start : start + _AT_ONCE]) for start in range(0, len(advices), _AT_ONCE)]

@@ -125,6 +125,10 @@ class LinkMachine:
 
     # --- bytes and time
 
+    def pieces(self, packet: bytes) -> list[bytes]:
+        """A packet as what may be received one after the other in its place, each of it in a moment."""
+        return frames.pieces(packet) if len(packet) <= self._limit else [packet]
+
     def receive(self, packet: bytes, now: float) -> list[Event]:
         """Take one packet from the carrier. Never raises: what is wrong with it ends the link."""
         events: list[Event] = []
@@ -196,6 +200,10 @@ class LinkMachine:
         ours = self._state in (State.CHOOSING, State.ADMITTING)
         who = f"{self.identity.name} has not decided" if ours else f"waiting for {self.peer_name}"
         return f"no handshake within {self._settings.handshake_timeout:g} s: {who} while {self._state}"
+
+    def not_heard(self, until: float) -> None:
+        """Nothing was read here until then: that was no silence of the peer's."""
+        self._keep_alive.heard(until)
 
     def probe(self, now: float) -> None:
         """Ask now whether the peer is alive: `heard_at` will tell."""

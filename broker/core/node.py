@@ -8,7 +8,7 @@ upstream node has committed, and for non-persistent messages.
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -52,6 +52,7 @@ from treeconnector.frames import Advice
 from treeconnector.identity import BundleIds, Identity, Shown
 from treeconnector.interests import Interests
 from treeconnector.link import Link, LinkSettings
+from treeconnector.link_events import parts
 from treeconnector.names import LOCAL
 from treeconnector.relations import Relation
 from treeconnector.roles import Role, role_of
@@ -270,7 +271,20 @@ class NodeCore:
         return link
 
     def receive(self, link: Link, packet: bytes) -> None:
-        self.links.handle(link, link.receive(packet, self.moment.now))
+        for _ in self.hear(link, packet):
+            pass
+
+    def hear(self, link: Link, packet: bytes) -> Iterator[None]:
+        """Receive a packet, one step after the other; others may have their turn in between."""
+        for piece in link.pieces(packet):
+            said = link.receive(piece, self.moment.now)
+            yield
+            for event in said:
+                for part in parts(event):
+                    if link not in self.open_links:
+                        return
+                    self.links.handle(link, [part])
+                    yield
 
     def lost(self, link: Link, text: str) -> None:
         """The carrier has gone."""

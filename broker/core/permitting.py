@@ -27,7 +27,7 @@ from broker.core.given import Given
 from broker.core.neighbours import Neighbour
 from broker.core.rows import MetaRow
 from treeconnector.advisories import Advertiser, digest_of, standing
-from treeconnector.bundles import Flag, Header, unpack
+from treeconnector.bundles import Flag, Header, check
 from treeconnector.destinations import Destination, Kind, domain, topic
 from treeconnector.errors import FrameError, PatternError
 from treeconnector.frames import Advice
@@ -359,7 +359,7 @@ def _why_not_of(neighbour: Neighbour, name: str) -> str:
 def _why_not_readable(header: Header, body: bytes) -> str:
     """A body that is not what its header says would end the session of every application that is given it."""
     try:
-        unpack(header, body)
+        check(header, body)
     except FrameError as error:
         return f"UNREADABLE: {error}"
     return ""

@@ -22,7 +22,7 @@ from broker.core.trace import is_internal
 from treeconnector import bundles
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, cell, queue
-from treeconnector.errors import FrameError, PatternError, SapwoodError
+from treeconnector.errors import FrameError, PatternError, SapwoodError, TooMuchInside
 from treeconnector.names import LOCAL, node_name, queue_name
 from treeconnector.patterns import check_topic
 from treeconnector.positions import MAX_NUMBER
@@ -110,6 +110,7 @@ class Sending:
         destination = self._named(name)
         body = bundles.encode_message(message)
         try:
+            _check_properties(message, body)
             self._check(destination, session.token, 1, len(body), self._scope(destination, -1))
         except SwitchError as error:
             self._forwarder.custody.trace.refused(session.token, destination, 1, error.code)
@@ -179,13 +180,14 @@ class Sending:
             raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
         return min(count, room)
 
-    def check_site(self, destination: Destination, size: int, scope: int) -> None:
-        """May a message of the site broker enter? It has many senders, so no quota.
+    def check_site(self, destination: Destination, message: Message, body: bytes, scope: int) -> None:
+        """May a message of the site broker enter? It has many senders, so no quota. `body`: it, encoded.
 
         Raises `QueueFull` if it may not now, another `SapwoodError` if it never may.
         """
-        self._check(self._checked(destination), SITE, 1, size, scope)
-        self.disk_room -= _ON_DISK * size
+        _check_properties(message, body)
+        self._check(self._checked(destination), SITE, 1, len(body), scope)
+        self.disk_room -= _ON_DISK * len(body)
 
     def pipelined(self, connection: Connection, session: Session, frame: Send) -> None:
         """Numbered sends. Numbers that were committed before are confirmed without storing.
@@ -218,7 +220,10 @@ class Sending:
         confirms[connection] = max(last, confirms.get(connection, 0))
 
     def _take(self, session: Session, stream: Stream, frame: Send, known: int) -> None:
-        messages = bundles.decode_messages(frame.body, frame.count)
+        try:
+            messages = bundles.decode_messages(frame.body, frame.count)
+        except TooMuchInside as error:
+            raise TooLarge(str(error)) from None
         destination, body, count = self._checked(frame.destination), frame.body, frame.count - known
         scope = self._scope(destination, frame.scope)
         fits = self._check(destination, session.token, count, len(body), scope)
@@ -267,6 +272,13 @@ def _check_numbers(frame: Send) -> None:
         raise FrameError(f"{frame.count} messages in one Send: expected 1 to {bundles.MAX_MESSAGES}")
     if not 1 <= frame.first <= MAX_NUMBER:
         raise FrameError(f"a Send numbered {frame.first}: expected 1 to 2^62")
+
+
+def _check_properties(message: Message, encoded: bytes) -> None:
+    try:
+        bundles.check_properties(message, encoded)
+    except TooMuchInside as error:
+        raise TooLarge(str(error)) from None
 
 
 _CROWDED = 0.9

@@ -393,7 +393,7 @@ class Site:
         try:
             if taken.odd:
                 raise SapwoodError(taken.odd)
-            self._core.switch.sending.check_site(destination, len(body), scope)
+            self._core.switch.sending.check_site(destination, taken.message, body, scope)
         except QueueFull:
             return False
         except SapwoodError as error:

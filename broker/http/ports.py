@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bridges.carrier import Carrier
 from broker.core.errors import SwitchError
 from broker.core.sessions import Connection
+from broker.shares import Shares
 from treeconnector.bundles import Message
 from treeconnector.session_frames import ClientFrame
 
@@ -85,6 +86,9 @@ class NodePort(Protocol):
 
     @property
     def wires(self) -> WiresPort: ...
+
+    @property
+    def shares(self) -> Shares: ...
 
     @property
     def enrolment(self) -> "Office | None": ...

@@ -21,6 +21,7 @@ from broker.core.sessions import Connection
 from broker.http.guard import IN_THE_CLEAR, address, from_a_web_page, private
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
+from broker.shares import Share
 from treeconnector import frames
 from treeconnector.errors import FrameError
 from treeconnector.session_frames import (
@@ -121,15 +122,21 @@ class StreamingSession:
             await self._carrier.close()
 
     async def _serve(self) -> None:
-        node, connection = self._node, self._connection
+        node, connection, share = self._node, self._connection, Share(self._node.shares)
         while True:
-            for packet in await self._packets():
+            packets = await self._packets()
+            share.begin()
+            for packet in packets:
                 arrived = decode_client_packet(packet)
                 if not self._logged_in:
                     self._check_login(arrived)
                 self._count(arrived, len(packet))
                 connection.bytes_in += len(packet)
-                node.switch.receive(connection, arrived)
+                for frame in arrived:
+                    node.switch.receive(connection, [frame])
+                    if share.is_over:
+                        node.wake()
+                        await share.give_way()
             node.wake()
             while self._unconfirmed > self._settings.max_unconfirmed:
                 self._confirmed.clear()

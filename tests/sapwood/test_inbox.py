@@ -2,10 +2,16 @@
 
 from itertools import pairwise
 
+import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood.inbox import MAX_RANGES_IN_FRAME, Acks, Memory, ranges_of
+from sapwood.inbox import LARGEST, MAX_RANGES_IN_FRAME, Acks, Memory, ranges_of, unpack_delivery
+from treeconnector.bundles import Flag
+from treeconnector.destinations import Destination, Kind
+from treeconnector.errors import TooMuchInside
+from treeconnector.session_frames import Deliver
 
 
 @given(st.lists(st.integers(0, 60)))
@@ -54,3 +60,11 @@ def test_a_memory_is_bounded_and_forgets_the_oldest() -> None:
     memory.acknowledge(b"b", 1)
     assert memory.hand_out(b"a", 1) == (0, 0)
     assert memory.hand_out(b"b", 1) == (1, 0)
+
+
+def test_a_bundle_that_says_it_is_huge_is_not_unpacked() -> None:
+    body = zstandard.ZstdCompressor(level=1).compress(bytes(LARGEST + 1))
+    where = Destination(Kind.QUEUE, "bombs")
+    frame = Deliver(1, where, 1, 1, bytes(16), 0, int(Flag.COMPRESSED), LARGEST + 1, body)
+    with pytest.raises(TooMuchInside, match=f"{LARGEST} at most"):
+        unpack_delivery(frame, Memory(), lambda first, last: None)

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from plain import payloads
 
+from sapwood import SendRejected, connect
+
 ODD_NAMES = [
     "a b",
     "50%",
@@ -414,3 +416,16 @@ def test_what_is_sent_to_a_name_comes_to_who_reads_that_name(here: Any) -> None:
         answer = link.ask(f"/{verb}/topic:kinds")
         assert answer.status == 400
         assert "topic" in answer.text
+
+
+async def test_properties_that_no_node_would_read_are_refused_and_the_session_goes_on(make: Any) -> None:
+    node = make()
+    async with connect(f"http://127.0.0.1:{node.port}") as client:
+        await client.create("till")
+        with pytest.raises(SendRejected, match="TOO_LARGE"):
+            await client.send("queue:till", b"", headers={"x": "x" * 300_000})
+        await client.send("queue:till", b"small", headers={"x": "x" * 200_000})
+        async for delivery in client.subscribe("queue:till"):
+            assert delivery.payload == b"small"
+            delivery.ack()
+            break

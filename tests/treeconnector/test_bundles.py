@@ -5,12 +5,15 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
+from treeconnector import bundles
 from treeconnector.bundles import (
     MAX_HEADER,
     Flag,
     Header,
     Message,
     Properties,
+    check,
+    check_properties,
     compress,
     decode_header,
     decode_messages,
@@ -23,7 +26,7 @@ from treeconnector.bundles import (
     unpack,
 )
 from treeconnector.destinations import queue, topic
-from treeconnector.errors import FrameError
+from treeconnector.errors import FrameError, TooMuchInside
 
 ID = bytes(range(16))
 
@@ -213,10 +216,71 @@ def test_garbage_bodies(data, count):
 
 
 def test_properties_that_would_be_far_larger_in_memory_are_not_decoded():
-    bomb = msgspec.msgpack.encode([b"", {"headers": {"x": [{}] * 2_000_000}}])
-    with pytest.raises(FrameError, match=r"properties of 200[0-9]{4} bytes in 1 messages: 1048576 at most"):
+    bomb = msgspec.msgpack.encode([b"", {"headers": {"x": [{}] * 300_000}}])
+    with pytest.raises(TooMuchInside, match=r"properties of 300[0-9]{3} bytes in 1 messages: 262144 at most"):
         decode_messages(bomb, 1)
     large = encode_message(Message(bytes(3_000_000)))
     assert decode_messages(large, 1) == [Message(bytes(3_000_000))]
     with pytest.raises(FrameError, match="not 2 messages"):
         decode_messages(large, 2)
+
+
+def test_the_size_is_known_before_anything_is_unpacked(monkeypatch):
+    body, flag = compress(b"x" * 100_000)
+    packed = header(size=100_000, flags=flag)
+
+    class NeverAsked:
+        def decompress(self, *_arguments, **_named):
+            raise AssertionError("it was unpacked")
+
+    monkeypatch.setattr(bundles, "_decompressor", NeverAsked())
+    with pytest.raises(TooMuchInside, match="100000 bytes unpacked, 99999 at most"):
+        unpack(packed, body, 99_999)
+    with pytest.raises(FrameError, match="says 99999 bytes"):
+        plain_body(header(size=99_999, flags=flag), body)
+    with pytest.raises(TooMuchInside, match="1099511627776 bytes unpacked"):
+        plain_body(header(size=1 << 40, flags=flag), body)
+
+
+BODIES = [
+    (b"\x91\xc4\x01x", 1), (b"\x91\xc4\x01x", 2), (b"\x91\xa1x", 1), (b"\x91\x01", 1),
+    (b"\x90", 1), (b"\xc1", 1), (b"\x92\xc4\x01x\xa1x", 1), (b"", 1),
+    (b"\x92\xc5\x00\x01x\x80", 1), (b"\x92\xc4\x01x\x81\xa7task-id\xa1\xff", 1),
+    (b"\x92\xc4\x01x\x81\xa7headers\x81\xa1a" + b"\x91" * 60000, 1),
+    (msgspec.msgpack.encode([b"", {"headers": {"x": [{}] * 300_000}}]), 1),
+    (encode_message(Message(b"x" * 300_000, Properties(task_id="t"))) * 2, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("plain", "count"), BODIES)
+def test_what_is_checked_is_what_can_be_unpacked(plain, count):
+    packed = header(count=count, size=len(plain))
+    assert says(lambda: check(packed, plain)) == says(lambda: unpack(packed, plain))
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_a_mutated_body_is_checked_as_it_would_be_unpacked(data):
+    messages = [Message(b"ab", Properties(task_id="t", headers={"a": [1]})), Message(b"")]
+    plain = bytearray(join([encode_message(message) for message in messages]))
+    for _ in range(data.draw(st.integers(1, 3))):
+        plain[data.draw(st.integers(0, len(plain) - 1))] = data.draw(st.integers(0, 255))
+    packed = header(count=2, size=len(plain))
+    assert says(lambda: check(packed, bytes(plain))) == says(lambda: unpack(packed, bytes(plain)))
+
+
+def says(read):
+    """Does it raise?"""
+    try:
+        read()
+    except FrameError:
+        return True
+    return False
+
+
+def test_properties_that_no_node_would_read_do_not_enter():
+    fine = Message(bytes(1_000_000), Properties(headers={"x": bytes(200_000)}))
+    check_properties(fine, encode_message(fine))
+    large = Message(b"", Properties(headers={"x": bytes(270_000)}))
+    with pytest.raises(TooMuchInside, match="262144 at most"):
+        check_properties(large, encode_message(large))

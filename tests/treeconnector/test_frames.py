@@ -188,3 +188,38 @@ def test_mutated_frames(chosen, data):
     for _ in range(data.draw(st.integers(0, 4))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     decodes_or_says_why(bytes(whole[: data.draw(st.integers(0, len(whole)))]))
+
+
+def test_a_packet_of_very_many_frames_is_several_that_are_read_in_a_moment():
+    encoded = [frames.encode(frames.Ping(number)) for number in range(50_000)]
+    (whole,) = frames.packets(encoded, 1 << 20)
+    found = frames.pieces(whole)
+    assert len(found) == 50
+    read = [frame for piece in found for frame in frames.decode_packet(piece, 1 << 20)]
+    assert read == [frames.Ping(number) for number in range(50_000)]
+
+
+def test_a_packet_of_large_frames_is_divided_by_its_bytes_and_a_small_one_is_left():
+    large = [frames.encode(frames.Bundle(number, b"h", bytes(20_000))) for number in range(20)]
+    (whole,) = frames.packets(large, 1 << 20)
+    assert [len(frames.decode_packet(piece, 1 << 20)) for piece in frames.pieces(whole)] == [1] * 20
+    for small in (
+        frames.packets(large[:2], 1 << 20)[0],
+        b"",
+        b"\x91",
+        bytes(100_000),
+        b"\xdd" + b"\xff" * 99_999,
+    ):
+        assert frames.pieces(small) == [small]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        frames.Advise([Advice("add", Kind.QUEUE, "x")] * 501),
+        frames.Declined([Destination(Kind.QUEUE, "x")] * 501, ""),
+    ],
+)
+def test_lists_that_are_too_long_are_not_read(frame):
+    with pytest.raises(FrameError, match="length <= 500"):
+        frames.decode_packet(frames.packet([frames.encode(frame)]), 1 << 20)

@@ -7,7 +7,7 @@ from memory_broker import Broker
 from broker.core.rows import MetaRow, SubscriptionRow
 from broker.core.settings import Policy
 from simulation.forest import Forest
-from treeconnector.bundles import Message, Scope
+from treeconnector.bundles import Message, Properties, Scope
 from treeconnector.destinations import Destination, Kind, parse
 from treeconnector.edge import Taken
 
@@ -164,6 +164,14 @@ def test_what_is_too_large_for_the_tree_is_dead_where_it_entered(forest: Forest)
     broker = chain(forest)
     assert broker.sends("topic:t", bytes(20 * 1024 * 1024), b"small") == 2
     assert [reason.partition(":")[0] for reason, _ in forest["york"].dead()] == ["TOO_LARGE"]
+
+
+def test_properties_that_no_node_would_read_are_dead_where_they_entered(forest: Forest) -> None:
+    broker = chain(forest)
+    large = Message(b"", Properties(headers={"x": "x" * 300_000}))
+    assert broker.site.take([Taken(parse("topic:t"), large), Taken(parse("topic:t"), Message(b"small"))]) == 2
+    forest.settle(1.0)
+    assert [copy.note.partition(":")[0] for copy in forest["york"].core.custody.dead.waiting] == ["TOO_LARGE"]
 
 
 def test_the_rest_of_a_batch_waits_while_the_node_is_full(forest: Forest) -> None:

@@ -13,6 +13,7 @@ from broker.core.errors import NotFound, NotLoggedIn, QueueFull, SwitchError
 from broker.core.sessions import Connection
 from broker.http.app import listen
 from broker.http.settings import HttpSettings
+from broker.shares import Shares
 from treeconnector.bundles import Message
 from treeconnector.session_frames import (
     ClientFrame,
@@ -141,6 +142,7 @@ class FakeNode:
     linked: list[list[bytes]] = field(default_factory=list)
     sent_away: list[tuple[str, str]] = field(default_factory=list)
     enrolment: None = None
+    shares: Shares = field(default_factory=Shares)
 
     def wake(self) -> None:
         after, self.switch.after = self.switch.after, []

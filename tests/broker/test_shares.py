@@ -1,0 +1,89 @@
+"""Shares of the loop: how often the others have their turns, and what is paid for."""
+
+import asyncio
+
+import pytest
+
+from broker import shares
+from broker.shares import MOST, PAYS, SLICE, TURNS, Share, Shares
+
+
+class Processor:
+    """A clock of the processor that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long was rested."""
+    found: list[float] = []
+    real = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        found.append(seconds)
+        await real(0)
+
+    monkeypatch.setattr(shares.asyncio, "sleep", sleep)
+    return found
+
+
+async def test_the_others_have_several_turns_between_two_slices(slept: list[float]) -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    slept.clear()
+    await Share(Shares(Processor())).give_way()
+    task.cancel()
+    assert turns >= TURNS
+    assert set(slept) == {0}
+
+
+async def test_what_took_no_more_than_its_slices_is_not_paid_for(slept: list[float]) -> None:
+    processor = Processor()
+    share = Share(Shares(processor))
+    processor.now += 2 * SLICE
+    assert share.owed() == 0
+    await share.give_way()
+    assert slept == [0] * TURNS
+
+
+async def test_what_took_far_more_is_paid_for_once(slept: list[float]) -> None:
+    processor = Processor()
+    share = Share(Shares(processor))
+    processor.now += 2 * SLICE + 0.05
+    await share.give_way()
+    assert slept[-1] == pytest.approx(PAYS * 0.05, rel=0.1)
+    slept.clear()
+    await share.give_way()
+    assert slept == [0] * TURNS
+
+
+def test_many_pay_together_and_never_more_than_a_second() -> None:
+    account = Shares(Processor())
+    assert account.owe(0.05, 10.0) == pytest.approx(PAYS * 0.05)
+    assert account.owe(0.05, 10.0) == pytest.approx(2 * PAYS * 0.05)
+    assert account.owe(50.0, 10.0) == MOST
+    assert account.owe(0.01, 20.0) == pytest.approx(PAYS * 0.01)
+
+
+def test_a_share_is_over_when_its_slice_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 5.0
+    monkeypatch.setattr(shares.time, "perf_counter", lambda: now)
+    share = Share(Shares(Processor()))
+    now += 0.9 * SLICE
+    assert not share.is_over
+    now += 0.2 * SLICE
+    assert share.is_over
+    share.begin()
+    assert not share.is_over
