@@ -1,11 +1,13 @@
 """Arrivals: what a bundle must pass before it is kept, and which were here before.
 
 Rule 22: a child may only hand over what comes from its own subtree, or what was sent back. Rule 16: a
-bundle that may have arrived before is known again by its id, at the node that delivered it.
+bundle that may have arrived before is known again by its id, at the node that delivered it. Rule 22: whether
+a bundle can be read is known here, from whomever it comes.
 """
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Final
 
 from broker.core.custody import Copy, Stored
 from broker.core.forwarding import Forwarder
@@ -13,12 +15,15 @@ from broker.core.neighbours import Neighbour
 from broker.core.repetition import ALL, Seen
 from broker.core.topics import Topics
 from broker.core.trace import is_internal
-from treeconnector.bundles import MAX_BYTES, Flag, Header, mask_bits
+from treeconnector.bundles import MAX_BYTES, Flag, Header, check, mask_bits, unpack
 from treeconnector.destinations import Destination, Kind, domain, topic
-from treeconnector.errors import InvalidName, PatternError
+from treeconnector.errors import FrameError, InvalidName, PatternError
 from treeconnector.names import node_name, queue_name
 from treeconnector.patterns import check_topic
 from treeconnector.relations import Relation
+
+_MOST_SAID: Final = 300
+_LARGE: Final = 65_536  # bytes of a message from which it costs less not to make it
 
 
 class Arrivals:
@@ -110,7 +115,7 @@ class Arrivals:
             return f"DESTINATION: {error}"
         if self._is_forged(neighbour, header):
             return f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
-        return self.why_not_taken(neighbour, header, body)
+        return self.why_not_taken(neighbour, header, body) or why_not_readable(header, body)
 
     def _is_forged(self, neighbour: Neighbour, header: Header) -> bool:
         if neighbour.relation is not Relation.CHILD or header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE):
@@ -192,6 +197,22 @@ class Arrivals:
         if address != stored.header.destination:
             stored.header.destination = address
             self._custody.header_changed(stored)
+
+
+def why_not_readable(header: Header, body: bytes) -> str:
+    """Why no reader can read these messages; '' if each can.
+
+    A body that is not what its header says would fail again at every node and reader that it reaches, and
+    what was given together with it would fail with it. So it is opened here once, and dropped.
+    """
+    try:
+        if header.size > _LARGE * header.count:
+            check(header, body)
+        else:
+            unpack(header, body)
+    except FrameError as error:
+        return f"UNREADABLE: {error}"[:_MOST_SAID]
+    return ""
 
 
 @lru_cache(maxsize=4096)

@@ -29,8 +29,9 @@ _AHEAD: Final = 32
 class Delivery(Lookup):
     """Of one node: see `forwarding.Forwarder`, which is what there is to use.
 
-    `transfers_known`: those who have a transfer id below it have it on disk. `went` is told how many messages
-    to which destination go through which gateway.
+    `transfers_known`: those who have a transfer id below it have it on disk. `numbered_now`: ids that the
+    commit has just brought, for what is given next; no answer can have told a higher one yet. `went` is told
+    how many messages to which destination go through which gateway.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Delivery(Lookup):
         self.turn = Turn()
         self.order = Order()
         self.next_transfer = self.transfers_known = 1
+        self.numbered_now = range(0)
         self.finished: Callable[[Copy], None] = lambda copy: None
         self.went: Callable[[Destination, str, int], None] = lambda destination, gateway, messages: None
         self.holds = Holds(settings, custody, neighbours, self.bury)
@@ -107,8 +109,7 @@ class Delivery(Lookup):
 
     def number(self, place: Place) -> None:
         """What readers are about to be given gets its transfer ids in this transaction, and a little more."""
-        pushed = (reader.room for reader in place.readers if reader.connection is not None)
-        room = next((room for room in pushed if room > 0), 0)
+        room = next((room for room in (reader.room_ahead for reader in place.readers) if room > 0), 0)
         messages = 0
         for count, copy in enumerate(place.waiting):
             if not room or (count >= _AHEAD and messages >= room):
@@ -128,9 +129,10 @@ class Delivery(Lookup):
 
     def _give(self, copy: Copy, reader: Reader, position: int, count: int) -> bool:
         """Hand a slice over. False: what came here as this bundle's body is no such thing."""
-        known = copy.transfer > 0
-        if not known:
+        known = copy.transfer > 0 and copy.transfer not in self.numbered_now
+        if not copy.transfer:
             self._number(copy)
+            self.custody.changed(copy)
         first, at = copy.transfer + position, self.custody.trace.clock()
         given = Given(first, position, count, copy, reader, at, known)
         try:

@@ -19,8 +19,8 @@ from broker.core.errors import NotFound
 from broker.core.sessions import Connection, Session
 from broker.core.settings import CoreSettings
 from broker.core.switch import Outcome, Switch
+from broker.core.transfers import Fetched
 from treeconnector import bundles
-from treeconnector.bundles import Message
 from treeconnector.destinations import Destination
 from treeconnector.session_frames import Deliver, NodeFrame
 
@@ -71,7 +71,7 @@ class _Second:
 
     def __init__(self) -> None:
         self.rolled = -1
-        self.due: list[tuple[int, Message]] = []
+        self.due: list[Fetched] = []
         self.given: OrderedDict[int, None] = OrderedDict()
 
 
@@ -132,25 +132,26 @@ class DoublingSwitch(Switch):
 
     # --- transfers
 
-    def transfer(self, connection: Connection, ack_to: int) -> list[tuple[int, Message]]:
+    def transfer(self, connection: Connection, ack_to: int) -> list[Fetched]:
         found = super().transfer(connection, ack_to)
         session = self._session(connection)
         second = self._seconds.setdefault(session, _Second())
         due, second.due = second.due, []
-        known = {number for number, _ in found}
+        known = {each.number for each in found}
         self._roll(session, second, found)
-        again = [item for item in due if item[0] not in known]
-        return sorted(found + again, key=lambda item: item[0])
+        again = [each._replace(redelivered=True) for each in due if each.number not in known]
+        return sorted(found + again, key=lambda each: each.number)
 
-    def _roll(self, session: Session, second: _Second, found: list[tuple[int, Message]]) -> None:
+    def _roll(self, session: Session, second: _Second, found: list[Fetched]) -> None:
         """Which of those that are given for the first time come again?"""
-        for number, message in found:
+        for each in found:
+            number = each.number
             if number <= second.rolled:
                 continue
             second.rolled = number
             if self._dice.falls(_destination(session, number)):
                 self.doubled += 1
-                second.due.append((number, message))
+                second.due.append(each)
                 second.given[number] = None
                 if len(second.given) > _MOST_REMEMBERED:
                     second.given.popitem(last=False)

@@ -370,8 +370,10 @@ class NodeCore:
         self.entry.seal()
         self._settle()
         turn = self.forwarder.turn
+        first = self.forwarder.next_transfer
         for place in turn.places.values():
             self.forwarder.number(place)
+        turn.numbered = range(first, self.forwarder.next_transfer)
         custody = self.custody
         for neighbour in self.forwarder.touched.values():
             self._close_account(turn, neighbour)
@@ -409,10 +411,12 @@ class NodeCore:
         """The turn is on disk: tell everybody."""
         self.custody.committed(turn.fresh)
         self.forwarder.transfers_known = turn.next_transfer
+        self.forwarder.numbered_now = turn.numbered
         for account in turn.accounts:
             self._go_on(account)
         for place in turn.places.values():
             self.forwarder.dispatch(place)
+        self.forwarder.numbered_now = range(0)
         self.permitting.given.tell()
         self.switch.sending.confirm(turn.confirms)
         for call in turn.after:

@@ -27,7 +27,7 @@ from broker.core.given import Given
 from broker.core.neighbours import Neighbour
 from broker.core.rows import MetaRow
 from treeconnector.advisories import Advertiser, digest_of, standing
-from treeconnector.bundles import Flag, Header, check
+from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind, domain, topic
 from treeconnector.errors import FrameError, PatternError
 from treeconnector.frames import Advice
@@ -312,7 +312,7 @@ class Permitting:
             why = permit.why_not_send(destination._replace(node=name)) if name else why
         if not why and not self._core.arrivals.is_from_below(neighbour, header.origin):
             why = f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
-        return why or _why_not_readable(header, body)
+        return why
 
     def _why_not_followed(self, neighbour: Neighbour, destination: Destination) -> str:
         """A topic's message that goes after a node that has left a child: it left, and may have it there."""
@@ -354,12 +354,3 @@ def _why_not_of(neighbour: Neighbour, name: str) -> str:
     if neighbour.detail.role != "leaf" or name == neighbour.name:
         return ""
     return f"ROLE: {neighbour.name} is a leaf, which has nobody below it, not {name[:64]}"
-
-
-def _why_not_readable(header: Header, body: bytes) -> str:
-    """A body that is not what its header says would end the session of every application that is given it."""
-    try:
-        check(header, body)
-    except FrameError as error:
-        return f"UNREADABLE: {error}"
-    return ""

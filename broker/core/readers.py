@@ -75,6 +75,11 @@ class Reader:
     def room(self) -> int:
         return self.credit - self.outstanding
 
+    @property
+    def room_ahead(self) -> int:
+        """For how many messages transfer ids are to be on disk before it is given them."""
+        return self.room if self.connection is not None else 0
+
     def give(self, given: Given, body: bytes) -> None:
         """Hand a slice over. `body`: the whole bundle's, as stored. Raises `FrameError` if it is none."""
         assert self.connection is not None
@@ -98,6 +103,11 @@ class Fetcher(Reader):
     @property
     def room(self) -> int:
         return self.credit - self.outstanding if self.session.asks else 0
+
+    @property
+    def room_ahead(self) -> int:
+        """For what it will ask for next, so that an answer need not wait for a commit of its own."""
+        return int(self.outstanding < self.credit)
 
     def give(self, given: Given, body: bytes) -> None:
         slice_of(given, body)

@@ -98,6 +98,7 @@ class Session:
         self.readers: list[Reader] = []
         self.desk = Desk()
         self.mail: dict[int, Given] = {}
+        self._unread: set[int] = set()
         self.waiters: dict[Waiter, None] = {}
         self.pulling = False
         self._mail_bytes = 0
@@ -148,8 +149,13 @@ class Session:
         """An answer tells of it. False: an earlier one has."""
         if self.mail.pop(given.first, None) is None:
             return False
+        self._unread.discard(given.first)
         self._mail_bytes -= given.copy.stored.size
         return True
+
+    def was_told(self, given: Given) -> bool:
+        """Has an answer told of it before, which may have been read?"""
+        return given.first not in self.mail or given.first in self._unread
 
     def wake_again(self, lost: Connection) -> None:
         """A connection has gone, and perhaps with it an answer that nobody read, or a transfer just woken."""
@@ -158,6 +164,7 @@ class Session:
         for given in {given.first: given for given in unread + untold}.values():
             self.take_mail(given)
             self.put_mail(given)
+        self._unread.update(given.first for given in unread)
 
 
 def _sum(lines: list[Totals]) -> Totals:

@@ -19,7 +19,7 @@ from broker.core.sending import Sending
 from broker.core.sessions import Connection, Session, Waiter
 from broker.core.topics import Subscription, Topics
 from broker.core.trace import RETURNED
-from broker.core.transfers import Transfers
+from broker.core.transfers import Fetched, Transfers
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.errors import FrameError, PatternError, SapwoodError
@@ -318,9 +318,16 @@ class Switch:
 
     # --- transfers
 
-    def transfer(self, connection: Connection, ack_to: int) -> list[tuple[int, Message]]:
+    def transfer(self, connection: Connection, ack_to: int) -> list[Fetched]:
         """What this session was given and has not acknowledged, above `ack_to`, or given again."""
         return self._transfers.transfer(self._session(connection), connection, ack_to)
+
+    def when_told(self, found: list[Fetched], call: Callable[[], None]) -> None:
+        """Call once it is on disk that these may have been given: at once, where it is."""
+        if any(each.number >= self._forwarder.transfers_known for each in found):
+            self.when_committed(call)
+        else:
+            call()
 
     def wait(self, connection: Connection, ack_to: int, ready: Callable[[], None]) -> Waiter:
         """Be called once, when there is mail; not from within this call. Transfer then."""

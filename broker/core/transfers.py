@@ -6,21 +6,32 @@ reader went, or this node has been started again). Ids ascend; a message keeps i
 
 Nothing is set aside for a session that does not ask: messages are handed to whoever asks or waits at that
 moment. So a reader that is busy with one message keeps no other from the rest of the queue's readers.
+
+Law: an answer says of each message whether it may have been given before: to this session, to another, or
+before a crash. So it leaves only when the ids in it are on disk (`Switch.when_told`).
 """
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.core.copies import Copy
 from broker.core.custody import Place
 from broker.core.forwarding import Forwarder
 from broker.core.readers import Given, slice_of
 from broker.core.sessions import Connection, Session, Waiter
-from treeconnector.bundles import Message
+from treeconnector.bundles import Flag, Message
 
 _ANSWER_BYTES: Final = 4 * 1024 * 1024
 _LOOKED_AT: Final = 1000
+
+
+class Fetched(NamedTuple):
+    """A message in an answer. `number`: its transfer id. `redelivered`: it may have been given before."""
+
+    number: int
+    message: Message
+    redelivered: bool = False
 
 
 class Transfers:
@@ -33,16 +44,16 @@ class Transfers:
     def __repr__(self) -> str:
         return f"<Transfers at {self._forwarder.node}>"
 
-    def transfer(self, session: Session, connection: Connection, ack_to: int) -> list[tuple[int, Message]]:
+    def transfer(self, session: Session, connection: Connection, ack_to: int) -> list[Fetched]:
         """At most some megabytes, the lowest ids first; ask again with a higher `ack_to` for the rest."""
         self._pull(session)
         connection.answered.clear()
-        result: list[tuple[int, Message]] = []
+        result: list[Fetched] = []
         size = 0
         for given in _due(session, ack_to):
             again = given.known and given.first in session.mail
-            messages = self._open(given, None if again else ack_to)
-            more = sum(len(message.payload) for _, message in messages)
+            messages = self._open(session, given, None if again else ack_to)
+            more = sum(len(each.message.payload) for each in messages)
             if result and size + more > _ANSWER_BYTES:
                 break
             result += messages
@@ -52,11 +63,13 @@ class Transfers:
         connection.bytes_out += size
         return result
 
-    def _open(self, given: Given, above: int | None) -> list[tuple[int, Message]]:
+    def _open(self, session: Session, given: Given, above: int | None) -> list[Fetched]:
         """Those messages of a slice that are not dealt with, with their ids; `above` None: all of them."""
         copy = given.copy
+        again = copy.deliveries > 0 or bool(copy.stored.header.flags & Flag.MAYBE_DUPLICATE)
+        again = again or session.was_told(given)
         return [
-            (given.first + offset, message)
+            Fetched(given.first + offset, message, again)
             for offset, message in enumerate(slice_of(given, self._custody.body(copy)))
             if (above is None or given.first + offset > above)
             and not copy.done >> (given.position + offset) & 1

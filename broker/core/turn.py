@@ -25,12 +25,22 @@ class Account(NamedTuple):
 class Turn:
     """One commit: its transaction, and what to do once it is done. Made by `NodeCore.take`."""
 
-    __slots__ = ("accounts", "after", "confirms", "fresh", "next_transfer", "places", "transaction")
+    __slots__ = (
+        "accounts",
+        "after",
+        "confirms",
+        "fresh",
+        "next_transfer",
+        "numbered",
+        "places",
+        "transaction",
+    )
 
     def __init__(self) -> None:
         self.transaction = Transaction()
         self.fresh: list[Stored] = []
         self.next_transfer = 1
+        self.numbered = range(0)
         self.accounts: list[Account] = []
         self.places: dict[str, Place] = {}
         self.confirms: dict[Connection, int] = {}

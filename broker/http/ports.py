@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bridges.carrier import Carrier
 from broker.core.errors import SwitchError
 from broker.core.sessions import Connection
+from broker.core.transfers import Fetched
 from broker.shares import Shares
 from treeconnector.bundles import Message
 from treeconnector.session_frames import ClientFrame
@@ -39,7 +40,9 @@ class SwitchPort(Protocol):
 
     def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None: ...
 
-    def transfer(self, connection: Connection, ack_to: int) -> list[tuple[int, Message]]: ...
+    def transfer(self, connection: Connection, ack_to: int) -> list[Fetched]: ...
+
+    def when_told(self, found: list[Fetched], call: Callable[[], None]) -> None: ...
 
     def wait(self, connection: Connection, ack_to: int, ready: Callable[[], None]) -> Any: ...
 

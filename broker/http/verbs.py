@@ -17,6 +17,7 @@ import msgspec
 from aiohttp import web
 
 from broker.core.errors import BadRequest, NotFound, SwitchError, TooLarge
+from broker.core.transfers import Fetched
 from broker.http import trace
 from broker.http.bindings import Bindings, Line
 from broker.http.guard import IN_THE_CLEAR, bearer, from_a_web_page, is_rebound, private
@@ -179,7 +180,7 @@ class Verbs:
         messages = self._node.switch.transfer(connection, ack_to)
         self._node.wake()
         if messages or not wait:
-            reply(_mail(messages))
+            self._node.switch.when_told(messages, lambda: reply(_mail(messages)))
         else:
             _Blocked(self._node, line, ack_to, wait, reply)
 
@@ -247,13 +248,14 @@ class _Blocked:
         self._node.wake()
         if messages:
             self._stop()
-            self._reply(_mail(messages))
+            self._node.switch.when_told(messages, lambda: self._reply(_mail(messages)))
         else:
             self._waiter = self._node.switch.wait(self._line.connection, self._ack_to, self._woken)
 
     def _end(self) -> None:
         self._stop()
-        self._reply(_mail(self._node.switch.transfer(self._line.connection, self._ack_to)))
+        messages = self._node.switch.transfer(self._line.connection, self._ack_to)
+        self._node.switch.when_told(messages, lambda: self._reply(_mail(messages)))
         self._node.wake()
 
     def _stop(self) -> None:
@@ -276,13 +278,13 @@ def _response(answer: Answer) -> web.Response:
     return response
 
 
-def _mail(messages: list[tuple[int, Message]]) -> Answer:
-    body = {"messages": [(number, as_json(message)) for number, message in messages]}
+def _mail(messages: list[Fetched]) -> Answer:
+    body = {"messages": [(each.number, as_json(each.message, each.redelivered)) for each in messages]}
     return Answer(200, _json.encode(body), _JSON)
 
 
-def as_json(message: Message) -> dict[str, Any]:
-    """A message as transfer gives it: `reply_to` and `task_id` only where there is one."""
+def as_json(message: Message, redelivered: bool) -> dict[str, Any]:
+    """A message as transfer gives it: a field that says nothing is left out."""
     properties = message.properties
     result: dict[str, Any] = {}
     try:
@@ -295,6 +297,8 @@ def as_json(message: Message) -> dict[str, Any]:
         result["reply_to"] = properties.reply_to
     if properties.task_id:
         result["task_id"] = properties.task_id
+    if redelivered:
+        result["redelivered"] = True
     return result
 
 

@@ -159,9 +159,16 @@ def messages(answer: Answer) -> list[tuple[int, dict[str, Any]]]:
     assert numbers == sorted(set(numbers))
     for _, message in found:
         assert {"payload", "correlation_id"} <= set(message), message
-        assert set(message) <= {"payload", "correlation_id", "reply_to", "encoding", "task_id"}, message
+        optional = {"reply_to", "encoding", "task_id", "redelivered"}
+        assert set(message) <= {"payload", "correlation_id"} | optional, message
+        assert message.get("redelivered", True) is True
         assert type(message["correlation_id"]) is int
     return found
+
+
+def again(found: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, dict[str, Any]]]:
+    """The same messages, as an answer tells of them that may be a repetition."""
+    return [(number, message | {"redelivered": True}) for number, message in found]
 
 
 def payloads(found: list[tuple[int, dict[str, Any]]]) -> list[str]:

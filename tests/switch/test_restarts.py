@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from plain import PATIENCE, ids, payloads
+from plain import PATIENCE, again, ids, payloads
 
 
 def end(node: Any, how: str) -> None:
@@ -96,9 +96,38 @@ def test_what_was_not_acknowledged_is_given_again_with_its_id_and_what_was_is_no
     node.start()
     link = node.session("reader")
     link.subscribe("q")
-    assert link.transfer(10**12, PATIENCE) == found[1:]
+    assert link.transfer(10**12, PATIENCE) == again(found[1:])
     link.ack(found[1][0])
     assert payloads(link.transfer(-1, 0)) == ["2"]
+
+
+def test_whatever_an_answer_told_is_marked_after_a_kill_and_what_nobody_saw_is_not(make: Any) -> None:
+    """Killed as soon as the answer is there: nothing else had to be committed meanwhile."""
+    node = make()
+    for turn in range(2):
+        writer, name = node.session("writer"), f"q{turn}"
+        writer.create(name)
+        for number in range(20):
+            writer.send(name, b"%d" % number)
+            writer.send(f"unseen{turn}", b"%d" % number)
+        link = node.session("reader")
+        link.subscribe(name)
+        first = link.transfer(-1, PATIENCE)
+        node.kill()
+        assert not [message for _, message in first if "redelivered" in message]
+        node.start()
+        link = node.session("reader")
+        link.subscribe(name)
+        told = link.transfer(-1, PATIENCE)
+        assert told == again(first)
+        for number in ids(told):
+            link.ack(number)
+        link.read(f"unseen{turn}")
+        unseen = link.transfer(-1, PATIENCE)
+        assert len(unseen) == 20
+        assert not [message for _, message in unseen if "redelivered" in message]
+        for number in ids(unseen):
+            link.ack(number)
 
 
 def test_an_acknowledgement_that_was_answered_holds(make: Any) -> None:

@@ -1,5 +1,6 @@
 """What a node makes of bundles that neighbours hand over, and how long it knows them again."""
 
+import msgspec
 import pytest
 
 from broker.core import repetition
@@ -7,7 +8,16 @@ from broker.core.rows import SeenRow
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.advisories import Limits
-from treeconnector.bundles import Flag, Header
+from treeconnector.bundles import (
+    Flag,
+    Header,
+    Message,
+    compress,
+    decode_header,
+    encode_header,
+    encode_message,
+    unpack,
+)
 from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.frames import Advice
 
@@ -31,7 +41,7 @@ def test_a_bundle_that_would_unpack_to_more_than_a_message_may_have_is_buried(
         hq.core.arrivals.from_neighbour(hq.core.neighbours["york"], header, b"small")
     forest.settle()
     notes = [letter.note for letter in hq.core.custody.dead.waiting]
-    assert [note.partition(":")[0] for note in notes] == ["TOO_LARGE"]
+    assert [note.partition(":")[0] for note in notes] == ["UNREADABLE", "TOO_LARGE"]
 
 
 @pytest.mark.parametrize(
@@ -110,3 +120,75 @@ def test_a_bundle_of_which_nothing_is_left_does_not_stay(forest: Forest, hq: Sit
     assert not hq.core.custody.dead.waiting
     assert hq.waiting() == 0
     assert not hq.disk.bundles
+
+
+def _header(body: bytes, **changes: object) -> Header:
+    fields = {"id": b"i" * 16, "destination": queue("sales"), "flags": Flag.PERSISTENT, "size": len(body)}
+    return Header(**(fields | {"origin": "york"} | changes))  # type: ignore[arg-type]
+
+
+GOOD = encode_message(Message(b"good"))
+_squeezed, _flag = compress(GOOD * 64)
+POISON = {
+    "no messages at all": (b"\xff" * 8, {}),
+    "fewer than it says": (GOOD, {"count": 2}),
+    "more than it says": (GOOD * 2, {"count": 1}),
+    "another size than it says": (GOOD, {"size": 1}),
+    "a payload that is a number": (msgspec.msgpack.encode([7, {}]), {}),
+    "a property of another type": (msgspec.msgpack.encode([b"x", {"reply-to": 7}]), {}),
+    "a text that is none": (b"\x92\xc4\x01x\x81\xa8reply-to\xa1\xff", {}),
+    "not compressed as it says": (GOOD, {"flags": Flag.PERSISTENT | Flag.COMPRESSED}),
+    "compressed, and cut": (
+        _squeezed[:-5],
+        {"flags": Flag.PERSISTENT | _flag, "count": 64, "size": len(GOOD) * 64},
+    ),
+}
+
+
+@pytest.mark.parametrize("poison", POISON)
+@pytest.mark.parametrize("comes_from", ["york", "hq", "c2"])
+def test_what_cannot_be_read_is_refused_by_the_first_node_that_gets_it(
+    forest: Forest, comes_from: str, poison: str
+) -> None:
+    """From a child, a parent, a node of the mesh: nobody has permits here. The link goes on."""
+    if comes_from == "c2":
+        forest.add_mesh("c1", "c2")
+        here, reads = "c1", "c2"
+    else:
+        forest.add("hq")
+        forest.add("york", "hq", "leaf")
+        here, reads = ("hq", "york") if comes_from == "york" else ("york", "york")
+    forest.heal(3)
+    reader = forest.consumer(reads, "queue:sales", auto=False)
+    forest.settle(1.0)
+    body, changes = POISON[poison]
+    node = forest[here].core
+    node.arrivals.from_neighbour(node.neighbours[comes_from], _header(body, **changes), body)
+    forest.producer(comes_from).send("queue:sales", b"behind it")
+    forest.settle(1.0)
+    assert reader.payloads == [b"behind it"]
+    assert [letter.note.partition(":")[0] for letter in node.custody.dead.waiting] == ["UNREADABLE"]
+    assert node.custody.buried["UNREADABLE"] >= 1
+    assert node.counters["refused"] == 1
+    assert node.neighbours[comes_from].up
+
+
+def test_what_a_later_version_has_added_goes_through_as_it_came(forest: Forest, hq: Site) -> None:
+    """A header with one more field, a message with one more, a property that nobody knows here."""
+    body = msgspec.msgpack.encode([b"new", {"reply-to": "back", "colour": [1, 2]}, "more"])
+    header = _header(body)
+    encoded = b"\x02" + msgspec.msgpack.encode(
+        [*msgspec.msgpack.decode(encode_header(header)[1:]), {"later": 1}]
+    )
+    below = forest.add("leeds", "hq", "leaf").core
+    forest.heal(2)
+    reader = forest.consumer("leeds", "queue:sales", auto=False)
+    forest.settle(1.0)
+    assert decode_header(encoded) == header
+    kept: list[tuple[bytes, bytes | None]] = []
+    below.arrivals.taps.append(lambda stored: kept.append((stored.head, stored.body)))
+    hq.core.arrivals.from_neighbour(hq.core.neighbours["york"], header, body, encoded)
+    forest.settle(1.0)
+    assert reader.payloads == [b"new"]
+    assert kept == [(encoded, body)]
+    assert unpack(header, body)[0].properties.reply_to == "back"

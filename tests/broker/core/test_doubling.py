@@ -124,9 +124,8 @@ class Plain:
             self.switch.send(self.connection, "sales", message, self.outcomes.append)
 
     def transfer(self, ack_to: int) -> list[tuple[int, bytes]]:
-        return [
-            (number, message.payload) for number, message in self.switch.transfer(self.connection, ack_to)
-        ]
+        found = self.switch.transfer(self.connection, ack_to)
+        return [(each.number, each.message.payload) for each in found]
 
     def acknowledge(self, *numbers: int) -> None:
         for number in numbers:

@@ -33,7 +33,7 @@ class Fetching:
     def fetch(self, ack_to: int = -1) -> list[tuple[int, bytes]]:
         found = self.switch.transfer(self.connection, ack_to)
         self.forest.settle()
-        return [(number, message.payload) for number, message in found]
+        return [(each.number, each.message.payload) for each in found]
 
     def wait(self, ack_to: int = -1) -> Any:
         return self.switch.wait(self.connection, ack_to, self._wake)
