@@ -11,6 +11,7 @@ import pytest
 from bridges.carrier import Carrier, CarrierError
 from broker.core.errors import NotFound, NotLoggedIn, QueueFull, SwitchError
 from broker.core.sessions import Connection
+from broker.core.transfers import Fetched
 from broker.http.app import listen
 from broker.http.settings import HttpSettings
 from broker.shares import Shares
@@ -101,9 +102,13 @@ class FakeSwitch:
                     return
         raise NotFound(f"no message {transfer}")
 
-    def transfer(self, connection: Connection, ack_to: int) -> list[tuple[int, Message]]:
+    def transfer(self, connection: Connection, ack_to: int) -> list[Fetched]:
         names = self.readers.get(self.tokens[connection], ())
-        return sorted(item for name in names for item in self.queues[name] if item[0] > ack_to)
+        found = (Fetched(*item) for name in names for item in self.queues[name] if item[0] > ack_to)
+        return sorted(found, key=lambda each: each.number)
+
+    def when_told(self, found: list[Fetched], call: Callable[[], None]) -> None:
+        call()
 
     def wait(self, connection: Connection, ack_to: int, ready: Callable[[], None]) -> Waiting:
         waiting = Waiting(self.tokens[connection], ready)
