@@ -51,11 +51,11 @@ async def until_logged(network: Network, name: str, text: str) -> None:
 class Peer:
     """A child made by hand: says any bytes to a node's link port."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse[Any], name: str) -> None:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse[Any], name: str, role: str = "leaf") -> None:
         self.socket = socket
         self.told: list[Any] = []
         self.link = Link(
-            Identity("test", name, "leaf", new_uuid(), 1, new_uuid()),
+            Identity("test", name, role, new_uuid(), 1, new_uuid()),
             LinkSettings(),
             dials=True,
             chain=[name],

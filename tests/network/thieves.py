@@ -24,8 +24,8 @@ PERSISTENT = int(Flag.PERSISTENT)
 class Thief(Peer):
     """A stolen store: with its name and its secret, and a program of its own. Keeps what it is told."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse[Any], name: str) -> None:
-        super().__init__(socket, name)
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse[Any], name: str, role: str = "leaf") -> None:
+        super().__init__(socket, name, role)
         self.ids = BundleIds()
         self.number = self.acked = 0
         self.end = ""
@@ -94,10 +94,12 @@ class Thief(Peer):
 
 
 @asynccontextmanager
-async def thief(network: Network, name: str = "mallory", parent: str = "hq") -> AsyncIterator[Thief]:
+async def thief(
+    network: Network, name: str = "mallory", parent: str = "hq", role: str = "leaf"
+) -> AsyncIterator[Thief]:
     url = f"ws://127.0.0.1:{network.ports[parent]}/link"
     async with aiohttp.ClientSession() as session, session.ws_connect(url, max_msg_size=0) as socket:
-        made = Thief(socket, name)
+        made = Thief(socket, name, role)
         await made.shake_hands()
         listening = asyncio.create_task(made.listen())
         try:
