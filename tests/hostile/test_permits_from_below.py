@@ -1,5 +1,5 @@
-"""Each kind of rule of docs/permits.md, tried from below: a raw child asks for all that the rule allows, and for
-all that lies beside it, of a real node.
+"""Each kind of rule of docs/permits.md, tried from below: a raw child asks a real node for all that the rule
+allows, and for all that lies beside it.
 """
 
 import asyncio
@@ -80,37 +80,45 @@ async def refusals(network: Network, child: str) -> int:
 async def test_each_rule_of_consume(network: Network) -> None:
     names = await parent(network, CONSUME, "consume")
     for name, case in zip(names, CONSUME, strict=True):
-        allowed, refused = named(case.allowed, name), named(case.refused, name)
-        async with thief(network, name) as child:
-            await child.say(advise(*refused, *allowed, origin=name))
-            await child.until(lambda: len(child.refused()) >= len(refused), f"declined {case}")
-            for text in allowed:
-                await network.send("hq", text, [PAYLOAD])
-            await child.until(lambda: len(child.read()) >= len(allowed), f"given {allowed}")
-            assert set(child.refused()) == set(refused), case
-            assert sorted(child.read()) == sorted(allowed), case
+        await try_each_rule_of_consume(network, name, case)
+
+
+async def try_each_rule_of_consume(network: Network, name: str, case: Case) -> None:
+    allowed, refused = named(case.allowed, name), named(case.refused, name)
+    async with thief(network, name) as child:
+        await child.say(advise(*refused, *allowed, origin=name))
+        await child.until(lambda: len(child.refused()) >= len(refused), f"declined {case}")
+        for text in allowed:
+            await network.send("hq", text, [PAYLOAD])
+        await child.until(lambda: len(child.read()) >= len(allowed), f"given {allowed}")
+        assert set(child.refused()) == set(refused), case
+        assert sorted(child.read()) == sorted(allowed), case
 
 
 async def test_each_rule_of_send(network: Network) -> None:
     names = await parent(network, SEND, "send")
     for name, case in zip(names, SEND, strict=True):
-        allowed, refused = named(case.allowed, name), named(case.refused, name)
-        async with AsyncExitStack() as stack:
-            hq, leeds = network.client("hq"), network.client("leeds")
-            for client in (hq, leeds):
-                await stack.enter_async_context(client)
-            readings = {"topic:#"} | {reader(text) for text in (*allowed, *refused) if "@" not in text}
-            readings |= {"queue:till"}
-            got = [await stack.enter_async_context(receiving(hq, each)) for each in sorted(readings)]
-            at_leeds = [await stack.enter_async_context(receiving(leeds, each)) for each in ("queue:till",)]
-            child = await stack.enter_async_context(thief(network, name))
-            await child.say(*(child.bundle(text, PAYLOAD, text.encode()) for text in (*refused, *allowed)))
-            await child.until(lambda: child.acked == child.number, f"{case} dealt with")
-            await until(lambda: sum(map(len, got)) >= 2 * len(allowed), f"{case} came")
-            came = {each.payload for one in got for each in one} - {PAYLOAD}
-            assert came == {text.encode() for text in allowed}, case
-            assert not any(at_leeds), case
-            assert await refusals(network, name) == len(refused), case
+        await try_each_rule_of_send(network, name, case)
+
+
+async def try_each_rule_of_send(network: Network, name: str, case: Case) -> None:
+    allowed, refused = named(case.allowed, name), named(case.refused, name)
+    async with AsyncExitStack() as stack:
+        hq, leeds = network.client("hq"), network.client("leeds")
+        for client in (hq, leeds):
+            await stack.enter_async_context(client)
+        readings = {"topic:#"} | {reader(text) for text in (*allowed, *refused) if "@" not in text}
+        readings |= {"queue:till"}
+        got = [await stack.enter_async_context(receiving(hq, each)) for each in sorted(readings)]
+        at_leeds = [await stack.enter_async_context(receiving(leeds, each)) for each in ("queue:till",)]
+        child = await stack.enter_async_context(thief(network, name))
+        await child.say(*(child.bundle(text, PAYLOAD, text.encode()) for text in (*refused, *allowed)))
+        await child.until(lambda: child.acked == child.number, f"{case} dealt with")
+        await until(lambda: sum(map(len, got)) >= 2 * len(allowed), f"{case} came")
+        came = {each.payload for one in got for each in one} - {PAYLOAD}
+        assert came == {text.encode() for text in allowed}, case
+        assert not any(at_leeds), case
+        assert await refusals(network, name) == len(refused), case
 
 
 def reader(text: str) -> str:
@@ -120,24 +128,32 @@ def reader(text: str) -> str:
 async def test_each_rule_of_nodes_and_no_origin_from_elsewhere(network: Network) -> None:
     names = await parent(network, NODES, "nodes", send=["queue:orders"])
     for name, case in zip(names, NODES, strict=True):
-        allowed, refused = named(case.allowed, name), named(case.refused, name)
-        async with network.client("hq") as hq, receiving(hq, "queue:orders") as orders:
-            async with thief(network, name, role="branch" if case.rules else "leaf") as child:
-                await child.say(advise(*(f"domain:{each}" for each in (*refused, *allowed)), origin=name))
-                await child.until(lambda: len(child.refused()) >= len(refused), f"declined {case}")
-                assert set(child.refused()) == {f"domain:{each}" for each in refused}, case
-                bundles = [child.bundle("queue:orders", each.encode(), origin=each) for each in refused]
-                bundles += [
-                    child.bundle("queue:orders", each.encode(), origin=each) for each in (name, *allowed)
-                ]
-                await child.say(*bundles)
-                await until(lambda: len(orders) >= 1 + len(allowed), f"{case} came")
-                await child.until(lambda: child.acked == child.number, f"{case} dealt with")
-                assert {each.payload.decode() for each in orders} == {name, *allowed}, case
-        status = await network.status("hq")
-        assert "ORIGIN" in {reason.partition(":")[0] for reason in status["dead"]["reasons"]}
-        leeds = [link for link in status["children"] if link["name"] == "leeds"]
-        assert [link["state"] for link in leeds] == ["running"]
+        await try_each_rule_of_nodes_and_no_origin_from_elsewhere(network, name, case)
+
+
+async def try_each_rule_of_nodes_and_no_origin_from_elsewhere(
+    network: Network, name: str, case: Case
+) -> None:
+    allowed, refused = named(case.allowed, name), named(case.refused, name)
+    role = "branch" if case.rules else "leaf"
+    async with (
+        network.client("hq") as hq,
+        receiving(hq, "queue:orders") as orders,
+        thief(network, name, role=role) as child,
+    ):
+        await child.say(advise(*(f"domain:{each}" for each in (*refused, *allowed)), origin=name))
+        await child.until(lambda: len(child.refused()) >= len(refused), f"declined {case}")
+        assert set(child.refused()) == {f"domain:{each}" for each in refused}, case
+        bundles = [child.bundle("queue:orders", each.encode(), origin=each) for each in refused]
+        bundles += [child.bundle("queue:orders", each.encode(), origin=each) for each in (name, *allowed)]
+        await child.say(*bundles)
+        await until(lambda: len(orders) >= 1 + len(allowed), f"{case} came")
+        await child.until(lambda: child.acked == child.number, f"{case} dealt with")
+        assert {each.payload.decode() for each in orders} == {name, *allowed}, case
+    status = await network.status("hq")
+    assert "ORIGIN" in {reason.partition(":")[0] for reason in status["dead"]["reasons"]}
+    leeds = [link for link in status["children"] if link["name"] == "leeds"]
+    assert [link["state"] for link in leeds] == ["running"]
 
 
 async def test_a_child_hears_of_no_consumer_that_it_may_not_send_to(network: Network) -> None:
