@@ -13,13 +13,14 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from bridges.brokered.envelopes import Knock
 from bridges.brokered.line import Access, Broker
 from bridges.brokered.listener import Listener, answer
 from bridges.brokered.schemes import broker_for
 from bridges.carrier import CarrierError
+from broker.pauses import growing
 from broker.settings import client_tls
 from config import model
 from config.credentials import link_broker_secret
@@ -93,11 +94,9 @@ class LinkBroker:
 
     async def run(self) -> None:
         """Until cancelled."""
-        link = self._site.link
-        exponential = wait_exponential(multiplier=link.backoff_initial, max=link.backoff_max)
         while True:
             async for attempt in AsyncRetrying(
-                wait=exponential + wait_random(0, link.backoff_initial),
+                wait=growing(self._site.link),
                 retry=retry_if_exception_type(SapwoodError),
                 before_sleep=self._failed,
             ):

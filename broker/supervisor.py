@@ -13,8 +13,7 @@ import logging
 import random
 from typing import TYPE_CHECKING
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
-from tenacity.wait import wait_base
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from bridges import ws
 from bridges.brokered import carrier as brokered
@@ -22,6 +21,7 @@ from bridges.brokered.line import Access
 from bridges.brokered.schemes import broker_for
 from bridges.carrier import Carrier, CarrierError
 from broker.location.ways import Way, ways_of
+from broker.pauses import growing
 from broker.settings import client_tls
 from config.credentials import connector_password
 from config.model import Site, TreeConnector
@@ -89,16 +89,12 @@ class Supervisor:
         """Until cancelled, or until the node has left its tree."""
         while not self._node.leaving:
             async for attempt in AsyncRetrying(
-                wait=self._waits(), retry=retry_if_exception_type(SapwoodError), before_sleep=self._failed
+                wait=growing(self._site.link),
+                retry=retry_if_exception_type(SapwoodError),
+                before_sleep=self._failed,
             ):
                 with attempt:
                     await self._once()
-
-    def _waits(self) -> wait_base:
-        """Twice as long after each failure, up to the longest pause; never all nodes at the same moment."""
-        link = self._site.link
-        exponential = wait_exponential(multiplier=link.backoff_initial, max=link.backoff_max)
-        return exponential + wait_random(0, link.backoff_initial)
 
     async def _once(self) -> None:
         """One link, from dialling to its end. Returns if it was up, or not wanted; raises if it never was."""

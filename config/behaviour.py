@@ -213,7 +213,7 @@ class Link:
     dead_after: float = value(POSITIVE_TIME, "silence after such a question that ends the link", default=2.0)
     connect_timeout: float = value(POSITIVE_TIME, "longest time for connection and handshake", default=10.0)
     backoff_initial: float = value(POSITIVE_TIME, "first pause before dialling again", default=0.25)
-    backoff_max: float = value(POSITIVE_TIME, "longest pause before dialling again", default=30.0)
+    backoff_max: float = value(POSITIVE_TIME, "longest pause before dialling again", default=10.0)
 
 
 @section

@@ -211,7 +211,7 @@ class Session:
 
         attempts = AsyncRetrying(
             retry=retry_if_exception_type(ConnectFailed),
-            wait=wait_exponential(multiplier=0.05, max=10.0) + wait_random(0, 0.1),
+            wait=wait_exponential(multiplier=0.05, max=5.0) + wait_random(0, 0.1),
             stop=stop_never if seconds is None else stop_after_delay(seconds),
             reraise=True,
         )

@@ -218,7 +218,8 @@ class Discovery:
                 )
 
     def nobody(self, delivery: Delivery, topic: str) -> bool:
-        """The broker says that nobody is subscribed to this topic. True: the message goes elsewhere.
+        """The broker says that nobody is subscribed to this topic. True: the message goes elsewhere, or has
+        gone there, since its readers are withdrawn, maybe by the answer to the one before it.
 
         Not so for a topic, whose message has done its duty; and not where the site's file says otherwise.
         """
@@ -231,7 +232,7 @@ class Discovery:
             if read_here is not None and read_here.kind == key.kind and matches(read_here.name, key.name):
                 stale.append((client, text))
         self._tell(self.table.nobody(stale))
-        return key.kind == Kind.QUEUE and bool(stale) and str(key) not in self._setup.settings.consumers
+        return key.kind == Kind.QUEUE and str(key) not in self._setup.settings.consumers
 
     # --- for people
 

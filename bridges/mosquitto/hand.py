@@ -19,6 +19,7 @@ from bridges.mosquitto.echoes import Echoes, digest
 from bridges.mosquitto.inheritance import FILTERS, PATIENCE, read, written
 from bridges.mosquitto.memory import Memory
 from bridges.mosquitto.names import OURS, Unspeakable
+from bridges.mosquitto.wire import REASONS
 from bridges.properties import FROM_TREE, MqttProperties, from_mqtt, size_of, to_mqtt
 from bridges.site_broker import Delivery, Desk, SiteBrokerError, Taken
 from treeconnector.bundles import Message
@@ -83,6 +84,7 @@ class Hand:
         self._suspects = bridge.suspects
         self._posts: deque[tuple[Delivery, Post]] = deque()
         self._unanswered: dict[int, None] = {}
+        self._thrown_away: list[tuple[Delivery, str]] = []
         self.client = Client(
             bridge.access,
             bridge.client_id(),
@@ -129,6 +131,9 @@ class Hand:
     def begin(self, discovery: "Discovery") -> None:
         """From now on be subscribed to what is wanted."""
         self._discovery = discovery
+        thrown_away, self._thrown_away = self._thrown_away, []
+        for delivery, topic in thrown_away:
+            self._unread(delivery, topic)
         self._work = asyncio.get_running_loop().create_task(self._follow())
         self.want()
 
@@ -403,13 +408,12 @@ class Hand:
         self._post_waiting()
 
     def _settle(self, delivery: Delivery, topic: str, code: int) -> None:
-        if code == _NOBODY and self._discovery is not None and self._discovery.nobody(delivery, topic):
+        if code == _NOBODY and delivery.destination.kind == Kind.QUEUE:
+            self._unread(delivery, topic)
             return
-        if code == _NOBODY and delivery.destination.kind == Kind.QUEUE and self._is_deaf:
-            self._desk.refuse(
-                delivery.id, f"NO_CONSUMER: nobody reads {topic[:200]} at the site's broker now"
-            )
-        elif code < FAILURE and delivery.retained:
+        if code == _NOBODY and self._discovery is not None:
+            self._discovery.nobody(delivery, topic)
+        if code < FAILURE and delivery.retained:
             self._unsaved.append(delivery.id)  # or a crash forgets that this is from the tree
             self._bridge.save_soon()
         elif code < FAILURE:
@@ -417,15 +421,19 @@ class Hand:
         elif code == UNSPEAKABLE:
             self._desk.refuse(delivery.id, f"UNROUTABLE: MQTT cannot say this, for {topic[:200]}")
         else:
-            name = _REASONS.get(code, "REFUSED")
+            name = REASONS.get(code, "REFUSED")
             self._desk.refuse(
                 delivery.id, f"{name}: reason code {code} of the site's broker for {topic[:200]}"
             )
 
-    @property
-    def _is_deaf(self) -> bool:
-        """Does the broker not tell who reads?"""
-        return self._discovery is not None and not self._discovery.tells
+    def _unread(self, delivery: Delivery, topic: str) -> None:
+        """The broker threw a queue's message away; after a start it knows of no shared subscription until
+        its client is back. Settled once it is known who reads: the message goes back to its queue."""
+        if self._discovery is None:
+            self._thrown_away.append((delivery, topic))
+        elif not self._discovery.nobody(delivery, topic):
+            text = f"NO_CONSUMER: nobody reads {topic[:200]} at the site's broker now"
+            self._desk.refuse(delivery.id, text)
 
     # --- for people
 
@@ -439,12 +447,3 @@ class Hand:
             "echoes": self._echoes.count,
             "retained_from_tree": len(self._memory.retained),
         }
-
-
-_REASONS: Final = {
-    0x87: "NOT_AUTHORIZED",
-    0x90: "UNROUTABLE",
-    0x95: "TOO_LARGE",
-    0x97: "QUOTA_EXCEEDED",
-    0x99: "PAYLOAD_FORMAT",
-}

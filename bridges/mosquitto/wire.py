@@ -19,6 +19,14 @@ ONE_ID: Final = (
     "it ended one of our connections as the next one came: if it gives all connections of a user one client"
     " id (use_username_as_clientid), the node, which has three, needs a listener of its own without that"
 )
+REASONS: Final = {
+    0x87: "NOT_AUTHORIZED",
+    0x90: "UNROUTABLE",
+    0x95: "TOO_LARGE",
+    0x97: "QUOTA_EXCEEDED",
+    0x99: "PAYLOAD_FORMAT",
+}
+"""Why a broker does not take a message, as a dead letter says it."""
 _LOGIN: Final = frozenset({0x85, 0x86, 0x87, 0x8A, 0x8C})
 
 

@@ -27,7 +27,7 @@ from treeconnector.destinations import Destination, Kind
 from treeconnector.routes import RoutingTable
 
 _FIRST_REST: Final = 0.05
-_LONGEST_REST: Final = 30.0
+_LONGEST_REST: Final = 10.0
 _LOOK_THROUGH: Final = 1000
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
 REPEAT: Final = 2.0
-_LONGEST_PAUSE: Final = 30.0
+_LONGEST_PAUSE: Final = 10.0
 MOST_OF_ONE: Final = 1_000
 """Open questions of one neighbour, and of this node itself."""
 

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from bridges.location.errors import LocationError, without_library
 from bridges.location.leases import Leases
 from bridges.location.records import Place
+from broker.pauses import growing
 from config.credentials import registration_key
 from config.model import Site
 from config.uris import address
@@ -115,12 +116,10 @@ class Registrar:
 
     async def run(self) -> None:
         """Until cancelled; then the records are withdrawn."""
-        link = self._site.link
-        exponential = wait_exponential(multiplier=link.backoff_initial, max=link.backoff_max)
         try:
             while True:
                 async for attempt in AsyncRetrying(
-                    wait=exponential + wait_random(0, link.backoff_initial),
+                    wait=growing(self._site.link),
                     retry=retry_if_exception_type(LocationError),
                     before_sleep=self._failed,
                 ):

@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential, wait_random
-from tenacity.wait import wait_base
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from bridges.site_broker import Bridge, SiteBrokerError, SiteBrokerRefused
 from broker.core.site import Site as CoreSite
+from broker.pauses import growing
 from broker.site.bridges import make_bridge
 from broker.site.line import Line
 from broker.site.rules import Rules
@@ -78,7 +78,9 @@ class SiteDesk:
         try:
             while True:
                 async for attempt in AsyncRetrying(
-                    wait=self._waits(), retry=retry_if_exception(self._may_end), before_sleep=self._failed
+                    wait=growing(self._node.site.link),
+                    retry=retry_if_exception(self._may_end),
+                    before_sleep=self._failed,
                 ):
                     with attempt:
                         await self._once()
@@ -90,11 +92,6 @@ class SiteDesk:
         return isinstance(error, SiteBrokerError) and (
             self._was_up or not isinstance(error, SiteBrokerRefused)
         )
-
-    def _waits(self) -> wait_base:
-        link = self._node.site.link
-        exponential = wait_exponential(multiplier=link.backoff_initial, max=link.backoff_max)
-        return exponential + wait_random(0, link.backoff_initial)
 
     async def _once(self) -> None:
         """One connection. Returns if it was up, raises if it never was."""

@@ -49,10 +49,15 @@ def merged(base: Settings, over: Settings) -> Settings:
 
 
 class Network:
-    """Nodes, lines and clients of one test. An async context manager."""
+    """Nodes, lines and clients of one test. An async context manager.
 
-    def __init__(self, folder: Path) -> None:
+    `base`: what each site's file says unless its own settings say otherwise; with `{"tree": "test"}` all
+    durations are those that a user gets.
+    """
+
+    def __init__(self, folder: Path, base: Settings = QUICK) -> None:
         self.folder = folder
+        self.base = base
         self.nodes = Nodes([])
         self.lines: dict[str, Line] = {}
         self.ports: dict[str, int] = {}
@@ -94,7 +99,7 @@ class Network:
         if parent and line and name not in self.lines:
             (port,) = self._fresh_ports(1)
             self.lines[name] = Line(port, self.ports[parent])
-        known = self._settings[name] = merged(self._settings.get(name, QUICK), settings)
+        known = self._settings[name] = merged(self._settings.get(name, self.base), settings)
         fixed: Settings = {"name": name, "data": f"data/{name}", "listener": {"port": self.ports[name]}}
         if parent:
             port = self.lines[name].port if line else self.ports[parent]
