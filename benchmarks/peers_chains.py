@@ -284,6 +284,8 @@ class _Nodes:
         }
         if "amqp" in self._uri(site):
             made["site_broker"] |= {"user": "guest", "secret_file": str(self._secret())}
+        if site != "leaf":
+            made["permits"] = {"consume": ["#"], "send": ["#", "#@*"], "nodes": ["*"]}
         if parent:
             port = self._chain.towards(site, self.ports[parent])
             nodetype = "leaf" if site == "leaf" else "branch"

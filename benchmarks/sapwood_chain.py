@@ -58,6 +58,8 @@ class SapwoodChain:
             "limits": {"queue_quota": 100_000_000} | self.limits,
             "log": {"level": "warning"},
         }
+        if name != "leaf":
+            site["permits"] = {"consume": ["#"], "send": ["#", "#@*"], "nodes": ["*"]}  # all of it is checked
         if parent:
             nodetype = "leaf" if name == "leaf" else "branch"
             uri = f"ws://127.0.0.1:{self.ports[parent]}/link"

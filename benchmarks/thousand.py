@@ -89,6 +89,7 @@ class Forest:
             "link": {"backoff_max": 2, "connect_timeout": 30},
             "log": {"level": "warning"},
         }
+        site["permits"] = "open"  # the stores share queues; permits are not measured here
         if name == "branch":
             uri = f"ws://127.0.0.1:{self.ports['to-root' if self._delay else 'root']}/link"
             site["tree_connectors"] = [{"nodetype": "branch", "uri": uri}]

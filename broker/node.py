@@ -171,6 +171,7 @@ class Node:
         for work in (self.registrar, self.enrolment, self.sharing, self.renewal):
             if work is not None:
                 self.spawn(work.run())
+        self.grants.warn(_log)
         _log.info("= node %s (%s) of tree %s listens on port %d", site.name, site.role, site.tree, self.port)
 
     def _make_core(self, permits: Permits) -> None:
@@ -201,7 +202,7 @@ class Node:
             zone=site.zone or "",
             mesh=mesh_settings(site),
         )
-        self.core.permitting.configure(self.grants.of, self.grants.most_routes)
+        self.grants.tell(self.core)
         self.core.start(loaded)
         self.journal = self.chronicle.journal = Journal(self.core)
         if self.store.recovered_from:
@@ -212,6 +213,8 @@ class Node:
         self.chronicle.begin(self.core)
         self.committer = GroupCommit(self.store, on_failure=self.fail)
         self.enrolment = permits.office = office_of(self, loaded)
+        if self.enrolment is not None:
+            self.grants.invited = self.enrolment.role_of
         self.sharing = sharing_of(self, loaded.meta)
 
     def _commit_start(self) -> None:

@@ -17,7 +17,7 @@ _log = logging.getLogger("sapwood.node")
 
 
 def reread(node: "Node") -> list[str]:
-    """Read it and let it count; return the children that it names no more, whose links end.
+    """Read it and let it count; return the children that it names no more, or otherwise, whose links end.
 
     A link that stays keeps its secret until it comes up again. Raises `SwitchError`: nothing has changed.
     """
@@ -34,13 +34,15 @@ def reread(node: "Node") -> list[str]:
     except ConfigurationError as error:
         _log.warning("! the file was not read again, nothing has changed: %s", error)
         raise SwitchError(str(error)) from None
-    permits.office = node.enrolment
+    permits.office, invited = node.enrolment, node.grants.invited
     node.site, node.grants = site, Grants(site)
+    node.grants.invited = invited
     node.names_children = permits.closed
     node.core.secret_of = permits.secret_of
-    node.core.permitting.configure(node.grants.of, node.grants.most_routes)
+    node.grants.tell(node.core)
     away = _turn_away(node, permits)
     node.wake()
+    node.grants.warn(_log)
     if permits.names_nobody:
         _log.warning(
             "! the file names no child any more: no further one links until it names one again. A node that"
@@ -51,9 +53,14 @@ def reread(node: "Node") -> list[str]:
 
 
 def _turn_away(node: "Node", permits: Permits) -> list[str]:
-    found = [child for child in node.core.children() if not permits.names(child.name)]
-    text = f"{node.site.name!r} has no permit any more for its child"
-    for child in found:
-        if child.link is not None:
-            node.core.links.handle(child.link, child.link.refuse(Refusal.SECRET, f"{text} {child.name!r}"))
-    return [child.name for child in found]
+    found: dict[str, tuple[Refusal, str]] = {}
+    for child in node.core.children():
+        why = node.core.permitting.why_not_role(child.name, child.detail.role) if child.detail.role else ""
+        if not permits.names(child.name):
+            text = f"{node.site.name!r} has no permit any more for its child {child.name!r}"
+            found[child.name] = Refusal.SECRET, text
+        elif why:
+            found[child.name] = Refusal.ROLE, why
+        if child.name in found and child.link is not None:
+            node.core.links.handle(child.link, child.link.refuse(*found[child.name]))
+    return list(found)

@@ -75,7 +75,7 @@ def status(node: "Node") -> dict[str, Any]:
         "offered": {"up": core.up.count, "down": core.down.count},
         "retained": len(core.topics.retained),
         "counters": dict(core.counters),
-        "warnings": [*core.switch.warnings, *node.chronicle.warnings],
+        "warnings": [*node.grants.warnings, *core.switch.warnings, *node.chronicle.warnings],
         "dead": {
             "messages": core.custody.dead.messages,
             "bytes": core.custody.dead.size,

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar, assert_never
 
 from config.contradictions import Contradiction
-from config.document import ListNode, Mark, Node, ScalarNode, SectionNode
+from config.document import Entry, ListNode, Mark, Node, ScalarNode, SectionNode
 from config.errors import LISTED, ConfigurationError, Problem, did_you_mean
-from config.fields import Part, Parts, Path, Scalar, Setting, Spelling, Values, settings
+from config.fields import Part, Parts, Path, Scalar, Setting, Spelling, Values, alone, settings
 from config.kinds import Fault, Kind, shown
 from config.model import Site
 from config.rules import contradictions, secret_advice
@@ -71,6 +71,7 @@ class _Builder:
     def section(self, cls: type[Any], node: Node, path: Path) -> Any:
         """Make a section of whatever stands there."""
         self.marks[path] = node.mark
+        node = self.written_out(cls, node)
         if not isinstance(node, SectionNode):
             self.expect_absent(node, path, "a section with keys")
             node = SectionNode((), node.mark)
@@ -83,7 +84,7 @@ class _Builder:
             if entry.misplaced:
                 self.complain(entry.mark, entry.misplaced, (*path, setting.name) if setting else None)
             elif setting is None:
-                self.complain(entry.mark, self.unknown(entry.key, known))
+                self.complain(entry.mark, former(cls, entry.key) or self.unknown(entry.key, known))
             elif entry.key in seen:
                 first = seen[entry.key]
                 self.complain(entry.mark, f"{entry.key!r} stands here again, first in line {first.line}")
@@ -98,6 +99,13 @@ class _Builder:
                 if self.spelling(setting.name) not in seen:
                     self.miss(setting, (*path, setting.name), node.mark)
         return cls(**found)
+
+    def written_out(self, cls: type[Any], node: Node) -> Node:
+        """A value that stands where a section could, as that section."""
+        setting = alone(cls)
+        if setting is None or not isinstance(node, ScalarNode) or node.tag == "null":
+            return node
+        return SectionNode((Entry(self.spelling(setting.name), node.mark, node),), node.mark)
 
     def miss(self, setting: Scalar, path: Path, mark: Mark) -> None:
         name = self.spelling(setting.name)
@@ -201,3 +209,9 @@ class _Builder:
         while path not in self.marks:
             path = path[:-1]
         return self.marks[path]
+
+
+def former(cls: type[Any], key: str) -> str:
+    """What to say of a setting that a section had once; '' if it had none of that name."""
+    told: str = getattr(cls, "FORMER", {}).get(key, "")
+    return f"{key!r} is no setting any more: {told}" if told else ""

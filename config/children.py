@@ -3,12 +3,14 @@
 The rules of `consume`, `send` and `nodes`, and what they mean, stand in `treeconnector.permits`.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import ClassVar, Final, Literal
 
 from config.fields import section, value, values
-from config.kinds import Size, Text
-from config.values import COUNT, FLAG, NAME, PATH, VARIABLE
+from config.kinds import Choice, Size, Text
+from config.values import COUNT, NAME, NODETYPE, PATH, VARIABLE
 from treeconnector.permit_patterns import NAME as CHILD
 
 _TEXT: Final = r"[^/+#@{}\t\n\r]*"
@@ -39,6 +41,12 @@ class Child:
     """One child. Where a node names children, others are refused."""
 
     name: str = value(NAME, "the child's name", example="store-0042")
+    role: Literal["leaf", "branch"] | None = value(
+        NODETYPE,
+        "what this child is, and nothing else; without it a leaf, or either where it may have `nodes`",
+        default=None,
+        example="branch",
+    )
     secret_env: str | None = value(
         VARIABLE, "environment variable that holds the child's secret", default=None, aside=True
     )
@@ -76,12 +84,18 @@ class Child:
 
 @section
 class Permits:
-    """What children may do. As soon as a rule stands here or at any child, or `enforce` is said, each child
-    has its own rules, else these, else what is below its own name; without, all children may do everything.
-    """
+    """What children may do: each has its own rules, else these, else what is below its own name."""
 
-    enforce: bool = value(
-        FLAG, "whether children have permits though no rule is written anywhere", default=False
+    FORMER: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"enforce": "children have permits in any case; leave it out, or say that the default is open"}
+    )
+    default: Literal["own", "open"] = value(
+        Choice(("own", "open")),
+        "what children may do where no rule is written; own: consume and send what is below their own "
+        "names, and have no nodes below them; open: everything, which is said without any rule: one stolen "
+        "child then reads, takes and writes for all",
+        default="own",
+        alone=True,
     )
     consume: tuple[str, ...] = values(
         CONSUME,

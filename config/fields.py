@@ -18,7 +18,10 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value. `aside`: it excludes another setting, so the reference file only describes it."""
+    """One value. `aside`: it excludes another setting, so the reference file only describes it.
+
+    `alone`: in YAML the section may be this value instead, `permits: open`.
+    """
 
     name: str
     meaning: str
@@ -27,6 +30,7 @@ class Scalar:
     required: bool
     example: Any
     aside: bool
+    alone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +73,19 @@ class _Make(Protocol):
 
 
 def value(
-    kind: Kind[Any], meaning: str, *, default: Any = MISSING, example: Any = None, aside: bool = False
+    kind: Kind[Any],
+    meaning: str,
+    *,
+    default: Any = MISSING,
+    example: Any = None,
+    aside: bool = False,
+    alone: bool = False,
 ) -> Any:
     """Declare a value; without `default` it is required, with `default=None` it may be absent."""
 
     def make(name: str) -> Setting:
         given = None if default is MISSING else default
-        return Scalar(name, meaning, kind, given, default is MISSING, example, aside)
+        return Scalar(name, meaning, kind, given, default is MISSING, example, aside, alone)
 
     return _declare(make, default)
 
@@ -114,6 +124,11 @@ def settings(cls: type[Any]) -> tuple[Setting, ...]:
 
 
 _SETTINGS: Final[dict[type[Any], tuple[Setting, ...]]] = {}
+
+
+def alone(cls: type[Any]) -> Scalar | None:
+    """Return the setting that may stand for a whole section in YAML, if it has one."""
+    return next((one for one in settings(cls) if isinstance(one, Scalar) and one.alone), None)
 
 
 def every_setting(cls: type[Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Setting]]:

@@ -8,6 +8,8 @@ from config.model import Child, Permits, Site
 from treeconnector.errors import PatternError
 from treeconnector.permits import NOTHING, check_node_rule, read_rule
 
+_LISTS = ("consume", "send", "nodes")
+
 
 def permits(site: Site, spell: Spelling) -> Iterator[Contradiction]:
     looked_at: tuple[Path, ...] = (("scheme",), ("tree_connectors",), ("tree_connectors", 0, "nodetype"))
@@ -20,6 +22,7 @@ def permits(site: Site, spell: Spelling) -> Iterator[Contradiction]:
         if site.permits != Permits():
             yield Contradiction(("permits",), advice, looked_at)
     yield from _rules(("permits",), site.permits)
+    yield from _open(site)
     names: dict[str, Path] = {}
     for i, child in enumerate(site.children):
         path: Path = ("children", i, "name")
@@ -31,11 +34,33 @@ def permits(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             )
         names.setdefault(child.name, path)
         yield from _rules(("children", i), child)
+        if child.role == "leaf" and child.nodes and child.nodes != (NOTHING,):
+            yield Contradiction(
+                ("children", i, "nodes"),
+                "a leaf has no nodes below it: leave this out",
+                (("children", i, "role"),),
+            )
+
+
+def _open(site: Site) -> Iterator[Contradiction]:
+    """Everything is open, or there are rules."""
+    if site.permits.default != "open":
+        return
+    sections: list[tuple[Path, Child | Permits]] = [(("permits",), site.permits)]
+    sections += [(("children", i), child) for i, child in enumerate(site.children)]
+    for path, given in sections:
+        for name in _LISTS:
+            if getattr(given, name):
+                yield Contradiction(
+                    (*path, name),
+                    "the default is open, which lets every child do everything: leave out that, or all rules",
+                    (("permits", "default"),),
+                )
 
 
 def _rules(path: Path, given: Child | Permits) -> Iterator[Contradiction]:
     """What a pattern of the file's grammar does not see, as a '*' beside {name}."""
-    for name in ("consume", "send", "nodes"):
+    for name in _LISTS:
         written: tuple[str, ...] = getattr(given, name)
         for i, text in enumerate(written):
             if text == NOTHING:

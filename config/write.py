@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, assert_never
 
-from config.fields import XML, YAML, Part, Parts, Scalar, Setting, Values, settings
+from config.fields import XML, YAML, Part, Parts, Scalar, Setting, Values, alone, settings
 from config.model import Site
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*|([1-9][0-9]*(ms|s|m|h|d|w))+|[1-9][0-9]*[KMGT]i?B")
@@ -87,9 +87,13 @@ def _mapping(section: Any, indent: str) -> Iterator[str]:
         match setting:
             case Scalar(kind=kind):
                 yield f"{key} {yaml_scalar(kind.native(given))}\n"
-            case Part():
-                yield f"{key}\n"
-                yield from _mapping(given, indent + "  ")
+            case Part(section=cls):
+                word, inside = alone(cls), list(_written(given))
+                if word is not None and [one for one, _ in inside] == [word]:
+                    yield f"{key} {yaml_scalar(word.kind.native(inside[0][1]))}\n"
+                else:
+                    yield f"{key}\n"
+                    yield from _mapping(given, indent + "  ")
             case Values(kind=kind):
                 yield f"{key}\n"
                 yield from (f"{indent}  - {yaml_scalar(kind.native(one))}\n" for one in given)

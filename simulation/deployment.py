@@ -8,31 +8,38 @@ until the lowest branches stand `depth` - 1 links from the root; and the stores,
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from broker.core.permitting import GrantOf, everything
+from broker.grants import Grants
 from config.errors import ConfigurationError, did_you_mean
-from config.fleet.table import read_sites
+from config.fleet.permits import Permitted
+from config.fleet.table import SiteRow, read_sites
+from config.model import Site
 
 MAX_NODES: Final = 2_000_000
 MAX_DEPTH: Final = 8
 MAX_CORES: Final = 3
 _LETTERS: Final = "abc"
 _WORDS: Final = ("stores", "regions", "fan_out", "depth", "cores", "region_cores")
+_SOMETIMES: Final = ("mesh", "consume", "send")
 _EXAMPLE: Final = "stores=2200,regions=25"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """One node of a deployment. `parent`: '' for the root; several of one mesh with spaces between. `mesh`: a
-    word that all nodes of one mesh have.
+    word that all nodes of one mesh have. `consume`, `send`: what it may beside what is its own.
     """
 
     name: str
     role: str
     parent: str
     mesh: str = ""
+    consume: str = ""
+    send: str = ""
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -41,10 +48,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Nodes, parents before their children. `tree`: its name, '' where the table does not say."""
+    """Nodes, parents before their children. `tree`: its name, '' where the table does not say. `closed`: it
+    is a table's, whose nodes have permits as `config fleet` writes them; what is made to measure is open.
+    """
 
     places: tuple[Place, ...]
     tree: str = ""
+    closed: bool = False
 
     def __len__(self) -> int:
         return len(self.places)
@@ -67,16 +77,24 @@ class Deployment:
                 found.setdefault(place.mesh, []).append(place.name)
         return found
 
+    def grants(self) -> dict[str, GrantOf]:
+        """What each node lets its children do."""
+        if not self.closed:
+            return {place.name: everything for place in self.places}
+        permitted = Permitted([SiteRow(**asdict(place)) for place in self.places])
+        names = [place.name for place in self.places]
+        return {name: Grants(Site(name=name, children=permitted.children(name))).of for name in names}
+
     def write(self, file: Path) -> None:
         """As a table of sites, which `config fleet` and the audit read too."""
         with file.open("w", encoding="utf-8", newline="") as opened:
             writer = csv.writer(opened, lineterminator="\n")
-            meshed = any(place.mesh for place in self.places)
-            writer.writerow(("name", "role", "parent", "address", "tree", *(["mesh"] if meshed else [])))
+            more = [name for name in _SOMETIMES if any(getattr(place, name) for place in self.places)]
+            writer.writerow(("name", "role", "parent", "address", "tree", *more))
             for place in self.places:
                 address = "" if place.role == "leaf" else f"{place.name}.example"
                 cells = (place.name, place.role, place.parent, address, self.tree)
-                writer.writerow((*cells, *([place.mesh] if meshed else [])))
+                writer.writerow((*cells, *(getattr(place, name) for name in more)))
 
 
 def deployment(text: str) -> Deployment:
@@ -96,9 +114,10 @@ def deployment(text: str) -> Deployment:
     rows = read_sites(text, dialled=False)
     children: dict[str, list[Place]] = {}
     for row in rows:
-        place = Place(row.name, row.role, " ".join(row.parents), row.mesh)
+        place = Place(row.name, row.role, " ".join(row.parents), row.mesh, row.consume, row.send)
         children.setdefault(next(iter(row.parents), ""), []).append(place)
-    return Deployment(tuple(_downwards(children)), next((row.tree for row in rows if row.tree), ""))
+    tree = next((row.tree for row in rows if row.tree), "")
+    return Deployment(tuple(_downwards(children)), tree, closed=True)
 
 
 def _downwards(children: dict[str, list[Place]]) -> Iterator[Place]:

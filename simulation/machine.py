@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.core.node import Chronicle, NodeCore
+from broker.core.permitting import GrantOf, everything
 from broker.core.settings import CoreSettings
 from simulation.lines import End, LineSettings
 from simulation.site import Site, World
@@ -40,6 +41,7 @@ class Machine(Site):
         chronicle: Chronicle,
         random_bytes: Callable[[int], bytes],
         mesh: Sequence[str] = (),
+        grant_of: GrantOf = everything,
     ) -> None:
         super().__init__(
             world,
@@ -52,6 +54,7 @@ class Machine(Site):
             chronicle=chronicle,
             random_bytes=random_bytes,
             mesh=mesh,
+            grant_of=grant_of,
         )
         self.line = line
         self.wakes_at = 0.0

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 from broker.core.node import Chronicle, NodeCore
+from broker.core.permitting import GrantOf, everything
 from broker.core.rows import MetaRow
 from broker.core.settings import CoreSettings, MeshSettings
 from broker.core.turn import Turn
@@ -44,7 +45,7 @@ class Site:
     """One machine. `parent`: the name that its file says, or several of one mesh with spaces between; change
     it and boot again to move the site.
 
-    `mesh`: the other nodes of its mesh, as its file has them.
+    `mesh`: the other nodes of its mesh, as its file has them; `grant_of`: what it lets its children do.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Site:
         chronicle: Chronicle | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
         mesh: Sequence[str] = (),
+        grant_of: GrantOf = everything,
     ) -> None:
         self.world = world
         self.name = name
@@ -69,6 +71,7 @@ class Site:
         self.links = links
         self.tree = tree
         self.mesh = tuple(mesh)
+        self.grant_of = grant_of
         self.chronicle: Chronicle = chronicle or Silent()
         self.random_bytes = random_bytes
         self.disk = Disk(random_bytes(16))
@@ -124,6 +127,7 @@ class Site:
             chronicle=self.chronicle,
             mesh=MeshSettings(dict.fromkeys(self.mesh, ()), _MESH_SECRET, ways=self.ways),
         )
+        core.permitting.configure(self.grant_of, lambda child: None)
         core.start(self.disk)
         self.disk.routes.share(core.table.route)
         return core

@@ -58,7 +58,7 @@ class Consumers:
     """Consumers of one kind at every node of a role."""
 
     role: str = value(_ROLE, "at which nodes", example="leaf")
-    destination: str = value(_DESTINATION, "what each reads", default="queue:{node}-{number}")
+    destination: str = value(_DESTINATION, "what each reads", default="queue:{node}/{number}")
     count: int = value(Whole(1, 100_000), "how many at each node", default=1)
     always: bool = value(FLAG, "whether they are there at night, too", default=False)
     reads: bool = value(

@@ -21,6 +21,7 @@ from operator import attrgetter
 from random import Random
 from typing import Any, Final
 
+from broker.core.permitting import GrantOf, everything
 from broker.core.settings import CoreSettings
 from simulation.advisory_log import NodeLog, Row
 from simulation.deployment import Deployment
@@ -100,8 +101,16 @@ class World:
 
     # --- machines
 
-    def add(self, name: str, parent: str, role: str, line: LineSettings, mesh: Sequence[str] = ()) -> Machine:
-        """A machine that is switched off. `parent`, `mesh`: as of `Site`."""
+    def add(
+        self,
+        name: str,
+        parent: str,
+        role: str,
+        line: LineSettings,
+        mesh: Sequence[str] = (),
+        grant_of: GrantOf = everything,
+    ) -> Machine:
+        """A machine that is switched off. `parent`, `mesh`, `grant_of`: as of `Site`."""
         settings = self.settings
         log = NodeLog(self._sink, self.clock, settings.tree, name, role)
         made = self.machines[name] = Machine(
@@ -116,6 +125,7 @@ class World:
             chronicle=log,
             random_bytes=self.random.randbytes,
             mesh=mesh,
+            grant_of=grant_of,
         )
         return made
 
@@ -379,7 +389,7 @@ class World:
 
 def populate(world: World, deployment: Deployment, line: Callable[[str], LineSettings]) -> None:
     """Put every node of a deployment in a world, switched off. `line`: for a role."""
-    meshes = deployment.meshes()
+    meshes, grants = deployment.meshes(), deployment.grants()
     for place in deployment.places:
         beside = [name for name in meshes.get(place.mesh, ()) if name != place.name]
-        world.add(place.name, place.parent, place.role, line(place.role), beside)
+        world.add(place.name, place.parent, place.role, line(place.role), beside, grants[place.name])

@@ -52,7 +52,7 @@ class ChildPermit(Answer):
 
 
 class Permits(Answer):
-    """`granted`: what the nodes above let this one do. `enforced`: its file has permits."""
+    """`granted`: what the nodes above let this one do. `enforced`: its file is not open."""
 
     node: str
     enforced: bool

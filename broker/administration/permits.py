@@ -47,7 +47,7 @@ class Permits:
         names = [name] if name else sorted(children.keys() | core.permitting.set_for)
         return told.Permits(
             node=self._me,
-            enforced=self._node.grants.enforced,
+            enforced=not self._node.grants.open,
             granted=[_grant(grant) for grant in core.permitting.granted_here()],
             children=[self._child(each, children.get(each)) for each in names[:_MOST]],
             more=max(len(names) - _MOST, 0),
@@ -95,7 +95,7 @@ class Permits:
     def _reload(self) -> told.Reloaded:
         """Read the site's file again. Raises `SwitchError` with what is wrong with it."""
         turned_away = self._node.read_again()
-        return told.Reloaded(node=self._me, enforced=self._node.grants.enforced, turned_away=turned_away)
+        return told.Reloaded(node=self._me, enforced=not self._node.grants.open, turned_away=turned_away)
 
     # --- what an operator asks
 

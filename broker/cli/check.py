@@ -23,6 +23,7 @@ from broker.cli.errors import FAILED, WELL, WRONG_USE
 from broker.cli.finding import Finding
 from broker.cli.output import patience, print_json, print_lines, print_table, table
 from broker.cli.status import duration, size
+from broker.grants import Grants
 from broker.naming import named
 from broker.site.bridges import make_bridge
 from config.credentials import (
@@ -234,6 +235,12 @@ def check_secrets(site: Site) -> Iterator[Finding]:
         yield from _permissions(path)
 
 
+def check_permits(site: Site) -> Iterator[Finding]:
+    """Whether children may do everything."""
+    for warning in Grants(site).warnings:
+        yield Finding("permits", "warning", warning)
+
+
 def check_certificate(site: Site) -> Iterator[Finding]:
     """What joining by invitation needs: its library, and a certificate whose end is known."""
     connector = site.connector
@@ -358,6 +365,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_port,
     check_tls,
     check_secrets,
+    check_permits,
     check_certificate,
     check_site_broker,
     check_parent,

@@ -21,7 +21,7 @@ def show_permits(api: NodeApi, child: str, node: str, *, as_json: bool) -> None:
         print(f"{found['node']} itself may do what all of these allow:")
         _print_grants(found["granted"])
     if not found["enforced"]:
-        print(f"the file of {found['node']} has no permits: of itself it lets its children do everything")
+        print(f"the file of {found['node']} is open: of itself it lets its children do everything")
     for each in found["children"]:
         _print_child(each)
     if found["more"]:

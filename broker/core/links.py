@@ -143,6 +143,9 @@ class Links:
         self._check(link, hello)
         if core.mesh.relation(link, hello) is Relation.MESH:
             return core.mesh.secret_of(link, hello)
+        why = "" if link.dials else core.permitting.why_not_role(hello.name, hello.role)
+        if why:
+            raise LinkRefused(Refusal.ROLE, why)
         return core.secret_of(hello.name, link.dials, self.shown_on(link), hello.role)
 
     def shown_on(self, link: Link) -> Shown:

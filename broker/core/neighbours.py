@@ -266,7 +266,9 @@ class Neighbour:
     # --- link
 
     def may_have(self, members: list[Member]) -> list[Member]:
-        """Those of the nodes that it says are of its mesh that it may speak of."""
+        """Those of the nodes that it says are of its mesh that it may speak of; a leaf is in none."""
+        if self.relation is Relation.CHILD and self.detail.role == "leaf":
+            return []
         return [member for member in members if not self.permit.why_not_have(member.name)]
 
     def connected(self, link: Link, hello: Hello, now: float) -> None:

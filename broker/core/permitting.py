@@ -33,7 +33,7 @@ from treeconnector.errors import FrameError, PatternError
 from treeconnector.frames import Advice
 from treeconnector.held import Legality, Limits, anything_goes
 from treeconnector.names import is_incarnation
-from treeconnector.permits import Grant, Permit, Rules, pack
+from treeconnector.permits import NOTHING, Grant, Permit, Rules, pack
 from treeconnector.relations import Relation
 from treeconnector.routes import Route
 
@@ -51,17 +51,21 @@ _KEPT_BYTES: Final = 16 * 1024 * 1024
 _WEIGHT: Final = 2048
 
 
-def _everything(_child: str) -> Grant | None:
+def everything(_child: str) -> Grant | None:
+    """Of a node whose file says that it is open."""
     return None
 
 
 class Permitting:
-    """Of one node. `grant_of`, `most_routes`: as the site's file has it; changed with `configure`."""
+    """Of one node. `grant_of`, `most_routes`, `role_of` ('' = not said): as the site's file has it; said with
+    `configure`, and before that a child may do what is below its own name.
+    """
 
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
-        self._grant_of: GrantOf = _everything
+        self._grant_of: GrantOf = lambda child: Grant(core.identity.name, child)
         self._most_routes: Callable[[str], int | None] = lambda child: None
+        self._role_of: Callable[[str], str] = lambda child: ""
         self._set: dict[str, Grant] = {}
         self._told: dict[str, list[Rules]] = {}
         self.given = Given(core)
@@ -79,9 +83,14 @@ class Permitting:
 
     # --- what is granted
 
-    def configure(self, grant_of: GrantOf, most_routes: Callable[[str], int | None]) -> None:
+    def configure(
+        self,
+        grant_of: GrantOf,
+        most_routes: Callable[[str], int | None],
+        role_of: Callable[[str], str] = lambda child: "",
+    ) -> None:
         """The site's file was read, at the start or again. What changed has its effect at once."""
-        self._grant_of, self._most_routes = grant_of, most_routes
+        self._grant_of, self._most_routes, self._role_of = grant_of, most_routes, role_of
         self._refresh()
 
     def restore(self, rows: Iterable[MetaRow]) -> None:
@@ -153,6 +162,20 @@ class Permitting:
         """A neighbour is new, or known again after a start."""
         if neighbour.relation is Relation.CHILD:
             neighbour.permit = self.permit_of(neighbour.name)
+
+    def why_not_role(self, name: str, role: str) -> str:
+        """Why a child may not be what it says that it is; '' if it may."""
+        me, pinned = self._core.identity.name, self._role_of(name)
+        if pinned:
+            advice = f"correct its nodetype, or its role at {me}"
+            return "" if role == pinned else f"{me!r} knows {name!r} as a {pinned}, not as a {role}: {advice}"
+        own = self._set.get(name) or self._grant_of(name)
+        if role == "leaf" or own is None or any(node != NOTHING for node in own.nodes):
+            return ""
+        return (
+            f"{name!r} says that it is a {role}, and {me!r} lets it have no nodes below it: give it a role"
+            f" and nodes at its entry among the children of {me}, or let it be a leaf"
+        )
 
     def limits(self, name: str) -> Limits:
         """What a neighbour may put into the table."""

@@ -290,6 +290,11 @@ class Office:
 
     # --- for links
 
+    def role_of(self, name: str) -> str:
+        """The role in which a child was invited; '' if it was not."""
+        member = self._members.get(name)
+        return member.role if member is not None else ""
+
     def admit_link(self, name: str, shown: Shown, role: str = "leaf") -> None:
         """Let a child without a secret link only as the member that its certificate is of, in its role.
 

@@ -1,8 +1,8 @@
-"""Permits of a whole chain, from the columns `consume` and `send` of its table.
+"""Permits of a whole chain, from its table and the columns `consume` and `send` in it.
 
-Law: with either column anywhere, each parent names all its children. A child may do what is below its own
-name, and what its row grants; a branch all that is granted below it as well, for it cannot give what it was
-not given, and have below it the nodes that the table has there; and one of a mesh may speak of the others.
+Law: each parent names all its children. A child may do what is below its own name, and what its row grants;
+a branch all that is granted below it as well, for it cannot give what it was not given, and have below it
+the nodes that the table has there; and one of a mesh may speak of the others.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,6 @@ class Permitted:
     """What the rows of a table, which make one tree, grant."""
 
     def __init__(self, rows: Sequence["SiteRow"]) -> None:
-        self._any = any(row.consume or row.send for row in rows)
         self._below: dict[str, list[SiteRow]] = {}
         self._meshes = Meshes(rows)
         for row in rows:
@@ -31,15 +30,17 @@ class Permitted:
         return f"<Permitted below {len(self._below)} nodes>"
 
     def children(self, name: str) -> tuple[Child, ...]:
-        """The children of a node, each with what it may do; none where the table has no permits."""
-        return tuple(map(self._child, self._below.get(name, ()))) if self._any else ()
+        """The children of a node, each with what it may do."""
+        return tuple(map(self._child, self._below.get(name, ())))
 
     def _child(self, row: "SiteRow") -> Child:
         below = list(self._all_below(row.name))
+        granted = (row, *below)
         return Child(
             name=row.name,
-            consume=_each_once(*OWN, *(rule for each in (row, *below) for rule in each.consume.split())),
-            send=_each_once(*OWN, *(rule for each in (row, *below) for rule in each.send.split())),
+            role="leaf" if row.role == "leaf" else "branch",
+            consume=_own_and(rule for each in granted for rule in each.consume.split()),
+            send=_own_and(rule for each in granted for rule in each.send.split()),
             nodes=tuple(each.name for each in (*below, *self._meshes.beside(row))),
         )
 
@@ -53,5 +54,7 @@ class Permitted:
                 to_do += self._below.get(row.name, ())
 
 
-def _each_once(*rules: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(rules))
+def _own_and(rules: Iterable[str]) -> tuple[str, ...]:
+    """The rules, each once, beside what is a child's own; nothing where there are none, for that it has."""
+    found = tuple(dict.fromkeys((*OWN, *rules)))
+    return found if found != OWN else ()

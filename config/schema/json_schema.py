@@ -6,7 +6,7 @@ What excludes each other is added here where JSON Schema can say it; the readers
 import json
 from typing import Any, Final, assert_never
 
-from config.fields import YAML, Part, Parts, Scalar, Setting, Values, settings
+from config.fields import YAML, Part, Parts, Scalar, Setting, Values, alone, settings
 from config.model import Site
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -55,7 +55,9 @@ def _property(setting: Setting) -> dict[str, Any]:
             given = {} if default is None else {"default": kind.native(default)}
             return described | given | kind.json()
         case Part(section=cls):
-            return described | {"$ref": f"#/$defs/{cls.__name__}"}
+            word = alone(cls)
+            whole = {"$ref": f"#/$defs/{cls.__name__}"}
+            return described | (whole if word is None else {"anyOf": [whole, word.kind.json()]})
         case Values(kind=kind):
             return described | {"type": ["array", "null"], "items": kind.json()}
         case Parts(section=cls, maximum=maximum):

@@ -16,7 +16,7 @@ from simulation.deployment import generated
 WORKLOAD = """\
 workload:
   hours: {opens: "00:30", closes: "01:30"}
-  consumers: [{role: leaf, destination: "queue:{node}-{number}", count: 2}]
+  consumers: [{role: leaf, destination: "queue:{node}/{number}", count: 2}]
 """
 
 

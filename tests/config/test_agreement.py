@@ -217,7 +217,8 @@ def test_a_missing_required_value_is_refused_by_reader_and_schema(
 def test_a_section_or_list_is_no_value(path: tuple[str, ...]) -> None:
     document, root = pyyaml.safe_load(reference_yaml()), ElementTree.fromstring(reference_xml())
     yaml_section(document, path[:-1])[YAML(path[-1])] = "text"
-    assert "found the text 'text'" in refused_as_yaml(document)
+    expected = "found 'text'" if path == ("permits",) else "found the text 'text'"  # the one that has a word
+    assert expected in refused_as_yaml(document)
     around = xml_section(root, path[:-1])
     around.set(XML(path[-1]), "text")
     assert "is an element, not an attribute" in refused_as_xml(root)

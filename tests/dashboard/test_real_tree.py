@@ -13,7 +13,7 @@ from playwright.async_api import Locator, Page, expect
 
 from broker.node import Node
 from config.mesh import Core, Mesh
-from config.model import Advisories, AdvisoryLog, Delivery, Link, Listener, Site, TreeConnector
+from config.model import Advisories, AdvisoryLog, Delivery, Link, Listener, Permits, Site, TreeConnector
 from sapwood import Rpc, connect, task
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -35,6 +35,7 @@ VIEWS = (
 )
 Opened = Callable[..., Awaitable[Page]]
 ALONE = Mesh()
+OPEN = Permits(default="open")
 
 
 class Tree:
@@ -58,6 +59,7 @@ class Tree:
                 listener=Listener(port=port),
                 tree_connectors=connectors,
                 mesh=mesh,
+                permits=OPEN if not connectors or role == "branch" else Permits(),
                 advisories=Advisories(linger=0.0, dormant_after=3600.0),
                 advisory_log=AdvisoryLog(enabled=False),
                 delivery=Delivery(hold_time=0.2),

@@ -17,7 +17,7 @@ from broker.cli.demo.plan import free_ports
 from broker.metrics.collector import Collector, Labels
 from broker.metrics.exposition import exposition
 from broker.node import Node
-from config.model import AdvisoryLog, LinkBroker, Listener, Registration, Site, TreeConnector
+from config.model import AdvisoryLog, LinkBroker, Listener, Permits, Registration, Site, TreeConnector
 from sapwood import connect
 
 ROOT = Path(__file__).parent.parent.parent
@@ -76,6 +76,7 @@ async def _observed(folder: Path) -> list[Metric]:
             data=folder / "hq",
             listener=listener,
             registration=registration,
+            permits=Permits(default="open"),
             advisory_log=log,
         )
     )

@@ -8,10 +8,13 @@ import csv
 import json
 import random
 import socket
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
+
+from config.fleet.permits import Permitted
+from config.fleet.table import SiteRow
 
 OFFERS: Final = 120
 _PORTS: Final = range(20_000, 32_000)
@@ -21,11 +24,13 @@ port free."""
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One node of the chain. `parent` is empty for the root."""
+    """One node of the chain. `parent` is empty for the root. `consume`, `send`: as in a table of sites."""
 
     name: str
     parent: str
     role: str
+    consume: str = ""
+    send: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +94,12 @@ def read_text(name: str) -> str:
 
 
 def read_chain() -> Chain:
-    return Chain(tuple(Place(row["name"], row["parent"], row["role"]) for row in read_table("stores.csv")))
+    columns = ("name", "parent", "role", "consume", "send")
+    return Chain(tuple(Place(*map(row.__getitem__, columns)) for row in read_table("stores.csv")))
 
 
 def price_queue(store: str) -> str:
-    return f"queue:prices-{store}"
+    return f"queue:{store}/prices"
 
 
 def offer_topic(region: str) -> str:
@@ -183,11 +189,20 @@ class Ports:
 def write_configurations(chain: Chain, ports: Ports, folder: Path) -> dict[str, Path]:
     """Write each node's file into `folder`; return their paths by name. The data stands beside them."""
     written = {}
+    permitted = Permitted([SiteRow(**asdict(place)) for place in chain.places])
     for place in chain.places:
         path = folder / f"{place.name}.yaml"
-        path.write_text(json.dumps({"broker": _configuration(chain, place, ports)}, indent=2) + "\n", "utf-8")
+        settings = _configuration(chain, place, ports) | _children(place, permitted)
+        path.write_text(json.dumps({"broker": settings}, indent=2) + "\n", "utf-8")
         written[place.name] = path
     return written
+
+
+def _children(place: Place, permitted: Permitted) -> dict[str, Any]:
+    """What its children may do, as `sapwood config fleet` has it."""
+    children = [asdict(child) for child in permitted.children(place.name)]
+    written = [{name: value for name, value in child.items() if value} for child in children]
+    return {"children": written} if written else {}
 
 
 def _configuration(chain: Chain, place: Place, ports: Ports) -> dict[str, Any]:

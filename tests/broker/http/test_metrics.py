@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from broker.http.settings import HttpSettings
 from broker.node import Node
-from config.model import AdvisoryLog, Limits, Link, Listener, Metrics, Site, TreeConnector
+from config.model import AdvisoryLog, Limits, Link, Listener, Metrics, Permits, Site, TreeConnector
 from sapwood import SendRejected, connect
 
 OPEN = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.1"}
@@ -34,6 +34,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Starter]:
             advisory_log=AdvisoryLog(enabled=False),
             tree_connectors=tuple(ways),
             link=Link(backoff_initial=0.01, backoff_max=0.1),
+            permits=Permits() if parent else Permits(default="open"),
             **settings,
         )
         node = Node(site)

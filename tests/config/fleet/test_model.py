@@ -5,7 +5,7 @@ import pytest
 
 from config.errors import ConfigurationError
 from config.fleet import SiteRow, sites
-from config.model import ClientTls, LinkBroker, Listener, ServerTls, Site, SiteBroker, TreeConnector
+from config.model import Child, ClientTls, LinkBroker, Listener, ServerTls, Site, SiteBroker, TreeConnector
 
 HQ = SiteRow(
     name="hq", role="root", address="hq.example.com", tree="acme", certificate="c", key="k", client_ca="a"
@@ -34,6 +34,7 @@ def test_a_row_becomes_the_model_of_its_site() -> None:
         name="hq",
         tree="acme",
         listener=Listener(host="0.0.0.0", public_uri="wss://hq.example.com:7600/link", tls=tls),
+        children=(Child(name="uk", role="branch", nodes=("store",)),),
     )
     up = TreeConnector(
         nodetype="branch", uri="wss://hq.example.com:7600/link", tls=ClientTls(ca=Path("ca.pem"))
@@ -44,6 +45,7 @@ def test_a_row_becomes_the_model_of_its_site() -> None:
         tree="acme",
         tree_connectors=(up,),
         listener=Listener(host="0.0.0.0", port=7999, public_uri=announced[0], addresses=announced[1:]),
+        children=(Child(name="store", role="leaf"),),
     )
     assert store == Site(
         name="store",

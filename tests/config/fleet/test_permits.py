@@ -18,10 +18,13 @@ BATH = SiteRow(name="bath", role="leaf", parent="uk", consume="prices/#")
 def test_a_parent_names_its_children_with_what_they_may_do() -> None:
     hq, uk, york, bath = sites([HQ, UK, YORK, BATH])
     lifted = (*OWN, "prices/#", "store/{name}/#")
-    assert hq.children == (Child(name="uk", consume=lifted, send=(*OWN, "till@hq"), nodes=("york", "bath")),)
+    sent = (*OWN, "till@hq")
+    assert hq.children == (
+        Child(name="uk", role="branch", consume=lifted, send=sent, nodes=("york", "bath")),
+    )
     assert uk.children == (
-        Child(name="york", consume=lifted, send=(*OWN, "till@hq")),
-        Child(name="bath", consume=(*OWN, "prices/#"), send=OWN),
+        Child(name="york", role="leaf", consume=lifted, send=sent),
+        Child(name="bath", role="leaf", consume=(*OWN, "prices/#")),
     )
     assert york.children == bath.children == ()
 
@@ -37,9 +40,11 @@ def test_a_node_of_a_mesh_may_have_the_others_beside_it_and_all_have_the_same_ch
     assert one.children == two.children
 
 
-def test_a_table_that_grants_nothing_makes_no_permits() -> None:
-    bare = [HQ, UK, replace(YORK, consume="", send=""), replace(BATH, consume="")]
-    assert all(site.children == () for site in sites(bare))
+def test_a_table_that_grants_nothing_names_the_children_and_what_is_below_a_branch() -> None:
+    hq, uk, *stores = sites([HQ, UK, replace(YORK, consume="", send=""), replace(BATH, consume="")])
+    assert hq.children == (Child(name="uk", role="branch", nodes=("york", "bath")),)
+    assert uk.children == (Child(name="york", role="leaf"), Child(name="bath", role="leaf"))
+    assert all(site.children == () for site in stores)
 
 
 @pytest.mark.parametrize(("column", "text"), [("consume", "till@hq"), ("send", "a+")])

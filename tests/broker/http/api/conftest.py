@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from broker.node import Node
-from config.model import AdvisoryLog, Delivery, Listener, Site, TreeConnector
+from config.model import AdvisoryLog, Delivery, Listener, Permits, Site, TreeConnector
 from sapwood.client import Client, connect
 
 
@@ -53,6 +53,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Node]:
         listener=Listener(port=0),
         advisory_log=AdvisoryLog(enabled=False),
         delivery=Delivery(hold_time=0.001, max_deliveries=1),
+        permits=Permits(default="open"),
     )
     node = Node(site)
     await node.start()

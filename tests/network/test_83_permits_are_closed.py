@@ -1,0 +1,187 @@
+"""A parent whose file says nothing of permits: a hostile child reads, takes, forges and claims nothing.
+
+The parents run with the defaults that a user gets; nothing here is opened but in the tests that say so.
+"""
+
+from typing import Any
+
+import pytest
+from harness import Network, receiving, until_count
+from hostile import peer
+from quick import numbers
+from thieves import PERSISTENT, Thief, advise, thief
+
+from broker.grants import OPEN
+from treeconnector.bundles import Flag
+from treeconnector.identity import Identity, new_uuid
+from treeconnector.link import Link, LinkSettings
+
+STORE = "leeds"
+CLOSED: dict[str, Any] = {"permits": {}}
+
+
+async def start(network: Network, **hq: Any) -> None:
+    network.add("hq", **(CLOSED | hq))
+    network.add(STORE, "hq")
+    await network.start()
+
+
+async def test_two_nodes_talk_in_the_names_of_the_store(network: Network) -> None:
+    await start(network)
+    async with (
+        network.client(STORE) as leeds,
+        network.client("hq") as hq,
+        receiving(leeds, "queue:leeds") as queue,
+        receiving(leeds, "topic:leeds/#") as topics,
+        receiving(hq, "topic:leeds/temperature") as told,
+    ):
+        await network.send("hq", "queue:leeds", numbers(20))
+        await network.until_known("hq", "topic:leeds/#")
+        await network.send("hq", "topic:leeds/prices", numbers(20))
+        await network.send(STORE, "topic:leeds/temperature", numbers(20))
+        await until_count(queue, 20)
+        await until_count(told, 20)
+        await until_count(topics, 40)
+        assert sorted(each.payload for each in topics) == sorted(numbers(20) * 2)
+
+
+async def test_a_child_reads_no_topics_of_others_and_takes_from_no_ones_queue(network: Network) -> None:
+    await start(network)
+    others = [
+        "topic:#",
+        "topic:prices/#",
+        "topic:leeds/#",
+        "queue:orders",
+        "queue:leeds/prices",
+        "queue:leeds",
+    ]
+    async with (
+        network.client(STORE) as leeds,
+        receiving(leeds, "queue:leeds/prices") as prices,
+        thief(network) as mallory,
+    ):
+        await mallory.say(advise(*others, "topic:mallory/#"))
+        await mallory.until(lambda: len(mallory.refused()) >= len(others), "declined")
+        assert set(mallory.refused()) == set(others)
+        await network.send("hq", "topic:prices/uk", numbers(3))
+        await network.send("hq", "topic:leeds/x", numbers(3))
+        await network.send("hq", "queue:leeds/prices", numbers(50))
+        await until_count(prices, 50)
+        await network.send("hq", "topic:mallory/last", numbers(1))
+        await mallory.until(lambda: "topic:mallory/last" in mallory.read(), "given its own")
+        assert set(mallory.read()) == {"topic:mallory/last"}
+
+
+async def test_a_child_sends_to_nobodys_names_but_its_own(network: Network) -> None:
+    await start(network)
+    async with (
+        network.client("hq") as hq,
+        network.client(STORE) as leeds,
+        receiving(hq, "topic:#") as topics,
+        receiving(hq, "queue:orders") as orders,
+        receiving(leeds, "queue:leeds") as queue,
+        thief(network) as mallory,
+    ):
+        for where in ("topic:leeds/x", "topic:prices/x", "queue:orders", "queue:leeds", "queue:System@hq"):
+            await mallory.say(mallory.bundle(where, b"lie"))
+        await mallory.say(mallory.bundle("topic:mallory/x", b"true"))
+        await until_count(topics, 1)
+        await network.until("hq", lambda status: status["counters"]["refused"] >= 5, "refusing")
+        assert [each.payload for each in topics] == [b"true"]
+        assert (orders, queue) == ([], [])
+
+
+async def claiming(network: Network, role: str, parent: str = "hq") -> str:
+    """What the parent says to a child that says it is this."""
+    async with peer(network) as mallory:
+        mallory.link = Link(
+            Identity("test", "mallory", role, new_uuid(), 1, new_uuid()),
+            LinkSettings(),
+            dials=True,
+            chain=["mallory"],
+            now=0.0,
+            nonce=bytes(32),
+        )
+        await mallory.say(*mallory.link.data_to_send())
+        return f"{(refused := await mallory.last_word()).reason} {refused.text}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "role", "text"),
+    [
+        (CLOSED, "branch", "lets it have no nodes below it"),
+        (CLOSED, "root", "a root has no parent"),
+        ({"children": [{"name": "mallory", "role": "leaf"}]}, "branch", "as a leaf, not as a branch"),
+        ({"permits": "open", "children": [{"name": "mallory", "role": "leaf"}]}, "branch", "as a leaf, not"),
+        ({"children": [{"name": "mallory", "role": "branch"}]}, "leaf", "as a branch, not as a leaf"),
+    ],
+    ids=str,
+)
+async def test_a_child_is_what_its_entry_says(
+    network: Network, settings: dict[str, Any], role: str, text: str
+) -> None:
+    network.add("hq", **(CLOSED | settings))
+    await network.start()
+    assert text in await claiming(network, role)
+    status = await network.status("hq")
+    assert status["children"] == []
+    assert text in network.nodes["hq"].last_words(50)
+
+
+async def test_a_branch_with_its_nodes_links_and_so_do_its_stores(network: Network) -> None:
+    """An open headquarters opens no region, and a region gives no more than it has."""
+    network.add(
+        "hq",
+        children=[{"name": "uk", "role": "branch", "nodes": ["york"], "consume": ["{name}/#", "prices/#"]}],
+        **CLOSED,
+    )
+    network.add("uk", "hq", role="branch", permits={"consume": ["{name}/#", "prices/#", "payroll/#"]})
+    network.add("york", "uk")
+    await network.start()
+    async with network.client("york") as york, receiving(york, "topic:prices/#") as prices:
+        await network.until_known("hq", "topic:prices/#")
+        await network.send("hq", "topic:prices/uk", numbers(5))
+        await until_count(prices, 5)
+        async with thief(network, "york-2", "uk") as mallory:
+            await mallory.say(advise("topic:payroll/#", origin="york-2"))
+            await mallory.until(mallory.refused, "declined")
+            assert "hq lets uk" in mallory.refused()["topic:payroll/#"]
+
+
+async def test_an_open_node_says_so(network: Network) -> None:
+    await start(network, permits="open")
+    assert OPEN in (await network.status("hq"))["warnings"]
+    assert OPEN in network.nodes["hq"].last_words(50)
+    async with thief(network) as mallory:
+        await mallory.say(advise("topic:#", "domain:mallory"))
+        await network.until_known("hq", "topic:#")
+        await network.send("hq", "topic:payroll/june", numbers(1))
+        await mallory.until(lambda: "topic:payroll/june" in mallory.read(), "given everything")
+
+
+def forgeries(mallory: Thief, where: str) -> list[Any]:
+    flags = (0, Flag.REROUTED, Flag.MAYBE_DUPLICATE, Flag.REROUTED | Flag.MAYBE_DUPLICATE | Flag.RETAINED)
+    return [
+        mallory.bundle(where, b"lie", origin=origin, flags=PERSISTENT | flag)
+        for origin in ("hq", STORE, "nobody", "")
+        for flag in flags
+    ]
+
+
+@pytest.mark.parametrize("permits", [{}, "open"], ids=["closed", "open"])
+async def test_no_origin_is_forged_whatever_is_permitted(network: Network, permits: Any) -> None:
+    await start(network, permits=permits)
+    async with (
+        network.client("hq") as hq,
+        receiving(hq, "topic:#") as topics,
+        receiving(hq, "queue:mallory/orders") as orders,
+        thief(network) as mallory,
+    ):
+        lies = [*forgeries(mallory, "topic:mallory/x"), *forgeries(mallory, "queue:mallory/orders")]
+        await mallory.say(*lies, mallory.bundle("queue:mallory/orders", b"true"))
+        await until_count(orders, 1)
+        status = await network.until(
+            "hq", lambda status: status["counters"]["refused"] >= len(lies), "refusing all forgeries"
+        )
+        assert ([each.payload for each in orders], topics) == ([b"true"], [])
+        assert {reason.partition(":")[0] for reason in status["dead"]["reasons"]} == {"ORIGIN"}
