@@ -46,8 +46,8 @@ class Host:
         return f"wss://127.0.0.1:{self.network.ports[self.name]}/link"
 
     async def start(self, **enrolment: Any) -> None:
-        """A root that invites, and waits until it answers."""
-        self.network.add(self.name)
+        """A root that invites, with permits as they are by default; waits until it answers."""
+        self.network.add(self.name, permits={})
         self.settle(**enrolment)
         await self.launch()
 

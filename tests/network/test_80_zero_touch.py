@@ -28,6 +28,10 @@ async def test_a_whole_chain_joins_by_invitation_and_messages_pass(network: Netw
     code, said = await sapwood("join", said.split()[-1], "--dir", str(north_folder))
     assert code == 0, said
     assert "north has joined the tree test as a branch below hq" in said
+    code, said = await sapwood(
+        "permits", "set", "north", "--nodes", "york", "--url", hq.url, "--ca", str(hq.ca)
+    )
+    assert (code, "not here yet" in said) == (0, True), said
     adopt(network, "north", north_folder)
     north = Host(network, "north")
     north.authority = north_folder / "authority"
@@ -43,9 +47,9 @@ async def test_a_whole_chain_joins_by_invitation_and_messages_pass(network: Netw
     async with hq.client() as client:
         await client.send_many("queue:prices@york", [b"%d" % number for number in range(50)])
     assert await network.collect("york", "queue:prices", 50, GENEROUS) == [b"%d" % n for n in range(50)]
-    await network.send("york", "queue:sales@hq", [b"sold"])
+    await network.send("york", "queue:york/sales", [b"sold"])
     async with hq.client() as client:
-        assert [got.payload for got in await collect(client, "queue:sales", 1, GENEROUS)] == [b"sold"]
+        assert [got.payload for got in await collect(client, "queue:york/sales", 1, GENEROUS)] == [b"sold"]
 
 
 async def test_who_has_no_right_gets_no_certificate(network: Network, tmp_path: Path) -> None:
