@@ -308,7 +308,7 @@ def test_a_branch_cannot_give_what_it_was_not_given(forest: Forest) -> None:
 def test_what_was_told_is_known_after_a_restart_and_forgotten_with_the_parent(forest: Forest) -> None:
     forest.add("hq")
     forest.add("uk", "hq", "branch")
-    give(forest["hq"], {"uk": grant("hq", "uk")})
+    give(forest["hq"], {"uk": grant("hq", "uk", nodes=("york",))})
     begin(forest)
     forest["hq"].crash()
     forest["uk"].crash()
