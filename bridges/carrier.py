@@ -15,7 +15,8 @@ CarrierError
 ├── CarrierClosed    we closed it
 ├── CarrierEnded     the other side closed it, with its reason
 ├── CarrierBroken    it broke, or could never be made: refused, reset, not trusted, no such host
-└── CarrierBusy      the other side says: not now
+├── CarrierBusy      the other side says: not now
+└── CarrierFlooded   the other side sends more than anybody may who has not proved itself; we can still say so
 """
 
 from abc import ABC, abstractmethod
@@ -49,6 +50,10 @@ class CarrierBusy(CarrierError):
     """The other side cannot take us now; try later."""
 
 
+class CarrierFlooded(CarrierError):
+    """A stranger sends too much. Nothing more is read; what is sent before `close` still goes out."""
+
+
 class PacketTooLarge(LocalError, ValueError):
     """A packet above `max_packet`: the caller's mistake."""
 
@@ -64,6 +69,7 @@ class Carrier(ABC):
     shown: Shown = Shown()
     strangers: int = 0
     max_packet: int
+    is_proven: bool = False
 
     @abstractmethod
     async def receive(self) -> list[bytes]:
@@ -90,6 +96,10 @@ class Carrier(ABC):
     @abstractmethod
     async def close(self, reason: str = "") -> None:
         """End it; `reason` travels to the other side where the carrier can say it."""
+
+    def proven(self) -> None:
+        """The other side has proved who it is: from now on it may send packets up to `max_packet`."""
+        self.is_proven = True
 
     def check_size(self, packets: Sequence[bytes]) -> int:
         """Return the bytes of all packets; raise `PacketTooLarge` if one is over the limit."""

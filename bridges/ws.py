@@ -17,7 +17,7 @@ import socket
 import ssl
 import types
 from collections import deque
-from collections.abc import Collection, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -33,6 +33,7 @@ from bridges.carrier import (
     CarrierClosed,
     CarrierEnded,
     CarrierError,
+    CarrierFlooded,
 )
 from bridges.tls import TlsSettings, certified_names, client_context, is_not_tls, serial_number
 from treeconnector.frames import DEFAULT_MAX_FRAME
@@ -81,9 +82,17 @@ async def connect(
     return WebSocketCarrier(opened, uri, max_packet, session)
 
 
-async def accept(request: web.BaseRequest, *, max_packet: int = DEFAULT_MAX_FRAME) -> "WebSocketCarrier":
+async def accept(
+    request: web.BaseRequest,
+    *,
+    max_packet: int = DEFAULT_MAX_FRAME,
+    when_proven: Callable[[], object] = lambda: None,
+    refusal: Callable[[], str] = lambda: "",
+) -> "WebSocketCarrier":
     """Upgrade a request. The handler returns `carrier.response` when the carrier has ended.
 
+    `when_proven`: told what `Carrier.proven` is. `refusal`: why nothing more is read of the other side, '' as
+    long as it is; asked when a text comes instead of a packet.
     Raises `CarrierBroken` if the request asks for no WebSocket; nothing was answered then.
     """
     opened: web.WebSocketResponse[Any] = web.WebSocketResponse(
@@ -97,6 +106,7 @@ async def accept(request: web.BaseRequest, *, max_packet: int = DEFAULT_MAX_FRAM
     except (aiohttp.ClientError, OSError) as error:
         raise CarrierBroken(f"{peer} went away while its WebSocket was opened: {error}") from error
     carrier = WebSocketCarrier(opened, peer, max_packet)
+    carrier.when_proven, carrier.refusal = when_proven, refusal
     certificate = peer_certificate(request)
     carrier.shown = Shown(certified=certified_names(certificate), serial=serial_number(certificate))
     return carrier
@@ -128,6 +138,8 @@ class WebSocketCarrier(Carrier):
         self.max_packet = max_packet
         self._socket = opened
         self._session = session
+        self.when_proven: Callable[[], object] = lambda: None
+        self.refusal: Callable[[], str] = lambda: ""
         self._queue = _queue_of(opened)
         self._error: CarrierError | None = None
         self._ending: CarrierError | None = None
@@ -163,6 +175,8 @@ class WebSocketCarrier(Carrier):
                 self._ending = self._end_of(message)
         if packets:
             return packets
+        if isinstance(self._ending, CarrierFlooded):
+            raise self._ending
         self._fail(self._ending)
         raise self._error or self._ending
 
@@ -179,8 +193,14 @@ class WebSocketCarrier(Carrier):
         if kind is aiohttp.WSMsgType.ERROR:
             return CarrierBroken(f"the connection to {self.peer} broke: {message.data}")
         if kind is aiohttp.WSMsgType.TEXT:
+            if refusal := self.refusal():
+                return CarrierFlooded(refusal)
             return CarrierBroken(f"{self.peer} sent text: expected binary packets; is it a Sapwood node?")
         return CarrierBroken(f"the connection to {self.peer} was lost")
+
+    def proven(self) -> None:
+        super().proven()
+        self.when_proven()
 
     # --- sending
 

@@ -22,6 +22,7 @@ from broker.core.turn import Turn
 from broker.diallers import Diallers
 from broker.enrolment import office_of, renewal_of, sharing_of
 from broker.grants import Grants
+from broker.intake import Admission
 from broker.journal import Journal
 from broker.link_brokers import LinkBroker
 from broker.location.registrar import Registrar, zone_of
@@ -32,6 +33,7 @@ from broker.settings import (
     announced,
     core_settings,
     http_settings,
+    intake_bounds,
     link_settings,
     mesh_settings,
     server_tls,
@@ -106,6 +108,7 @@ class Node:
         self.renewal: Renewal | None = None
         self.sharing: Sharing | None = None
         self.grants = Grants(site)
+        self.intake = Admission(intake_bounds(site))
         self.names_children = False
         self.source: Callable[[], Site] | None = None
         self.failure: SapwoodError | None = None
@@ -232,10 +235,10 @@ class Node:
         if self.site.mqtt.port is not None:
             from broker.mqtt import Door
 
-            self.door = await Door(self).open(listener.host, self.site.mqtt.port, tls)
+            self.door = Door(self).open(listener.host, self.site.mqtt.port, tls)
         try:
             self._port = await listen(
-                self, listener.host, listener.port, tls, self.wires.turned_away, settings
+                self, listener.host, listener.port, tls, self.wires.turned_away, settings, self.intake
             )
         except OSError as error:
             low = isinstance(error, PermissionError)

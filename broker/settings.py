@@ -8,6 +8,7 @@ from typing import Final
 from bridges.tls import TlsSettings, server_context
 from broker.core.settings import CoreSettings, MeshSettings, Overflow, Policy
 from broker.http.settings import HttpSettings
+from broker.intake import Bounds, most_files
 from broker.metrics.collector import Labels
 from config.credentials import mesh_secret, session_secret, token
 from config.model import ClientTls, DestinationPolicy, Site
@@ -115,6 +116,13 @@ def http_settings(site: Site) -> HttpSettings:
         max_message=site.limits.max_message,
         labels=Labels(site.metrics.max_queues, site.metrics.max_links, site.metrics.max_sessions),
     )
+
+
+def intake_bounds(site: Site) -> Bounds:
+    """How many connections there may be: as the file says, and as many as this process may open files."""
+    limits = site.limits
+    wanted = Bounds(limits.connections, limits.strangers, limits.strangers_per_address)
+    return wanted.within(most_files())
 
 
 def server_tls(site: Site) -> ssl.SSLContext | None:

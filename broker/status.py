@@ -69,6 +69,7 @@ def status(node: "Node") -> dict[str, Any]:
         ],
         "subscriptions_more": max(0, len(core.topics.subscriptions) - _LISTED),
         "sessions": len(core.switch.sessions),
+        "intake": node.intake.status(),
         "connections": sum(len(session.connections) for session in core.switch.sessions.values()),
         "rates": {name: round(rate, 3) for name, rate in core.statistics.rates._asdict().items()},
         "routes": {f"{kind}/{gateway}": count for (kind, gateway), count in _route_counts(node)},

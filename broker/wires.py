@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from bridges.carrier import Carrier, CarrierError
+from bridges.carrier import Carrier, CarrierError, CarrierFlooded
 from broker.complaints import Complaints
 from broker.core.neighbours import Neighbour
 from broker.shares import Share
@@ -76,6 +76,8 @@ class Wires:
             self._pull(wire)
             while link in self._node.core.open_links:
                 await self._hear(wire)
+        except CarrierFlooded as error:
+            self._node.core.links.handle(link, link.refuse(Refusal.PROTOCOL, str(error)))
         except CarrierError as error:
             wire.text = str(error)
         finally:
@@ -93,8 +95,7 @@ class Wires:
                 if wire.share.is_over:
                     await self._give_way(wire)
         if link.is_up and not wire.was_up:
-            wire.was_up = True
-            node.look_at(link.next_deadline())
+            self._came_up(wire)
         node.wake()
         pause = link.throttled_until - node.core.moment.now
         if pause > 0:
@@ -107,6 +108,12 @@ class Wires:
         await wire.share.give_way()
         node.core.advance(node.now())
         wire.link.not_heard(node.core.moment.now)
+
+    def _came_up(self, wire: Wire) -> None:
+        """Before the other end is told so: it may send what it likes then."""
+        wire.was_up = True
+        wire.carrier.proven()
+        self._node.look_at(wire.link.next_deadline())
 
     async def _end(self, wire: Wire) -> None:
         """The link or its carrier has ended: say the last words, tell the core."""
@@ -152,6 +159,8 @@ class Wires:
     def _pull(self, wire: Wire) -> None:
         """Give the carrier what it has room for; if it is full, go on when it has drained."""
         carrier = wire.carrier
+        if wire.link.is_up and not wire.was_up:
+            self._came_up(wire)
         try:
             while carrier.room > 0:
                 packets = wire.link.data_to_send(carrier.room)

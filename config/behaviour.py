@@ -200,6 +200,18 @@ class Limits:
     queue_quota: int = value(
         COUNT, "most messages of one session that wait in one queue of this node", default=100_000
     )
+    connections: int = value(
+        COUNT,
+        "most connections at the node's ports together; fewer where the process may open fewer files. The "
+        "last eighth is for links",
+        default=20_000,
+    )
+    strangers: int = value(
+        COUNT, "most of them that have not logged in; each may take 64 KiB of memory", default=1024
+    )
+    strangers_per_address: int = value(
+        COUNT, "most of those from one address (IPv6: from one /64 network)", default=512
+    )
     addresses: Addresses = part("what is known of names and incarnations", default=Addresses())
     spool: Spool = part("disk for waiting messages", default=Spool())
     dead_letter: DeadLetter = part("bound of the dead letters", default=DeadLetter())

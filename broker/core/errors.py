@@ -1,6 +1,10 @@
 """What the switch says no with. `code` is for programs and stands in answers; the text is for people."""
 
+from typing import Final
+
 from treeconnector.errors import LocalError
+
+TOO_MANY: Final = "this node has as many applications as it may have: try again later"
 
 
 class SwitchError(LocalError):
@@ -11,6 +15,10 @@ class SwitchError(LocalError):
     @property
     def text(self) -> str:
         return str(self)
+
+
+class Busy(SwitchError):
+    code = "BUSY"
 
 
 class QueueFull(SwitchError):

@@ -20,6 +20,7 @@ from broker.http.settings import HttpSettings
 from broker.http.status import StatusEndpoint
 from broker.http.trace_endpoint import TraceEndpoint
 from broker.http.verbs import Verbs
+from broker.intake import Admission
 
 __all__ = ["Port", "build_app", "listen"]
 
@@ -31,14 +32,16 @@ async def listen(
     context: ssl.SSLContext | None = None,
     refused: Failed = lambda _address, _text: None,
     settings: HttpSettings | None = None,
+    admission: Admission | None = None,
 ) -> Port:
     """Serve `node` on an address (port 0: any free one; see `Port.addresses`). Raises `OSError`.
 
-    `refused(address, text)`: who could not connect with TLS, and why.
+    `refused(address, text)`: who could not connect with TLS, and why. `admission`: who may connect.
     """
     settings = settings or HttpSettings()
     verbs = Verbs(node, settings)
-    return await open_port(verbs, partial(build_app, node, settings, verbs), host, port, context, refused)
+    build = partial(build_app, node, settings, verbs)
+    return await open_port(verbs, build, host, port, context, refused, admission)
 
 
 def build_app(
@@ -50,13 +53,15 @@ def build_app(
     app.on_response_prepare.append(add_link)
     status = StatusEndpoint(node, settings)
     router = app.router
+    verbs = verbs or Verbs(node, settings)
+    guests = verbs.bindings.guest
     if node.enrolment is not None:
         from broker.http.enrolment import EnrolmentEndpoint
 
         EnrolmentEndpoint(node.enrolment).add_to(router)
-    router.add_get("/link", LinkEndpoint(node, settings).handle, allow_head=False)
-    SessionEndpoint(node, settings).add_to(app)
-    (verbs or Verbs(node, settings)).add_to(router)
+    router.add_get("/link", LinkEndpoint(node, settings, guests).handle, allow_head=False)
+    SessionEndpoint(node, settings, guests).add_to(app)
+    verbs.add_to(router)
     router.add_get("/api/status", status.status)
     LiveEndpoint(settings, node_parts(node)).add_to(app)
     Api(node, settings).add_to(router)

@@ -9,19 +9,24 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from broker.core.errors import NotLoggedIn
+from broker.core.errors import TOO_MANY, Busy, NotLoggedIn
 from broker.core.sessions import Connection
 from broker.http.ports import NodePort
+from broker.intake import Guest
 from treeconnector.session_frames import NodeFrame
 
 
 class Line:
-    """One connection. `lost` is called once, when it goes. `connection` is None before login."""
+    """One connection. `lost` is called once, when it goes. `connection` is None before login.
 
-    __slots__ = ("_node", "_when_gone", "bound", "gone", "transport")
+    `guest`: its place among all connections, None where nobody counts them.
+    """
 
-    def __init__(self, node: NodePort, transport: asyncio.BaseTransport) -> None:
+    __slots__ = ("_node", "_when_gone", "bound", "gone", "guest", "transport")
+
+    def __init__(self, node: NodePort, transport: asyncio.BaseTransport, guest: Guest | None = None) -> None:
         self._node = node
+        self.guest = guest
         self.transport = transport
         self.bound: Connection | None = None
         self.gone = False
@@ -39,9 +44,13 @@ class Line:
 
     def login(self, token: str, secret: str) -> None:
         """Bind the connection to the session `token`. Raises `SwitchError`."""
+        if self.guest is not None and not self.guest.may_log_in:
+            raise Busy(TOO_MANY)
         connection = self.bound or Connection(_nothing_is_pushed, address_of(self.transport), "http")
         self._node.switch.login(connection, token, secret)
         self.bound = connection
+        if self.guest is not None:
+            self.guest.prove()
 
     def watch(self, call: Callable[[], None]) -> None:
         """Be called when the connection goes."""
@@ -54,6 +63,8 @@ class Line:
         if self.gone:
             return
         self.gone = True
+        if self.guest is not None:
+            self.guest.leave()
         for call in list(self._when_gone):
             call()
         self._when_gone.clear()
@@ -76,9 +87,14 @@ class Bindings:
         bound = sum(line.bound is not None for line in self._lines.values())
         return f"<Bindings of {len(self._lines)} connections, {bound} logged in>"
 
-    def open(self, transport: asyncio.BaseTransport) -> Line:
-        line = self._lines[transport] = Line(self._node, transport)
+    def open(self, transport: asyncio.BaseTransport, guest: Guest | None = None) -> Line:
+        line = self._lines[transport] = Line(self._node, transport, guest)
         return line
+
+    def guest(self, request: web.BaseRequest) -> Guest | None:
+        """The place of a request's connection among all, None where nobody counts them."""
+        found = self._lines.get(request.transport) if request.transport else None
+        return found.guest if found is not None else None
 
     def close(self, line: Line) -> None:
         """The connection has gone. Calling it again does nothing."""

@@ -10,21 +10,28 @@ from asyncio import sslproto
 from collections.abc import Callable
 from typing import Final
 
+from broker.intake import Guest
+
 Failed = Callable[[str, str], None]
 _HANDSHAKE: Final = 15
 PLAIN: Final = "the other side spoke http or ws; this port speaks https and wss only"
 
 
 class Encrypted(sslproto.SSLProtocol):
-    """Stands on a new connection, and puts `protocol` on top when both ends trust each other.
+    """Stands on the new connection of `guest`, and puts `protocol` on top when both ends trust each other.
 
     `failed(address, text)`: what is told otherwise; not of who goes away without a word, as probes do.
     """
 
-    def __init__(self, protocol: asyncio.Protocol, context: ssl.SSLContext, failed: Failed) -> None:
+    max_size = 64 * 1024  # of one reading, and of a buffer that each connection has
+
+    def __init__(
+        self, protocol: asyncio.Protocol, context: ssl.SSLContext, failed: Failed, guest: Guest
+    ) -> None:
         loop = asyncio.get_running_loop()
         self._handshake: asyncio.Future[None] = loop.create_future()
         self._failed = failed
+        self._guest = guest
         self._address = "an unknown address"
         self._spoke = False
         super().__init__(
@@ -37,6 +44,10 @@ class Encrypted(sslproto.SSLProtocol):
         if isinstance(name, tuple):
             self._address = f"{name[0]}:{name[1]}"
         super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._guest.leave()
+        super().connection_lost(exc)
 
     def buffer_updated(self, nbytes: int) -> None:
         self._spoke = True

@@ -8,6 +8,10 @@ the Front only mends heads on their way there, and not even that where the frami
 Law: answers leave in the order of the requests. Sends and acknowledgements that a client writes without
 waiting are under way together and share a commit; any other verb waits for those before it. A client that
 does not read its answers is read no further. An idle connection is never closed once it is logged in.
+
+Law of strangers: who has neither logged in nor shown the token of the administration sends small bodies only,
+which is decided by the head; and logs in, asks for a page or goes within `PATIENCE`. Nobody takes longer than
+that for a head, nor for a body but for the time that it takes at `SLOWEST`.
 """
 
 import asyncio
@@ -24,6 +28,7 @@ from multidict import CIMultiDict
 from broker.core.errors import SwitchError
 from broker.http.bindings import Line
 from broker.http.documentation import LINK
+from broker.http.gate import Gate
 from broker.http.heads import (
     CHUNKED,
     END,
@@ -38,6 +43,7 @@ from broker.http.heads import (
     verb_of,
     with_length,
     without_length,
+    without_upgrade,
 )
 from broker.http.probes import is_dead
 from broker.http.verbs import (
@@ -52,15 +58,23 @@ from broker.http.verbs import (
     said,
     too_large,
 )
+from broker.intake import Guest
 
-PATIENCE: Final = 60.0
-"""Seconds for a first request, and for going on with one that has begun."""
+PATIENCE: Final = 30.0
+"""Seconds for a first request, and for the head of every other."""
+SLOWEST: Final = 1024
+"""Bytes of a body that come in a second, once `PATIENCE` is over."""
+MOST_OF_A_STRANGER: Final = 32 * 1024
+"""Bytes that a body has before a login."""
 _MOST_IN_FLIGHT: Final = 256
 _MOST_UNREAD: Final = 256 * 1024
+_UPGRADES: Final = frozenset(("link", "session"))
 _ALL: Final = 2**62
 _LAST: Final = Head("", b"", 0, b"", 0, False)
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TLS: Final = b"\x16\x03"
+_NO_PACKET: Final = b"\x81\x80\x00\x00\x00\x00"
+"""A frame of text, as no session and no link has: whoever reads the WebSocket looks why."""
 Inner = Callable[[], asyncio.Protocol]
 Prepared = Callable[[Callable[[], None]], bool]
 
@@ -98,15 +112,23 @@ class Front(asyncio.Protocol):
     """See the module. `inner` makes aiohttp's protocol for a connection that is none of ours.
 
     `open_fronts`: where it stands while its connection is open. `prepared(call)`: whether `inner` may be
-    called now; else `call` is called when it may.
+    called now; else `call` is called when it may. `guest`: its place among all connections, where they are
+    counted.
     """
 
     def __init__(
-        self, verbs: Verbs, inner: Inner, open_fronts: set["Front"], prepared: Prepared = _always
+        self,
+        verbs: Verbs,
+        inner: Inner,
+        open_fronts: set["Front"],
+        prepared: Prepared = _always,
+        guest: Guest | None = None,
     ) -> None:
         self._verbs = verbs
         self._make_inner = inner
         self._prepared = prepared
+        self._guest = guest
+        self._gate: Gate | None = None
         self._open = open_fronts
         self._inner: asyncio.Protocol | None = None
         self._transport: asyncio.Transport
@@ -119,7 +141,8 @@ class Front(asyncio.Protocol):
         self._aside = self._full = self._paused = self._closing = False
         self._slots: deque[_Slot] = deque()
         self._known = _NOTHING_KNOWN
-        self._heard = 0.0
+        self._opened = self._heard = self._began = 0.0
+        self._come = 0
 
     def __repr__(self) -> str:
         return (
@@ -130,8 +153,8 @@ class Front(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # another loop's transport is none by class
-        self._line = self._verbs.bindings.open(transport)
-        self._heard = time.monotonic()
+        self._line = self._verbs.bindings.open(transport, self._guest)
+        self._opened = self._heard = self._began = time.monotonic()
         self._open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -140,6 +163,15 @@ class Front(asyncio.Protocol):
             self._inner.connection_lost(exc)
         self._verbs.bindings.close(self._line)
         self._open.discard(self)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Nothing that was read outlives the connection, whoever still knows this object."""
+        self._data = bytearray()
+        self._head = self._chunks = None
+        self._slots = _NO_SLOTS
+        self._known = _NOTHING_KNOWN
+        self._inner = None
 
     def eof_received(self) -> bool | None:
         return self._inner.eof_received() if self._inner is not None else None
@@ -151,6 +183,7 @@ class Front(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._full = False
+        self._begin_again()
         if self._inner is not None:
             self._inner.resume_writing()
         else:
@@ -158,11 +191,43 @@ class Front(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._aside and self._inner is not None:
-            self._inner.data_received(data)
+            if self._gate is not None:
+                self._pass_on(self._inner, self._gate, data)
+            else:
+                self._inner.data_received(data)
             return
         self._heard = time.monotonic()
+        if not self._in_the_middle:
+            self._begin_again()
+        self._come += len(data)
         self._data += data
         self._go_on()
+
+    def _pass_on(self, inner: asyncio.Protocol, gate: Gate, data: bytes) -> None:
+        """To a WebSocket of somebody who may still be a stranger. Too much of it is not read."""
+        assert self._guest is not None
+        if self._guest.refusal:
+            return
+        if self._guest.proved:
+            self._gate = None
+            inner.data_received(gate.rest + data)
+            return
+        passed = gate.pass_on(data)
+        if passed:
+            inner.data_received(passed)
+        if gate.refusal:
+            self._guest.refusal = gate.refusal
+            self._transport.pause_reading()
+            inner.data_received(_NO_PACKET)
+
+    @property
+    def _in_the_middle(self) -> bool:
+        """Has a part of a request come, and not all of it?"""
+        return bool(self._data or self._head is not None or self._passing or self._dropping)
+
+    def _begin_again(self) -> None:
+        """What comes now is waited for from now on."""
+        self._began, self._come = self._heard, 0
 
     # --- reading
 
@@ -175,7 +240,8 @@ class Front(asyncio.Protocol):
 
     def _see_whether_to_read(self) -> None:
         body = max(self._head.length, 0) if self._head is not None else 0
-        much = len(self._data) > _MOST_UNREAD + body
+        most = _MOST_UNREAD if self._line.bound is not None else MOST_OF_A_STRANGER
+        much = len(self._data) > most + body
         if much and not self._paused:
             self._paused = True
             self._transport.pause_reading()
@@ -199,6 +265,7 @@ class Front(asyncio.Protocol):
         body = bytes(self._data[: head.length])
         del self._data[: head.length]
         self._head = None
+        self._begin_again()
         self._perform(head, body)
         return True
 
@@ -210,12 +277,13 @@ class Front(asyncio.Protocol):
             self._give_up(error.status, str(error))
             return False
         self._head = self._chunks = None
+        self._begin_again()
         if self._is_ours(head):
             self._perform(head, bytes(chunks.body))
             return True
         request = f"{head.method} ".encode() + head.target + b" HTTP/1.%d" % head.minor
         request += with_length(head.fields, len(chunks.body)) + END
-        self._inner_for_good().data_received(mended(request) + bytes(chunks.body))
+        self._inner_for_good().data_received(mended(without_upgrade(request)) + bytes(chunks.body))
         return True
 
     def _take_body(self) -> bool:
@@ -229,6 +297,8 @@ class Front(asyncio.Protocol):
             assert self._inner is not None
             self._inner.data_received(bytes(self._data[:size]))
         del self._data[:size]
+        if not (self._dropping or self._passing):
+            self._begin_again()
         return True
 
     def _take_head(self) -> bool:
@@ -248,16 +318,17 @@ class Front(asyncio.Protocol):
         except Malformed as error:
             self._give_up(error.status, str(error))
             return False
+        self._come = 0
         if self._is_ours(head):
             return self._begin(head, end + len(END))
         if not self._prepared(self._go_on):
             return False
-        if head.length == CHUNKED and not head.upgrade:
+        if head.length == CHUNKED:
             return self._begin_chunks(head, end + len(END))
         return self._hand_over(head, end + len(END))
 
     def _is_ours(self, head: Head) -> bool:
-        if self._inner is not None or head.upgrade:
+        if self._inner is not None:
             return False
         return METHODS.get(verb_of(head.target)) == head.method
 
@@ -274,6 +345,8 @@ class Front(asyncio.Protocol):
             return self._refuse_body(head, answer_of(too_large(head.length, self._verbs.max_body)))
         if head.length > 0 and self._line.bound is None and verb == "send":
             return self._refuse_body(head, said(403, "NOT_LOGGED_IN: log in first on this connection"))
+        if head.length > (most := self._most(head)):
+            return self._refuse_body(head, answer_of(too_large(head.length, most)))
         self._head = head
         if head.length:
             self._promise(head)
@@ -287,9 +360,16 @@ class Front(asyncio.Protocol):
         if self._slots:
             return False
         del self._data[:size]
-        self._head, self._chunks = head, Chunks(self._verbs.max_body)
+        self._head, self._chunks = head, Chunks(self._most(head))
         self._promise(head)
         return True
+
+    def _most(self, head: Head) -> int:
+        """Bytes that the body of this request may have."""
+        if 0 <= head.length <= MOST_OF_A_STRANGER or self._line.bound is not None:
+            return self._verbs.max_body
+        known = self._verbs.may_administrate(_Request(head.fields, self._transport))
+        return self._verbs.max_body if known else MOST_OF_A_STRANGER
 
     def _promise(self, head: Head) -> None:
         """Some clients ask before they send a long body."""
@@ -329,7 +409,7 @@ class Front(asyncio.Protocol):
         """An answer is ready; it leaves when those before it have left."""
         slot.answer = answer
         slots = self._slots
-        if slots[0] is not slot or self._closing:
+        if self._closing or slots[0] is not slot:
             return
         leaving = []
         while slots and (ready := slots[0].answer) is not None:
@@ -340,6 +420,8 @@ class Front(asyncio.Protocol):
                 self._closing = True
                 break
         self._transport.write(leaving[0] if len(leaving) == 1 else b"".join(leaving))
+        self._heard = time.monotonic()
+        self._begin_again()
         if self._closing:
             self._transport.close()
         elif self._data:
@@ -358,16 +440,26 @@ class Front(asyncio.Protocol):
         """A request for aiohttp. Ours are answered first."""
         if self._slots:
             return False
+        most = self._most(head)
+        if head.length > most:
+            self._give_up(413, f"TOO_LARGE: a body of {head.length} bytes: expected {most} at most here")
+            return False
+        changes = head.upgrade and not head.length and verb_of(head.target) in _UPGRADES
         inner = self._inner_for_good()
         request = mended(bytes(self._data[:size]))
         del self._data[:size]
-        if not head.upgrade:
+        if not changes:
             self._passing = head.length
-            inner.data_received(request)
+            self._begin_again()
+            inner.data_received(without_upgrade(request) if head.upgrade else request)
             return True
         rest, self._data = bytes(self._data), bytearray()
         self._aside, self._slots = True, _NO_SLOTS
-        inner.data_received(request + rest)
+        if self._guest is not None and not self._guest.proved:
+            self._gate = Gate()
+        inner.data_received(request)
+        if rest:
+            self.data_received(rest)
         return False
 
     def _inner_for_good(self) -> asyncio.Protocol:
@@ -387,10 +479,18 @@ class Front(asyncio.Protocol):
             return
         if is_dead(self._transport.get_extra_info("socket")):
             self._transport.abort()
-        elif self._inner is None and not self._slots and now - self._heard > PATIENCE:
-            in_the_middle = bool(self._data) or self._head is not None
-            if (in_the_middle and not self._full) or self._line.bound is None:
+        elif not (self._aside or self._slots or self._full) and self._is_late(now):
+            if self._inner is None:
                 self._give_up(408, "no request came in time")
+            else:
+                self._transport.abort()
+
+    def _is_late(self, now: float) -> bool:
+        if self._inner is None and self._line.bound is None and now - self._opened > PATIENCE:
+            return True
+        in_a_body = self._head is not None or self._passing or self._dropping
+        patience = PATIENCE + (self._come / SLOWEST if in_a_body else 0.0)
+        return self._in_the_middle and now - self._began > patience
 
     def close(self) -> None:
         """The port closes."""

@@ -20,12 +20,13 @@ _FIRST: Final = re.compile(rb"([A-Za-z]{1,20}) (\S.*) HTTP/1\.([01])", re.DOTALL
 _CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
 _FIELDS: Final = re.compile(rb"(?:\r\n[A-Za-z0-9!#$%&'*+.^_`|~-]+:[^\x00-\x08\x0a-\x1f\x7f]*)*")
 _HOST: Final = re.compile(rb"\r\nhost:", re.IGNORECASE)
-_UPGRADE: Final = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
+_UPGRADE: Final = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
 _ENCODING: Final = re.compile(rb"\r\ntransfer-encoding:[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|$)", re.IGNORECASE)
 _CONNECTION: Final = re.compile(rb"\r\nconnection:([^\r\n]*)", re.IGNORECASE)
 _EXPECT: Final = re.compile(rb"\r\nexpect:(?![ \t]*100-continue[ \t]*(?:\r\n|$))", re.IGNORECASE)
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
 _MAX_CHUNK_LINE: Final = 1024
+_MAX_TRAILERS: Final = 8 * 1024
 _WORTH_KEEPING: Final = 512
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([^\r\n]*?)[ \t]*(?=\r\n|$)", re.IGNORECASE)
 _MOST_DIGITS: Final = 18
@@ -117,14 +118,23 @@ def with_length(fields: bytes, length: int) -> bytes:
     return _ENCODING.sub(b"", fields) + b"\r\nContent-Length: %d" % length
 
 
+def without_upgrade(head: bytes) -> bytes:
+    """The same request head for who does not change the protocol."""
+    return _UPGRADE.sub(b"", head)
+
+
 class Chunks:
-    """Puts a body together that comes in chunks. `body`: what is there so far, at most `most` bytes."""
+    """Puts a body together that comes in chunks. `body`: what is there so far, at most `most` bytes.
+
+    Law: lines between chunks are short, and the trailers together are; they are read and forgotten.
+    """
 
     def __init__(self, most: int) -> None:
         self.body = bytearray()
         self._most = most
         self._left = 0
         self._trailing = False
+        self._trailers = 0
 
     def take(self, data: bytearray) -> bool:
         """Take the body from the front of `data`. True once it is whole. Raises `Malformed`."""
@@ -135,10 +145,10 @@ class Chunks:
                 self._left -= len(part)
                 del data[: len(part)]
                 continue
-            end = data.find(b"\r\n")
+            end = data.find(b"\r\n", 0, _MAX_CHUNK_LINE + 2)
             if end < 0:
                 if len(data) > _MAX_CHUNK_LINE:
-                    raise Malformed(400, "a chunk begins with its size")
+                    raise Malformed(400, f"a line between chunks has at most {_MAX_CHUNK_LINE} bytes")
                 return False
             line = bytes(data[:end])
             del data[: end + 2]
@@ -149,6 +159,9 @@ class Chunks:
     def _line(self, line: bytes) -> bool:
         """A line between chunks. True if it is the last."""
         if self._trailing:
+            self._trailers += len(line)
+            if self._trailers > _MAX_TRAILERS:
+                raise Malformed(431, f"the trailers of a body have at most {_MAX_TRAILERS} bytes")
             return not line
         if self._left:
             if line:

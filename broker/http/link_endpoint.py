@@ -1,5 +1,8 @@
 """Where children dial: a WebSocket at /link is a carrier, and the node does the rest."""
 
+from collections.abc import Callable
+from functools import partial
+
 from aiohttp import web
 
 from bridges import ws
@@ -7,27 +10,34 @@ from bridges.carrier import CarrierBroken
 from broker.http.guard import address, from_a_web_page
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
+from broker.intake import Guest
 
 
 class LinkEndpoint:
     """Handler of `GET /link`."""
 
-    def __init__(self, node: NodePort, settings: HttpSettings) -> None:
+    def __init__(
+        self,
+        node: NodePort,
+        settings: HttpSettings,
+        guests: Callable[[web.BaseRequest], Guest | None] = lambda _: None,
+    ) -> None:
         self._node = node
         self._settings = settings
+        self._guests = guests
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         refusal = self._refusal(request)
         if refusal is not None:
             self._node.wires.turned_away(address(request), (refusal.text or "").strip())
-            return refusal
+            return parting(request, refusal)
         try:
-            carrier = await ws.accept(request, max_packet=self._settings.max_frame)
+            carrier = await accepted(request, self._settings.max_frame, self._guests(request), is_link=True)
         except CarrierBroken as error:
             self._node.wires.turned_away(
                 address(request), f"asked {request.path} without a WebSocket upgrade"
             )
-            return web.Response(status=426, text=f"{error}\n", headers={"Upgrade": "websocket"})
+            return not_upgraded(request, error)
         try:
             await self._node.wires.serve(carrier)
         finally:
@@ -44,3 +54,29 @@ class LinkEndpoint:
             text = "a child shows a certificate here, and it showed none (its tls: certificate, key)\n"
             return web.Response(status=401, text=text, headers={"WWW-Authenticate": "Certificate"})
         return None
+
+
+async def accepted(
+    request: web.BaseRequest, max_packet: int, guest: Guest | None, *, is_link: bool
+) -> ws.WebSocketCarrier:
+    """A carrier on which little is read before its `proven` is called. Raises `CarrierBroken`."""
+    if guest is None:
+        return await ws.accept(request, max_packet=max_packet)
+    return await ws.accept(
+        request,
+        max_packet=max_packet,
+        when_proven=partial(guest.prove, is_link=is_link),
+        refusal=lambda: guest.refusal,
+    )
+
+
+def not_upgraded(request: web.BaseRequest, error: CarrierBroken) -> web.Response:
+    """The answer to whoever asks for a WebSocket in a way that no WebSocket follows."""
+    return parting(request, web.Response(status=426, text=f"{error}\n", headers={"Upgrade": "websocket"}))
+
+
+def parting(request: web.BaseRequest, response: web.Response) -> web.Response:
+    """Where another protocol was asked for and does not follow, nothing does: nobody looks at it any more."""
+    if "Upgrade" in request.headers:
+        response.force_close()
+    return response

@@ -8,7 +8,6 @@ Wrinkle: the application is made when the first connection needs it. Nobody ever
 
 import asyncio
 import logging
-import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -19,11 +18,10 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from broker.http.encrypted import Encrypted, Failed
 from broker.http.front import Front
-from broker.http.probes import probe
 from broker.http.verbs import Verbs
+from broker.intake import Acceptor, Admission, Guest, Narrow, open_listeners
 
 _FOR_EVER: Final = 366 * 86_400.0
-_BACKLOG: Final = 4096
 _LOOK_EVERY: Final = 10.0
 
 
@@ -104,7 +102,7 @@ class Port:
         self._fronts: set[Front] = set()
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(_LOOK_EVERY, self._look_after)
-        self.servers: list[asyncio.Server] = []
+        self.servers: list[Acceptor] = []
 
     def __repr__(self) -> str:
         return f"<Port {', '.join(f'{host}:{port}' for host, port in self.addresses)}>"
@@ -114,11 +112,13 @@ class Port:
         names = [listener.getsockname() for server in self.servers for listener in server.sockets]
         return [(name[0], name[1]) for name in names]
 
-    def front(self) -> asyncio.BaseProtocol:
+    def front(self, guest: Guest) -> asyncio.BaseProtocol:
         """What stands on a new connection."""
         pages = self._pages
-        front = Front(self._verbs, pages.protocol, self._fronts, pages.are_ready)
-        return Encrypted(front, self._context, self._refused) if self._context is not None else front
+        front = Front(self._verbs, pages.protocol, self._fronts, pages.are_ready, guest)
+        if self._context is not None:
+            return Encrypted(front, self._context, self._refused, guest)
+        return Narrow(front, guest)
 
     def _look_after(self) -> None:
         self._timer = self._loop.call_later(_LOOK_EVERY, self._look_after)
@@ -147,64 +147,17 @@ async def open_port(
     port: int,
     context: ssl.SSLContext | None = None,
     refused: Failed = lambda _address, _text: None,
+    admission: Admission | None = None,
 ) -> Port:
     """Serve the verbs, and the application that `build` makes, on an address. Raises `OSError`.
 
     Port 0: any free one; see `Port.addresses`. `refused(address, text)`: who could not connect with TLS.
+    `admission`: who may connect; without one, as many as a node has by default.
     """
     opened = Port(Pages(build), verbs, context, refused)
-    loop = asyncio.get_running_loop()
-    listeners: list[socket.socket] = []
     try:
-        _raise_file_limit()
-        listeners = _listeners(host, port)
-        for listener in listeners:
-            server = await loop.create_server(opened.front, sock=listener, backlog=_BACKLOG)
-            opened.servers.append(server)
+        opened.servers.append(Acceptor(open_listeners(host, port), admission or Admission(), opened.front))
     except BaseException:
         await opened.cleanup()
-        for listener in listeners:
-            listener.close()
         raise
     return opened
-
-
-def _raise_file_limit() -> None:
-    """A connection is an open file: as many as this user may have."""
-    try:
-        import resource
-    except ImportError:
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _listeners(host: str, port: int) -> list[socket.socket]:
-    """One listening socket for each address that `host` means, with probes for dead peers."""
-    found = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
-    )
-    listeners: list[socket.socket] = []
-    try:
-        for family, address in dict.fromkeys((entry[0], entry[4]) for entry in found):
-            listeners.append(_listener(family, address))
-    except BaseException:
-        for listener in listeners:
-            listener.close()
-        raise
-    return listeners
-
-
-def _listener(family: int, address: tuple[object, ...]) -> socket.socket:
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe(listener)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind(address)
-    except BaseException:
-        listener.close()
-        raise
-    return listener

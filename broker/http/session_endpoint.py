@@ -11,16 +11,19 @@ again. One that does not log in within 10 s is sent away.
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
 
-from bridges import ws
-from bridges.carrier import BUFFER_BYTES, Carrier, CarrierBroken, CarrierError
+from bridges.carrier import BUFFER_BYTES, Carrier, CarrierBroken, CarrierError, CarrierFlooded
+from broker.core.errors import TOO_MANY
 from broker.core.sessions import Connection
 from broker.http.guard import IN_THE_CLEAR, address, from_a_web_page, private
+from broker.http.link_endpoint import accepted, not_upgraded, parting
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
+from broker.intake import Guest
 from broker.shares import Share
 from treeconnector import frames
 from treeconnector.errors import FrameError
@@ -33,6 +36,7 @@ from treeconnector.session_frames import (
     Login,
     NodeFrame,
     Send,
+    Welcome,
     decode_client_packet,
     encode,
 )
@@ -45,9 +49,15 @@ _LOGIN_TIMEOUT: Final = 10.0
 class SessionEndpoint:
     """`GET /session`."""
 
-    def __init__(self, node: NodePort, settings: HttpSettings) -> None:
+    def __init__(
+        self,
+        node: NodePort,
+        settings: HttpSettings,
+        guests: Callable[[web.BaseRequest], Guest | None] = lambda _: None,
+    ) -> None:
         self._node = node
         self._settings = settings
+        self._guests = guests
         self._open: set[Carrier] = set()
 
     def add_to(self, app: web.Application) -> None:
@@ -60,14 +70,16 @@ class SessionEndpoint:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if from_a_web_page(request):
-            return web.Response(status=403, text="sessions are for programs, not for web pages\n")
+            refusal = web.Response(status=403, text="sessions are for programs, not for web pages\n")
+            return parting(request, refusal)
+        guest = self._guests(request)
         try:
-            carrier = await ws.accept(request, max_packet=MAX_PACKET)
+            carrier = await accepted(request, MAX_PACKET, guest, is_link=False)
         except CarrierBroken as error:
-            return web.Response(status=426, text=f"{error}\n", headers={"Upgrade": "websocket"})
+            return not_upgraded(request, error)
         self._open.add(carrier)
         try:
-            session = StreamingSession(self._node, self._settings, carrier, address(request))
+            session = StreamingSession(self._node, self._settings, carrier, address(request), guest)
             if self._settings.session_secret or private(request):
                 await session.serve()
             else:
@@ -88,10 +100,18 @@ class _Refused(Exception):
 class StreamingSession:
     """One client's connection, from its first packet to its last."""
 
-    def __init__(self, node: NodePort, settings: HttpSettings, carrier: Carrier, peer: str) -> None:
+    def __init__(
+        self,
+        node: NodePort,
+        settings: HttpSettings,
+        carrier: Carrier,
+        peer: str,
+        guest: Guest | None = None,
+    ) -> None:
         self._node = node
         self._settings = settings
         self._carrier = carrier
+        self._guest = guest
         self._connection = Connection(self._send, peer)
         self._loop = asyncio.get_running_loop()
         self._outgoing: list[NodeFrame] = []
@@ -107,6 +127,8 @@ class StreamingSession:
         """Run until either side ends it. Never raises for what the client does."""
         try:
             await self._serve()
+        except CarrierFlooded as error:
+            await self.refuse("BAD_REQUEST", str(error))
         except CarrierError as error:
             _log.debug("- session of %s ended: %s", self._connection.address, error)
         except _Refused as error:
@@ -158,6 +180,8 @@ class StreamingSession:
             raise _Refused("NOT_LOGGED_IN", "the first frame of a session is Login")
         if first.version != VERSION:
             raise _Refused("BAD_REQUEST", f"session version {first.version}: this node speaks {VERSION}")
+        if self._guest is not None and not self._guest.may_log_in:
+            raise _Refused("BUSY", TOO_MANY)
         self._logged_in = True
 
     async def refuse(self, code: str, text: str) -> None:
@@ -189,6 +213,8 @@ class StreamingSession:
         if not self._outgoing:
             self._loop.call_soon(self._flush)
         self._outgoing.append(frame)
+        if type(frame) is Welcome:
+            self._carrier.proven()
         if type(frame) is Confirm:
             self._count_confirmed(frame.through)
 

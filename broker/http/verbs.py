@@ -20,7 +20,14 @@ from broker.core.errors import BadRequest, NotFound, SwitchError, TooLarge
 from broker.core.transfers import Fetched
 from broker.http import trace
 from broker.http.bindings import Bindings, Line
-from broker.http.guard import IN_THE_CLEAR, bearer, from_a_web_page, is_rebound, private
+from broker.http.guard import (
+    IN_THE_CLEAR,
+    bearer,
+    from_a_web_page,
+    is_rebound,
+    may_administrate,
+    private,
+)
 from broker.http.heads import parts_of, path_of
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
@@ -32,6 +39,7 @@ _STATUS: Final = {
     "NOT_FOUND": 404,
     "NOT_LOGGED_IN": 403,
     "REFUSED": 403,
+    "BUSY": 503,
     "TOO_LARGE": 413,
     "BAD_REQUEST": 400,
 }
@@ -126,6 +134,10 @@ class Verbs:
     @property
     def max_body(self) -> int:
         return self._settings.max_message
+
+    def may_administrate(self, request: Any) -> bool:
+        """Has whoever sends such a request a right to the node's administration? See `facts_of`."""
+        return may_administrate(request, self._settings.token)
 
     def perform(self, line: Line, asked: Asked, reply: Reply) -> None:
         """Do it, and call `reply` once; not at all if the line goes first."""

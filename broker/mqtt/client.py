@@ -2,15 +2,18 @@
 
 The session is `mqtt/` and the client's id. So MQTT is promised what every session is: what was acknowledged
 to it is on disk, and what was given to it stays until it acknowledges.
+
+Law: before its CONNECT is accepted a client makes the node keep `_MOST_OF_A_STRANGER` bytes at most, and
+nothing of it is read that comes behind its CONNECT. Whatever was read goes with its connection.
 """
 
 import asyncio
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
-from broker.core.errors import NotLoggedIn
+from broker.core.errors import TOO_MANY, NotLoggedIn
 from broker.core.sessions import Connection
+from broker.intake import Guest
 from broker.mqtt import packets
 from broker.mqtt.packets import (
     Answer,
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("sapwood.mqtt")
 _CONNECT_TIMEOUT: Final = 10.0
+_MOST_OF_A_STRANGER: Final = 64 * 1024
 _ENOUGH_UNREAD: Final = 4 * 1024 * 1024
 _MAX_UNREAD: Final = 64 * 1024 * 1024
 _LOOK_AGAIN: Final = 0.05
@@ -53,14 +57,14 @@ _MAX_ID: Final = 250
 class Client(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, door: "Door") -> None:
+    def __init__(self, door: "Door", guest: Guest) -> None:
         self.door = door
+        self._guest = guest
         self._switch = door.node.switch
         self._loop = asyncio.get_running_loop()
-        self._reader = packets.PacketReader(door.max_packet)
+        self._reader = packets.PacketReader(_MOST_OF_A_STRANGER)
         self._publishing = Publishing(self)
         self._reading = Reading(self)
-        self._held: deque[Packet] = deque()
         self._connect: Connect | None = None
         self._running = self._over = False
         self._is_behind = False
@@ -80,23 +84,38 @@ class Client(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none of asyncio's classes
         peer = transport.get_extra_info("peername") or ("?", 0)
         self._connection = Connection(self._said, f"{peer[0]}:{peer[1]}")
-        self._timer = self._loop.call_later(_CONNECT_TIMEOUT, self.end, "it sent no CONNECT in time")
+        self.door.arrived(self)
+        self._timer = self._loop.call_later(_CONNECT_TIMEOUT, self.end, "it did not log in in time")
 
     def data_received(self, data: bytes) -> None:
         if self._over:
             return
         self._heard = self._loop.time()
         self._connection.bytes_in += len(data)
+        self._read(data)
+        self.door.node.wake()
+
+    def _read(self, data: bytes) -> None:
+        """Take the packets that are whole; behind a CONNECT none before that is accepted."""
         try:
+            if self._is_asked:
+                self._reader.keep(data)
+                return
             for packet in self._reader.feed(data):
                 self._take(packet)
+                if self._is_asked or self._over:
+                    break
             self._flush()
         except packets.WrongLevel as error:
             self._transport.write(error.answer)
             self.end(str(error))
         except SapwoodError as error:
             self.end(str(error))
-        self.door.node.wake()
+
+    @property
+    def _is_asked(self) -> bool:
+        """Is the switch being asked whether it may log in?"""
+        return self._connect is not None and not self._running
 
     def connection_lost(self, error: Exception | None) -> None:
         self.end(f"the line broke: {error}" if error else "it went without a DISCONNECT")
@@ -123,6 +142,8 @@ class Client(asyncio.Protocol):
             return
         self._over = True
         self._timer.cancel()
+        self._guest.leave()
+        self._reader.forget()
         self._switch.close(self._connection)
         self.door.left(self)
         self._transport.close()
@@ -179,9 +200,6 @@ class Client(asyncio.Protocol):
             if not isinstance(packet, Connect):
                 raise PacketError("the first packet is not CONNECT")
             self._open(packet)
-        elif not self._running:
-            self._held.append(packet)
-            self._transport.pause_reading()
         elif isinstance(packet, Publish):
             self._publishing.take(packet)
         else:
@@ -226,12 +244,17 @@ class Client(asyncio.Protocol):
     # --- connecting
 
     def _open(self, connect: Connect) -> None:
-        self._timer.cancel()
         client_id = connect.client_id or (self.door.new_id() if connect.clean else "")
         self._connect = connect._replace(client_id=client_id)
+        self._transport.pause_reading()
         if not client_id or len(client_id) > _MAX_ID or not client_id.isprintable():
             self._refuse(packets.WRONG_ID, "it has no client id that can be kept")
             return
+        if not self._guest.may_log_in:
+            self._refuse(packets.UNAVAILABLE, TOO_MANY)
+            return
+        if connect.will is not None:
+            self._publishing.check(connect.will.topic)
         password = (connect.password or b"").decode(errors="replace")
         self.ask(Login(VERSION, self.door.PREFIX + client_id, password))
 
@@ -247,21 +270,23 @@ class Client(asyncio.Protocol):
         assert connect is not None
         self.door.entered(self)
         self._running = True
+        self._guest.prove()
+        self._reader.most = self.door.max_packet
         kept = self.door.kept(connect.client_id)
         self._publishing.received = self.door.received(connect.client_id, new=connect.clean)
         if connect.clean:
             self._reading.forget(kept)
         self.write(packets.connack(present=bool(kept) and not connect.clean, code=packets.ACCEPTED))
+        self._timer.cancel()
         if connect.keep_alive:
             self._look()
         try:
             if not connect.clean:
                 self._reading.go_on(kept)
-            while self._held and not self._over:
-                self._take(self._held.popleft())
-            self._flush()
         except SapwoodError as error:
             self.end(str(error))
+            return
+        self._read(b"")
         self._read_on()
         self.door.node.wake()
 

@@ -10,7 +10,8 @@ import secrets
 import ssl
 from typing import TYPE_CHECKING, Final, Self
 
-from broker.http.probes import probe
+from broker.http.encrypted import Encrypted
+from broker.intake import Acceptor, Guest, Narrow, open_listeners
 from broker.mqtt.client import Client
 from treeconnector.errors import SapwoodError
 
@@ -35,7 +36,8 @@ class Door:
         self._clients: dict[str, Client] = {}
         self._lines: set[Client] = set()
         self._received: dict[str, set[int]] = {}
-        self._server: asyncio.Server | None = None
+        self._context: ssl.SSLContext | None = None
+        self._acceptor: Acceptor | None = None
         self.port = 0
 
     def __repr__(self) -> str:
@@ -44,36 +46,40 @@ class Door:
     def __len__(self) -> int:
         return len(self._clients)
 
-    async def open(self, host: str, port: int, context: ssl.SSLContext | None) -> Self:
+    def open(self, host: str, port: int, context: ssl.SSLContext | None) -> Self:
         """Listen. Raises `SapwoodError`."""
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                self._line, host or None, port, ssl=context, backlog=1024
-            )
+            listeners = open_listeners(host, port)
         except OSError as error:
             raise SapwoodError(
                 f"cannot listen for MQTT on {host}:{port}: {error.strerror or error};"
                 " is a broker running there? Name it as the site's broker, or change the port of mqtt"
             ) from None
-        for listener in self._server.sockets:
-            probe(listener)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._context = context
+        self._acceptor = Acceptor(listeners, self.node.intake, self._line)
+        self.port = listeners[0].getsockname()[1]
         _log.info("= MQTT clients are served on port %d", self.port)
         return self
 
-    def _line(self) -> Client:
-        client = Client(self)
-        self._lines.add(client)
-        return client
+    def _line(self, guest: Guest) -> asyncio.BaseProtocol:
+        """What stands on a new connection."""
+        client = Client(self, guest)
+        if self._context is not None:
+            return Encrypted(client, self._context, self.node.wires.turned_away, guest)
+        return Narrow(client, guest)
 
     def close(self) -> None:
         """End all connections. A node that stops is no reason for a will: its clients come back."""
-        if self._server is not None:
-            self._server.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for client in list(self._lines):
             client.leave()
 
     # --- clients
+
+    def arrived(self, client: Client) -> None:
+        """It has a line."""
+        self._lines.add(client)
 
     def entered(self, client: Client) -> None:
         """A client said who it is. Who was here under that name must go."""

@@ -100,11 +100,27 @@ _FLAGS: Final = {_CONNECT: 0, PUBACK: 0, PUBREC: 0, PUBREL: 2, PUBCOMP: 0, _SUBS
 
 
 class PacketReader:
-    """Takes bytes as they come. `most`: bytes that one packet may have."""
+    """Takes bytes as they come. `most`: bytes that one packet may have; may be changed at any time."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self._buffer = bytearray()
+
+    def __len__(self) -> int:
+        """Bytes that wait here."""
+        return len(self._buffer)
+
+    def forget(self) -> None:
+        """Nothing more is read."""
+        self._buffer = bytearray()
+
+    def keep(self, data: bytes) -> None:
+        """Read nothing yet. Raises `PacketError` if that is too much to wait."""
+        self._buffer += data
+        if len(self._buffer) > self.most:
+            raise PacketError(
+                f"{len(self._buffer)} bytes wait behind a CONNECT: expected {self.most} at most"
+            )
 
     def feed(self, data: bytes) -> Iterator[Packet]:
         """Yield the packets that are complete. Raises `PacketError`, `WrongLevel`."""
@@ -133,8 +149,8 @@ class PacketReader:
                 break
         else:
             raise PacketError("the length of a packet has more than four bytes")
-        if length > self._most:
-            raise PacketError(f"a packet of {length} bytes: this node takes {self._most} at most")
+        if length > self.most:
+            raise PacketError(f"a packet of {length} bytes: this node takes {self.most} at most")
         end = place + 1 + length
         return (place + 1, end) if end <= len(buffer) else None
 

@@ -12,6 +12,7 @@ from broker.mqtt.packets import PacketError, Publish
 from treeconnector import bundles
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, queue, topic
+from treeconnector.errors import SapwoodError
 from treeconnector.names import queue_name
 from treeconnector.patterns import topic_from_mqtt
 from treeconnector.session_frames import Reject, Send
@@ -83,6 +84,13 @@ class Publishing:
         self._unconfirmed += len(body)
         retained = first.retain and destination.kind == Kind.TOPIC
         self._client.ask(Send(begin, destination, len(gathered), body, bool(first.qos), retained))
+
+    def check(self, will: str) -> None:
+        """Raise `SapwoodError` if nothing could ever be published under this topic of a will."""
+        try:
+            self._destination(will)
+        except SapwoodError as error:
+            raise PacketError(f"its will goes nowhere: {error}") from None
 
     def _destination(self, name: str) -> Destination:
         prefix = self._client.door.queue_prefix
