@@ -26,6 +26,7 @@ from broker.intake import Admission
 from broker.journal import Journal
 from broker.link_brokers import LinkBroker
 from broker.location.registrar import Registrar, zone_of
+from broker.memory import OUT_OF_MEMORY, Watch
 from broker.naming import Naming
 from broker.permits import Permits
 from broker.reread import reread
@@ -73,6 +74,8 @@ def _vital(step: Callable[..., None]) -> Callable[..., None]:
     def guarded(node: "Node", *arguments: Any) -> None:
         try:
             step(node, *arguments)
+        except MemoryError:
+            node.memory.out()
         except Exception as mistake:
             _log.exception("! a step of node %s failed", node.site.name)
             node.fail(
@@ -108,6 +111,7 @@ class Node:
         self.renewal: Renewal | None = None
         self.sharing: Sharing | None = None
         self.grants = Grants(site)
+        self.memory = Watch(lambda: self.fail(SapwoodError(OUT_OF_MEMORY)))
         self.intake = Admission(intake_bounds(site))
         self.names_children = False
         self.source: Callable[[], Site] | None = None
@@ -141,6 +145,7 @@ class Node:
         permits = Permits(site)
         self.names_children = permits.closed
         self._loop = asyncio.get_running_loop()
+        self.memory.listen(self._loop)
         self.store = Store.open(site.data_directory, tree=site.tree, node=site.name)
         try:
             self._make_core(permits)
@@ -321,6 +326,8 @@ class Node:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             error = task.exception()
+            if isinstance(error, MemoryError):
+                self.memory.out()
             _log.error("! %r", error, exc_info=error)
 
     # --- time and turns

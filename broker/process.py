@@ -6,15 +6,14 @@ import gc
 import logging
 import signal
 from collections.abc import Callable
-from typing import Final
 
+from broker import memory
 from broker.core.errors import SwitchError
 from broker.naming import named, renamed
 from broker.node import Node
 from config.model import Site
 
 _log = logging.getLogger("sapwood.node")
-_COLLECT: Final = (100_000, 20, 100)  # copies that wait are many and make no cycles
 
 
 async def _run(site: Site, read: Callable[[], Site] | None) -> int:
@@ -34,6 +33,7 @@ async def _run_once(node: Node, stop: asyncio.Event, read: Callable[[], Site] | 
     """The exit code; None if the node has to have another name."""
     node.source = read
     await node.start()
+    gc.freeze()  # what is there now stays: the collector need not look at it again and again
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _read_again, node)
     waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(node.stopped.wait())]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -55,10 +55,14 @@ def run_node(site: Site, read: Callable[[], Site] | None = None) -> int:
     from broker.logs import set_up
 
     set_up(site)
-    gc.set_threshold(*_COLLECT)
+    memory.set_up()
     try:
         import uvloop
     except ImportError:
         return asyncio.run(_run(site, read))
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(site, read))
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_run(site, read))
+    except MemoryError:
+        _log.error("! the node stops: %s", memory.OUT_OF_MEMORY)
+        return 1

@@ -21,6 +21,7 @@ from broker.http.status import StatusEndpoint
 from broker.http.trace_endpoint import TraceEndpoint
 from broker.http.verbs import Verbs
 from broker.intake import Admission
+from broker.memory import tell_of_memory
 
 __all__ = ["Port", "build_app", "listen"]
 
@@ -49,7 +50,7 @@ def build_app(
 ) -> web.Application:
     """The application of `node`: links, sessions, verbs, status, documentation."""
     settings = settings or HttpSettings()
-    app = web.Application(client_max_size=settings.max_message + 1)
+    app = web.Application(client_max_size=settings.max_message + 1, middlewares=[tell_of_memory])
     app.on_response_prepare.append(add_link)
     status = StatusEndpoint(node, settings)
     router = app.router

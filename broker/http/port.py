@@ -156,7 +156,8 @@ async def open_port(
     """
     opened = Port(Pages(build), verbs, context, refused)
     try:
-        opened.servers.append(Acceptor(open_listeners(host, port), admission or Admission(), opened.front))
+        admission = Admission() if admission is None else admission
+        opened.servers.append(Acceptor(open_listeners(host, port), admission, opened.front))
     except BaseException:
         await opened.cleanup()
         raise

@@ -20,14 +20,7 @@ from broker.core.errors import BadRequest, NotFound, SwitchError, TooLarge
 from broker.core.transfers import Fetched
 from broker.http import trace
 from broker.http.bindings import Bindings, Line
-from broker.http.guard import (
-    IN_THE_CLEAR,
-    bearer,
-    from_a_web_page,
-    is_rebound,
-    may_administrate,
-    private,
-)
+from broker.http.guard import IN_THE_CLEAR, bearer, from_a_web_page, is_rebound, private, same
 from broker.http.heads import parts_of, path_of
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
@@ -135,9 +128,9 @@ class Verbs:
     def max_body(self) -> int:
         return self._settings.max_message
 
-    def may_administrate(self, request: Any) -> bool:
-        """Has whoever sends such a request a right to the node's administration? See `facts_of`."""
-        return may_administrate(request, self._settings.token)
+    def holds_token(self, request: Any) -> bool:
+        """Does such a request carry the token of the administration? See `facts_of`."""
+        return bool(self._settings.token) and same(bearer(request), self._settings.token)
 
     def perform(self, line: Line, asked: Asked, reply: Reply) -> None:
         """Do it, and call `reply` once; not at all if the line goes first."""

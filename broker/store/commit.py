@@ -150,7 +150,7 @@ class GroupCommit:
                 future.add_done_callback(lambda ended: self._end(batch, ended.exception()))
                 return
             self._timed_commit()
-        except StoreError as error:
+        except Exception as error:  # also a want of memory: what is written in part is never committed
             self._end(batch, error)
         else:
             self._end(batch, None)

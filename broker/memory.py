@@ -1,0 +1,91 @@
+"""The node's memory: what was freed goes back to the system, and the end of it is the end of the process.
+
+Law: a node that has found no memory is not trusted to be whole: it says so in one line, is `ready` no more,
+and stops with exit code 1. Nothing that was acknowledged is lost, since that is on disk.
+"""
+
+import asyncio
+import ctypes
+import gc
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from aiohttp import web
+
+_log = logging.getLogger("sapwood.node")
+_COLLECT: Final = (50_000, 20, 100)
+"""Thresholds of the collector; what waits for it is small, since buffers go with their connections."""
+_TRIM_THRESHOLD: Final = (-1, 4 * 1024 * 1024)
+_MMAP_THRESHOLD: Final = (-3, 1024 * 1024)
+_ARENAS: Final = (-8, 2)
+_RESERVE: Final = 4 * 1024 * 1024
+_LAST_WORDS: Final = 10.0
+OUT_OF_MEMORY: Final = (
+    "it is out of memory. Nothing that was acknowledged is lost: give the process more memory, or lower its"
+    " limits, and start it again"
+)
+
+
+def set_up() -> None:
+    """Once, before the node starts.
+
+    Wrinkle: glibc takes the size of what was freed last as a sign of what comes again, and from then on keeps
+    blocks of up to 32 MiB in its heap, which ends where its last block does. With a fixed threshold large
+    buffers are maps of their own, which go back at once. See `mallopt(3)`.
+    """
+    gc.set_threshold(*_COLLECT)
+    if sys.platform != "linux":
+        return
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # another C library
+        return
+    for parameter, value in (_MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENAS):
+        mallopt(parameter, value)
+
+
+class Watch:
+    """Hears of each `MemoryError` that nobody caught, on the loop and in handlers; `stop` is called once."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._reserve = bytearray(_RESERVE)
+        self._is_over = False
+
+    def __repr__(self) -> str:
+        return f"<Watch of memory{', which is out' if self._is_over else ''}>"
+
+    def listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        loop.set_exception_handler(self._heard)
+
+    def _heard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if isinstance(context.get("exception"), MemoryError):
+            self.out()
+        else:
+            loop.default_exception_handler(context)
+
+    def out(self) -> None:
+        """There is no memory. What was kept aside for it lets the node say so and close its files."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._reserve = bytearray()
+        self._loop.call_later(_LAST_WORDS, os._exit, 1)
+        self._stop()
+
+
+@web.middleware
+async def tell_of_memory(request: web.Request, handler: Any) -> web.StreamResponse:
+    """Wrinkle: aiohttp answers 500 to whatever a handler raises, and goes on."""
+    try:
+        response: web.StreamResponse = await handler(request)
+    except MemoryError as error:
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": f"no memory for {request.path[:80]}", "exception": error}
+        )
+        raise
+    return response

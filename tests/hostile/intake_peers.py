@@ -1,0 +1,194 @@
+"""Raw connections that say whatever a test likes, and the one real node that they are said to."""
+
+import asyncio
+import json
+import secrets
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from broker.cli.demo.plan import free_ports
+from broker.cli.demo.processes import NodeProcess, Nodes, Status
+from treeconnector import frames
+from treeconnector.session_frames import VERSION, Login, Welcome, decode_node_packet, encode
+
+MIB = 1024 * 1024
+MUCH = 15 * MIB
+PATIENCE = 60.0
+
+
+class Target:
+    """A node with a port for MQTT, as a process of its own."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.port, self.mqtt = free_ports(2)
+        site = {"name": "hq", "tree": "test", "listener": {"port": self.port}, "mqtt": {"port": self.mqtt}}
+        file = folder / "hq.yaml"
+        file.write_text(json.dumps({"broker": site | settings}), encoding="utf-8")
+        self.process = NodeProcess("hq", file, f"http://127.0.0.1:{self.port}")
+        self.nodes = Nodes([self.process])
+
+    async def status(self) -> Status:
+        return await self.nodes.until("hq", lambda _: True, "answering", PATIENCE)
+
+    async def until(self, holds: Callable[[Status], bool], what: str) -> Status:
+        return await self.nodes.until("hq", holds, what, PATIENCE)
+
+    @property
+    def resident(self) -> int:
+        """Bytes of memory that the process has."""
+        return int(psutil.Process(self.process.pid).memory_info().rss)
+
+    @property
+    def log(self) -> str:
+        return self.process.log.read_text(encoding="utf-8", errors="replace")
+
+
+class Raw:
+    """One connection."""
+
+    def __init__(self, made: socket.socket) -> None:
+        self.socket = made
+        self._loop = asyncio.get_running_loop()
+
+    @classmethod
+    async def to(cls, port: int) -> "Raw":
+        made = socket.socket()
+        made.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
+        return cls(made)
+
+    async def say(self, data: bytes | memoryview) -> None:
+        await self._loop.sock_sendall(self.socket, data)
+
+    async def hear(self, most: int = 65536) -> bytes:
+        async with asyncio.timeout(PATIENCE):
+            return await self._loop.sock_recv(self.socket, most)
+
+    async def until(self, end: bytes) -> bytes:
+        """All that comes, up to `end` somewhere in it."""
+        heard = b""
+        while end not in heard:
+            more = await self.hear()
+            assert more, f"closed after {heard!r}"
+            heard += more
+        return heard
+
+    async def closed(self) -> bytes:
+        """All that comes until the node closes."""
+        heard = b""
+        try:
+            while more := await self.hear():
+                heard += more
+        except ConnectionError:
+            pass
+        return heard
+
+    def break_off(self, *, hard: bool = False) -> None:
+        if hard:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+
+# --- how each kind of connection comes into the middle of 15 MiB, all but the 15 MiB themselves
+
+
+def frame_head(size: int) -> bytes:
+    """The head of a binary WebSocket frame of a client, whose mask changes nothing."""
+    if size < 126:
+        return bytes((0x82, 0x80 | size)) + bytes(4)
+    if size < 65536:
+        return b"\x82\xfe" + size.to_bytes(2) + bytes(4)
+    return b"\x82\xff" + size.to_bytes(8) + bytes(4)
+
+
+def mqtt_length(size: int) -> bytes:
+    found = bytearray()
+    while True:
+        size, low = size >> 7, size & 0x7F
+        found.append(low | (0x80 if size else 0))
+        if not size:
+            return bytes(found)
+
+
+async def upgraded(port: int, path: str) -> Raw:
+    raw = await Raw.to(port)
+    key = "AAAAAAAAAAAAAAAAAAAAAA=="
+    await raw.say(
+        f"GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
+    )
+    assert b" 101 " in await raw.until(b"\r\n\r\n")
+    return raw
+
+
+async def body_of_a_verb(target: Target) -> Raw:
+    raw = await Raw.to(target.port)
+    await raw.say(b"GET /login/x HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % MUCH)
+    return raw
+
+
+async def body_of_a_send(target: Target) -> Raw:
+    raw = await Raw.to(target.port)
+    await raw.say(b"GET /login/%b HTTP/1.1\r\n\r\n" % secrets.token_hex(4).encode())
+    assert b" 200 " in await raw.until(b"\r\n\r\n")
+    await raw.say(b"POST /send/q/1 HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % MUCH)
+    return raw
+
+
+async def body_of_a_page(target: Target) -> Raw:
+    raw = await Raw.to(target.port)
+    await raw.say(b"POST /enrol/join HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % MUCH)
+    return raw
+
+
+async def frame_of_a_stranger(target: Target) -> Raw:
+    raw = await upgraded(target.port, "/session")
+    await raw.say(frame_head(MUCH))
+    return raw
+
+
+async def frame_of_a_session(target: Target) -> Raw:
+    raw = await upgraded(target.port, "/session")
+    login = frames.packet([encode(Login(VERSION, secrets.token_hex(4), ""))])
+    await raw.say(frame_head(len(login)) + login)
+    heard = await raw.hear()
+    assert isinstance(decode_node_packet(heard[2:])[0], Welcome)
+    await raw.say(frame_head(MUCH))
+    return raw
+
+
+async def hello_of_a_link(target: Target) -> Raw:
+    raw = await upgraded(target.port, "/link")
+    await raw.say(frame_head(MUCH))
+    return raw
+
+
+async def connect_of_mqtt(target: Target) -> Raw:
+    raw = await Raw.to(target.mqtt)
+    await raw.say(b"\x10" + mqtt_length(MUCH) + b"\x00\x04MQTT")
+    return raw
+
+
+async def publish_of_mqtt(target: Target) -> Raw:
+    raw = await Raw.to(target.mqtt)
+    name = secrets.token_hex(4).encode()
+    await raw.say(b"\x10\x14\x00\x04MQTT\x04\x02\x00\x00\x00\x08" + name)
+    assert await raw.hear() == b"\x20\x02\x00\x00"
+    await raw.say(b"\x30" + mqtt_length(MUCH) + b"\x00\x01t")
+    return raw
+
+
+Kind = Callable[[Target], Awaitable[Raw]]
+STRANGERS: list[Kind] = [
+    body_of_a_verb,
+    body_of_a_page,
+    frame_of_a_stranger,
+    hello_of_a_link,
+    connect_of_mqtt,
+]
+KNOWN: list[Kind] = [body_of_a_send, frame_of_a_session, publish_of_mqtt]
