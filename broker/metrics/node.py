@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.statistics import LATENCY_BOUNDS
-from broker.metrics import process
+from broker.metrics import intake, process
 from broker.metrics.exposition import Family, counter, gauge, histogram, info
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def families(node: "Node") -> list[Family]:
             _REFUSALS,
             core.switch.sending.refused,
         ),
+        *intake.families(node.intake),
         *_dead(core),
         histogram(
             "sapwood_message_latency_seconds",

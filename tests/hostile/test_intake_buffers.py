@@ -28,7 +28,7 @@ async def target(tmp_path: Path) -> AsyncIterator[Target]:
         await made.status()
         yield made
         assert await made.process.stop() == 0
-        assert "Traceback" not in made.log
+        assert "Traceback" not in made.log, made.log
         assert "Error" not in made.log
 
 

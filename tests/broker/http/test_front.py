@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.http.front import PATIENCE, Front
+from broker.http.front import MOST_OF_A_STRANGER, PATIENCE, SLOWEST, Front
 from broker.http.settings import HttpSettings
 from broker.http.verbs import Verbs
 
@@ -262,3 +262,64 @@ async def test_a_mistake_is_told_after_what_is_still_under_way(stand: Stand) -> 
     assert stand.transport.statuses() == [200, 200, 400]
     assert stand.transport.closed
     assert "never" not in stand.node.switch.queues
+
+
+async def test_a_stranger_sends_small_bodies_only_whatever_they_are_for(stand: Stand) -> None:
+    stand.say(f"GET /login/t HTTP/1.1\r\nContent-Length: {MOST_OF_A_STRANGER + 1}")
+    assert stand.transport.statuses() == [413]
+    other = Stand(stand.node)
+    other.say(f"POST /a/page HTTP/1.1\r\nContent-Length: {MOST_OF_A_STRANGER + 1}")
+    assert other.transport.statuses() == [413]
+    assert other.transport.closed
+    assert other.inner.data == b""
+    chunked = Stand(stand.node)
+    chunked.say("POST /a/page HTTP/1.1\r\nTransfer-Encoding: chunked")
+    chunked.front.data_received(b"%x\r\n" % (MOST_OF_A_STRANGER + 1))
+    assert chunked.transport.statuses() == [413]
+
+
+async def test_who_shows_the_token_may_send_more(node: Any) -> None:
+    stand = Stand(node, token="secret")
+    size = MOST_OF_A_STRANGER + 1
+    stand.say(f"POST /a/page HTTP/1.1\r\nAuthorization: Bearer secret\r\nContent-Length: {size}")
+    stand.front.data_received(bytes(size))
+    assert stand.inner.data.endswith(bytes(size))
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_a_byte_now_and_then_does_not_keep_a_request_alive(stand: Stand, known: bool) -> None:
+    if known:
+        stand.say("GET /login/t HTTP/1.1")
+    now = asyncio.get_running_loop().time()
+    stand.front.data_received(b"GET /create/")
+    stand.transport.written = b""
+    for second in range(0, int(PATIENCE) + 10, 10):
+        stand.front._heard = now + second
+        stand.front.data_received(b"x")
+        stand.front.look_after(now + second)
+    stand.front.look_after(now + PATIENCE + 11)
+    assert stand.transport.statuses() == [408]
+
+
+async def test_a_long_body_has_the_time_that_it_takes(stand: Stand) -> None:
+    stand.say("GET /login/t HTTP/1.1", "POST /send/q/1 HTTP/1.1\r\nContent-Length: 1000000")
+    now = asyncio.get_running_loop().time()
+    stand.front.data_received(bytes(60 * SLOWEST))
+    stand.front.look_after(now + PATIENCE + 50)
+    assert not stand.transport.closed
+    stand.front.look_after(now + PATIENCE + 70)
+    assert stand.transport.closed
+
+
+async def test_nothing_that_was_read_outlives_the_connection(stand: Stand) -> None:
+    stand.say("GET /login/t HTTP/1.1", "POST /send/q/1 HTTP/1.1\r\nContent-Length: 1000000")
+    stand.front.data_received(bytes(500_000))
+    assert len(stand.front._data) == 500_000
+    stand.front.connection_lost(None)
+    assert len(stand.front._data) == 0
+
+
+async def test_only_a_websocket_is_an_upgrade(stand: Stand) -> None:
+    stand.say("GET /a/page HTTP/1.1\r\nUpgrade: other", "GET /b HTTP/1.1")
+    assert b"Upgrade" not in stand.inner.data
+    assert b"GET /b HTTP/1.1" in stand.inner.data

@@ -135,3 +135,12 @@ def test_mended_paths(written: bytes, encoded: bytes) -> None:
 def test_a_missing_host_is_put_in() -> None:
     assert mended(b"GET / HTTP/1.1\r\n\r\n") == b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
     assert mended(b"GET / HTTP/1.1\r\nHOST: a\r\n\r\n") == b"GET / HTTP/1.1\r\nHOST: a\r\n\r\n"
+
+
+def test_lines_between_chunks_and_behind_them_are_bounded() -> None:
+    with pytest.raises(Malformed, match="a line between chunks has at most 1024 bytes"):
+        Chunks(100).take(bytearray(b"1;" + b"x" * 2000 + b"\r\na\r\n"))
+    with pytest.raises(Malformed, match="the trailers of a body have at most 8192 bytes") as caught:
+        Chunks(100).take(bytearray(b"1\r\na\r\n0\r\n" + (b"X: " + b"y" * 1000 + b"\r\n") * 9))
+    assert caught.value.status == 431
+    assert Chunks(100).take(bytearray(b"1\r\na\r\n0\r\n" + (b"X: " + b"y" * 1000 + b"\r\n") * 8 + b"\r\n"))
