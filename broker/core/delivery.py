@@ -15,6 +15,7 @@ from broker.core.neighbours import Neighbour
 from broker.core.order import Order
 from broker.core.readers import Given, Reader, next_run
 from broker.core.settings import CoreSettings
+from broker.core.trials import SUSPECTED, Trials, tries
 from broker.core.turn import Turn
 from treeconnector import bundles
 from treeconnector.bundles import Flag
@@ -52,6 +53,7 @@ class Delivery(Lookup):
         self.order = Order()
         self.next_transfer = self.transfers_known = 1
         self.numbered_now = range(0)
+        self.trials = Trials(moment, lambda place: self.deliver(place))
         self.finished: Callable[[Copy], None] = lambda copy: None
         self.went: Callable[[Destination, str, int], None] = lambda destination, gateway, messages: None
         self.holds = Holds(settings, custody, neighbours, self.bury)
@@ -75,30 +77,37 @@ class Delivery(Lookup):
             if copy.stored.header.expires_first and self._drop_expired(copy):
                 continue
             before = place.turn
-            reader = self._reader_with_room(place)
+            suspected = copy.deliveries >= SUSPECTED
+            reader = self._reader_with_room(place, suspected)
             if reader is None:
+                if suspected:
+                    self.trials.await_idle(place)
                 return
             if reader.connection is not None and not self._known_on_disk(copy):
                 place.turn = before
                 self.turn.places[place.name] = place
                 return
-            position, count = next_run(copy, reader.room)
+            alone = suspected and tries(reader)
+            position, count = next_run(copy, 1 if alone else reader.room)
             if count and not self._give(copy, reader, position, count):
                 place.waiting.popleft()
                 self.bury(copy, "UNREADABLE")
                 continue
+            if count and alone:
+                first = copy.transfer + position
+                self.trials.begin(reader.session.desk.within(first, first)[0])
             if not count or copy.given | copy.done == copy.all:
                 place.waiting.popleft()
         if place.held_back:
             self.holds.relieve(place)
 
-    @staticmethod
-    def _reader_with_room(place: Place) -> Reader | None:
+    def _reader_with_room(self, place: Place, suspected: bool) -> Reader | None:
         readers = place.readers
         for _ in readers:
             place.turn = (place.turn + 1) % len(readers)
-            if readers[place.turn].room > 0:
-                return readers[place.turn]
+            reader = readers[place.turn]
+            if reader.room > 0 and not (suspected and not self.trials.may_have(reader)):
+                return reader
         return None
 
     def _known_on_disk(self, copy: Copy) -> bool:

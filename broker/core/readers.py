@@ -48,9 +48,16 @@ class Given(NamedTuple):
 
 
 class Reader:
-    """One subscription, whose messages are pushed to its connection."""
+    """One subscription, whose messages are pushed to its connection.
 
-    __slots__ = ("connection", "credit", "number", "outstanding", "places", "session")
+    `alone`: it gets nothing for now; `tried`: what it was given alone; `gathers`: it need not answer one by
+    one (see `trials`).
+    """
+
+    __slots__ = (
+        "alone", "connection", "credit", "gathers", "number", "outstanding", "places", "session", "tried",
+    )  # fmt: skip
+    can_fail = True
 
     def __init__(
         self,
@@ -66,6 +73,8 @@ class Reader:
         self.credit = credit
         self.outstanding = 0
         self.places = places
+        self.alone = self.gathers = False
+        self.tried: Given | None = None
 
     def __repr__(self) -> str:
         counts = f"outstanding={self.outstanding}/{self.credit}"
@@ -73,7 +82,7 @@ class Reader:
 
     @property
     def room(self) -> int:
-        return self.credit - self.outstanding
+        return 0 if self.alone else self.credit - self.outstanding
 
     @property
     def room_ahead(self) -> int:
@@ -102,7 +111,7 @@ class Fetcher(Reader):
 
     @property
     def room(self) -> int:
-        return self.credit - self.outstanding if self.session.asks else 0
+        return self.credit - self.outstanding if self.session.asks and not self.alone else 0
 
     @property
     def room_ahead(self) -> int:

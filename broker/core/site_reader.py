@@ -17,6 +17,7 @@ class SiteReader(Reader):
     """Reads a queue, or all topics, for the site broker; `come` is called with what it is given."""
 
     __slots__ = ("come", "now")
+    can_fail = False
 
     def __init__(
         self,

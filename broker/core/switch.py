@@ -20,6 +20,7 @@ from broker.core.sessions import Connection, Session, Waiter
 from broker.core.topics import Subscription, Topics
 from broker.core.trace import RETURNED
 from broker.core.transfers import Fetched, Transfers
+from broker.core.trials import SUSPECTED
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.errors import FrameError, PatternError, SapwoodError
@@ -245,30 +246,39 @@ class Switch:
 
     def _give_back(self, session: Session, gone: frozenset[Reader]) -> None:
         again: dict[Place, dict[Copy, int]] = {}
-        told: set[Copy] = set()
+        told: dict[Copy, int] = {}
+        tried = self._forwarder.trials.gone(gone)
         for given in session.desk.of(None):
             if given.reader not in gone:
                 continue
             session.desk.remove(given)
             copy = given.copy
             copy.given &= ~given.bits
+            left = given.bits & ~copy.done
             if not session.take_mail(given):
-                told.add(copy)
+                told[copy] = told.get(copy, 0) | left
             if copy.done != copy.all:
                 copies = again.setdefault(copy.place, {})
-                copies[copy] = copies.get(copy, 0) | (given.bits & ~copy.done)
+                copies[copy] = copies.get(copy, 0) | left
         for place, copies in again.items():
             place.put_back(copies)
-            for copy, bits in copies.items():
-                if copy in told:
-                    self._was_given_back(copy, bits)
+        if self.stopping:
+            return
+        culprits = {given.copy for given in tried}
+        alone = sum(bits.bit_count() for bits in told.values()) == 1
+        for copy, bits in told.items():
+            if bits:
+                self._came_back(copy, bits, guilty=alone or copy in culprits)
 
-    def _was_given_back(self, copy: Copy, bits: int) -> None:
-        """Messages that come back again and again, none of them dealt with: it is the first one's fault."""
-        copy.deliveries += 1
+    def _came_back(self, copy: Copy, bits: int, *, guilty: bool) -> None:
+        """A reader went and left these. `guilty`: it was by the fault of the first of them."""
+        most = self._forwarder.settings.max_deliveries
+        copy.deliveries = (
+            copy.deliveries + 1 if guilty else max(copy.deliveries, min(copy.deliveries + 1, SUSPECTED))
+        )
         self._custody.trace.happened(RETURNED, copy, bits, "")
         self._custody.changed(copy)
-        if bits and copy.deliveries >= self._forwarder.settings.max_deliveries:
+        if guilty and copy.deliveries >= most:
             copy.deliveries = 1
             if self._forwarder.bury_part(copy, bits & -bits, "TOO_MANY_DELIVERIES"):
                 copy.place.waiting.remove(copy)
@@ -291,7 +301,7 @@ class Switch:
         count = 0
         touched: dict[str, Place] = {}
         for given in session.desk.within(first, last):
-            count += self._settle(session, given, given.bits_of(first, last))
+            count += self._settle(session, given, given.bits_of(first, last), touched)
             touched.update((place.name, place) for place in given.reader.places)
         for place in touched.values():
             self._forwarder.dispatch(place)
@@ -299,7 +309,7 @@ class Switch:
                 self._forwarder.holds.relieve(place)
         return count
 
-    def _settle(self, session: Session, given: Given, bits: int) -> int:
+    def _settle(self, session: Session, given: Given, bits: int, touched: dict[str, Place]) -> int:
         copy = given.copy
         bits &= ~copy.done
         count = bits.bit_count()
@@ -314,6 +324,9 @@ class Switch:
         given.reader.outstanding -= count
         if not given.bits & ~copy.done:
             session.desk.remove(given)
+            if given.reader.tried is given:
+                for place in self._forwarder.trials.answered(given.reader):
+                    touched[place.name] = place
         return count
 
     # --- transfers

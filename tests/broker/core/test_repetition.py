@@ -100,7 +100,7 @@ def test_what_came_back_after_a_part_was_dealt_with_here_is_given(tree: Forest) 
 def refuse_first(tree: Forest, done: int) -> None:
     """The first of three comes to readers at hq who leave with it, until it is a dead letter."""
     for _ in range(2):
-        reader = tree.consumer("hq", "queue:sales", "hasty", auto=False)
+        reader = tree.consumer("hq", "queue:sales", "hasty", auto=False, credit=1)
         tree.settle(1.0)
         if not reader.payloads:
             hand_over(tree, "hq", "york", done=done)
@@ -145,7 +145,7 @@ def test_a_dead_letter_that_is_given_back_before_the_rest_goes_is_known_apart(tr
 
 def test_dead_letters_of_a_bundle_that_are_given_back_one_by_one_bring_one_each(tree: Forest) -> None:
     refuse_first(tree, 0)
-    tree.consumer("hq", "queue:sales", "hasty", auto=False).disconnect()
+    tree.consumer("hq", "queue:sales", "hasty", auto=False, credit=1).disconnect()
     tree.settle(1.0)
     hq = tree["hq"]
     assert [message.payload for _, message in hq.dead()] == [b"a", b"b"]

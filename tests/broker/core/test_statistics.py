@@ -104,7 +104,7 @@ def test_what_expired_is_counted_out_of_its_queue_and_into_the_dead_letters(fore
 
 def test_a_part_of_a_bundle_that_is_buried_is_counted_once(forest: Forest) -> None:
     hq = forest.add("hq", max_deliveries=1)
-    reader = forest.consumer("hq", "queue:sales", auto=False)
+    reader = forest.consumer("hq", "queue:sales", auto=False, credit=1)
     forest.producer("hq").send("queue:sales", *PAYLOADS)
     forest.settle()
     reader.disconnect()
