@@ -27,9 +27,9 @@ from broker.core.given import Given
 from broker.core.neighbours import Neighbour
 from broker.core.rows import MetaRow
 from treeconnector.advisories import Advertiser, digest_of, standing
-from treeconnector.bundles import Flag, Header
-from treeconnector.destinations import Destination, Kind, domain, topic
-from treeconnector.errors import FrameError, PatternError
+from treeconnector.bundles import Flag, Header, decode_messages, plain_body
+from treeconnector.destinations import Destination, Kind, domain, parse, topic
+from treeconnector.errors import FrameError, InvalidName, PatternError
 from treeconnector.frames import Advice
 from treeconnector.held import Legality, Limits, anything_goes
 from treeconnector.names import is_incarnation
@@ -49,6 +49,8 @@ _MOST_TOLD: Final = 200
 _KEPT: Final = 1000
 _KEPT_BYTES: Final = 16 * 1024 * 1024
 _WEIGHT: Final = 2048
+_REPLY_TO: Final = b"reply-to"
+_FOR_ANSWERS: Final = ("transient-", "System.")
 
 
 def everything(_child: str) -> Grant | None:
@@ -335,7 +337,40 @@ class Permitting:
             why = permit.why_not_send(destination._replace(node=name)) if name else why
         if not why and not self._core.arrivals.is_from_below(neighbour, header.origin):
             why = f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
-        return why
+        return why or self._why_not_answered(neighbour, header, body)
+
+    def _why_not_answered(self, neighbour: Neighbour, header: Header, body: bytes) -> str:
+        """Who answers writes where the question says; so a child asks for answers only where it may send.
+
+        Only where some message has a `reply_to` are they looked at one by one.
+        """
+        try:
+            plain = plain_body(header, body)
+            if _REPLY_TO not in plain:
+                return ""
+            messages = decode_messages(plain, header.count)
+        except FrameError:
+            return ""  # nobody can read it, which is said by whoever finds that
+        for where in {message.properties.reply_to for message in messages}:
+            why = self._why_not_reply(neighbour, where) if where else ""
+            if why:
+                return why
+        return ""
+
+    def _why_not_reply(self, neighbour: Neighbour, reply_to: str) -> str:
+        """A fresh queue for answers is on a node of the child's own: another's is not for it to name."""
+        text = reply_to if reply_to.startswith(("queue:", "topic:")) else f"queue:{reply_to}"
+        try:
+            where = parse(text)
+        except (InvalidName, PatternError):
+            return f"PERMIT: the reply_to {reply_to[:64]!r} is no destination"
+        node = self._name_of(where.node) if is_incarnation(where.node) else where.node
+        if where.node and self._core.arrivals.is_from_below(neighbour, node):
+            return ""
+        why = neighbour.permit.why_not_send(where)
+        if not why and node and where.name.startswith(_FOR_ANSWERS):
+            why = f"PERMIT: {neighbour.name} may have answers sent to its own nodes, not to {where.node[:64]}"
+        return f"{why} (reply_to)" if why else ""
 
     def _why_not_followed(self, neighbour: Neighbour, destination: Destination) -> str:
         """A topic's message that goes after a node that has left a child: it left, and may have it there."""

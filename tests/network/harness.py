@@ -102,8 +102,10 @@ class Network:
         known = self._settings[name] = merged(self._settings.get(name, self.base), settings)
         fixed: Settings = {"name": name, "data": f"data/{name}", "listener": {"port": self.ports[name]}}
         fixed["permits"] = "open"  # what children may do is the subject of some tests only: these say it
-        if role == "leaf" and (parent or known.get("scheme") == "satellite"):
+        if any({"consume", "send", "nodes"} & child.keys() for child in known.get("children", ())):
             fixed.pop("permits")
+        if role == "leaf" and (parent or known.get("scheme") == "satellite"):
+            fixed.pop("permits", None)
         if parent:
             port = self.lines[name].port if line else self.ports[parent]
             fixed["tree_connectors"] = [{"nodetype": role, "uri": f"ws://127.0.0.1:{port}/link"}]

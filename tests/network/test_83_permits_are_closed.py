@@ -12,7 +12,9 @@ from quick import numbers
 from thieves import PERSISTENT, Thief, advise, thief
 
 from broker.grants import OPEN
-from treeconnector.bundles import Flag
+from sapwood import Rpc
+from treeconnector import bundles
+from treeconnector.bundles import Flag, Message, Properties
 from treeconnector.identity import Identity, new_uuid
 from treeconnector.link import Link, LinkSettings
 
@@ -185,3 +187,43 @@ async def test_no_origin_is_forged_whatever_is_permitted(network: Network, permi
         )
         assert ([each.payload for each in orders], topics) == ([b"true"], [])
         assert {reason.partition(":")[0] for reason in status["dead"]["reasons"]} == {"ORIGIN"}
+
+
+def asking(mallory: Thief, where: str, reply_to: str) -> Any:
+    """A request whose answer is to go there."""
+    plain = bundles.encode_message(Message(b"{}", Properties(correlation_id=7, reply_to=reply_to)))
+    return mallory.bundle(where, b"", body=plain, size=len(plain))
+
+
+def add(one: int, other: int) -> int:
+    return one + other
+
+
+async def test_no_service_writes_for_a_child_where_it_may_not(network: Network) -> None:
+    permits = {"send": ["{name}/#", "queue:adder"]}
+    await start(network, permits=permits)
+    forbidden = ["payroll", "queue:payroll", "payroll@hq", "topic:prices/uk", "leeds", "queue:leeds/x"]
+    forbidden += ["transient-1@leeds", "queue:transient-1@hq", "System.1@hq", "a b@c@d"]
+    async with (
+        network.client("hq") as hq,
+        network.client(STORE) as leeds,
+        receiving(hq, "queue:payroll") as payroll,
+        receiving(hq, "topic:#") as topics,
+        receiving(leeds, "queue:leeds") as queue,
+        Rpc(hq).serve("adder", {"add": add}),
+        thief(network) as mallory,
+    ):
+        await mallory.say(advise("domain:mallory", "queue:mallory/answers"))
+        await mallory.say(*(asking(mallory, "queue:adder", where) for where in forbidden))
+        own = ["transient-1@mallory", "queue:mallory/answers"]
+        await mallory.say(*(asking(mallory, "queue:adder", where) for where in own))
+        wanted = {"queue:transient-1@mallory", "queue:mallory/answers"}
+        await mallory.until(lambda: wanted <= set(mallory.read()), "answered where it may be")
+        status = await network.until(
+            "hq", lambda status: status["counters"]["refused"] >= len(forbidden), "refusing"
+        )
+        assert (payroll, topics, queue) == ([], [], [])
+        assert set(mallory.read()) == wanted
+        assert all(reason.startswith("PERMIT") for reason in status["dead"]["reasons"])
+        async with Rpc(leeds) as caller:
+            assert await caller.call("adder", "add", one=2, other=3) == 5
