@@ -15,12 +15,14 @@ from config.uris import EMBEDDED
 from treeconnector.names import incarnation_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from broker.core.neighbours import Neighbour
     from broker.node import Node
 
 _LISTED: Final = 500
+_RULES: Final = 200
+_RULES_EACH: Final = 10
 _CALM: Final = {"running": 2, "connecting": 1}
 
 
@@ -49,7 +51,7 @@ def status(node: "Node") -> dict[str, Any]:
         "parent": _parent(node) if parent is None else {**parent.status(now), **_dialling(node)},
         "parents": _parents(node),
         "mesh": _mesh(node),
-        "children": [child.status(now) for child in children[:_LISTED]],
+        "children": list(_children(children[:_LISTED], now)),
         "link_brokers": [listening.status() for listening in node.link_brokers],
         "registration": node.registrar.status() if node.registrar is not None else None,
         "certificate": node.renewal.status() if node.renewal is not None else None,
@@ -95,6 +97,15 @@ def status(node: "Node") -> dict[str, Any]:
 def troubled_first(links: "Iterable[Neighbour]") -> "list[Neighbour]":
     """Links in trouble, then those being made, then those that run; each by name."""
     return sorted(links, key=lambda link: (_CALM.get(link.state, 0), link.name))
+
+
+def _children(children: "Iterable[Neighbour]", now: float) -> "Iterator[dict[str, Any]]":
+    """Rules that refused something have room for so many; `sapwood permits show` has them all."""
+    room = _RULES
+    for child in children:
+        found = child.status(now, min(room, _RULES_EACH))
+        room -= len(found["refusals"]) + len(found["refusals_of_ours"])
+        yield found
 
 
 def _parent(node: "Node") -> dict[str, Any] | None:

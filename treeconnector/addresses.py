@@ -2,7 +2,8 @@
 
 Two kinds of entries. *Kept* ones are this node's neighbours and the nodes below it: they hold until they are
 replaced or taken out. *Lent* ones are answers to questions: they expire. The cache is bounded: the lent entry
-that was not used for longest goes first, kept ones only when there is no other.
+that was not used for longest goes first, kept ones only when there is no other. Where the addresses to dial
+are more than `MOST_BYTES` together, names and incarnations are kept without them.
 
 Law: a name has one incarnation, an incarnation one name. Who was told of an entry stands in it, since whoever
 takes it back tells these and nobody else.
@@ -11,11 +12,14 @@ takes it back tells these and nobody else.
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from msgspec.structs import replace
+
 from treeconnector.errors import SapwoodError
 from treeconnector.frames import Whereabouts
 from treeconnector.names import incarnation_text
 
 LEAST: Final = 1_000
+MOST_BYTES: Final = 16 * 1024 * 1024
 FOR_EVER: Final = float("inf")
 
 
@@ -51,6 +55,7 @@ class AddressCache:
         self._kept: dict[str, Entry] = {}
         self._lent: dict[str, Entry] = {}
         self._names: dict[str, str] = {}
+        self._bytes = 0
         self.evicted = 0
 
     def __repr__(self) -> str:
@@ -81,7 +86,7 @@ class AddressCache:
         if entry is None:
             return None
         if entry.expires <= now:
-            del self._names[incarnation_text(entry.found.incarnation)]
+            self._take(entry)
             return None
         self._lent[name] = entry
         return entry
@@ -100,6 +105,9 @@ class AddressCache:
         before = self.named(found.name, now)
         if before is not None:
             self._take(before)
+        if self._bytes + _size(found) > MOST_BYTES:
+            found = replace(found, addresses=[])
+        self._bytes += _size(found)
         entry = Entry(found, via, expires)
         same = before is not None and before.found.incarnation == found.incarnation
         if same and before is not None:
@@ -135,8 +143,13 @@ class AddressCache:
     def _take(self, entry: Entry) -> None:
         (self._kept if entry.is_kept else self._lent).pop(entry.found.name, None)
         self._names.pop(incarnation_text(entry.found.incarnation), None)
+        self._bytes -= _size(entry.found)
 
     def _make_room(self) -> None:
         while len(self._names) > max(self._capacity(), 1):
             self._take(next(iter(self._lent.values() or self._kept.values())))
             self.evicted += 1
+
+
+def _size(found: Whereabouts) -> int:
+    return sum(map(len, found.addresses))

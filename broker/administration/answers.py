@@ -295,6 +295,14 @@ class TreeNode(Answer):
     ready: bool
 
 
+class Holds(Answer):
+    """Destinations that a neighbour has asked this node to keep, by name; '' = everything."""
+
+    holds: list[str]
+    more: int
+    next: str | None
+
+
 class TreeLink(Answer):
     """A link, with figures as `/api/status` has them. `waiting`: messages for it; `outbox`: bundles on their
     way; `in`, `out`: messages. `heard_s` null: there is no link now. `refused`: routes and bundles of it that

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from broker.node import Node
 
 _MOST_READERS: Final = 200
+_MOST_NAMES: Final = 20
 _MOST_GIVEN: Final = 20_000
 _NEVER: Final = 1e300
 _PAGE_BYTES: Final = 8 * 1024 * 1024
@@ -178,8 +179,8 @@ def queue_fields(place: Place, now: float) -> dict[str, Any]:
         "created": place.created,
         "home": place.home,
         "transient": bool(place.owner),
-        "targets": sorted(place.targets),
-        "held_back": sorted(place.held_back),
+        "targets": heapq.nsmallest(_MOST_NAMES, place.targets),
+        "held_back": heapq.nsmallest(_MOST_NAMES, place.held_back),
         "in_total": tally.entered,
         "out_total": place.left,
         "in_per_s": round(tally.in_per_s, 3),

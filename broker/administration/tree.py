@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.administration import answers
 from broker.administration.asking import asked
+from broker.administration.pages import Cut, page_of
+from broker.core.errors import NotFound
 from broker.core.neighbours import Neighbour
 from treeconnector.destinations import Kind
 
@@ -100,6 +102,14 @@ class TreeView:
             _FIELDS.get(name, name): value
             for name, value in neighbour.figures(self._node.core.moment.now).items()
         }
+
+    async def holds(self, link: str, cut: Cut) -> answers.Holds:
+        """What a neighbour of this node has asked it to keep. Raises `NotFound`."""
+        neighbour = self._node.core.neighbours.get(link)
+        if neighbour is None:
+            raise NotFound(f"{self._node.site.name} has no link with {link[:64]!r}")
+        page = await page_of(list(neighbour.peer_holds), lambda hold: (hold,), cut)
+        return answers.Holds(holds=page.items, more=page.more, next=page.next)
 
     async def of(self, name: str) -> answers.Tree:
         """Another node's place. Raises `NotFound`, `Unreachable`, or what that node refuses with."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.core.ancestry import way_of, way_up
 from broker.core.custody import Copy
 from broker.core.neighbours import Neighbour
+from broker.core.peer_holds import MOST as MOST_HOLDS
+from broker.core.peer_holds import MOST_BYTES as MOST_HELD_BYTES
 from broker.core.places import place_of
 from broker.core.rows import MetaRow
 from treeconnector import link_events as events
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 ENDED: Final = "ended"
 _NOTHING: Final = Position()
-_MOST_HOLDS: Final = 20_000
+_MOST_CHILDREN: Final = 20_000
 
 
 class Links:
@@ -174,6 +176,9 @@ class Links:
         if why:
             reason = Refusal.ROLE if child.has_parent else Refusal.SECOND_ROOT
             raise LinkRefused(reason, f"{hello.name!r} ({hello.role}) and {me!r} ({core.role.name}): {why}")
+        if not link.dials and hello.name not in core.neighbours and len(core.neighbours) >= _MOST_CHILDREN:
+            text = f"{me!r} knows {_MOST_CHILDREN} others: it forgets some first (sapwood node forget NAME)"
+            raise LinkRefused(Refusal.BUSY, text)
         objection = core.root.objection(hello, way_of(hello)) if link.dials else ""
         if objection:
             raise LinkRefused(Refusal.SECOND_ROOT, objection)
@@ -390,8 +395,9 @@ class Links:
     @staticmethod
     def _holds(neighbour: Neighbour, destination: str) -> None:
         neighbour.peer_holds.add(destination)
-        if len(neighbour.peer_holds) > _MOST_HOLDS:
-            raise FrameError(f"{neighbour.name} holds more than {_MOST_HOLDS} destinations")
+        if neighbour.peer_holds.too_many:
+            most = f"{MOST_HOLDS} destinations, or {MOST_HELD_BYTES} bytes of them"
+            raise FrameError(f"{neighbour.name} holds more than {most}")
 
     def _released(self, neighbour: Neighbour, destination: str) -> None:
         core = self._core

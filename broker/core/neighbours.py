@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from broker.core.custody import Copy, Place, Spool
+from broker.core.peer_holds import PeerHolds
 from broker.core.refusals import Refusals
 from broker.core.rows import LinkRow
 from broker.core.statistics import Flow
@@ -99,7 +100,7 @@ class Neighbour:
         self.max_message = 0
         self.wants: deque[Place] = deque()
         self.wanting: set[str] = set()
-        self.peer_holds: set[str] = set()
+        self.peer_holds = PeerHolds()
         self.we_hold: set[str] = set()
         self.spool_holds: dict[str, tuple[Destination, Spool]] = {}
         self.permit = Permit()
@@ -341,8 +342,8 @@ class Neighbour:
             "bytes_out": self.bytes_out,
         }
 
-    def status(self, now: float) -> dict[str, Any]:
-        """Everything a person asks of a link."""
+    def status(self, now: float, listed: int = _LISTED) -> dict[str, Any]:
+        """Everything a person asks of a link. `listed`: the most rules that are shown of what was refused."""
         return {
             **self.figures(now),
             "relation": self.relation,
@@ -354,11 +355,12 @@ class Neighbour:
             "role": self.detail.role,
             "addresses": self.detail.addresses,
             "gaps": self.detail.gaps,
-            "held_by_peer": sorted(self.peer_holds),
+            "held_by_peer": self.peer_holds.shown(),
+            "held_by_peer_total": len(self.peer_holds),
             "dormant": self.dormant,
             "limited": bool(self.permit),
-            "refusals": [refused._asdict() for refused in self.refusals.latest()[:_LISTED]],
-            "refusals_of_ours": [refused._asdict() for refused in self.refused_us.latest()[:_LISTED]],
+            "refusals": [refused._asdict() for refused in self.refusals.latest()[:listed]],
+            "refusals_of_ours": [refused._asdict() for refused in self.refused_us.latest()[:listed]],
             **self.counters,
         }
 
@@ -366,10 +368,7 @@ class Neighbour:
     def why(self) -> str:
         """What is wrong, if anything is."""
         if self.up and self.peer_holds:
-            return (
-                self.blocked
-                or f"{self.name} takes nothing more for {', '.join(sorted(self.peer_holds)) or 'now'}"
-            )
+            return self.blocked or f"{self.name} takes nothing more for {self.peer_holds.text}"
         if self.blocked or self.error or not self.refusals.total:
             return self.blocked or self.error
         latest = self.refusals.latest()[0]

@@ -353,3 +353,14 @@ async def test_a_flood_of_holds_is_bounded(network: Network) -> None:
                 if mallory.end:
                     break
         assert "holds more than" in await mallory.until_ended()
+
+
+async def test_a_flood_of_long_holds_is_bounded_in_bytes(network: Network) -> None:
+    await chain(network)
+    async with undisturbed(network), bounded(network), thief(network) as mallory:
+        with contextlib.suppress(ConnectionError):
+            for number in range(5_000):
+                await mallory.say(frames.Hold(f"topic:{number}{'n' * 4000}"))
+                if mallory.end:
+                    break
+        assert "4194304 bytes of them" in await mallory.until_ended()

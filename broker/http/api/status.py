@@ -17,6 +17,7 @@ class Link(msgspec.Struct, kw_only=True):
     bundle that the neighbour has not acknowledged. `limited`: a child that may not do everything. `refused`:
     routes and bundles of it that were refused here, `refused_us`: of ours by it; `refusals`,
     `refusals_of_ours`: the latest rules that refused any, with the last example and how many times.
+    `held_by_peer`: the first ten destinations that it asked this node to keep, of `held_by_peer_total`.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Link(msgspec.Struct, kw_only=True):
     addresses: list[str] = []
     gaps: int = 0
     held_by_peer: list[str] = []
+    held_by_peer_total: int = 0
     dormant: bool = False
     bytes_in: int = 0
     bytes_out: int = 0

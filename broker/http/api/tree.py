@@ -158,6 +158,9 @@ def _ways(node: NodePort) -> list[Operation]:
     async def links(call: Call) -> Any:
         return await node.administration.routing.links(call["node"])
 
+    async def holds(call: Call) -> Any:
+        return await node.administration.tree.holds(call["link"], cut_of(call))
+
     async def ping(call: Call) -> Any:
         return await node.administration.routing.ping(call["address"])
 
@@ -184,6 +187,16 @@ def _ways(node: NodePort) -> list[Operation]:
             links,
             (_AT,),
             errors=_ASKED,
+        ),
+        Operation(
+            "GET",
+            "/api/holds",
+            "The destinations that a neighbour has asked this node to keep, since it has no room.",
+            "tree",
+            answers.Holds,
+            holds,
+            (Parameter("link", "The neighbour's name."), *PAGE),
+            errors=GONE,
         ),
         Operation(
             "GET",

@@ -278,9 +278,15 @@ function whyOf(row) {
   if (!link) return row.hearsay ? `as ${row.hearsay} says` : "";
   if (link.error || link.dialling?.error) return link.error || link.dialling.error;
   const notes = [];
-  if (link.held_by_peer?.length) notes.push(`takes nothing more for ${link.held_by_peer.join(", ")}`);
+  if (link.held_by_peer?.length) notes.push(heldBy(link));
   if (link.gaps) notes.push(`${plural(link.gaps, "gap")}: has lost state`);
   return notes.join("; ");
+}
+
+function heldBy(link) {
+  const more = (link.held_by_peer_total ?? 0) - link.held_by_peer.length;
+  const rest = more > 0 ? ` and ${more} more` : "";
+  return `takes nothing more for ${link.held_by_peer.join(", ") || "now"}${rest}`;
 }
 
 function figure(value, format) {

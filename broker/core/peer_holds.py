@@ -1,0 +1,70 @@
+"""What a neighbour asks this node to keep: destinations, '' = everything.
+
+Law: a peer says them, so they are bounded, in number and in bytes; who goes beyond ends its link. What is
+shown of them in passing are a few; all of them are read a page at a time.
+"""
+
+from collections.abc import Iterator
+from heapq import nsmallest
+from typing import Final
+
+MOST: Final = 20_000
+MOST_BYTES: Final = 4 * 1024 * 1024
+_SHOWN: Final = 10
+_LONGEST: Final = 100
+_WEIGHT: Final = 100  # of a text beside its letters
+
+
+class PeerHolds:
+    """Of one link."""
+
+    __slots__ = ("_bytes", "_destinations")
+
+    def __init__(self) -> None:
+        self._destinations: set[str] = set()
+        self._bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<PeerHolds {len(self)} of {self._bytes} bytes>"
+
+    def __len__(self) -> int:
+        return len(self._destinations)
+
+    def __contains__(self, destination: str) -> bool:
+        return destination in self._destinations
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._destinations)
+
+    def add(self, destination: str) -> None:
+        if destination not in self._destinations:
+            self._destinations.add(destination)
+            self._bytes += _size(destination)
+
+    @property
+    def too_many(self) -> bool:
+        return len(self._destinations) > MOST or self._bytes > MOST_BYTES
+
+    def discard(self, destination: str) -> None:
+        if destination in self._destinations:
+            self._destinations.discard(destination)
+            self._bytes -= _size(destination)
+
+    def clear(self) -> None:
+        self._destinations.clear()
+        self._bytes = 0
+
+    def shown(self, most: int = _SHOWN) -> list[str]:
+        """The first few, cut."""
+        return [destination[:_LONGEST] for destination in nsmallest(most, self._destinations)]
+
+    @property
+    def text(self) -> str:
+        """For people: some of them, and how many there are."""
+        some = ", ".join(self.shown(3)) or "now"
+        more = len(self) - 3
+        return f"{some} and {more} more" if more > 0 else some
+
+
+def _size(destination: str) -> int:
+    return _WEIGHT + len(destination.encode())
