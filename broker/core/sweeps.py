@@ -1,6 +1,8 @@
 """Sweeps: what is looked after now and then, not at each message."""
 
 from collections import deque
+from heapq import nsmallest
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from broker.core.custody import Copy, Place
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 _EVERY: Final = 1.0
 _AT_ONCE: Final = 10_000
 _STALLED: Final = 5.0
+MOST_PRODUCERS: Final = 100_000
 _PRODUCER_RETENTION: Final = 7 * 86_400.0
 
 
@@ -118,6 +121,9 @@ class Sweeps:
                 core.switch.end_subscription(subscription)
         streams = core.switch.sending.streams
         for stream in [item for item in streams.values() if now - item.seen > _PRODUCER_RETENTION]:
+            core.switch.sending.forget(stream)
+        too_many = max(len(streams) - MOST_PRODUCERS, 0)
+        for stream in nsmallest(too_many, streams.values(), key=attrgetter("seen")):
             core.switch.sending.forget(stream)
 
     # --- back-pressure of the whole spool

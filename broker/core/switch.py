@@ -43,6 +43,7 @@ from treeconnector.session_frames import (
 
 _TRANSFER_CREDIT = 1000
 _MAX_TOKEN = 255
+_MOST_READERS = 10_000
 
 Outcome = Callable[[SwitchError | None], None]
 
@@ -405,6 +406,8 @@ class Switch:
                 assert_never(frame)
 
     def _login(self, connection: Connection, frame: Login) -> None:
+        if len(frame.producer) > _MAX_TOKEN:
+            raise BadRequest(f"a producer's name has at most {_MAX_TOKEN} characters")
         session = self.login(connection, frame.session, frame.secret)
         self.sending.welcome(connection, session, frame.producer)
 
@@ -412,6 +415,8 @@ class Switch:
         session = self._session(connection)
         if session.reader(connection, frame.subscription) is not None:
             raise BadRequest(f"subscription {frame.subscription} is in use on this connection")
+        if len(session.readers) >= _MOST_READERS:
+            raise BadRequest(f"this session has {_MOST_READERS} subscriptions already: end some first")
         if frame.credit < 1:
             raise BadRequest("a subscription needs a credit of at least 1 message")
         destination = frame.destination

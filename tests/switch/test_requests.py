@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from plain import payloads
 
-from sapwood import SendRejected, connect
+from sapwood import RequestFailed, SendRejected, SessionRefused, connect
 
 ODD_NAMES = [
     "a b",
@@ -429,3 +429,15 @@ async def test_properties_that_no_node_would_read_are_refused_and_the_session_go
             assert delivery.payload == b"small"
             delivery.ack()
             break
+
+
+async def test_a_clients_names_and_subscriptions_are_bounded(make: Any) -> None:
+    node = make()
+    url = f"http://127.0.0.1:{node.port}"
+    with pytest.raises(SessionRefused, match="255 characters"):
+        await connect(url, producer="p" * 256, timeout=5.0).open()
+    async with connect(url) as client:
+        for number in range(10_000):
+            client.subscribe(f"topic:t/{number}")
+        with pytest.raises(RequestFailed, match="10000 subscriptions already"):
+            await client.subscribe("topic:one-more").ready()

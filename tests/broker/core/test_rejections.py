@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.core import rejections
+from broker.core import rejections, sweeps
 from broker.core.rows import RejectedRow
 from broker.core.settings import Policy
 from simulation.clients import Producer
@@ -149,3 +149,16 @@ def test_a_connection_sends_as_one_producer(forest: Forest, hq: Site, producer: 
     forest.settle()
     assert hq.core.switch.sending.stream("till", "till").committed == 1
     assert len(producer.confirmed) == 1
+
+
+def test_of_very_many_producers_those_that_sent_longest_ago_are_forgotten(
+    forest: Forest, hq: Site, producer: Deaf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeps, "MOST_PRODUCERS", 3)
+    streams = hq.core.switch.sending.streams
+    for number in range(6):
+        hq.core.switch.sending.stream("session", str(number))
+        forest.pass_time(1.0)
+    forest.settle(3.0)
+    assert sorted(streams)[-3:] == ["session/3", "session/4", "session/5"]
+    assert len(streams) == 3
