@@ -62,6 +62,7 @@ class Network:
         self.lines: dict[str, Line] = {}
         self.ports: dict[str, int] = {}
         self.parents: dict[str, str] = {}
+        self.environments: dict[str, dict[str, str]] = {}
         self._settings: dict[str, Settings] = {}
 
     def __repr__(self) -> str:
@@ -139,7 +140,7 @@ class Network:
         """Start a node without waiting for it."""
         if name in self.lines and self.nodes[name].starts == 0:
             await self.lines[name].restore()
-        self.nodes[name].start(environment=WARNINGS_ARE_ERRORS)
+        self.nodes[name].start(environment=WARNINGS_ARE_ERRORS | self.environments.get(name, {}))
         return self.nodes[name]
 
     async def stop(self, name: str) -> int:

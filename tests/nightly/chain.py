@@ -22,11 +22,12 @@ from checker import Flow
 from harness import Network
 from mosquitto_server import DISCOVERY, MosquittoServer
 from rabbitmq_server import RabbitServer
+from shim import Shim, build
 
 HERE = Path(__file__).parent
 KEPT = ("autosave_on_changes true", "autosave_interval 1", "max_inflight_messages 1000")
 """With these a Mosquitto has on disk what it has acknowledged."""
-LONG = 120.0
+LONG = 300.0
 DEFAULTS: dict[str, Any] = {"tree": "test"}
 Program = dict[str, Any]
 
@@ -74,16 +75,19 @@ SITE_PROGRAMS: dict[str, Program] = {
 class Chain:
     """Nodes, brokers and programs. An async context manager: all have gone when it ends.
 
-    `rate`: messages a second of each flow. The journals are in `folder`/journals.
+    `rate`: messages a second of each flow. `shimmed`: clocks and disks fail on command. The
+    journals are in `folder`/journals.
     """
 
-    def __init__(self, folder: Path, *, brokers: bool, rate: float, seed: int) -> None:
+    def __init__(self, folder: Path, *, brokers: bool, rate: float, seed: int, shimmed: bool = False) -> None:
         self.network = Network(folder, DEFAULTS)
         self.brokers: dict[str, MosquittoServer | RabbitServer] = {}
         self.flows = dict(FLOWS)
         self.programs: dict[str, subprocess.Popen[bytes]] = {}
         self.journals = folder / "journals"
+        self.shims: dict[str, Shim] = {}
         self._with_brokers = brokers
+        self._shimmed = shimmed
         self._rate = rate
         self._seed = seed
 
@@ -127,8 +131,17 @@ class Chain:
         if self._with_brokers:
             self.network.add("leeds", "north", **sites["leeds"])
             self.network.add("exeter", "south", **sites["exeter"])
+        if self._shimmed:
+            self._preload()
         await self.network.start()
         await self._start_programs()
+
+    def _preload(self) -> None:
+        library = build(self.network.folder)
+        for name in self.network.nodes.by_name:
+            data = self.network.data(name).resolve()
+            self.shims[name] = Shim(library, self.network.folder / f"{name}.shim", data)
+            self.network.environments[name] = self.shims[name].environment
 
     async def _start_programs(self) -> None:
         """Who reads comes first, and is known at hq before anybody sends."""

@@ -6,6 +6,7 @@ joined all AT     everything is there, and each node is linked with its parent
 """
 
 import asyncio
+import errno
 import random
 import signal
 import time
@@ -26,7 +27,7 @@ class Killer:
     of faults that are drawn from.
 
     Of five absences four last a second or two, one up to `longest`: some are longer than a node waits before
-    it serves an absent child's queues elsewhere.
+    it serves an absent child's queues elsewhere. `stopped`: nodes that ended by themselves.
     """
 
     def __init__(self, chain: Chain, seed: int, *, kinds: list[str], longest: float, pause: float) -> None:
@@ -39,6 +40,7 @@ class Killer:
         self._pause = pause
         self._tasks: set[asyncio.Task[None]] = set()
         self.done = 0
+        self.stopped = 0
 
     async def rounds(self, count: int) -> None:
         """Do harm so often; returns before all are back."""
@@ -110,4 +112,51 @@ async def stop(killer: Killer, name: str, away: float) -> None:
     await killer.chain.network.nodes.until_ready(name, PATIENCE)
 
 
-FAULTS: dict[str, Fault] = {"kill": kill, "stop": stop}
+async def jump(killer: Killer, name: str, away: float) -> None:
+    """The clock of the wall jumps, to 1970 or years ahead, and stays there."""
+    years = (away * 1000 % 1) * 60 - 50
+    killer.note("down", name)
+    killer.chain.shims[name].set_clock(years * 365 * 86_400)
+    await killer.chain.network.nodes.until_ready(name, PATIENCE)
+
+
+async def fail_disk(killer: Killer, name: str, away: float, error: int) -> None:
+    """Nothing is written for a while. A node that stops for that is started again once the disk is well."""
+    chain, node = killer.chain, killer.chain.network.nodes[name]
+    killer.note("down", name)
+    chain.shims[name].fail(error)
+    ends = time.monotonic() + away
+    while node.running and time.monotonic() < ends:
+        await asyncio.sleep(0.05)
+    chain.shims[name].fail(0)
+    await until_there(killer, name)
+
+
+async def full_disk(killer: Killer, name: str, away: float) -> None:
+    await fail_disk(killer, name, away, errno.ENOSPC)
+
+
+async def failing_disk(killer: Killer, name: str, away: float) -> None:
+    await fail_disk(killer, name, away, errno.EIO)
+
+
+async def until_there(killer: Killer, name: str) -> None:
+    """Wait until the node answers; start it again if it has ended by itself."""
+    chain, node = killer.chain, killer.chain.network.nodes[name]
+    ends = time.monotonic() + PATIENCE
+    while not node.running or await chain.network.nodes.status(name) is None:
+        assert time.monotonic() < ends, f"{name} does not come back: {node.last_words()}"
+        if not node.running:
+            killer.stopped += 1
+            await chain.network.launch(name)
+        await asyncio.sleep(0.2)
+
+
+FAULTS: dict[str, Fault] = {
+    "kill": kill,
+    "stop": stop,
+    "clock": jump,
+    "full-disk": full_disk,
+    "failing-disk": failing_disk,
+}
+SHIMMED = ("clock", "full-disk", "failing-disk")

@@ -23,7 +23,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 from chain import Chain
 from checker import Checker, Verdict
-from faults import FAULTS, Killer
+from faults import FAULTS, SHIMMED, Killer
 
 
 def options() -> argparse.Namespace:
@@ -54,11 +54,11 @@ async def until_all_came(chain: Chain, patience: float) -> None:
 
 
 async def run(told: argparse.Namespace, folder: Path) -> Verdict:
-    chain = Chain(folder, brokers=not told.no_brokers, rate=told.rate, seed=told.seed)
+    kinds = told.trial or ["kill"]
+    shimmed = any(kind in SHIMMED for kind in kinds)
+    chain = Chain(folder, brokers=not told.no_brokers, rate=told.rate, seed=told.seed, shimmed=shimmed)
     async with chain:
-        killer = Killer(
-            chain, told.seed, kinds=told.trial or ["kill"], longest=told.longest, pause=told.pause
-        )
+        killer = Killer(chain, told.seed, kinds=kinds, longest=told.longest, pause=told.pause)
         left = told.rounds
         while left > 0:
             await killer.rounds(min(left, told.calm))
@@ -66,6 +66,7 @@ async def run(told: argparse.Namespace, folder: Path) -> Verdict:
             await killer.until_back()
             await until_all_came(chain, told.patience)
             print(f"{told.rounds - max(left, 0)} faults", file=sys.stderr, flush=True)
+        print(f"{killer.stopped} nodes ended by themselves", *chain.shims.values(), file=sys.stderr)
         await chain.end_senders()
         await until_all_came(chain, told.patience)
         return Verdict(Checker(chain.journals, chain.flows))
