@@ -15,11 +15,11 @@ def session_uri(address: str) -> str:
 
     Port 7600 and path /session unless given.
     """
-    parts = urlsplit(address if "://" in address else f"http://{address}")
     try:
+        parts = urlsplit(address if "://" in address else f"http://{address}")
         port = parts.port or DEFAULT_PORT
     except ValueError:
-        port = 0
+        parts, port = urlsplit(""), 0
     if parts.scheme not in _SCHEMES or not parts.hostname or not port:
         raise ConnectFailed(
             f"{address!r} is no address of a node: expected http://HOST:{DEFAULT_PORT}, or https, ws, wss"

@@ -83,12 +83,12 @@ def _answer(
 
 def node_url(url: str) -> str:
     """Return `scheme://host:port`; raise `CommandError` where `url` is not the address of a node."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    scheme = {"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme)
     try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port
     except ValueError:
-        port = 0
+        parts, port = urlsplit(""), 0
+    scheme = {"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme)
     if scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise CommandError(
             f"{url!r} is no address of a node: expected http://HOST:PORT or https://…", WRONG_USE

@@ -113,7 +113,15 @@ def _port(parts: SplitResult) -> int | None:
 def _uris(given: Any) -> list[str]:
     """One URI, or several of one broker."""
     every = given if isinstance(given, list) else [given]
-    return [uri for uri in every if isinstance(uri, str)]
+    return [uri for uri in every if isinstance(uri, str) and _is_uri(uri)]
+
+
+def _is_uri(text: str) -> bool:
+    try:
+        urlsplit(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_here(uri: str) -> bool:

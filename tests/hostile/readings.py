@@ -17,13 +17,16 @@ from bridges.mqtt_texts import unescaped
 from bridges.rabbitmq.connection import _UNSPEAKABLE as UNSPEAKABLE
 from broker.administration import pages
 from broker.advisory_log import read_log
+from broker.cli.errors import CommandError
+from broker.cli.http import node_url
 from broker.core.errors import BadRequest
 from broker.http import heads
 from broker.mqtt import packets as mqtt
 from config import uris, values
 from config.kinds import Fault, Kind
 from sapwood import rpc_messages
-from sapwood.errors import BadReply, ServiceError
+from sapwood.address import session_uri
+from sapwood.errors import BadReply, ConnectFailed, ServiceError
 from treeconnector import bundles, frames, hellos, patterns, permits, session_frames
 from treeconnector.bundles import Header, Message
 from treeconnector.destinations import parse
@@ -146,6 +149,8 @@ def read_words(data: bytes) -> None:
         (permits.read_rule, (PatternError,)),
         (lambda text: permits.read_rule(text, cells=False), (PatternError,)),
         (pages.key_of, (BadRequest,)),
+        (session_uri, (ConnectFailed,)),
+        (node_url, (CommandError,)),
         (lambda text: unescaped("sapwood-json-a", text), ()),
         *((kind.parse, (Fault,)) for kind in KINDS),
     )
