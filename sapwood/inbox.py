@@ -6,19 +6,36 @@ After a lost connection the node gives again what it has no acknowledgement for;
 application from seeing a second time what it was handed already, as far as this process remembers.
 """
 
+import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from treeconnector.bundles import Flag, Header, Message, Properties, decode_messages, unpack
+import msgspec
+
+from treeconnector.bundles import (
+    UNREADABLE,
+    Flag,
+    Header,
+    Message,
+    Properties,
+    decode_messages,
+    plain_body,
+    unpack,
+)
 from treeconnector.destinations import Destination
+from treeconnector.errors import FrameError
 from treeconnector.session_frames import Deliver
 
 MAX_RANGES_IN_FRAME: Final = 4096
 LARGEST: Final = 256 * 1024 * 1024  # of a bundle, unpacked, whatever the node says
 _REMEMBERED_BUNDLES: Final = 4096
+_split = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_message = msgspec.msgpack.Decoder(Message)
 
 Range = tuple[int, int]
+Reject = Callable[[int, int, str], None]
+"""Transfer ids, the first and the last, and why nobody can deal with them."""
 
 
 class Acks:
@@ -120,6 +137,10 @@ class Delivery(NamedTuple):
         """Say that this message is dealt with: the node forgets it."""
         self.batch.ack_one(self.transfer_id)
 
+    def reject(self, reason: str = "") -> None:
+        """Say that nobody can deal with this message: it becomes a dead letter, with the reason."""
+        self.batch.reject_one(self.transfer_id, reason)
+
     def __repr__(self) -> str:
         return f"<Delivery {self.transfer_id} of {self.destination}, {len(self.payload)} bytes>"
 
@@ -131,7 +152,8 @@ class Batch:
     """
 
     __slots__ = (
-        "_acknowledge", "bundle", "destination", "first", "flags", "messages", "origin", "position",
+        "_acknowledge", "_reject",
+        "bundle", "destination", "first", "flags", "messages", "origin", "position",
         "redelivered", "transfer_ids",
     )  # fmt: skip
 
@@ -141,6 +163,7 @@ class Batch:
         messages: list[Message],
         transfer_ids: Sequence[int],
         acknowledge: Callable[["Batch", int, int], None],
+        reject: "Reject | None" = None,
     ) -> None:
         self.destination = frame.destination
         self.bundle = frame.bundle
@@ -152,6 +175,7 @@ class Batch:
         self.messages = messages
         self.transfer_ids = transfer_ids
         self._acknowledge = acknowledge
+        self._reject = reject
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -187,24 +211,49 @@ class Batch:
     def ack_one(self, transfer_id: int) -> None:
         self._acknowledge(self, transfer_id, transfer_id)
 
+    def reject_one(self, transfer_id: int, reason: str) -> None:
+        if self._reject is not None:
+            self._reject(transfer_id, transfer_id, reason)
+
 
 class Unpacked(NamedTuple):
-    """What becomes of a Deliver frame: a batch, if anything in it is new, and ids to acknowledge again."""
+    """What becomes of a Deliver frame: a batch, if anything in it is new, ids to acknowledge again, and
+    ids of messages that cannot be read, with the reason."""
 
     batch: Batch | None
     again: list[Range]
+    unreadable: Sequence[Range] = ()
+    why: str = ""
 
 
 def unpack_delivery(
-    frame: Deliver, memory: Memory, acknowledge: Callable[[Batch, int, int], None]
+    frame: Deliver,
+    memory: Memory,
+    acknowledge: Callable[[Batch, int, int], None],
+    reject: Reject | None = None,
 ) -> Unpacked:
-    """Decode a Deliver frame and leave out what is not for us or was handed out before.
-
-    Raises `FrameError` if its body is not what it says.
-    """
-    messages = _messages_of(frame)
+    """Decode a Deliver frame and leave out what is not for us, was handed out before, or cannot be read."""
     everything = (1 << frame.count) - 1
     wanted = everything & ~int.from_bytes(frame.skip, "little") if frame.skip else everything
+    try:
+        messages = _messages_of(frame)
+    except FrameError as error:
+        messages, readable = _readable(frame)
+        lost = [frame.first + index for index in _bits(wanted & ~readable)]
+        rest = _unpacked(frame, messages, wanted & readable, memory, acknowledge, reject)
+        return rest._replace(unreadable=ranges_of(lost), why=f"UNREADABLE: {error}")
+    return _unpacked(frame, messages, wanted, memory, acknowledge, reject)
+
+
+def _unpacked(
+    frame: Deliver,
+    messages: list[Message],
+    wanted: int,
+    memory: Memory,
+    acknowledge: Callable[[Batch, int, int], None],
+    reject: Reject | None,
+) -> Unpacked:
+    everything = (1 << frame.count) - 1
     fresh, done = memory.hand_out(frame.bundle, wanted << frame.position)
     fresh >>= frame.position
     if frame.again:
@@ -212,21 +261,43 @@ def unpack_delivery(
     again = ranges_of([frame.first + i for i in _bits(done >> frame.position)]) if done else []
     if fresh == everything:
         ids: Sequence[int] = range(frame.first, frame.first + frame.count)
-        return Unpacked(Batch(frame, messages, ids, acknowledge), again)
+        return Unpacked(Batch(frame, messages, ids, acknowledge, reject), again)
     if not fresh:
         return Unpacked(None, again)
     kept = _bits(fresh)
     ids = [frame.first + i for i in kept]
-    return Unpacked(Batch(frame, [messages[i] for i in kept], ids, acknowledge), again)
+    return Unpacked(Batch(frame, [messages[i] for i in kept], ids, acknowledge, reject), again)
+
+
+def _readable(frame: Deliver) -> tuple[list[Message], int]:
+    """The messages of a body that as a whole cannot be read, with nothing in place of those that cannot, and
+    the mask of those that can."""
+    messages, readable = [Message(b"")] * frame.count, 0
+    compressed = frame.flags & Flag.COMPRESSED
+    try:
+        plain = plain_body(_header_of(frame), frame.body, LARGEST) if compressed else frame.body
+        parts = _split.decode(b"\xdd" + struct.pack(">I", frame.count) + plain)
+    except (FrameError, *UNREADABLE):
+        return messages, 0
+    for index, part in enumerate(parts):
+        try:
+            messages[index] = _message.decode(part)
+        except UNREADABLE:
+            continue
+        readable |= 1 << index
+    return messages, readable
 
 
 def _messages_of(frame: Deliver) -> list[Message]:
     if not frame.flags & Flag.COMPRESSED:
         return decode_messages(frame.body, frame.count)
-    header = Header(
+    return unpack(_header_of(frame), frame.body, LARGEST)
+
+
+def _header_of(frame: Deliver) -> Header:
+    return Header(
         id=frame.bundle, destination=frame.destination, flags=frame.flags, count=frame.count, size=frame.size
     )
-    return unpack(header, frame.body, LARGEST)
 
 
 def _bits(mask: int) -> list[int]:

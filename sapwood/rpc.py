@@ -213,6 +213,8 @@ class Rpc:
             future.set_result(decode_reply(delivery.payload))
         except RpcError as error:
             future.set_exception(error)
+        except Exception as error:  # one reply that cannot be read is one call that fails
+            future.set_exception(ReplyLost(f"the reply of {queue} cannot be read: {error!r}"))
 
     # --- serving
 

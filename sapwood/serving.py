@@ -175,6 +175,13 @@ class Server:
         except ServiceError as error:
             self.errors += 1
             answer = encode_error(error)
+        except ClientError:
+            raise
+        except Exception as error:
+            self.errors += 1
+            _log.exception("! %s: a request cannot be answered", self.queue)
+            delivery.reject(f"FAILED: {_said(error)}")
+            return
         if delivery.properties.reply_to:
             await self._reply(delivery, answer)
         delivery.ack()
@@ -189,6 +196,11 @@ class Server:
             return await self._call(method, arguments.args, arguments.kwargs)
         except ServiceError:
             raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise ServiceError(FAILED, "the handler was cancelled, and not by this server") from None
         except Exception as error:
             _log.warning("! %s of %s failed: %r", method.name, self.queue, error, exc_info=error)
             raise ServiceError(FAILED, _said(error), self._trace(error)) from error

@@ -5,6 +5,7 @@ Everything that the node and the client say to each other passes here; the bookk
 """
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable
 from itertools import count
@@ -37,6 +38,7 @@ from treeconnector.session_frames import (
     NodeFrame,
     Ping,
     Pong,
+    Refuse,
     Reject,
     Subscribe,
     Unsubscribe,
@@ -45,7 +47,9 @@ from treeconnector.session_frames import (
     encode,
 )
 
+_log = logging.getLogger("sapwood.session")
 _PACKET_BYTES: Final = 1024 * 1024
+_MOST_SAID: Final = 300
 _FINAL_CODES: Final = frozenset({"REFUSED", "BAD_REQUEST", "NOT_LOGGED_IN"})
 
 
@@ -67,6 +71,7 @@ class Session:
         self.acks = Acks()
         self.node = ""
         self.committed = 0
+        self._refuses = False
         self.error: ClientError | None = None
         self._login = login
         self._timeout = timeout
@@ -161,7 +166,15 @@ class Session:
     def subscribe(self, destination: Destination, credit: int, durable: str, auto_ack: bool) -> Subscription:
         number = next(self._numbers)
         subscription = Subscription(
-            number, destination, credit, durable, auto_ack, self.acks, self._work.set, self._leave
+            number,
+            destination,
+            credit,
+            durable,
+            auto_ack,
+            self.acks,
+            self._work.set,
+            self._leave,
+            self._refuse,
         )
         self._subscriptions[number] = subscription
         self._say(self._ask(subscription))
@@ -178,6 +191,12 @@ class Session:
         if self._subscriptions.pop(subscription.number, None):
             self._loose += [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
             self._say(encode(Unsubscribe(next(self._numbers), subscription.number)))
+
+    def _refuse(self, first: int, last: int, reason: str) -> None:
+        """Give messages up. An older node does not know that: it gives them to others, and counts."""
+        _log.warning("! messages %d to %d are given up: %s", first, last, reason)
+        if self._refuses:
+            self._say(encode(Refuse(first, last, reason[:_MOST_SAID])))
 
     def _say(self, frame: bytes) -> None:
         self._loose.append(frame)
@@ -253,6 +272,7 @@ class Session:
                 f"another client sends as producer {self._login.producer!r}: give each its own",
             )
         self.node, self.committed = frame.node, frame.last
+        self._refuses = frame.refuses
         self._asked.clear()
         self._loose = [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
         self._loose += [self._ask(subscription) for subscription in self._subscriptions.values()]

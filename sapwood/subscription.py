@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Self
 
-from sapwood.inbox import Acks, Batch, Delivery, Memory, unpack_delivery
+from sapwood.inbox import Acks, Batch, Delivery, Memory, Reject, unpack_delivery
 from treeconnector.destinations import Destination
 from treeconnector.session_frames import Deliver
 
@@ -32,6 +32,7 @@ class Subscription:
         acks: Acks,
         changed: "Callable[[], None]",
         leave: "Callable[[Subscription], None]",
+        reject: "Reject | None" = None,
     ) -> None:
         self.number = number
         self.destination = destination
@@ -41,6 +42,7 @@ class Subscription:
         self._acks = acks
         self._changed = changed
         self._leave = leave
+        self._reject = reject
         self._memory = Memory(max(4096, 2 * credit))
         self._waiting: deque[Deliver] = deque()
         self._arrived = asyncio.Event()
@@ -112,7 +114,11 @@ class Subscription:
                     raise StopAsyncIteration
                 self._arrived.clear()
                 await self._arrived.wait()
-            unpacked = unpack_delivery(self._waiting.popleft(), self._memory, self._acknowledge)
+            frame = self._waiting.popleft()
+            unpacked = unpack_delivery(frame, self._memory, self._acknowledge, self._reject)
+            if self._reject is not None:
+                for first, last in unpacked.unreadable:
+                    self._reject(first, last, unpacked.why)
             for first, last in unpacked.again:
                 self._acks.add(first, last)
             if unpacked.again:

@@ -292,6 +292,10 @@ class SyncDelivery:
         """Say that this message is dealt with: the node forgets it."""
         self._background.soon(self._delivery.ack)
 
+    def reject(self, reason: str = "") -> None:
+        """Say that nobody can deal with this message: it becomes a dead letter, with the reason."""
+        self._background.soon(lambda: self._delivery.reject(reason))
+
 
 class SyncSubscription:
     """Deliveries, one after the other; `next(timeout)` waits no longer. One thread iterates it."""

@@ -100,6 +100,15 @@ class EndSubscription(Frame, frozen=True, tag=8):
     durable: str
 
 
+class Refuse(Frame, frozen=True, tag=9):
+    """Transfer ids of what nobody can deal with: dead letters, for this reason. Only to a node whose Welcome
+    says that it knows this."""
+
+    first: int
+    last: int
+    reason: str
+
+
 # --- from the node
 
 
@@ -116,7 +125,7 @@ class Welcome(Frame, frozen=True, tag=21):
     """`last`: highest number of this producer that is committed. `limit`: most bytes in a packet.
 
     `rejected`: of the numbers up to `last`, those that were not taken, as far as the producer may not have
-    heard so.
+    heard so. `refuses`: the node knows `Refuse`.
     """
 
     node: str
@@ -124,6 +133,7 @@ class Welcome(Frame, frozen=True, tag=21):
     last: int
     limit: int
     rejected: list[Reject] = []
+    refuses: bool = False
 
 
 class Done(Frame, frozen=True, tag=22):
@@ -179,7 +189,7 @@ class Ended(Frame, frozen=True, tag=28):
     text: str
 
 
-ClientFrame = Login | Create | Subscribe | Unsubscribe | Send | Acknowledge | Ping | EndSubscription
+ClientFrame = Login | Create | Subscribe | Unsubscribe | Send | Acknowledge | Ping | EndSubscription | Refuse
 NodeFrame = Welcome | Done | Failed | Confirm | Reject | Deliver | Pong | Ended
 
 _encoder = msgspec.msgpack.Encoder()

@@ -98,7 +98,7 @@ class Sending:
 
         def answer() -> None:
             rejected = stream.rejections.tell(connection) if stream.rejections is not None else []
-            connection.send(Welcome(self._node, session.token, stream.committed, MAX_PACKET, rejected))
+            connection.send(Welcome(self._node, session.token, stream.committed, MAX_PACKET, rejected, True))
 
         if stream.taken > stream.committed:
             self._forwarder.turn.after.append(answer)

@@ -36,6 +36,7 @@ from treeconnector.session_frames import (
     Login,
     Ping,
     Pong,
+    Refuse,
     Send,
     Subscribe,
     Unsubscribe,
@@ -44,6 +45,7 @@ from treeconnector.session_frames import (
 _TRANSFER_CREDIT = 1000
 _MAX_TOKEN = 255
 _MOST_READERS = 10_000
+_MOST_SAID = 300
 
 Outcome = Callable[[SwitchError | None], None]
 
@@ -323,12 +325,29 @@ class Switch:
         if self._custody.mark_done(copy, bits):
             self._forwarder.finished(copy)
         given.reader.outstanding -= count
-        if not given.bits & ~copy.done:
+        self._clear(session, given, touched)
+        return count
+
+    def _refuse(self, session: Session, first: int, last: int, reason: str) -> None:
+        """A reader cannot do anything with these, nor can another like it: dead letters."""
+        touched: dict[str, Place] = {}
+        for given in session.desk.within(first, last):
+            copy, bits = given.copy, given.bits_of(first, last) & ~given.copy.done
+            touched.update((place.name, place) for place in given.reader.places)
+            if bits:
+                given.reader.outstanding -= bits.bit_count()
+                self._forwarder.bury_part(copy, bits, reason)
+            self._clear(session, given, touched)
+        for place in touched.values():
+            self._forwarder.dispatch(place)
+
+    def _clear(self, session: Session, given: Given, touched: dict[str, Place]) -> None:
+        """Is all of a slice dealt with?"""
+        if not given.bits & ~given.copy.done and session.desk.has(given):
             session.desk.remove(given)
             if given.reader.tried is given:
                 for place in self._forwarder.trials.answered(given.reader):
                     touched[place.name] = place
-        return count
 
     # --- transfers
 
@@ -383,6 +402,8 @@ class Switch:
                 session = self._session(connection)
                 for first, last in ranges:
                     self._acknowledge(session, first, last)
+            case Refuse(first, last, reason):
+                self._refuse(self._session(connection), first, last, f"REJECTED: {reason}"[:_MOST_SAID])
             case Login():
                 self._login(connection, frame)
             case Create(request, name, home):

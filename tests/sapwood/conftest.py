@@ -22,6 +22,7 @@ from treeconnector.session_frames import (
     NodeFrame,
     Ping,
     Pong,
+    Refuse,
     Send,
     Subscribe,
     Unsubscribe,
@@ -78,7 +79,9 @@ class PlayedNode:
                 self.logins.append(frame)
                 if self.refusal:
                     return [self.refusal]
-                return [Welcome("played", frame.session, self.committed.get(frame.producer, 0), 1 << 24)]
+                return [
+                    Welcome("played", frame.session, self.committed.get(frame.producer, 0), 1 << 24, [], True)
+                ]
             case Send():
                 return self.keep(frame)
             case Create():
@@ -93,7 +96,7 @@ class PlayedNode:
                 return [Done(frame.request)]
             case Ping():
                 return [Pong(frame.number)] if self.answers_pings else []
-            case Acknowledge():
+            case Acknowledge() | Refuse():
                 return []
 
     def keep(self, frame: Send) -> list[NodeFrame]:
@@ -139,6 +142,10 @@ class PlayedNode:
     @property
     def acknowledged(self) -> list[tuple[int, int]]:
         return [pair for frame in self.frames if isinstance(frame, Acknowledge) for pair in frame.ranges]
+
+    @property
+    def refused(self) -> list[Refuse]:
+        return [frame for frame in self.frames if isinstance(frame, Refuse)]
 
     @property
     def sent(self) -> list[Send]:

@@ -171,11 +171,29 @@ async def test_two_subscriptions_are_kept_apart(played: Any) -> None:
         assert (await anext(two)).payload == b"two"
 
 
-async def test_a_body_that_is_not_what_it_says_ends_the_iteration_with_an_error(played: Any) -> None:
-    from treeconnector.errors import FrameError
-
+@pytest.mark.parametrize(
+    ("bad", "lost"),
+    [
+        (b"\xc1", (1, 3)),
+        (b"\x92\x07\x80", (2, 2)),
+        (b"\x92\xc4\x01x\x81\xa8reply-to\x07", (2, 2)),
+        (b"\x92\xc4\x01x\x81\xa8reply-to\xa1\xff", (2, 2)),
+    ],
+)
+async def test_what_cannot_be_read_is_given_up_and_the_subscription_goes_on(
+    played: Any, bad: bytes, lost: tuple[int, int]
+) -> None:
+    good = encode_message(Message(b"good"))
     async with connect(played.uri) as client:
         subscription = await subscribed(client)
-        await played.deliver(subscription.number, 1, [b"x"], body=b"\xc1")
-        with pytest.raises(FrameError, match="not 1 messages"):
-            await anext(subscription)
+        await played.deliver(subscription.number, 1, [b"1", b"2", b"3"], body=good + bad + good)
+        await played.deliver(subscription.number, 4, [b"behind"], bundle=b"c" * 16)
+        expected = [(1, b"good"), (3, b"good")] if lost == (2, 2) else []
+        for one in [*expected, (4, b"behind")]:
+            delivery = await anext(subscription)
+            assert (delivery.transfer_id, delivery.payload) == one
+        delivery.reject("nobody knows this article")
+        await played.until(lambda: len(played.refused) == 2)
+    assert [(each.first, each.last) for each in played.refused] == [lost, (4, 4)]
+    assert played.refused[0].reason.startswith("UNREADABLE: ")
+    assert played.refused[1].reason == "nobody knows this article"

@@ -8,6 +8,7 @@ from broker.core.trials import PATIENCE
 from simulation.clients import Consumer
 from simulation.forest import Forest
 from simulation.site import Site
+from treeconnector.session_frames import Refuse
 
 QUEUE = "queue:orders"
 
@@ -116,3 +117,22 @@ def test_a_node_that_stops_is_no_fault_of_what_its_readers_had(forest: Forest, h
         forest.settle(1.0)
         forest.clients.remove(reader)
     assert hq.dead() == []
+
+
+def test_what_a_reader_gives_up_is_a_dead_letter_and_the_rest_goes_on(forest: Forest, hq: Site) -> None:
+    forest.producer("hq").send(QUEUE, b"1", b"2", b"3")
+    forest.settle()
+    reader = forest.consumer("hq", QUEUE, auto=False, credit=2)
+    forest.settle()
+    second = reader.receipts[1]
+    reader.say(Refuse(second.transfer, second.transfer, "not a number"))
+    forest.settle()
+    assert [(note, message.payload) for note, message in hq.dead()] == [("REJECTED: not a number", b"2")]
+    assert reader.payloads == [b"1", b"2", b"3"]
+    reader.open = [receipt for receipt in reader.open if receipt is not second]
+    reader.acknowledge(2)
+    forest.settle()
+    assert hq.waiting() == 0
+    reader.say(Refuse(second.transfer, second.transfer, "again"))
+    forest.settle()
+    assert len(hq.dead()) == 1
