@@ -75,7 +75,7 @@ class GroupCommit:
         self._idle_after = idle_after
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._executor: ThreadPoolExecutor | None = None
+        self._executor: ThreadPoolExecutor | None = _worker()
         self._gathered: list[tuple[Transaction, Done]] = []
         self._busy = self._scheduled = self._closed = self._probing = False
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -146,7 +146,7 @@ class GroupCommit:
         try:
             self._store.write(merge([transaction for transaction, _ in batch]))
             if self._use_thread():
-                future = self._loop.run_in_executor(self._worker(), self._timed_commit)
+                future = self._loop.run_in_executor(self._executor, self._timed_commit)
                 future.add_done_callback(lambda ended: self._end(batch, ended.exception()))
                 return
             self._timed_commit()
@@ -162,11 +162,6 @@ class GroupCommit:
         self._turns += 1
         self._probing = self.seconds < self._threshold + _IN_DOUBT and self._turns % _PROBE_EVERY == 0
         return not self._probing
-
-    def _worker(self) -> ThreadPoolExecutor:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix="sapwood-commit")
-        return self._executor
 
     def _timed_commit(self) -> None:
         began = self._clock()
@@ -246,6 +241,14 @@ class GroupCommit:
             self._wake()
             if ended.result() and not self._closed:
                 self._idle_timer = self._loop.call_later(self._idle_after / _TIDY_SHARE, self._idle)
+
+
+def _worker() -> ThreadPoolExecutor:
+    """The thread of slow commits, started at once. One that begins while there is no memory dies unheard,
+    and all commits wait for it for ever."""
+    executor = ThreadPoolExecutor(1, thread_name_prefix="sapwood-commit")
+    executor.submit(int).result()
+    return executor
 
 
 def _settle(future: "asyncio.Future[None]", error: StoreError | None) -> None:

@@ -219,3 +219,19 @@ async def test_an_idle_store_is_tidied(opened, make):
 def no_thread_is_left() -> Iterator[None]:
     yield
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("sapwood-commit")]
+
+
+async def test_a_slow_commit_needs_no_thread_that_was_not_there_before(opened, monkeypatch):
+    store = opened()
+    commits = GroupCommit(store, threshold=0.0)
+
+    def fail(thread: threading.Thread) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    seen = watch_threads(store)
+    for number in range(3):
+        await commits.commit(put(QueueRow("a", number)))
+    assert False in seen
+    monkeypatch.undo()
+    await commits.close()
