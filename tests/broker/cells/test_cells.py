@@ -208,7 +208,8 @@ async def test_an_answer_from_another_node_than_was_asked_is_no_answer(grove: An
         await asking
 
 
-async def test_an_answer_that_is_no_json_is_an_error(grove: Any) -> None:
+@pytest.mark.parametrize("payload", [b"{{{", b'{"result":"\xff"}', b'{"result":' + b"[" * 9000])
+async def test_an_answer_that_is_no_json_is_an_error(grove: Any, payload: bytes) -> None:
     grove.cut("york")
     hq = grove.cells["hq"]
     asking = asyncio.create_task(hq.ask("north", "status", timeout=20))
@@ -217,7 +218,7 @@ async def test_an_answer_that_is_no_json_is_an_error(grove: Any) -> None:
     await asyncio.sleep(0)
     (number,) = hq._asked
     liar = Spy(grove.forest["north"])
-    liar.inside.send(queue(hq._replies, "hq"), Message(b"{{{", Properties(correlation_id=number)))
+    liar.inside.send(queue(hq._replies, "hq"), Message(payload, Properties(correlation_id=number)))
     await liar.heard(grove)
     with pytest.raises(Refused, match="not understood"):
         await asking
