@@ -67,9 +67,9 @@ class Chain:
         return connect(f"http://127.0.0.1:{self.ports[name]}")
 
     async def up_since(self) -> dict[str, float]:
-        """When each child's link came up, running time of HQ."""
+        """When the store's link came up, running time of HQ."""
         status = await self.status("hq") or {"children": []}
-        found = [each for each in status["children"] if each["state"] == "running"]
+        found = [each for each in status["children"] if each["name"] == STORE and each["state"] == "running"]
         return {each["name"]: status["running_s"] - each["since_s"] for each in found}
 
 
