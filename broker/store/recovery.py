@@ -110,8 +110,18 @@ def _pending(directory: Path) -> Path | None:
         return None
     broken = files.broken_files(directory)
     if not broken:
-        raise StoreError(f"{directory / files.NAME} does not exist: there is nothing to recover")
+        if not files.companion(directory / files.NAME, "-wal").exists():
+            raise StoreError(f"{directory / files.NAME} does not exist: there is nothing to recover")
+        return _stand_in(directory)
     return broken[-1]
+
+
+def _stand_in(directory: Path) -> Path:
+    """The database is gone and its log is there: an empty one that the log is read over."""
+    new, broken = directory / files.NEW, directory / f"{files.BROKEN}1"
+    files.create(new, tree="", node="").close()
+    files.publish(new, broken)
+    return broken
 
 
 def _refuse_sound(path: Path) -> None:

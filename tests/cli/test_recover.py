@@ -56,3 +56,21 @@ def test_a_store_in_use_is_not_touched(tmp_path: Path) -> None:
             recover_file(file, force=True, as_json=False)
     finally:
         store.close()
+
+
+def test_where_the_database_is_gone_and_its_log_is_there_the_advice_leads_to_a_node_that_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, data = site(tmp_path), tmp_path / "data"
+    store = Store.open(data, tree="sapwood", node="hq")
+    log = (data / "node.db-wal").read_bytes()
+    store.close()
+    assert log
+    (data / "node.db-wal").write_bytes(log)
+    (data / "node.db").unlink()
+    with pytest.raises(StoreError, match=r"its log node\.db-wal is there.*sapwood node recover"):
+        Store.open(data, tree="sapwood", node="hq")
+    recover_file(file, force=False, as_json=False)
+    assert "node.db.broken-1" in capsys.readouterr().out
+    assert (data / "node.db.broken-1").exists()
+    Store.open(data, tree="sapwood", node="hq").close()
