@@ -18,6 +18,8 @@ UNREACHED: Final = (
     "Max retries",
     "Failed to query",
     "HTTPError",
+    "could not be audited",
+    "not found on",
 )
 
 
@@ -34,6 +36,7 @@ def audit(lock: Path) -> int:
         str(lock),
         "--require-hashes",
         "--disable-pip",
+        "--strict",
     ]
     done = subprocess.run(  # noqa: S603 - our own words
         [*words, *sys.argv[1:]], capture_output=True, text=True, check=False
