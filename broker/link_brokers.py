@@ -4,13 +4,15 @@ One `LinkBroker` for each broker of the listener; it listens again, for ever, wh
 The links of children have connections of their own and outlive that of the knocks.
 
 Law: answers under way are bounded, however many children knock at once: after a broker's restart all do. So
-are the connections for one child, however often it knocks. A knock that waits too long is answered to nobody;
-its child has knocked again.
+are the links of those who have not proved themselves, and what these may say before; and the connections for
+one child, however often it knocks. A knock that waits too long is answered to nobody; its child has knocked
+again.
 """
 
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
@@ -36,6 +38,7 @@ _log = logging.getLogger("sapwood.link")
 _AT_ONCE: Final = 16
 _WAITING: Final = 4096
 _PER_CHILD: Final = 8
+_STRANGERS: Final = 64
 
 
 def link_broker_access(broker: model.LinkBroker) -> Access:
@@ -71,6 +74,7 @@ class LinkBroker:
         self._site = site
         self._settings = settings
         self._room = asyncio.Semaphore(_AT_ONCE)
+        self._strangers = asyncio.Semaphore(_STRANGERS)
         self._waiting: set[str] = set()
         self._serving: Counter[str] = Counter()
         self._broker = broker_of(site, settings)
@@ -146,6 +150,15 @@ class LinkBroker:
 
     async def _welcome(self, child: str, knock: Knock) -> None:
         """Answer one knock and serve the link to its end."""
+        await self._strangers.acquire()
+        known = _once(self._strangers.release)
+        try:
+            await self._serve(child, knock, known)
+        finally:
+            known()
+
+    async def _serve(self, child: str, knock: Knock, known: Callable[[], None]) -> None:
+        """`known`: to be called when the child has proved itself."""
         try:
             async with self._room:
                 carrier = await answer(
@@ -160,6 +173,7 @@ class LinkBroker:
             return
         finally:
             self._waiting.discard(child)
+        carrier.trusted, carrier.when_proven = False, known
         carrier.shown = Shown(place=child, vouched=self._settings.proves_names)
         self._serving[child] += 1
         try:
@@ -180,3 +194,16 @@ class LinkBroker:
             "refused": self.refused,
             "strangers": self.strangers,
         }
+
+
+def _once(call: Callable[[], None]) -> Callable[[], None]:
+    """The same, but from the second time on it does nothing."""
+    done = False
+
+    def first() -> None:
+        nonlocal done
+        if not done:
+            done = True
+            call()
+
+    return first

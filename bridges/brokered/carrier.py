@@ -9,7 +9,7 @@ under way, and a second answer, if two parents listen at one broker by mistake.
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
 from bridges.brokered.envelopes import (
@@ -37,12 +37,16 @@ from bridges.carrier import (
     CarrierClosed,
     CarrierEnded,
     CarrierError,
+    CarrierFlooded,
 )
 from treeconnector.errors import RemoteError
 from treeconnector.frames import DEFAULT_MAX_FRAME
 from treeconnector.hellos import MIN_FRAME
 
 DEFAULT_TIMEOUT: Final = 10.0
+MOST_OF_A_STRANGER: Final = 64 * 1024
+"""Bytes that come, in all, from who knocked and has not proved itself; its hello is a packet of as many."""
+_MORE: Final = 4 * 1024
 
 
 async def connect(
@@ -84,11 +88,17 @@ def _no_answer(broker: Broker, child: str, timeout: float, *, knocked: bool) -> 
 
 
 class BrokeredCarrier(Carrier):
-    """One end of a link over a broker. `strangers`: envelopes ignored for their nonce or number."""
+    """One end of a link over a broker. `strangers`: envelopes ignored for their nonce or number.
+
+    `trusted`: False where a parent hears little before `proven`; `when_proven` is told of that.
+    """
 
     def __init__(self, peer: str, half: bytes, max_packet: int) -> None:
         self.peer = peer
         self.max_packet = max_packet
+        self.trusted = True
+        self.when_proven: Callable[[], object] = lambda: None
+        self._come = 0
         self._half = half
         self._nonce = b""
         self._line: Line | None = None
@@ -195,6 +205,8 @@ class BrokeredCarrier(Carrier):
                 self._outgoing.taken(number)
                 self._flush()
             case Packets(_, number, packets) if self._error is None:
+                if not (self.trusted or self.is_proven) and self._is_too_much(packets):
+                    return
                 if not self._incoming.follows(number):
                     self.strangers += 1
                     return
@@ -208,6 +220,23 @@ class BrokeredCarrier(Carrier):
                 pass
             case _:
                 assert_never(envelope)
+
+    def _is_too_much(self, packets: list[bytes]) -> bool:
+        """Of somebody who has not proved itself: nothing more is heard of it."""
+        self._come += sum(map(len, packets))
+        most = MOST_OF_A_STRANGER + _MORE
+        if self._come <= most:
+            return False
+        self._stop_hearing(
+            CarrierFlooded(
+                f"{self._come} bytes before the handshake is done: {most} at most over {self.peer}"
+            )
+        )
+        return True
+
+    def proven(self) -> None:
+        super().proven()
+        self.when_proven()
 
     def _stop_hearing(self, error: CarrierError) -> None:
         """Nothing follows; what has arrived is still to be received."""

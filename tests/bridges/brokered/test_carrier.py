@@ -8,11 +8,11 @@ from brokered_harness import PATIENCE, Server, broker_at, linked, parent_at
 from mosquitto_server import MosquittoServer
 from rabbitmq_server import RabbitServer
 
-from bridges.brokered.carrier import BrokeredCarrier, connect
+from bridges.brokered.carrier import MOST_OF_A_STRANGER, BrokeredCarrier, connect
 from bridges.brokered.envelopes import Answer, End, Envelope, Gone, Packets, Taken, encode
 from bridges.brokered.line import Line
 from bridges.brokered.window import MAX_ENVELOPES
-from bridges.carrier import BUFFER_BYTES, CarrierBroken, CarrierEnded
+from bridges.carrier import BUFFER_BYTES, CarrierBroken, CarrierEnded, CarrierFlooded
 
 HALF, NONCE = b"h" * 8, b"h" * 8 + b"p" * 8
 
@@ -290,3 +290,28 @@ async def test_on_mosquitto_nothing_is_left(mosquitto: MosquittoServer) -> None:
             assert await parent.carriers[0].receive() == [b"first"]
         assert parent.carriers[0].strangers == again.strangers == 0
         await again.close()
+
+
+async def test_a_stranger_says_little_before_it_has_proved_itself() -> None:
+    for trusted in (False, True):
+        made, _ = carrier(MOST_OF_A_STRANGER)
+        made.trusted = trusted
+        told: list[bool] = []
+        made.when_proven = lambda told=told: told.append(True)  # type: ignore[misc]
+        made.heard("york", encode(Packets(NONCE, 1, [bytes(MOST_OF_A_STRANGER)])))
+        assert await made.receive() == [bytes(MOST_OF_A_STRANGER)]
+        made.heard("york", encode(Packets(NONCE, 2, [bytes(30_000)])))
+        if trusted:
+            assert await made.receive() == [bytes(30_000)]
+        else:
+            with pytest.raises(
+                CarrierFlooded, match="95536 bytes before the handshake is done: 69632 at most"
+            ):
+                await made.receive()
+        assert told == []
+    made, _ = carrier(MOST_OF_A_STRANGER)
+    made.trusted = False
+    made.proven()
+    for number in (1, 2):
+        made.heard("york", encode(Packets(NONCE, number, [bytes(60_000)])))
+    assert await made.receive() == [bytes(60_000)] * 2
