@@ -24,6 +24,7 @@ from broker.core.settings import CoreSettings
 from broker.core.trace import EVERY, REROUTED
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind
+from treeconnector.relations import Relation
 from treeconnector.routes import RoutingTable
 
 _FIRST_REST: Final = 0.05
@@ -306,7 +307,7 @@ class Forwarder(Delivery):
         for copy in ready:
             body = self.custody.body(copy)
             link.send_bundle(copy.number, head_of(copy, self.moment.now), body)
-            if neighbour.permit:
+            if neighbour.relation is Relation.CHILD:
                 self.gave(neighbour, copy.stored.header, body)
             messages += copy.open
         self._count_out(neighbour, len(ready), messages)

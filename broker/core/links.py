@@ -382,6 +382,8 @@ class Links:
     def _confirmed(self, neighbour: Neighbour, received: int) -> None:
         custody, copies = self._core.custody, neighbour.confirmed(received)
         custody.trace.acknowledged(copies, neighbour.name)
+        if neighbour.relation is Relation.CHILD:
+            self._core.permitting.given.arrived(neighbour, copies)
         for copy in copies:
             custody.discard(copy)
 

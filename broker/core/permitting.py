@@ -97,6 +97,8 @@ class Permitting:
 
     def restore(self, rows: Iterable[MetaRow]) -> None:
         """At a start: what operators set, and what nodes above have told."""
+        rows = list(rows)
+        self.given.restore(rows)
         for row in rows:
             if row.name.startswith(_SET):
                 self._set[row.name.removeprefix(_SET)] = msgspec.msgpack.decode(row.value, type=Grant)
@@ -325,7 +327,7 @@ class Permitting:
     def why_not_taken(self, neighbour: Neighbour, header: Header, body: bytes) -> str:
         """Why a bundle of a child is not taken on; '' if it is."""
         permit, destination = neighbour.permit, header.destination
-        if not permit:
+        if neighbour.relation is not Relation.CHILD:
             return ""
         if header.flags & Flag.REROUTED and self.given.take(neighbour, header, body):
             return ""
@@ -337,7 +339,7 @@ class Permitting:
             why = permit.why_not_send(destination._replace(node=name)) if name else why
         if not why and not self._core.arrivals.is_from_below(neighbour, header.origin):
             why = f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
-        return why or self._why_not_answered(neighbour, header, body)
+        return why or (self._why_not_answered(neighbour, header, body) if permit else "")
 
     def _why_not_answered(self, neighbour: Neighbour, header: Header, body: bytes) -> str:
         """Who answers writes where the question says; so a child asks for answers only where it may send.

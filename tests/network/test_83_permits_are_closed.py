@@ -170,7 +170,7 @@ def forgeries(mallory: Thief, where: str) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("permits", [{}], ids=["closed"])
+@pytest.mark.parametrize("permits", [{}, "open"], ids=["closed", "open"])
 async def test_no_origin_is_forged_whatever_is_permitted(network: Network, permits: Any) -> None:
     await start(network, permits=permits)
     async with (

@@ -190,6 +190,20 @@ def test_what_was_given_may_be_given_back_and_nothing_else_in_its_place(tree: Fo
     assert len(dead(tree)) == 2
 
 
+def test_what_was_given_may_be_given_back_to_a_parent_that_was_killed_since(tree: Forest) -> None:
+    reader = tree.consumer("york", "queue:orders", credit=1, auto=False)
+    tree.settle(1.0)
+    send(tree, "hq", "queue:orders", 3)
+    tree["hq"].crash()
+    tree["hq"].boot()
+    tree.heal(5.0)
+    reader.disconnect()
+    tree.settle(1.0)
+    late = tree.consumer("hq", "queue:orders", name="late")
+    tree.settle(60.0)
+    assert (len(late.payloads), dead(tree)) == (3, [])
+
+
 def test_it_is_given_back_once_and_to_where_it_was(tree: Forest) -> None:
     hq, body = tree["hq"].core, encode_message(Message(b"x"))
     for number, node in enumerate(("leeds", "york", "york")):
