@@ -1,6 +1,8 @@
 """How each parser is tried on bytes: as the node, the client library or the command line use it."""
 
+import atexit
 import contextlib
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -109,6 +111,7 @@ def read_mqtt(data: bytes) -> None:
 
 
 FOLDER: Final = Path(tempfile.mkdtemp(prefix="sapwood-hostile-", dir="/dev/shm"))
+atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 
 
 def in_file(name: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
