@@ -8,9 +8,11 @@ joined all AT     everything is there, and each node is linked with its parent
 import asyncio
 import errno
 import random
+import resource
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from application import Journal
 from chain import Chain
@@ -140,6 +142,21 @@ async def failing_disk(killer: Killer, name: str, away: float) -> None:
     await fail_disk(killer, name, away, errno.EIO)
 
 
+async def starve(killer: Killer, name: str, away: float) -> None:
+    """The node gets no more memory than it has. One that ends for that is started again."""
+    chain, node = killer.chain, killer.chain.network.nodes[name]
+    killer.note("down", name)
+    pages = int(Path(f"/proc/{node.pid}/statm").read_text().split()[0])
+    _, hard = resource.prlimit(node.pid, resource.RLIMIT_AS)
+    resource.prlimit(node.pid, resource.RLIMIT_AS, (pages * resource.getpagesize(), hard))
+    ends = time.monotonic() + away
+    while node.running and time.monotonic() < ends:
+        await asyncio.sleep(0.05)
+    if node.running:
+        resource.prlimit(node.pid, resource.RLIMIT_AS, (hard, hard))
+    await until_there(killer, name)
+
+
 async def until_there(killer: Killer, name: str) -> None:
     """Wait until the node answers; start it again if it has ended by itself."""
     chain, node = killer.chain, killer.chain.network.nodes[name]
@@ -153,6 +170,7 @@ async def until_there(killer: Killer, name: str) -> None:
 
 
 FAULTS: dict[str, Fault] = {
+    "memory": starve,
     "kill": kill,
     "stop": stop,
     "clock": jump,
