@@ -144,7 +144,7 @@ async def failing_disk(killer: Killer, name: str, away: float) -> None:
 
 async def starve(killer: Killer, name: str, away: float) -> None:
     """The node gets no more memory than it has. One that ends for that is started again."""
-    chain, node = killer.chain, killer.chain.network.nodes[name]
+    node = killer.chain.network.nodes[name]
     killer.note("down", name)
     pages = int(Path(f"/proc/{node.pid}/statm").read_text().split()[0])
     _, hard = resource.prlimit(node.pid, resource.RLIMIT_AS)
