@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from config.files import read_plain
 from treeconnector.errors import LocalError
+from treeconnector.identity import Shown
 
 CERTIFICATE: Final = "it may ask for a client certificate, or not take ours: see its log, and `tls`"
 """Wrinkle: with TLS 1.3 a server refuses a certificate when the client takes itself for connected."""
@@ -89,6 +90,11 @@ def certified_names(certificate: Mapping[str, Any] | None) -> frozenset[str]:
 def serial_number(certificate: Mapping[str, Any] | None) -> int:
     """The serial number of such a certificate, 0 without one."""
     return int(certificate.get("serialNumber", "0"), 16) if certificate else 0
+
+
+def shown_by(certificate: Mapping[str, Any] | None) -> Shown:
+    """What such a certificate tells of its holder."""
+    return Shown(certified=certified_names(certificate), serial=serial_number(certificate))
 
 
 def is_certified(name: str, names: frozenset[str]) -> bool:

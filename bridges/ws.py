@@ -35,9 +35,8 @@ from bridges.carrier import (
     CarrierError,
     CarrierFlooded,
 )
-from bridges.tls import TlsSettings, certified_names, client_context, is_not_tls, serial_number
+from bridges.tls import TlsSettings, client_context, is_not_tls, shown_by
 from treeconnector.frames import DEFAULT_MAX_FRAME
-from treeconnector.identity import Shown
 
 DEFAULT_TIMEOUT: Final = 10.0
 _MAX_REASON_BYTES: Final = 120
@@ -107,8 +106,7 @@ async def accept(
         raise CarrierBroken(f"{peer} went away while its WebSocket was opened: {error}") from error
     carrier = WebSocketCarrier(opened, peer, max_packet)
     carrier.when_proven, carrier.refusal = when_proven, refusal
-    certificate = peer_certificate(request)
-    carrier.shown = Shown(certified=certified_names(certificate), serial=serial_number(certificate))
+    carrier.shown = shown_by(peer_certificate(request))
     return carrier
 
 

@@ -21,6 +21,9 @@ from broker.core.rows import MetaRow, QueueRow
 from broker.core.turn import Turn
 from broker.diallers import Diallers
 from broker.enrolment import office_of, renewal_of, sharing_of
+from broker.entrance.entrance import Entrance
+from broker.entrance.opening import entrance_of
+from broker.entrance.policy import policy_of
 from broker.grants import Grants
 from broker.intake import Admission
 from broker.journal import Journal
@@ -45,7 +48,6 @@ from broker.status import status
 from broker.store import GroupCommit, Store
 from broker.supervisor import Supervisor
 from broker.wires import Wires
-from config.credentials import session_secret
 from config.model import Site
 from treeconnector.errors import SapwoodError, StoreError
 from treeconnector.identity import Identity, new_uuid
@@ -97,6 +99,7 @@ class Node:
         self.core: NodeCore
         self.store: Store
         self.committer: GroupCommit
+        self.entrance: Entrance
         self.chronicle: Chronicle
         self.journal: Journal
         self.cells: Cells
@@ -142,13 +145,15 @@ class Node:
     async def start(self) -> None:
         """Open the store, be the node that it describes, listen, and dial the parent."""
         site = self.site
-        permits = Permits(site)
+        policy = policy_of(site)
+        permits = self.permits = Permits(site)
         self.names_children = permits.closed
         self._loop = asyncio.get_running_loop()
         self.memory.listen(self._loop)
         self.store = Store.open(site.data_directory, tree=site.tree, node=site.name)
         try:
             self._make_core(permits)
+            self.entrance = entrance_of(self, policy)
             self.cells = Cells(self)
             self.tracing = Tracing(self, self.cells)
             self.administration = Administration(self)
@@ -196,7 +201,6 @@ class Node:
             start=self.store.start,
             incarnation=new_uuid(),
         )
-        secret = session_secret(site)
         self.chronicle = Chronicle(site)
         self.core = NodeCore(
             identity,
@@ -206,7 +210,6 @@ class Node:
             read_bodies=self.store.bodies,
             secret_of=permits.secret_of,
             chronicle=self.chronicle,
-            session_secret=secret.reveal() if secret else "",
             zone=site.zone or "",
             mesh=mesh_settings(site),
         )
@@ -275,6 +278,7 @@ class Node:
             await self._port.cleanup()
         if self._timer is not None:
             self._timer.cancel()
+        self.entrance.close()
         await self._last_commit()
         self.chronicle.node("stop")
         _log.info("= node %s has stopped", self.site.name)

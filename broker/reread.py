@@ -1,10 +1,14 @@
-"""The site's file, read again while the node runs: who may be a child, and what children may do."""
+"""The site's file, read again while the node runs: who may be a child, which accounts its applications
+have, and what all of them may do.
+"""
 
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from broker.core.errors import SwitchError
+from broker.entrance.passwords import PasswordError
+from broker.entrance.policy import policy_of
 from broker.grants import Grants
 from broker.permits import Permits
 from config.errors import ConfigurationError
@@ -28,18 +32,25 @@ def reread(node: "Node") -> list[str]:
         if read.name not in ("", node.site.name):
             raise ConfigurationError(f"the file is of {read.name!r}, this node is {node.site.name!r}")
         site = replace(
-            node.site, children=read.children, children_secrets=read.children_secrets, permits=read.permits
+            node.site,
+            children=read.children,
+            children_secrets=read.children_secrets,
+            permits=read.permits,
+            accounts=read.accounts,
+            account_passwords=read.account_passwords,
         )
         permits = Permits(site, closed=node.names_children)
-    except ConfigurationError as error:
+        policy = policy_of(site)
+    except (ConfigurationError, PasswordError) as error:
         _log.warning("! the file was not read again, nothing has changed: %s", error)
         raise SwitchError(str(error)) from None
     permits.office, invited = node.enrolment, node.grants.invited
-    node.site, node.grants = site, Grants(site)
+    node.site, node.grants, node.permits = site, Grants(site), permits
     node.grants.invited = invited
     node.names_children = permits.closed
     node.core.secret_of = permits.secret_of
     node.grants.tell(node.core)
+    node.entrance.configure(policy)
     away = _turn_away(node, permits)
     node.wake()
     node.grants.warn(_log)

@@ -10,7 +10,7 @@ from broker.core.settings import CoreSettings, MeshSettings, Overflow, Policy
 from broker.http.settings import HttpSettings
 from broker.intake import Bounds, most_files
 from broker.metrics.collector import Labels
-from config.credentials import mesh_secret, session_secret, token
+from config.credentials import mesh_secret, token
 from config.model import ClientTls, DestinationPolicy, Site
 from config.uris import LINK_PATH
 from treeconnector.bundles import Scope
@@ -106,10 +106,9 @@ def link_settings(site: Site) -> LinkSettings:
 
 def http_settings(site: Site) -> HttpSettings:
     """What the HTTP side needs. Raises `ConfigurationError` if a secret cannot be read."""
-    admin, session = token(site), session_secret(site)
+    admin = token(site)
     return HttpSettings(
         token=admin.reveal() if admin else "",
-        session_secret=session.reveal() if session else "",
         children=site.role != "leaf",
         certificates=site.listener.tls.client_ca is not None,
         max_frame=site.limits.max_frame,

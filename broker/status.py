@@ -78,7 +78,13 @@ def status(node: "Node") -> dict[str, Any]:
         "offered": {"up": core.up.count, "down": core.down.count},
         "retained": len(core.topics.retained),
         "counters": dict(core.counters),
-        "warnings": [*node.grants.warnings, *core.switch.warnings, *node.chronicle.warnings],
+        "warnings": [
+            *node.entrance.warnings,
+            *node.grants.warnings,
+            *core.switch.warnings,
+            *node.chronicle.warnings,
+        ],
+        "applications": node.entrance.status(),
         "dead": {
             "messages": core.custody.dead.messages,
             "bytes": core.custody.dead.size,

@@ -333,8 +333,8 @@ class Http:
 
     token_env: str | None = value(
         VARIABLE,
-        "environment variable that holds the token for status and administration; without a token they "
-        "answer this machine only",
+        "environment variable that holds the token for status and administration, which each request then "
+        "needs; without a token they answer this machine only",
         default=None,
         example="SAPWOOD_TOKEN",
     )
@@ -343,8 +343,8 @@ class Http:
     )
     session_secret_env: str | None = value(
         VARIABLE,
-        "environment variable that holds the secret which applications need to log in; without a secret "
-        "they may log in from this machine, or over TLS",
+        "environment variable that holds a secret with which applications log in, with every right; "
+        "beside it `accounts` and client certificates prove them too",
         default=None,
         example="SAPWOOD_SESSION_SECRET",
     )

@@ -133,6 +133,19 @@ def children_secrets(site: Site) -> dict[str, Secret]:
     return found
 
 
+def account_passwords(site: Site) -> dict[str, Secret]:
+    """The hashed passwords of all accounts: those of the table, and over them those of `accounts`."""
+    found = read_table(site.account_passwords, what="hash") if site.account_passwords else {}
+    for account in site.accounts:
+        what = f"password of account {account.name!r}"
+        hashed = resolve_secret(account.password_env, account.password_file, what=what)
+        if hashed:
+            found[account.name] = hashed
+        elif account.name not in found:
+            raise ConfigurationError(f"{what}: there is none, neither here nor in {site.account_passwords}")
+    return found
+
+
 def permitted_children(site: Site, secrets: Mapping[str, Secret]) -> frozenset[str] | None:
     """The names that may be children, from `children_secrets(site)`; None when any name may."""
     if not site.children and not site.children_secrets:
@@ -140,20 +153,23 @@ def permitted_children(site: Site, secrets: Mapping[str, Secret]) -> frozenset[s
     return frozenset(secrets) | {child.name for child in site.children}
 
 
-def read_table(path: Path) -> dict[str, Secret]:
-    """Read a file with a line `NAME SECRET` for each child; empty lines and lines with `#` are skipped."""
+def read_table(path: Path, what: str = "secret") -> dict[str, Secret]:
+    """Read a file with a line `NAME SECRET` for each child; empty lines and lines with `#` are skipped.
+
+    `what`: stands there behind the name.
+    """
     found: dict[str, Secret] = {}
     problems: list[Problem] = []
-    for number, line in enumerate(_read(path, MAX_TABLE, "secrets of children").splitlines(), 1):
+    for number, line in enumerate(_read(path, MAX_TABLE, f"table of {what}s").splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, space, text = line.strip().replace("\t", " ", 1).partition(" ")
         try:
             if not space:
-                raise Fault(f"no secret follows {name!r}: expected NAME SECRET")
+                raise Fault(f"no {what} follows {name!r}: expected NAME {what.upper()}")
             if node_name(name) in found:
                 raise Fault(f"{name!r} is listed twice")
-            found[name] = _secret(text, f"file {path}", f"secret of {name!r}")
+            found[name] = _secret(text, f"file {path}", f"{what} of {name!r}")
         except (Fault, InvalidName, ConfigurationError) as error:
             problems.append(Problem(str(error), str(path), number))
     if problems:

@@ -8,6 +8,7 @@ A model made by a program is checked by `config.rules.check`, a file by its read
 from pathlib import Path
 from typing import Literal
 
+from config.accounts import APPLICATIONS, Account, Applications
 from config.behaviour import (
     Advisories,
     AdvisoryLog,
@@ -46,8 +47,10 @@ from config.uris import (
 from config.values import EXCHANGE, FLAG, NAME, NODETYPE, PATH, PATTERN, PREFIX, TIME, USER, VARIABLE
 
 __all__ = [
+    "Account",
     "Advisories",
     "AdvisoryLog",
+    "Applications",
     "Child",
     "ClientTls",
     "Core",
@@ -379,6 +382,18 @@ class Site:
         default=None,
         example="secrets/children",
     )
+    applications: Applications = value(
+        APPLICATIONS,
+        "which applications get sessions: proven, those with session secret, account or client certificate, "
+        "and this machine's while there is neither secret nor account; local: this machine's; open: all",
+        default="proven",
+    )
+    account_passwords: Path | None = value(
+        PATH,
+        "file with one line NAME HASH for each account, for many of them",
+        default=None,
+        example="secrets/accounts",
+    )
     site_broker: SiteBroker = part("the broker of the site's applications", default=SiteBroker())
     tree_connectors: tuple[TreeConnector, ...] = parts(
         TreeConnector,
@@ -397,6 +412,9 @@ class Site:
         "the children (branch and root only); where any is named, others are refused",
         item="child",
         default=(),
+    )
+    accounts: tuple[Account, ...] = parts(
+        Account, "the applications that log in by name and password", item="account", default=()
     )
     permits: Permits = part("what children may consume and send", default=Permits())
     advisories: Advisories = part("what is said about consumers", default=Advisories())

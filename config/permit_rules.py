@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from config.contradictions import Contradiction
 from config.fields import Path, Spelling
-from config.model import Child, Permits, Site
+from config.model import Account, Child, Permits, Site
 from treeconnector.errors import PatternError
 from treeconnector.permits import NOTHING, check_node_rule, read_rule
 
@@ -21,7 +21,7 @@ def permits(site: Site, spell: Spelling) -> Iterator[Contradiction]:
                 yield Contradiction((name,), advice, looked_at)
         if site.permits != Permits():
             yield Contradiction(("permits",), advice, looked_at)
-    yield from _rules(("permits",), site.permits)
+    yield from rules_of_patterns(("permits",), site.permits)
     yield from _open(site)
     names: dict[str, Path] = {}
     for i, child in enumerate(site.children):
@@ -33,7 +33,7 @@ def permits(site: Site, spell: Spelling) -> Iterator[Contradiction]:
                 path, f"{child.name!r} is this node: it cannot be its own child", (("name",),)
             )
         names.setdefault(child.name, path)
-        yield from _rules(("children", i), child)
+        yield from rules_of_patterns(("children", i), child)
         if child.role == "leaf" and child.nodes and child.nodes != (NOTHING,):
             yield Contradiction(
                 ("children", i, "nodes"),
@@ -58,9 +58,11 @@ def _open(site: Site) -> Iterator[Contradiction]:
                 )
 
 
-def _rules(path: Path, given: Child | Permits) -> Iterator[Contradiction]:
+def rules_of_patterns(
+    path: Path, given: Child | Permits | Account, names: tuple[str, ...] = _LISTS
+) -> Iterator[Contradiction]:
     """What a pattern of the file's grammar does not see, as a '*' beside {name}."""
-    for name in _LISTS:
+    for name in names:
         written: tuple[str, ...] = getattr(given, name)
         for i, text in enumerate(written):
             if text == NOTHING:

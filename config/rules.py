@@ -6,6 +6,7 @@ Law: a rule names the setting to change and all settings that it looked at; it s
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, assert_never
 
+from config.application_rules import applications
 from config.contradictions import Contradiction, path_of_mqtt
 from config.errors import ConfigurationError, Problem
 from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, settings
@@ -33,6 +34,7 @@ def contradictions(site: Site, spelling: Spelling) -> list[Contradiction]:
         _nodetype,
         _name,
         permits,
+        applications,
         mesh,
         _secrets,
         _tls,
@@ -134,6 +136,8 @@ def _pairs(site: Site) -> Iterator[tuple[Path, Any, str]]:
         yield ("listener", "link_brokers", i), broker, "secret"
     for i, child in enumerate(site.children):
         yield ("children", i), child, "secret"
+    for i, account in enumerate(site.accounts):
+        yield ("accounts", i), account, "password"
 
 
 def _secrets(site: Site, spell: Spelling) -> Iterator[Contradiction]:

@@ -41,6 +41,16 @@ def connect(address: str = DEFAULT_ADDRESS, *, session: str = "", **options: Any
     return Client(address, session=session, **options)
 
 
+def _context(ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    """None: the system's authorities, and nothing of our own."""
+    if not (ca or certificate):
+        return None
+    context = ssl.create_default_context(cafile=ca)
+    if certificate:
+        context.load_cert_chain(certificate, key)
+    return context
+
+
 class _Waiter(Call):
     """A call with a future: done when settled, or failed with what was rejected."""
 
@@ -68,10 +78,12 @@ class Client:
 
     `session`: the identity; several connections may share it. Fresh unless given.
     `producer`: names the numbered stream of sends across connections and runs; fresh unless given.
-    `secret`: where the node has one. `timeout`: seconds for the first connection, and for the last
+    `secret`: where the node has one. `account`, `password`: instead of it, what the node knows this
+    application by. `timeout`: seconds for the first connection, and for the last
     confirmations when closing. `window_messages`, `window_bytes`: how much may be unconfirmed.
     `keep_alive`: seconds of silence after which the node is asked for a sign of life.
-    `tls`: a context for https and wss; `ca`: or just the authority's file.
+    `tls`: a context for https and wss; or just `ca`, the authority's file, and where a client certificate
+    proves the application `certificate` and `key`, its files (one file may hold both).
     """
 
     def __init__(
@@ -80,6 +92,8 @@ class Client:
         *,
         session: str = "",
         secret: str | None = None,
+        account: str = "",
+        password: str | None = None,
         producer: str | None = None,
         timeout: float = 10.0,
         window_messages: int = 65_536,
@@ -87,7 +101,13 @@ class Client:
         keep_alive: float = 15.0,
         tls: ssl.SSLContext | None = None,
         ca: str | None = None,
+        certificate: str | None = None,
+        key: str | None = None,
     ) -> None:
+        if password is not None and not account:
+            raise ValueError(
+                "a password is an account's: give `account` too, or the session secret as `secret`"
+            )
         fresh = uuid.uuid4().hex
         self.name = session or f"session-{fresh}"
         self.producer = f"{self.name}-{fresh}" if producer is None else producer
@@ -97,11 +117,11 @@ class Client:
         self._rested = 0
         self._session = Session(
             session_uri(address),
-            Login(VERSION, self.name, secret or "", self.producer),
+            Login(VERSION, self.name, (password if account else secret) or "", self.producer, account),
             self._outbox,
             timeout=timeout,
             keep_alive=keep_alive,
-            context=tls or (ssl.create_default_context(cafile=ca) if ca else None),
+            context=tls or _context(ca, certificate, key),
         )
 
     def __repr__(self) -> str:

@@ -189,11 +189,13 @@ class _Side:
 class Rules:
     """A grant, read. Raises `PatternError` if one of its rules is none."""
 
-    def __init__(self, grant: Grant) -> None:
+    def __init__(self, grant: Grant, *, node: bool = True) -> None:
+        """`node`: it is a node's, which has cells; an application has none."""
+        own = (_OWN_CELLS,) if node else ()
         self.grant = grant
         self.names = Names(grant.child, grant.nodes)
-        self.consume = _Side(grant.consume, self.names, (_OWN_CELLS,), cells=False)
-        self.send = _Side(grant.send, self.names, (_OWN_CELLS, *ANSWERS), cells=True)
+        self.consume = _Side(grant.consume, self.names, own, cells=False)
+        self.send = _Side(grant.send, self.names, (*own, *ANSWERS), cells=True)
 
     def __repr__(self) -> str:
         return f"<Rules of {self.grant.by} for {self.grant.child}>"
@@ -271,6 +273,11 @@ class Permit:
     def may_hear(self, key: Destination) -> bool:
         """May the child know that somebody consumes this? If it may send something there."""
         return all(rules.send.touches(key) for rules in self.rules)
+
+
+def application(node: str, name: str, consume: Sequence[str], send: Sequence[str]) -> Rules:
+    """What a node lets an application do, whose `{name}` is its account's. Raises `PatternError`."""
+    return Rules(Grant(node, name, tuple(consume) or OWN, tuple(send) or OWN), node=False)
 
 
 def unpack(data: bytes) -> list[Rules]:

@@ -30,13 +30,15 @@ class Frame(msgspec.Struct, array_like=True, frozen=True, tag_field="t"):
 class Login(Frame, frozen=True, tag=1):
     """`session`: the client's identity; several connections may share it. `secret`: where one is configured.
 
-    `producer`: names a numbered stream of sends that outlives the connection; '' = none.
+    `producer`: names a numbered stream of sends that outlives the connection; '' = none. `account`: whose
+    password `secret` is then; '' = it is the node's session secret.
     """
 
     version: int
     session: str
     secret: str = ""
     producer: str = ""
+    account: str = ""
 
 
 class Create(Frame, frozen=True, tag=2):

@@ -66,6 +66,7 @@ class Invitations:
 
     def _end_link(self, name: str, why: str) -> None:
         """Its certificate counts no more, or another machine has joined under this name."""
+        self._node.entrance.look_again()
         core = self._node.core
         child = core.neighbours.get(name)
         if child is not None and child.link is not None:

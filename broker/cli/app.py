@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli import administer, enrol_commands, permit_commands, route_commands
+from broker.cli import account_commands, administer, enrol_commands, permit_commands, route_commands
 from broker.cli.errors import explain, wants_traceback
 from broker.cli.options import Asked, Client, File, Json, UrlArgument, asks_a_node, talks_to_a_node
 from broker.cli.sections import Sections
@@ -29,6 +29,7 @@ config_app = typer.Typer(
 )
 app.add_typer(node_app, name="node")
 app.add_typer(config_app, name="config")
+account_commands.add_to(app)
 administer.add_to(app)
 route_commands.add_to(app)
 enrol_commands.add_to(app)

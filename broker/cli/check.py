@@ -27,6 +27,7 @@ from broker.grants import Grants
 from broker.naming import named
 from broker.site.bridges import make_bridge
 from config.credentials import (
+    account_passwords,
     children_secrets,
     connector_password,
     connector_secret,
@@ -221,6 +222,7 @@ def check_secrets(site: Site) -> Iterator[Finding]:
         ("key of the registration", registration_key),
         ("token", token),
         ("session secret", session_secret),
+        ("passwords of accounts", account_passwords),
         ("secrets of children", children_secrets),
     ]
     for subject, read in readers:
@@ -239,6 +241,31 @@ def check_permits(site: Site) -> Iterator[Finding]:
     """Whether children may do everything."""
     for warning in Grants(site).warnings:
         yield Finding("permits", "warning", warning)
+
+
+def check_applications(site: Site) -> Iterator[Finding]:
+    """Which applications get in, and whether what proves them travels in the clear."""
+    from broker.entrance.entrance import OPEN
+    from broker.entrance.policy import policy_of
+
+    try:
+        policy = policy_of(site)
+    except SapwoodError as error:
+        yield Finding("applications", "failed", str(error))
+        return
+    if policy.is_open:
+        yield Finding("applications", "warning", OPEN)
+        return
+    encrypted = site.listener.tls.certificate or site.enrolment.authority
+    if policy.knows_words and not (site.listener.loopback or encrypted or site.applications == "local"):
+        text = "passwords and the session secret travel in the clear: give the listener a certificate (tls)"
+        yield Finding("applications", "warning", text)
+    ways = ["a session secret"] * bool(policy.secret) + [f"{len(policy.accounts)} accounts"] * bool(
+        policy.accounts
+    )
+    ways += ["client certificates"] * policy.certificates
+    near = "" if policy.knows_words else "this machine's own; "
+    yield Finding("applications", "ok", f"{policy.mode}: {near}{', '.join(ways) or 'nobody else'}")
 
 
 def check_certificate(site: Site) -> Iterator[Finding]:
@@ -276,6 +303,7 @@ def _secret_files(site: Site) -> Iterator[Path]:
     named += [child.secret_file for child in site.children]
     named += [site.registration.key_file, site.mesh.secret_file, site.mesh.tls.key]
     named += [site.http.token_file, site.http.session_secret_file, site.children_secrets]
+    named += [site.account_passwords, *(account.password_file for account in site.accounts)]
     named += [site.listener.tls.key, site.site_broker.tls.key, *(one.tls.key for one in site.tree_connectors)]
     named += [broker.tls.key for broker in site.listener.link_brokers]
     authority = site.enrolment.authority
@@ -366,6 +394,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_tls,
     check_secrets,
     check_permits,
+    check_applications,
     check_certificate,
     check_site_broker,
     check_parent,

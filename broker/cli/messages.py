@@ -28,18 +28,21 @@ CREDIT: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Where and as whom to log in."""
+    """Where and as whom to log in. `secret`: the node's, or with `account` its password."""
 
     url: str
     session: str
     secret: str
     tls: Tls | None = None
+    account: str = ""
 
     def client(self) -> Client:
         return connect(
             node_url(self.url),
             session=self.session,
-            secret=self.secret or None,
+            secret=None if self.account else self.secret or None,
+            account=self.account,
+            password=self.secret if self.account else None,
             timeout=CONNECT_TIMEOUT,
             tls=self.tls.context() if self.tls and node_url(self.url).startswith("https:") else None,
         )

@@ -1,5 +1,6 @@
 """Options that several commands have; and at once all those with which a node is asked."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from broker.cli.errors import read_given
+from broker.cli.errors import WRONG_USE, CommandError, read_given
 from broker.cli.tls import Tls
 
 if TYPE_CHECKING:
@@ -51,6 +52,17 @@ Secret = Annotated[
         "--secret", help="Session secret, where the node wants one.", envvar="SAPWOOD_SESSION_SECRET"
     ),
 ]
+AccountName = Annotated[
+    str, typer.Option("--account", help="Account at the node.", envvar="SAPWOOD_ACCOUNT", show_default=False)
+]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--password-file",
+        help="File that holds the account's password; else SAPWOOD_PASSWORD holds it.",
+        envvar="SAPWOOD_PASSWORD_FILE",
+    ),
+]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="How many at most.")]
 Search = Annotated[str, typer.Option("--search", help="Only those whose name holds this text.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask on the terminal first.")]
@@ -85,12 +97,13 @@ class Client:
     secret: str
     tls: Tls
     json: bool
+    account: str = ""
 
     @property
     def login(self) -> "Login":
         from broker.cli.messages import Login
 
-        return Login(self.url, self.session, self.secret, self.tls)
+        return Login(self.url, self.session, self.secret, self.tls, self.account)
 
 
 def _option(name: str, annotation: Any, default: Any) -> Parameter:
@@ -124,7 +137,22 @@ def read_secret(file: Path | None) -> str:
 def talks_to_a_node(command: Callable[..., None]) -> Callable[..., None]:
     """Give an application's command the options with which it logs in; it takes them as `client`."""
     session = (_option("session", Session, ""), _option("secret", Secret, ""))
-    return _with_options(command, "client", Client, (_URL, *session, *_TLS_AND_JSON))
+    account = (_option("account", AccountName, ""), _option("password_file", PasswordFile, None))
+    return _with_options(command, "client", _client, (_URL, *session, *account, *_TLS_AND_JSON))
+
+
+def _client(*, account: str, password_file: Path | None, secret: str, **rest: Any) -> Client:
+    """A password is in no argument of a command: all on the machine can read those."""
+    if password_file is not None and not account:
+        raise CommandError("--password-file is an account's: give --account too", WRONG_USE)
+    if account:
+        secret = read_secret(password_file) or os.environ.get("SAPWOOD_PASSWORD", "")
+        if not secret:
+            raise CommandError(
+                f"account {account!r} has a password: give --password-file, or put it into SAPWOOD_PASSWORD",
+                WRONG_USE,
+            )
+    return Client(account=account, secret=secret, **rest)
 
 
 def _with_options(

@@ -5,7 +5,7 @@ from typing import Any, Final
 from typer.core import TyperGroup
 
 SECTIONS: Final = {
-    "To begin": ("demo", "node", "config", "invite", "join"),
+    "To begin": ("demo", "node", "config", "account", "invite", "join"),
     "Applications": ("send", "receive", "subscription"),
     "What a node does": (
         "status",

@@ -87,9 +87,9 @@ class DoublingSwitch(Switch):
 
     # --- streaming
 
-    def login(self, connection: Connection, token: str, secret: str = "") -> Session:
+    def login(self, connection: Connection, token: str) -> Session:
         first = connection.session is None
-        session = super().login(connection, token, secret)
+        session = super().login(connection, token)
         if first:
             connection.send = self._twice(connection.send)
         return session

@@ -107,7 +107,6 @@ class NodeCore:
         read_bodies: ReadBodies,
         secret_of: Secrets,
         chronicle: Chronicle,
-        session_secret: str = "",
         addresses: list[str] | None = None,
         zone: str = "",
         mesh: MeshSettings = MeshSettings(),  # noqa: B008 - frozen
@@ -156,7 +155,7 @@ class NodeCore:
         self.arrivals = Arrivals(self.forwarder, self.topics)
         self.entry = Entry(name, identity.store_id, BundleIds(), self.arrivals.enter, self.trace.entered)
         self.switch = doubling.switch_for(settings)(
-            name, identity.start, self.forwarder, self.topics, self.interests, self.entry, session_secret
+            name, identity.start, self.forwarder, self.topics, self.interests, self.entry
         )
         self.site = Site(self)
         self.renewal = Renewal(self)

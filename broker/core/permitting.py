@@ -72,6 +72,7 @@ class Permitting:
         self._told: dict[str, list[Rules]] = {}
         self.given = Given(core)
         self._dead: dict[str, list[Copy]] = {}
+        self.on_change: Callable[[], None] = lambda: None
         core.arrivals.why_not_taken, core.arrivals.told = self.why_not_taken, self._tell
         core.arrivals.keeps_dead, core.arrivals.keep_dead = self.keeps_dead, self.keep_dead
         core.forwarder.gave = self.given.add
@@ -198,6 +199,7 @@ class Permitting:
 
     def _refresh(self, *, again: bool = False) -> None:
         """What is granted may have changed: for which children has it? `again`: look at all routes."""
+        self.on_change()
         for neighbour in self._core.neighbourhood.children():
             permit = self.permit_of(neighbour.name)
             changed = permit.grants != neighbour.permit.grants

@@ -98,7 +98,8 @@ class Sending:
 
         def answer() -> None:
             rejected = stream.rejections.tell(connection) if stream.rejections is not None else []
-            connection.send(Welcome(self._node, session.token, stream.committed, MAX_PACKET, rejected, True))
+            name = session.token.removeprefix(session.rights.space)
+            connection.send(Welcome(self._node, name, stream.committed, MAX_PACKET, rejected, True))
 
         if stream.taken > stream.committed:
             self._forwarder.turn.after.append(answer)
@@ -111,6 +112,7 @@ class Sending:
         body = bundles.encode_message(message)
         try:
             _check_properties(message, body)
+            self._check_rights(session, destination, [message])
             self._check(destination, session.token, 1, len(body), self._scope(destination, -1))
         except SwitchError as error:
             self._forwarder.custody.trace.refused(session.token, destination, 1, error.code)
@@ -118,6 +120,19 @@ class Sending:
         kind = Class(destination, flags_of(True, False), self._scope(destination, -1), session.token)
         self._entry.add(kind, batch_of([message], body))
         self.disk_room -= _ON_DISK * len(body)
+
+    def _check_rights(self, session: Session, destination: Destination, messages: list[Message]) -> None:
+        """Raises `SwitchError` for what the session may not send, or may not have an answer to."""
+        rights = session.rights
+        if not rights.limited:
+            return
+        try:
+            rights.check_send(destination)
+            for message in messages:
+                rights.check_reply(message.properties.reply_to, self._named)
+        except SwitchError as error:
+            self.refused[error.code] += len(messages)
+            raise
 
     def _named(self, name: str) -> Destination:
         if name.startswith("topic:"):
@@ -225,6 +240,7 @@ class Sending:
         except TooMuchInside as error:
             raise TooLarge(str(error)) from None
         destination, body, count = self._checked(frame.destination), frame.body, frame.count - known
+        self._check_rights(session, destination, messages)
         scope = self._scope(destination, frame.scope)
         fits = self._check(destination, session.token, count, len(body), scope)
         if known or fits < count:

@@ -11,6 +11,7 @@ from typing import Final
 from broker.core.masking import masked
 from broker.core.readers import Desk, Given, Reader
 from broker.core.rejections import Rejections
+from broker.core.rights import FULL, Rights
 from treeconnector.session_frames import NodeFrame
 
 _MAIL_BYTES: Final = 8 * 1024 * 1024
@@ -24,6 +25,7 @@ class Connection:
     `kind`: 'stream' or 'http'. `heard`: running time of the last request. `messages_in`: that it sent,
     `messages_out`: that it was given; bytes likewise.
     `answered`: what the latest transfer told of below its `ack_to`; told again if it was not read.
+    `rights`: None until whoever is at its other end has proved who it is. `end`: ends it, and says why.
     """
 
     __slots__ = (
@@ -31,17 +33,28 @@ class Connection:
         "answered",
         "bytes_in",
         "bytes_out",
+        "end",
         "heard",
         "kind",
         "messages_in",
         "messages_out",
+        "rights",
         "send",
         "session",
         "stream",
     )
 
-    def __init__(self, send: Callable[[NodeFrame], None], address: str, kind: str = "stream") -> None:
+    def __init__(
+        self,
+        send: Callable[[NodeFrame], None],
+        address: str,
+        kind: str = "stream",
+        rights: Rights | None = FULL,
+        end: Callable[[str], None] = lambda why: None,
+    ) -> None:
         self.send = send
+        self.rights = rights
+        self.end = end
         self.address = address
         self.kind = kind
         self.messages_in = self.messages_out = 0
@@ -92,8 +105,9 @@ class Waiter:
 class Session:
     """A client's identity at this node, while it has a connection."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, rights: Rights = FULL) -> None:
         self.token = token
+        self.rights = rights
         self.connections: set[Connection] = set()
         self.readers: list[Reader] = []
         self.desk = Desk()

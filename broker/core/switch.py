@@ -4,7 +4,6 @@ Services are known only by the names of their queues. A message is confirmed to 
 that holds it; a message stays until it is acknowledged.
 """
 
-import hmac
 from collections.abc import Callable
 from typing import assert_never
 
@@ -64,7 +63,6 @@ class Switch:
         topics: Topics,
         interests: Interests,
         entry: Entry,
-        secret: str,
     ) -> None:
         self._node = node
         self._start = start
@@ -72,7 +70,6 @@ class Switch:
         self._custody: Custody = forwarder.custody
         self._topics = topics
         self._interests = interests
-        self._secret = secret
         self._events = 0
         self.stopping = False
         self.warnings: list[str] = []
@@ -92,21 +89,24 @@ class Switch:
 
     # --- sessions
 
-    def login(self, connection: Connection, token: str, secret: str = "") -> Session:
-        """Bind a connection to the session that `token` names; made if it is not there."""
+    def login(self, connection: Connection, token: str) -> Session:
+        """Bind a connection to the session that `token` names; made if it is not there.
+
+        Caller's duty: who is at its other end has proved that it has the connection's rights.
+        """
+        rights = connection.rights
+        if rights is None:
+            raise NotLoggedIn("this connection has not proved whose it is")
         if not token or len(token) > _MAX_TOKEN:
             raise BadRequest(f"a session's token has 1 to {_MAX_TOKEN} characters")
         if not token.isprintable():
             raise BadRequest("a session's token has no control characters")
-        if self._secret and not hmac.compare_digest(self._secret.encode(), secret.encode(errors="replace")):
-            raise NotLoggedIn(
-                "wrong session secret: log in with the secret that this node is configured with"
-            )
+        token = rights.space + token
         if connection.session is not None and connection.session.token != token:
             raise BadRequest("this connection is logged in to another session already")
         session = self.sessions.get(token)
         if session is None:
-            session = self.sessions[token] = Session(token)
+            session = self.sessions[token] = Session(token, rights)
         session.connections.add(connection)
         connection.session, connection.heard = session, self._forwarder.moment.now
         return session
@@ -139,7 +139,10 @@ class Switch:
 
     def create(self, connection: Connection, name: str, home: bool = False) -> str:
         """Make a queue, or find it made; '' makes a transient one. Returns the name to send to."""
-        return self.queues.create(self._session(connection), name, home)
+        session = self._session(connection)
+        if name:
+            session.rights.check_make(self.queues.local_name(name))
+        return self.queues.create(session, name, home)
 
     # --- reading
 
@@ -147,11 +150,17 @@ class Switch:
         """Read an existing queue by transfer. Subscribing twice is no error."""
         session = self._session(connection)
         name = self.queues.local_name(name)
-        place = self.queues.existing(name)
+        place = self._readable(session, name)
         if any(reader.connection is None and reader.places[0] is place for reader in session.readers):
             return
         number = len(session.readers) + 1
         self._read_queue(Fetcher(session, number, _TRANSFER_CREDIT, self._custody.queues_here(name)), name)
+
+    def _readable(self, session: Session, name: str) -> Place:
+        """A queue that is there, and that the session may read. Raises `SwitchError`."""
+        if session.rights.limited and name not in session.transient:
+            session.rights.check_consume(queue(name))
+        return self.queues.existing(name)
 
     def _read_queue(self, reader: Reader, name: str) -> None:
         reader.session.readers.append(reader)
@@ -429,7 +438,7 @@ class Switch:
     def _login(self, connection: Connection, frame: Login) -> None:
         if len(frame.producer) > _MAX_TOKEN:
             raise BadRequest(f"a producer's name has at most {_MAX_TOKEN} characters")
-        session = self.login(connection, frame.session, frame.secret)
+        session = self.login(connection, frame.session)
         self.sending.welcome(connection, session, frame.producer)
 
     def _subscribe(self, connection: Connection, frame: Subscribe) -> None:
@@ -446,13 +455,14 @@ class Switch:
                 raise BadRequest(
                     f"a durable subscription's name has at most {_MAX_TOKEN} printable characters"
                 )
+            session.rights.check_consume(Destination(Kind.TOPIC, self._filter(destination.name)))
             reader = Reader(session, connection, frame.subscription, frame.credit, [])
             self._read_topic(reader, frame.durable, destination.name, frame.request)
             return
         name = self.queues.local_name(str(destination).removeprefix("queue:"))
         if name.startswith(TRANSIENT):  # who lost its line comes back for the answers that are on their way
             self.queues.own(session, name)
-        self.queues.existing(name)
+        self._readable(session, name)
         connection.send(Done(frame.request))
         self._read_queue(
             Reader(session, connection, frame.subscription, frame.credit, self._custody.queues_here(name)),

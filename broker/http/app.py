@@ -1,5 +1,6 @@
 """The application on the node's one port: everything that is served there, by path."""
 
+import asyncio
 import ssl
 from functools import partial
 
@@ -10,6 +11,7 @@ from broker.http.dashboard import Dashboard
 from broker.http.diagnostics import Diagnostics
 from broker.http.documentation import add_link, documentation
 from broker.http.encrypted import Failed
+from broker.http.guard import WrongToken, address
 from broker.http.link_endpoint import LinkEndpoint
 from broker.http.live import LiveEndpoint, node_parts
 from broker.http.metrics import MetricsEndpoint
@@ -45,6 +47,12 @@ async def listen(
     return await open_port(verbs, build, host, port, context, refused, admission)
 
 
+async def _slow_guessers(node: NodePort, request: web.Request, response: web.StreamResponse) -> None:
+    """Whoever tries token after token waits for its answers."""
+    if isinstance(response, WrongToken):
+        await asyncio.sleep(node.entrance.wrong_token(address(request)))
+
+
 def build_app(
     node: NodePort, settings: HttpSettings | None = None, verbs: Verbs | None = None
 ) -> web.Application:
@@ -52,6 +60,7 @@ def build_app(
     settings = settings or HttpSettings()
     app = web.Application(client_max_size=settings.max_message + 1, middlewares=[tell_of_memory])
     app.on_response_prepare.append(add_link)
+    app.on_response_prepare.append(partial(_slow_guessers, node))
     status = StatusEndpoint(node, settings)
     router = app.router
     verbs = verbs or Verbs(node, settings)

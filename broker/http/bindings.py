@@ -6,11 +6,15 @@ a line watches it. Requests that aiohttp reads find theirs by the transport.
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
 from aiohttp import web
 
-from broker.core.errors import TOO_MANY, Busy, NotLoggedIn
+from bridges.tls import shown_by
+from broker.core.errors import TOO_MANY, BadRequest, Busy, NotLoggedIn
+from broker.core.rights import Rights
 from broker.core.sessions import Connection
+from broker.entrance.entrance import Caller
 from broker.http.ports import NodePort
 from broker.intake import Guest
 from treeconnector.session_frames import NodeFrame
@@ -42,15 +46,30 @@ class Line:
             raise NotLoggedIn("log in first on this connection: GET /login/TOKEN, HTTP/1.1 with keep-alive")
         return self.bound
 
-    def login(self, token: str, secret: str) -> None:
+    def caller(self, account: str, secret: str, *, near: bool) -> Caller:
+        """Who asks to log in."""
+        shown = shown_by(self.transport.get_extra_info("peercert"))
+        return Caller("http", address_of(self.transport), near, account, secret, shown)
+
+    def login(self, token: str, rights: Rights) -> None:
         """Bind the connection to the session `token`. Raises `SwitchError`."""
         if self.guest is not None and not self.guest.may_log_in:
             raise Busy(TOO_MANY)
-        connection = self.bound or Connection(_nothing_is_pushed, address_of(self.transport), "http")
-        self._node.switch.login(connection, token, secret)
+        connection = self.bound
+        if connection is None:
+            address = address_of(self.transport)
+            connection = Connection(_nothing_is_pushed, address, "http", rights, self._end)
+        elif connection.rights is not rights:
+            raise BadRequest("this connection is logged in as somebody else already: open one for each")
+        self._node.switch.login(connection, token)
         self.bound = connection
         if self.guest is not None:
             self.guest.prove()
+
+    def _end(self, _why: str) -> None:
+        """The connection is to go."""
+        self.lost()
+        cast("asyncio.Transport", self.transport).abort()
 
     def watch(self, call: Callable[[], None]) -> None:
         """Be called when the connection goes."""

@@ -44,8 +44,9 @@ tree of nodes the other side is. There are two ways to use it.
    be written to: the message finds its way to where it is read. A transient queue goes with its session,
    and a session with its last connection; an idle connection is not closed.
 
-   Names stand in paths percent-encoded or as they are. Where the node has a session secret, log in with
-   the header 'Authorization: Bearer SECRET'; without one a login is taken from this machine or over TLS.
+   Names stand in paths percent-encoded or as they are. Log in with the header 'Authorization: Basic ...'
+   (name and password of an account), with 'Authorization: Bearer SECRET' (the node's session secret), or with
+   a client certificate; without proof from this machine only, where the node has neither secret nor accounts.
 
 For people: /dashboard. For programs: /api/openapi.json, /api/status, /metrics, /healthz, /readyz.
 """

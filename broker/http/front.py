@@ -105,7 +105,7 @@ class _Request:
 
 _NO_SLOTS: Final[deque[_Slot]] = deque(maxlen=0)
 """Of all connections that are aiohttp's for good: a thousand links need no empty deque of 600 bytes each."""
-_NOTHING_KNOWN: Final[tuple[bytes | None, Facts]] = None, Facts("", "", False)
+_NOTHING_KNOWN: Final[tuple[bytes | None, Facts]] = None, Facts("", "", "", False)
 
 
 class Front(asyncio.Protocol):

@@ -10,9 +10,11 @@ machine may ask: over a direct connection from loopback to loopback, through no 
 means this machine, since a foreign page can make its own host's name resolve to it.
 """
 
+import base64
 import enum
 import hmac
 import ipaddress
+import json
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -22,33 +24,32 @@ from broker.core.masking import masked
 from broker.entrance.near import is_near, of_a_proxy
 
 __all__ = [
-    "IN_THE_CLEAR",
     "Page",
+    "WrongToken",
     "address",
     "bearer",
-    "encrypted",
+    "credentials",
     "extra",
     "from_a_web_page",
+    "is_here",
     "is_rebound",
     "masked",
     "may_administrate",
     "over_loopback",
     "page_of",
-    "private",
     "refusal",
     "same",
 ]
 
-IN_THE_CLEAR: Final = (
-    "a session's token does not travel in the clear: connect from this machine, use https, or configure a"
-    " session secret (http, session_secret_file) and send it"
-)
-"""Why nobody logs in from elsewhere without TLS and without a secret."""
 _HOW: Final = (
     "needs the header 'Authorization: Bearer TOKEN' with the token of this node's configuration (http,"
     " token_file or token_env)"
 )
 _OR_HERE: Final = f"{_HOW}, or a direct connection from this machine, where no token is configured"
+
+
+class WrongToken(web.Response):
+    """The answer to a request with a token that is none of this node's: it is slow to come."""
 
 
 class Page(enum.Enum):
@@ -95,19 +96,27 @@ def over_loopback(request: web.BaseRequest) -> bool:
     return is_near(extra(request, "peername"), extra(request, "sockname")) and not of_a_proxy(request.headers)
 
 
-def encrypted(request: web.BaseRequest) -> bool:
-    return extra(request, "sslcontext") is not None
-
-
-def private(request: web.BaseRequest) -> bool:
-    """Does nobody on the way read what is said, such as a session's token?"""
-    return over_loopback(request) or encrypted(request)
+def is_here(request: web.BaseRequest) -> bool:
+    """Does this very machine ask, under one of its own names?"""
+    return over_loopback(request) and _is_this_machine(_host(request.headers.get("Host", "")))
 
 
 def bearer(request: web.BaseRequest) -> str:
     """The token of an `Authorization: Bearer TOKEN` header, or ''."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def credentials(request: web.BaseRequest) -> tuple[str, str]:
+    """Account and password of `Authorization: Basic …`; or '' and the secret of `Bearer SECRET`; or ''."""
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "basic":
+        return "", bearer(request)
+    try:
+        name, _, password = base64.b64decode(given.strip(), validate=True).decode().partition(":")
+    except ValueError:
+        return "", ""
+    return name, password
 
 
 def same(given: str, expected: str) -> bool:
@@ -129,7 +138,9 @@ def refusal(request: web.BaseRequest, token: str) -> web.Response | None:
     if why is None:
         return None
     code, text = why
-    return web.json_response({"code": code, "text": f"{request.path[:200]}: {text}"}, status=403)
+    body = json.dumps({"code": code, "text": f"{request.path[:200]}: {text}"})
+    answer = WrongToken if token and bearer(request) else web.Response
+    return answer(text=body, status=403, content_type="application/json")
 
 
 def _why_not(request: web.BaseRequest, token: str) -> tuple[str, str] | None:

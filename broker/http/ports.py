@@ -14,6 +14,7 @@ from treeconnector.session_frames import ClientFrame
 if TYPE_CHECKING:
     from broker.administration import Administration
     from broker.enrolment.office import Office
+    from broker.entrance.entrance import Entrance
 
 Outcome = Callable[[SwitchError | None], None]
 
@@ -24,7 +25,7 @@ class SwitchPort(Protocol):
     Raises `SwitchError`; `receive` raises `FrameError` when the connection must be closed.
     """
 
-    def login(self, connection: Connection, token: str, secret: str = "") -> object: ...
+    def login(self, connection: Connection, token: str) -> object: ...
 
     def close(self, connection: Connection) -> None: ...
 
@@ -79,6 +80,9 @@ class NodePort(Protocol):
 
     @property
     def switch(self) -> SwitchPort: ...
+
+    @property
+    def entrance(self) -> "Entrance": ...
 
     @property
     def ready(self) -> bool: ...

@@ -17,9 +17,10 @@ from typing import Final
 from aiohttp import web
 
 from bridges.carrier import BUFFER_BYTES, Carrier, CarrierBroken, CarrierError, CarrierFlooded
-from broker.core.errors import TOO_MANY
+from broker.core.errors import TOO_MANY, SwitchError
 from broker.core.sessions import Connection
-from broker.http.guard import IN_THE_CLEAR, address, from_a_web_page, private
+from broker.entrance.entrance import Caller
+from broker.http.guard import address, from_a_web_page, is_here
 from broker.http.link_endpoint import accepted, not_upgraded, parting
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
@@ -79,11 +80,8 @@ class SessionEndpoint:
             return not_upgraded(request, error)
         self._open.add(carrier)
         try:
-            session = StreamingSession(self._node, self._settings, carrier, address(request), guest)
-            if self._settings.session_secret or private(request):
-                await session.serve()
-            else:
-                await session.refuse("REFUSED", IN_THE_CLEAR)
+            caller = Caller("session", address(request), is_here(request), shown=carrier.shown)
+            await StreamingSession(self._node, self._settings, carrier, caller, guest).serve()
         finally:
             self._open.discard(carrier)
         return carrier.response
@@ -105,17 +103,19 @@ class StreamingSession:
         node: NodePort,
         settings: HttpSettings,
         carrier: Carrier,
-        peer: str,
+        caller: Caller,
         guest: Guest | None = None,
     ) -> None:
         self._node = node
         self._settings = settings
         self._carrier = carrier
         self._guest = guest
-        self._connection = Connection(self._send, peer)
+        self._caller = caller
+        self._connection = Connection(self._send, caller.address, rights=None, end=self._end)
         self._loop = asyncio.get_running_loop()
         self._outgoing: list[NodeFrame] = []
         self._logged_in = False
+        self._ending: asyncio.Task[None] | None = None
         self._under_way: deque[tuple[int, int]] = deque()
         self._unconfirmed = 0
         self._confirmed = asyncio.Event()
@@ -151,7 +151,7 @@ class StreamingSession:
             for packet in packets:
                 arrived = decode_client_packet(packet)
                 if not self._logged_in:
-                    self._check_login(arrived)
+                    await self._check_login(arrived)
                 self._count(arrived, len(packet))
                 connection.bytes_in += len(packet)
                 for frame in arrived:
@@ -174,7 +174,7 @@ class StreamingSession:
         except TimeoutError:
             raise _Refused("NOT_LOGGED_IN", f"no Login within {_LOGIN_TIMEOUT:g} s") from None
 
-    def _check_login(self, arrived: list[ClientFrame]) -> None:
+    async def _check_login(self, arrived: list[ClientFrame]) -> None:
         first = arrived[0] if arrived else None
         if not isinstance(first, Login):
             raise _Refused("NOT_LOGGED_IN", "the first frame of a session is Login")
@@ -182,7 +182,17 @@ class StreamingSession:
             raise _Refused("BAD_REQUEST", f"session version {first.version}: this node speaks {VERSION}")
         if self._guest is not None and not self._guest.may_log_in:
             raise _Refused("BUSY", TOO_MANY)
+        caller = self._caller._replace(account=first.account, secret=first.secret)
+        try:
+            self._connection.rights = await self._node.entrance.admitted(caller)
+        except SwitchError as error:
+            raise _Refused(error.code, str(error)) from None
         self._logged_in = True
+
+    def _end(self, why: str) -> None:
+        """The session is to end, for no mistake of the client's: it may come back."""
+        self._node.switch.close(self._connection)
+        self._ending = self._loop.create_task(self.refuse("ENDED", why))
 
     async def refuse(self, code: str, text: str) -> None:
         """Say why, and close."""

@@ -10,9 +10,9 @@ MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """`token`: for status and administration; '' = they answer this machine only.
+    """`token`: for status and administration; '' = there is none, and they answer this machine only.
 
-    `session_secret`: what applications need to log in; '' = none. `children`: False on a leaf, whose link
+    `children`: False on a leaf, whose link
     endpoint refuses. `certificates`: links are for callers that show a certificate. `max_unconfirmed`: bytes
     of sends that one streaming client may have under way before it is read no further. `max_unread`: bytes
     that wait for one streaming client before it is cut off. `max_wait`: longest blocking transfer.
@@ -20,7 +20,6 @@ class HttpSettings:
     """
 
     token: str = ""
-    session_secret: str = ""
     children: bool = True
     certificates: bool = False
     max_frame: int = 64 * 1024

@@ -17,10 +17,11 @@ import msgspec
 from aiohttp import web
 
 from broker.core.errors import BadRequest, NotFound, SwitchError, TooLarge
+from broker.core.rights import Rights
 from broker.core.transfers import Fetched
 from broker.http import trace
 from broker.http.bindings import Bindings, Line
-from broker.http.guard import IN_THE_CLEAR, bearer, from_a_web_page, is_rebound, private, same
+from broker.http.guard import bearer, credentials, from_a_web_page, is_here, is_rebound, same
 from broker.http.heads import parts_of, path_of
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
@@ -57,11 +58,15 @@ _json = msgspec.json.Encoder()
 
 
 class Facts(NamedTuple):
-    """What a request's headers say that matters here. `refused`: why it is answered with 403, or ''."""
+    """What a request's headers say that matters here. `refused`: why it is answered with 403, or ''.
+
+    `here`: it comes from this very machine.
+    """
 
     refused: str
+    account: str
     secret: str
-    private: bool
+    here: bool
 
 
 class Asked(NamedTuple):
@@ -101,7 +106,7 @@ def facts_of(request: Any) -> Facts:
         refused = "this is not for web pages"
     elif is_rebound(request):
         refused = "the Host header names another machine: use localhost, or an address"
-    return Facts(refused, bearer(request), private(request))
+    return Facts(refused, *credentials(request), is_here(request))
 
 
 class Verbs:
@@ -146,11 +151,23 @@ class Verbs:
     # --- verbs
 
     def _login(self, line: Line, asked: Asked, reply: Reply) -> None:
-        if not (self._settings.session_secret or asked.facts.private):
-            raise SwitchError(f"{IN_THE_CLEAR}: 'Authorization: Bearer'")
-        line.login(_name(asked.parts), asked.facts.secret)
-        self._node.wake()
-        reply(EMPTY)
+        """Answered once it is known who that is; whatever comes on this connection waits for it."""
+        token, facts = _name(asked.parts), asked.facts
+
+        def admitted(found: Rights | SwitchError) -> None:
+            if line.gone:
+                return
+            try:
+                if isinstance(found, SwitchError):
+                    raise found
+                line.login(token, found)
+            except SapwoodError as error:
+                reply(answer_of(error))
+                return
+            self._node.wake()
+            reply(EMPTY)
+
+        self._node.entrance.admit(line.caller(facts.account, facts.secret, near=facts.here), admitted)
 
     def _create(self, line: Line, asked: Asked, reply: Reply) -> None:
         name = self._node.switch.create(line.connection, _queue(asked.parts))
@@ -190,7 +207,8 @@ class Verbs:
             _Blocked(self._node, line, ack_to, wait, reply)
 
     def _trace(self, line: Line, asked: Asked, reply: Reply) -> None:
-        _ = line.connection
+        if (rights := line.connection.rights) is not None:
+            rights.check_everything("read what happens at the node")
         first, timeout = _exactly(asked.parts, "/trace/ACK_TO/SECONDS", 2)
         wait = seconds(timeout, self._settings.max_wait)
         trace.poll(self._node.tracing, line, whole(first), wait, lambda body: reply(Answer(200, body, _JSON)))

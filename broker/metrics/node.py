@@ -57,6 +57,7 @@ REASONS: Final = (
     *("UNREADABLE", "DESTINATION", "ORIGIN", "PERMIT", "UNKNOWN_INCARNATION"),
 )
 _REFUSALS: Final = ("QUEUE_FULL", "TOO_LARGE", "REFUSED")
+_DOORS: Final = ("http", "session", "mqtt", "api")
 _MOST_REASONS: Final = 32
 
 
@@ -80,6 +81,13 @@ def families(node: "Node") -> list[Family]:
             core.switch.sending.refused,
         ),
         *intake.families(node.intake),
+        _by_reason(
+            "sapwood_failed_logins",
+            "Logins of applications that were refused, by protocol, and requests with a wrong token (api).",
+            "by",
+            _DOORS,
+            node.entrance.failed,
+        ),
         *_dead(core),
         histogram(
             "sapwood_message_latency_seconds",

@@ -11,8 +11,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, cast
 
-from broker.core.errors import TOO_MANY, NotLoggedIn
+from bridges.tls import shown_by
+from broker.core.errors import TOO_MANY, NotLoggedIn, SwitchError
+from broker.core.rights import Rights
 from broker.core.sessions import Connection
+from broker.entrance.entrance import Caller
+from broker.entrance.near import is_near
 from broker.intake import Guest
 from broker.mqtt import packets
 from broker.mqtt.packets import (
@@ -52,6 +56,7 @@ _MAX_UNREAD: Final = 64 * 1024 * 1024
 _LOOK_AGAIN: Final = 0.05
 _LAST_WORDS: Final = 10.0
 _MAX_ID: Final = 250
+_CODES: Final = {NotLoggedIn.code: packets.WRONG_PASSWORD, SwitchError.code: packets.NOT_ALLOWED}
 
 
 class Client(asyncio.Protocol):
@@ -70,6 +75,7 @@ class Client(asyncio.Protocol):
         self._is_behind = False
         self._requests = self._failures = 0
         self._heard = 0.0
+        self.entered_as = ""
 
     def __repr__(self) -> str:
         return f"<Client {self.client_id!r} at {self._connection.address} {self._reading!r}>"
@@ -78,12 +84,18 @@ class Client(asyncio.Protocol):
     def client_id(self) -> str:
         return self._connect.client_id if self._connect else ""
 
+    @property
+    def session(self) -> str:
+        """The name of its session, '' before it has one: of two accounts each has its own client ids."""
+        session = self._connection.session
+        return session.token if session is not None else ""
+
     # --- the line
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none of asyncio's classes
         peer = transport.get_extra_info("peername") or ("?", 0)
-        self._connection = Connection(self._said, f"{peer[0]}:{peer[1]}")
+        self._connection = Connection(self._said, f"{peer[0]}:{peer[1]}", rights=None, end=self._sent_away)
         self.door.arrived(self)
         self._timer = self._loop.call_later(_CONNECT_TIMEOUT, self.end, "it did not log in in time")
 
@@ -134,6 +146,10 @@ class Client(asyncio.Protocol):
                 self._publishing.flush()
             except SapwoodError as error:
                 _log.warning("! MQTT client %r: its will could not be sent: %s", self.client_id, error)
+        self.leave()
+
+    def _sent_away(self, reason: str) -> None:
+        _log.info("- MQTT client %r at %s: %s", self.client_id, self._connection.address, reason)
         self.leave()
 
     def leave(self) -> None:
@@ -255,8 +271,28 @@ class Client(asyncio.Protocol):
             return
         if connect.will is not None:
             self._publishing.check(connect.will.topic)
-        password = (connect.password or b"").decode(errors="replace")
-        self.ask(Login(VERSION, self.door.PREFIX + client_id, password))
+        transport, password = self._transport, (connect.password or b"").decode(errors="replace")
+        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        shown = shown_by(transport.get_extra_info("peercert"))
+        caller = Caller(
+            "mqtt", self._connection.address, is_near(peer, local), connect.user or "", password, shown
+        )
+        self.door.node.entrance.admit(caller, self._admitted)
+
+    def _admitted(self, found: Rights | SwitchError) -> None:
+        """It is known now who it is, and whether it may come in."""
+        if self._over:
+            return
+        if isinstance(found, SwitchError):
+            self._refuse(_CODES.get(found.code, packets.UNAVAILABLE), str(found))
+            return
+        self._connection.rights = found
+        will = self._connect.will if self._connect else None
+        if will is not None and (why := self._publishing.why_not(will.topic, found)):
+            self._refuse(packets.NOT_ALLOWED, f"its will: {why}")
+            return
+        self.ask(Login(VERSION, self.door.PREFIX + self.client_id))
+        self.door.node.wake()
 
     def _refuse(self, code: int, reason: str) -> None:
         self._transport.write(packets.connack(present=False, code=code))
@@ -272,8 +308,8 @@ class Client(asyncio.Protocol):
         self._running = True
         self._guest.prove()
         self._reader.most = self.door.max_packet
-        kept = self.door.kept(connect.client_id)
-        self._publishing.received = self.door.received(connect.client_id, new=connect.clean)
+        kept = self.door.kept(self.session)
+        self._publishing.received = self.door.received(self.session, new=connect.clean)
         if connect.clean:
             self._reading.forget(kept)
         self.write(packets.connack(present=bool(kept) and not connect.clean, code=packets.ACCEPTED))
@@ -325,8 +361,7 @@ class Client(asyncio.Protocol):
             case Failed(request=0) if self._running:
                 self._loop.call_soon(self.end, frame.text)
             case Failed(request=0):
-                wrong = frame.code == NotLoggedIn.code
-                code = packets.WRONG_PASSWORD if wrong else packets.UNAVAILABLE
+                code = _CODES.get(frame.code, packets.UNAVAILABLE)
                 self._loop.call_soon(self._refuse, code, frame.text)
             case Failed():
                 self._failures += 1

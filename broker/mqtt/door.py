@@ -83,32 +83,32 @@ class Door:
 
     def entered(self, client: Client) -> None:
         """A client said who it is. Who was here under that name must go."""
-        before = self._clients.pop(client.client_id, None)
+        before = self._clients.pop(client.session, None)
         if before is not None:
             before.end("another connection has its client id now")
-        self._clients[client.client_id] = client
+        client.entered_as = client.session
+        self._clients[client.entered_as] = client
 
     def left(self, client: Client) -> None:
         self._lines.discard(client)
-        if self._clients.get(client.client_id) is client:
-            del self._clients[client.client_id]
+        if self._clients.get(client.entered_as) is client:
+            del self._clients[client.entered_as]
 
     @staticmethod
     def new_id() -> str:
         """For a client that names none."""
         return f"auto-{secrets.token_urlsafe(9)}"
 
-    def kept(self, client_id: str) -> dict[str, str]:
-        """The patterns of the client's durable subscriptions, by name."""
-        session = self.PREFIX + client_id
+    def kept(self, session: str) -> dict[str, str]:
+        """The patterns of a session's durable subscriptions, by name."""
         found = self.node.core.topics.subscriptions.values()
         return {each.name: each.pattern for each in found if each.name and each.session == session}
 
-    def received(self, client_id: str, *, new: bool) -> set[int]:
+    def received(self, session: str, *, new: bool) -> set[int]:
         """Identifiers of QoS 2 messages that are here and not released; kept in memory only."""
         if new:
-            self._received.pop(client_id, None)
+            self._received.pop(session, None)
             return set()
-        if len(self._received) >= _MOST_REMEMBERED and client_id not in self._received:
+        if len(self._received) >= _MOST_REMEMBERED and session not in self._received:
             del self._received[next(iter(self._received))]
-        return self._received.setdefault(client_id, set())
+        return self._received.setdefault(session, set())

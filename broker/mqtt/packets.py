@@ -20,7 +20,7 @@ PINGRESP: Final = b"\xd0\x00"
 REFUSED: Final = 0x80
 """The answer to a filter that cannot be subscribed to."""
 
-ACCEPTED, WRONG_LEVEL, WRONG_ID, UNAVAILABLE, WRONG_PASSWORD = 0, 1, 2, 3, 4
+ACCEPTED, WRONG_LEVEL, WRONG_ID, UNAVAILABLE, WRONG_PASSWORD, NOT_ALLOWED = 0, 1, 2, 3, 4, 5
 
 
 class PacketError(SapwoodError):

@@ -7,6 +7,7 @@ before its PUBREL is answered again, and not taken again.
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.core.rights import Rights
 from broker.mqtt import packets
 from broker.mqtt.packets import PacketError, Publish
 from treeconnector import bundles
@@ -91,6 +92,14 @@ class Publishing:
             self._destination(will)
         except SapwoodError as error:
             raise PacketError(f"its will goes nowhere: {error}") from None
+
+    def why_not(self, name: str, rights: Rights) -> str:
+        """Why nothing may be published to a topic with these rights, '' if it may."""
+        try:
+            rights.check_send(self._destination(name))
+        except SapwoodError as error:
+            return str(error)
+        return ""
 
     def _destination(self, name: str) -> Destination:
         prefix = self._client.door.queue_prefix

@@ -46,14 +46,19 @@ def sites(rows: Sequence[SiteRow]) -> list[Site]:
 
 
 def _site(row: SiteRow, meshes: Meshes, tree: str, permitted: Permitted) -> Site:
+    listener = _listener(row)
     given: dict[str, Any] = {"tree": tree, "zone": row.zone}
+    if not (listener.loopback or listener.tls.client_ca):
+        given["applications"] = (
+            "local"  # a table has no accounts: nobody from elsewhere until the file says who
+        )
     paths = {"data": row.data, "children_secrets": row.children_secrets}
     return Site(
         name=row.name,
         site_broker=_site_broker(row),
         tree_connectors=(_connector(row, meshes.above(row)),) if row.parent else (),
         mesh=_mesh(row, meshes.beside(row)),
-        listener=_listener(row),
+        listener=listener,
         children=permitted.children(row.name),
         **_set(given),
         **_paths(paths),

@@ -144,6 +144,7 @@ NAMED = {
     "status key": "https://127.0.0.1:1 --key missing",
     "send file": "queue:x --file missing",
     "receive ca": "queue:x --url https://127.0.0.1:1 --ca missing",
+    "receive password_file": "queue:x --url https://127.0.0.1:1 --account till --password-file missing",
     "receive certificate": "queue:x --url https://127.0.0.1:1 --certificate missing",
     "receive key": "queue:x --url https://127.0.0.1:1 --key missing",
     "simulate workload": "stores=1 --out out --workload missing",
@@ -195,8 +196,8 @@ def test_each_file_and_folder_that_a_command_names_is_looked_at_above() -> None:
     once = {
         f"{command} {option}" for command in ("status", "receive") for option in ("ca", "certificate", "key")
     }
-    once.add("status token_file")
-    shared = {"ca", "certificate", "key", "token_file"}
+    once |= {"status token_file", "receive password_file"}
+    shared = {"ca", "certificate", "key", "token_file", "password_file"}
     others = {name for name in named if name.rpartition(" ")[2] not in shared}
     assert once <= named
     assert others | once == set(NAMED)

@@ -25,6 +25,7 @@ def test_only_what_cannot_be_guessed_is_required() -> None:
         "mesh.cores.uri",
         "listener.link_brokers.uri",
         "children.name",
+        "accounts.name",
         "delivery.destinations.pattern",
     ]
 

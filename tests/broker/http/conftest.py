@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from bridges.carrier import Carrier, CarrierError
 from broker.core.errors import NotFound, NotLoggedIn, QueueFull, SwitchError
 from broker.core.sessions import Connection
 from broker.core.transfers import Fetched
+from broker.entrance.entrance import Entrance
+from broker.entrance.policy import Policy
 from broker.http.app import listen
 from broker.http.settings import HttpSettings
 from broker.shares import Shares
@@ -44,7 +47,6 @@ class Waiting:
 class FakeSwitch:
     """Queues in lists. What must be on disk is told when the node is woken."""
 
-    secret: str = ""
     quota: int = 1000
     tokens: dict[Connection, str] = field(default_factory=dict)
     closed: list[Connection] = field(default_factory=list)
@@ -57,9 +59,9 @@ class FakeSwitch:
     hold_confirms: bool = False
     last_id: int = 0
 
-    def login(self, connection: Connection, token: str, secret: str = "") -> None:
-        if self.secret and secret != self.secret:
-            raise NotLoggedIn("wrong session secret")
+    def login(self, connection: Connection, token: str) -> None:
+        if connection.rights is None:
+            raise NotLoggedIn("this connection has not proved whose it is")
         self.tokens[connection] = token
 
     def close(self, connection: Connection) -> None:
@@ -148,6 +150,11 @@ class FakeNode:
     sent_away: list[tuple[str, str]] = field(default_factory=list)
     enrolment: None = None
     shares: Shares = field(default_factory=Shares)
+    policy: Policy = field(default_factory=Policy)
+
+    @cached_property
+    def entrance(self) -> Entrance:
+        return Entrance("here", self.policy)
 
     def wake(self) -> None:
         after, self.switch.after = self.switch.after, []
@@ -248,6 +255,9 @@ async def serve(node: FakeNode) -> AsyncIterator[Opener]:
     ports: list[tuple[Any, Port]] = []
 
     async def start(**settings: Any) -> Port:
+        policy = {name: settings.pop(name) for name in ("mode", "secret", "accounts") if name in settings}
+        node.policy = Policy(**policy)
+        node.__dict__.pop("entrance", None)
         opened = await listen(node, "127.0.0.1", 0, settings=HttpSettings(**settings))
         port = Port(node, opened.addresses[0][1])
         ports.append((opened, port))

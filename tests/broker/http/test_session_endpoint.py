@@ -8,6 +8,7 @@ import pytest
 
 from bridges import memory
 from bridges.carrier import CarrierEnded
+from broker.entrance.entrance import Caller
 from broker.http.session_endpoint import StreamingSession
 from broker.http.settings import HttpSettings
 from sapwood import connect
@@ -37,7 +38,9 @@ class Line:
 
     def __init__(self, node: Any, **settings: Any) -> None:
         self.near, far = memory.pair(max_packet=1 << 24, buffer_bytes=1 << 30)
-        self.session = StreamingSession(node, HttpSettings(**settings), far, "memory")
+        self.session = StreamingSession(
+            node, HttpSettings(**settings), far, Caller("session", "memory", near=True)
+        )
         self.far = far
         self.serving = asyncio.create_task(self.session.serve())
 
@@ -60,21 +63,24 @@ async def test_the_client_library_and_the_port_understand_each_other(port: Any) 
         await asyncio.sleep(0)
 
 
-async def test_without_a_secret_nobody_logs_in_from_elsewhere_in_the_clear(serve: Any, node: Any) -> None:
+async def test_without_proof_nobody_logs_in_from_elsewhere(serve: Any, node: Any) -> None:
     """A proxy that says so stands for another machine."""
-    for secret, headers, welcome in (
-        ("", {}, True),
-        ("", {"X-Forwarded-For": "192.0.2.7"}, False),
-        ("s3cret", {"X-Forwarded-For": "192.0.2.7"}, True),
+    proven = Login(1, "till-7", "s3cret")
+    for secret, login, headers, welcome in (
+        ("", LOGIN, {}, True),
+        ("", LOGIN, {"X-Forwarded-For": "192.0.2.7"}, False),
+        ("", proven, {"X-Real-IP": "127.0.0.1"}, False),
+        ("s3cret", LOGIN, {}, False),
+        ("s3cret", LOGIN, {"X-Forwarded-For": "192.0.2.7"}, False),
+        ("s3cret", proven, {"X-Forwarded-For": "192.0.2.7"}, True),
     ):
-        port = await serve(session_secret=secret)
+        port = await serve(secret=secret)
         uri = f"{port.http}/session"
         async with aiohttp.ClientSession() as http, http.ws_connect(uri, headers=headers) as socket:
-            if welcome:
-                await socket.send_bytes(encode_packet([LOGIN]))
+            await socket.send_bytes(encode_packet([login]))
             (answer,) = decode_node_packet((await socket.receive()).data)
         assert isinstance(answer, Welcome if welcome else Failed), (secret, headers)
-        assert welcome or (answer.code, "in the clear" in answer.text) == ("REFUSED", True)
+        assert welcome or answer.code == "NOT_LOGGED_IN"
 
 
 async def test_what_is_said_in_one_turn_leaves_as_one_packet(node: Any) -> None:

@@ -226,21 +226,21 @@ async def test_a_web_page_cannot_drive_the_node(port: Any, header: str) -> None:
 
 
 async def test_the_secret_goes_beside_the_token(serve: Any) -> None:
-    port = await serve(session_secret="word")
-    port.node.switch.secret = "word"
+    port = await serve(secret="word")
     client = await port.dial()
     assert (await client.ask("/login/till-7")).status == 403
     assert (await client.ask("/login/till-7", headers=("Authorization: Bearer wrong",))).status == 403
     assert (await client.ask("/login/till-7", headers=("Authorization: Bearer word",))).status == 200
 
 
-async def test_a_token_in_the_clear_is_taken_on_this_machine_only(
-    port: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("broker.http.guard.over_loopback", lambda request: False)
-    answer = await (await port.dial()).ask("/login/till-7")
-    assert answer.status == 403
-    assert b"does not travel in the clear" in answer.body
+@pytest.mark.parametrize(
+    "header", ["X-Forwarded-For: 127.0.0.1", "Via: 1.1 proxy", "Host: 10.0.0.1", "CF-Ray: 1"]
+)
+async def test_without_proof_a_login_is_taken_from_this_machine_only(port: Any, header: str) -> None:
+    answer = await (await port.dial()).ask("/login/till-7", headers=(header,))
+    assert (answer.status, b"does not know who you are" in answer.body) == (403, True)
+    assert not port.node.switch.tokens
+    assert (await (await port.dial()).ask("/login/till-7")).status == 200
 
 
 async def test_every_answer_leads_to_the_documentation(port: Any) -> None:

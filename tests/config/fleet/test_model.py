@@ -43,6 +43,7 @@ def test_a_row_becomes_the_model_of_its_site() -> None:
     assert uk == Site(
         name="uk",
         tree="acme",
+        applications="local",
         tree_connectors=(up,),
         listener=Listener(host="0.0.0.0", port=7999, public_uri=announced[0], addresses=announced[1:]),
         children=(Child(name="store", role="leaf"),),

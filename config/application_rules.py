@@ -1,0 +1,73 @@
+"""Applications and their accounts that cannot be; and a port that lets in nobody knows whom."""
+
+from collections.abc import Iterator
+
+from config.contradictions import Contradiction
+from config.fields import Path, Spelling
+from config.model import Site
+from config.permit_rules import rules_of_patterns
+
+_PROOFS: tuple[Path, ...] = (
+    ("applications",),
+    ("accounts",),
+    ("account_passwords",),
+    ("http",),
+    ("http", "session_secret_env"),
+    ("http", "session_secret_file"),
+    ("listener", "tls"),
+    ("listener", "tls", "client_ca"),
+    ("enrolment",),
+    ("enrolment", "authority"),
+)
+
+
+def has_secret(site: Site) -> bool:
+    """Is there a session secret?"""
+    return bool(site.http.session_secret_env or site.http.session_secret_file)
+
+
+def has_accounts(site: Site) -> bool:
+    return bool(site.accounts or site.account_passwords)
+
+
+def has_certificates(site: Site) -> bool:
+    """Are clients asked for a certificate?"""
+    return bool(site.listener.tls.client_ca or site.enrolment.authority)
+
+
+def applications(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    names: dict[str, Path] = {}
+    for i, account in enumerate(site.accounts):
+        path: Path = ("accounts", i, "name")
+        if account.name in names:
+            yield Contradiction(path, f"account {account.name!r} is listed twice", (names[account.name],))
+        names.setdefault(account.name, path)
+        if not (account.password_env or account.password_file or site.account_passwords):
+            message = (
+                f"account {account.name!r} has no password: write {spell('password_file')!r} or "
+                f"{spell('password_env')!r}, or a line of the file {spell('account_passwords')!r}"
+            )
+            yield Contradiction(path, message, (("account_passwords",),))
+        yield from rules_of_patterns(("accounts", i), account, ("consume", "send"))
+    word = spell("applications")
+    if site.applications == "open" and (has_secret(site) or has_accounts(site)):
+        message = f"{word!r} open lets in everybody: leave it out, or the secret and the accounts"
+        yield Contradiction(("applications",), message, _PROOFS)
+    yield from _unguarded(site, spell)
+
+
+def _unguarded(site: Site, spell: Spelling) -> Iterator[Contradiction]:
+    """Law: a port that other machines reach either knows how applications prove themselves, or says aloud
+    that it asks for nothing, or for none of them.
+    """
+    proven = has_secret(site) or has_accounts(site) or has_certificates(site)
+    if site.listener.loopback or proven or site.applications != "proven":
+        return
+    doors = "this port and the one for MQTT" if site.mqtt.port is not None else "this port"
+    message = (
+        f"other machines reach {doors}, and nothing says how their applications prove themselves: write"
+        f" {spell('accounts')!r}, a session secret ({spell('http')!r}, {spell('session_secret_file')!r}) or"
+        f" {spell('client_ca')!r} in {spell('tls')!r}; or {spell('applications')!r} local, if only this"
+        f" machine's may log in, or {spell('applications')!r} open, if everybody may read and send everything"
+    )
+    yield Contradiction(("listener", "host"), message, _PROOFS)

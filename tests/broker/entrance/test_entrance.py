@@ -1,0 +1,132 @@
+"""Who gets in, by which proof, from where: every row of the table that the documentation has."""
+
+import asyncio
+
+import pytest
+
+from broker.core.errors import NotLoggedIn, SwitchError
+from broker.core.rights import FULL, Rights
+from broker.entrance.entrance import Caller, Entrance
+from broker.entrance.passwords import hashed, read
+from broker.entrance.policy import Known, Policy
+from treeconnector.identity import Shown
+from treeconnector.permits import Grant, Permit, Rules
+
+WORD = "correct horse"
+ACCOUNTS = {"till": Known(read(hashed(WORD), "till"), ("prices/#",), ("sales/#",))}
+YORK = Shown(frozenset({"york"}), serial=7)
+NOTHING = Shown()
+BATH = Shown(frozenset({"bath"}), serial=8)
+
+
+def holder(shown: Shown) -> str:
+    if shown != YORK:
+        raise NotLoggedIn("your certificate was revoked")
+    return "york"
+
+
+def permit_of(child: str) -> Permit:
+    return Permit([Rules(Grant("hq", child, ("prices/#",), ("sales/#",)))])
+
+
+def caller(*, near: bool = False, account: str = "", secret: str = "", shown: Shown = NOTHING) -> Caller:
+    return Caller("http", "127.0.0.1:1" if near else "192.0.2.7:1", near, account, secret, shown)
+
+
+async def found(policy: Policy, asking: Caller) -> Rights | str:
+    entrance = Entrance("hq", policy, holder, permit_of)
+    try:
+        return await entrance.admitted(asking)
+    except SwitchError as error:
+        return error.code
+    finally:
+        entrance.close()
+
+
+@pytest.mark.parametrize(
+    ("policy", "near", "far"),
+    [
+        (Policy(), True, False),
+        (Policy("local"), True, False),
+        (Policy("open"), True, True),
+        (Policy(certificates=True), True, False),
+        (Policy(secret="word"), False, False),
+        (Policy(accounts=ACCOUNTS), False, False),
+        (Policy("local", accounts=ACCOUNTS), False, False),
+    ],
+)
+async def test_without_a_proof(policy: Policy, near: bool, far: bool) -> None:
+    for is_near, gets_in in ((True, near), (False, far)):
+        assert await found(policy, caller(near=is_near)) == (FULL if gets_in else "NOT_LOGGED_IN")
+
+
+@pytest.mark.parametrize("near", [True, False])
+async def test_the_session_secret_gives_every_right_under_any_name(near: bool) -> None:
+    policy = Policy(secret="word", accounts=ACCOUNTS)
+    for name in ("", "anybody", "till"):
+        assert await found(policy, caller(near=near, account=name, secret="word")) is FULL
+    assert await found(policy, caller(near=near, secret="wrong")) == "NOT_LOGGED_IN"
+    assert await found(policy, caller(near=near, secret=WORD)) == "NOT_LOGGED_IN"
+
+
+@pytest.mark.parametrize("near", [True, False])
+async def test_an_account_gives_its_rights(near: bool) -> None:
+    policy = Policy(accounts=ACCOUNTS)
+    rights = await found(policy, caller(near=near, account="till", secret=WORD))
+    assert isinstance(rights, Rights)
+    assert (rights.who, rights.space, rights.limited) == ("account till", "till/", True)
+    for name, word in (("till", "wrong"), ("nobody", WORD), ("till", ""), ("", WORD)):
+        assert await found(policy, caller(near=near, account=name, secret=word)) == "NOT_LOGGED_IN"
+
+
+async def test_a_certificate_gives_its_child_s_rights_and_a_revoked_one_none() -> None:
+    policy = Policy(certificates=True)
+    rights = await found(policy, caller(shown=YORK))
+    assert isinstance(rights, Rights)
+    assert (rights.who, rights.limited) == ("certificate york", True)
+    assert await found(policy, caller(shown=BATH)) == "NOT_LOGGED_IN"
+    assert await found(policy, caller(shown=BATH, near=True)) == "NOT_LOGGED_IN"
+    assert await found(Policy("local", certificates=True), caller(shown=YORK)) == "NOT_LOGGED_IN"
+
+
+async def test_a_wrong_word_is_not_made_up_for_by_a_certificate() -> None:
+    policy = Policy(accounts=ACCOUNTS, certificates=True)
+    assert await found(policy, caller(account="till", secret="wrong", shown=YORK)) == "NOT_LOGGED_IN"
+
+
+async def test_local_takes_no_proof_from_elsewhere() -> None:
+    policy = Policy("local", secret="word", accounts=ACCOUNTS)
+    assert await found(policy, caller(account="till", secret=WORD)) == "NOT_LOGGED_IN"
+    assert isinstance(await found(policy, caller(near=True, account="till", secret=WORD)), Rights)
+
+
+async def test_a_thousand_tills_that_come_at_once_cost_one_look_at_their_password() -> None:
+    entrance = Entrance("hq", Policy(accounts=ACCOUNTS))
+    come = await asyncio.gather(
+        *(entrance.admitted(caller(account="till", secret=WORD)) for _ in range(1000))
+    )
+    assert {rights.who for rights in come} == {"account till"}
+    assert not entrance.failed
+    entrance.close()
+
+
+async def test_one_who_guesses_keeps_nobody_else_waiting() -> None:
+    """Two hundred guesses of one address are under way: from another one the right password is let in."""
+    entrance = Entrance("hq", Policy(accounts=ACCOUNTS))
+    guesses = [
+        asyncio.ensure_future(entrance.admitted(caller(account="till", secret=f"guess {number}")))
+        for number in range(200)
+    ]
+    await asyncio.sleep(0)
+    more = await asyncio.gather(
+        *(entrance.admitted(caller(account="till", secret=f"more {number}")) for number in range(200)),
+        return_exceptions=True,
+    )
+    assert "BUSY" in {error.code for error in more if isinstance(error, SwitchError)}
+    other = Caller("mqtt", "192.0.2.8:1", False, "till", WORD)
+    assert (await entrance.admitted(other)).who == "account till"
+    for guess in guesses:
+        guess.cancel()
+    await asyncio.gather(*guesses, return_exceptions=True)
+    assert entrance.failed["http"] >= 200
+    entrance.close()
