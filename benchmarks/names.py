@@ -201,7 +201,7 @@ def _find_all(root: Machine) -> None:
     core = root.core
     for entry in list(core.addressing.cache):
         address = queue("till", incarnation_text(entry.found.incarnation))
-        ways = core.forwarder.targets(Place(str(address), address))
+        ways = core.forwarder.targets(Place(str(address), address, core.custody.cooling))
         _expect(ways == frozenset((entry.via,)), True, f"one way to {entry.found.name}")
 
 

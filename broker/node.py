@@ -208,6 +208,7 @@ class Node:
             link_settings(site),
             now=self.now(),
             read_bodies=self.store.bodies,
+            read_copies=self.store.copies,
             secret_of=permits.secret_of,
             chronicle=self.chronicle,
             zone=site.zone or "",

@@ -6,10 +6,10 @@ no copy refers to a bundle that has gone.
 
 import copy
 import uuid
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from broker.core.rows import KEYS, BundleRow, CopyRow, RouteRow, Transaction
+from broker.core.rows import KEYS, BundleRow, CopyRow, RouteRow, StoredCopy, Transaction
 from treeconnector.destinations import Destination, Kind
 from treeconnector.routes import Route
 
@@ -164,6 +164,23 @@ class Disk:
     def rows(self, table: type[Any]) -> list[Any]:
         found = self.tables[table]
         return [found[key] for key in sorted(found)]
+
+    def copies(self) -> Iterator[StoredCopy]:
+        return iter(self.read_copies(sorted(self.tables[CopyRow]), False))
+
+    def read_copies(self, rows: Sequence[int], with_bodies: bool) -> list[StoredCopy]:
+        copies, bundles = self.tables[CopyRow], self.tables[BundleRow]
+        found = [(copies[row], bundles[copies[row].bundle]) for row in rows if row in copies]
+        return [
+            StoredCopy(copy, bundle.header, len(bundle.body), bundle.body if with_bodies else None)
+            for copy, bundle in found
+        ]
+
+    def shared_bundles(self) -> list[int]:
+        return [bundle for bundle, count in self._copies.items() if count > 1]
+
+    def lone_bundles(self) -> list[int]:
+        return [bundle for bundle in self.tables[BundleRow] if bundle not in self._copies]
 
     def bodies(self, rows: Iterable[int]) -> dict[int, bytes]:
         found = self.tables[BundleRow]

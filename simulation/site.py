@@ -123,6 +123,7 @@ class Site:
             self.links,
             now=self.now,
             read_bodies=self.disk.bodies,
+            read_copies=self.disk.read_copies,
             secret_of=lambda name, dials, certified, role: None,
             chronicle=self.chronicle,
             mesh=MeshSettings(dict.fromkeys(self.mesh, ()), _MESH_SECRET, ways=self.ways),

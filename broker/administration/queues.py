@@ -2,13 +2,12 @@
 
 import asyncio
 import heapq
-from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.administration import answers, previews
-from broker.administration.pages import CHUNK, Cut, Key, chunks, cursor, key_of, page_of
+from broker.administration.pages import CHUNK, Cut, Key, cursor, key_of, page_of
 from broker.core.copies import Copy
 from broker.core.custody import Place
 from broker.core.errors import BadRequest, NotFound
@@ -110,7 +109,7 @@ class Queues:
 
     def _from(self, place: Place, row: int) -> list[Copy]:
         """Copies of a place from a row on, in order: as many as a page can need, and one more."""
-        waiting = _waiting_from(place.waiting, row)
+        waiting = list(islice(place.waiting.look(row), CHUNK))
         others = {copy.row: copy for copy in _given(place)} | place.resting
         beside = [others[each] for each in heapq.nsmallest(CHUNK, (each for each in others if each >= row))]
         merged = {copy.row: copy for copy in [*waiting, *beside]}
@@ -143,7 +142,7 @@ class Queues:
         doomed = node.core.removal.delete_queue(name)
         await node.administration.committed()
         count = 0
-        async for part in chunks(doomed.copies):
+        while part := doomed.take(CHUNK):
             count += node.core.removal.discard(part)
             await node.administration.committed()
         return answers.QueueDeleted(deleted=name, messages=count, readers=doomed.readers)
@@ -160,10 +159,13 @@ class Queues:
         raise NotFound(f"queue {name!r} has no message {message!r} here")
 
     async def _find(self, place: Place, bundle: bytes) -> Copy | None:
-        async for part in chunks([*place.waiting, *place.resting.values(), *_given(place)]):
-            for copy in part:
-                if copy.stored.header.id == bundle and copy.place is place and copy.done != copy.all:
-                    return copy
+        """The copy that has it. Others have their turn while the pages on disk are looked through."""
+        beside = {*place.resting.values(), *_given(place)}
+        for number, copy in enumerate(chain(beside, place.waiting.look())):
+            if copy.stored.header.id == bundle and copy.place is place and copy.done != copy.all:
+                return copy if copy in beside else place.waiting.wake(copy.row)
+            if number % CHUNK == 0:
+                await asyncio.sleep(0)
         return None
 
 
@@ -239,18 +241,6 @@ def _sessions_of(copy: Copy) -> dict[int, str]:
                 name = masked(session.token)
                 found.update(dict.fromkeys(range(given.position, given.position + given.messages), name))
     return found
-
-
-def _waiting_from(waiting: "deque[Copy]", row: int) -> list[Copy]:
-    """What waits from a row on. Rows ascend, so that a long queue is not walked through."""
-    low, high = 0, len(waiting)
-    while low < high:
-        middle = (low + high) // 2
-        if waiting[middle].row < row:
-            low = middle + 1
-        else:
-            high = middle
-    return [waiting[index] for index in range(low, min(low + CHUNK, len(waiting)))]
 
 
 def _place_in(after: str) -> tuple[int, int]:

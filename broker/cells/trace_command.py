@@ -158,7 +158,7 @@ class TraceCommand:
 
     def _copy_of(self, message: MessageId) -> Copy | None:
         custody = self._core.custody
-        waiting = (place.waiting for place in list(custody.places.values()))
+        waiting = (place.waiting.look() for place in list(custody.places.values()))
         outboxes = (neighbour.outbox for neighbour in self._core.neighbours.values())
         copies = chain.from_iterable(chain(waiting, outboxes))
         for copy in islice(copies, _LOOKED_THROUGH):

@@ -1,14 +1,16 @@
 """A bundle that a node keeps, and a copy of it: one duty to deliver it from one place."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.core.places import Spool
 from broker.core.rows import CopyRow
 from treeconnector import bundles
-from treeconnector.bundles import Header
+from treeconnector.bundles import Flag, Header
 
 if TYPE_CHECKING:
-    from broker.core.custody import Place
+    from broker.core.place import Place
+
+IN_DOUBT: Final = Flag.REROUTED | Flag.MAYBE_DUPLICATE
 
 
 class Stored:
@@ -104,6 +106,12 @@ class Copy:
     def open(self) -> int:
         """How many messages are not dealt with yet."""
         return self.stored.header.count - self.done.bit_count()
+
+
+def may_be_told(copy: Copy) -> bool:
+    """Does its sender want to hear at once that nobody serves the queue, and has nobody had it?"""
+    flags = copy.stored.header.flags
+    return bool(flags & Flag.TELL) and not (flags & IN_DOUBT or copy.given or copy.deliveries)
 
 
 def copy_row(copy: Copy) -> CopyRow:

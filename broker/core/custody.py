@@ -1,27 +1,28 @@
 """Custody: which bundles this node must keep, where they wait, and what of that is still to be committed.
 
 A *bundle* is stored once; a *copy* is one duty to deliver it, and waits in a *place*: a queue, a
-neighbour's link, a subscription, or among the dead letters. Everything about a copy is in memory but its
-body, which is dropped from memory when many wait and read again from disk, a page at a time.
+neighbour's link, a subscription, or among the dead letters. Of a place where many wait only the first are in
+memory (`waiting`, `cooling`); the others, and bodies, are read from disk a page at a time.
 
 Law: whoever changes a bundle or copy says so here, so that the change is in the next transaction.
 Volatile (non-persistent) bundles have row 0 and never touch the transaction.
 """
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from broker.core.cooling import Cooling, ReadCopies
 from broker.core.copies import Copy, Stored, copy_row
 from broker.core.expiry import Expiry
+from broker.core.place import Place
 from broker.core.places import DEAD, SUBSCRIPTION, UPWARD, Spool, destination_of, place_name
 from broker.core.repetition import Kept
-from broker.core.rows import BundleRow, CopyRow, Transaction
+from broker.core.rows import BundleRow, CopyRow, MetaRow, Transaction
 from broker.core.spools import Spools
-from broker.core.statistics import Tally
 from broker.core.trace import BURIED, EVERY, Trace
 from treeconnector import bundles
-from treeconnector.bundles import Header
+from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.names import is_incarnation
 
@@ -30,85 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["DEAD", "SUBSCRIPTION", "UPWARD", "Copy", "Custody", "Place", "ReadBodies", "Spool", "Stored"]
 
+DOUBTED: Final = "doubted"
+"""Of bundles below the row that this says nobody knows whether they have arrived where they go."""
 _PAGE: Final = 64
 
 ReadBodies = Callable[[Sequence[int]], dict[int, bytes]]
-
-
-class Place:
-    """Where copies wait, in order. `waiting`: those with messages that nobody has; all of it in memory.
-
-    `keeps`: for readers here or to be routed; not for a link or for another node's subscribers, not dead.
-    `resting`: by row, those that would go back where they came from, until a timer ends; for a link, those
-    that the peer does not take now.
-    `spool`: where it counts, None = nowhere; `together`: bytes of copies with no spool of their own.
-    """
-
-    __slots__ = (
-        "created",
-        "destination",
-        "held_back",
-        "home",
-        "keeps",
-        "messages",
-        "name",
-        "owner",
-        "readers",
-        "resting",
-        "senders",
-        "size",
-        "spool",
-        "tally",
-        "targets",
-        "together",
-        "turn",
-        "waiting",
-    )
-
-    def __init__(self, name: str, destination: Destination | None) -> None:
-        self.name = name
-        self.destination = destination
-        for_a_node = destination is not None and destination.kind == Kind.TOPIC
-        self.keeps = (destination is not None and not for_a_node) or name.startswith(SUBSCRIPTION)
-        self.waiting: deque[Copy] = deque()
-        self.resting: dict[int, Copy] = {}
-        self.messages = 0
-        self.size = 0
-        self.spool: Spool | None = Spool.UP
-        self.together = 0
-        self.readers: list[Reader] = []
-        self.turn = 0
-        self.targets: frozenset[str] = frozenset()
-        self.held_back: set[str] = set()
-        self.senders: dict[str, int] = {}
-        self.created = False
-        self.home = False
-        self.owner = ""
-        self.tally = Tally()
-
-    def __repr__(self) -> str:
-        return f"<Place {self.name} messages={self.messages} readers={len(self.readers)}>"
-
-    @property
-    def left(self) -> int:
-        """How many messages have gone from here since the start, whatever way."""
-        return self.tally.brought + self.tally.entered - self.messages
-
-    @property
-    def oldest(self) -> float | None:
-        """Since when the first has been here that waits; None if none does."""
-        return self.waiting[0].since if self.waiting else None
-
-    def end_rest(self) -> None:
-        """Let those that would only go back where they came from wait with the others again."""
-        self.put_back(self.resting.values())
-        self.resting.clear()
-
-    def put_back(self, copies: Iterable[Copy]) -> None:
-        """Let copies wait again, oldest first, in front of what came after them."""
-        again = {copy.row: copy for copy in self.waiting}
-        again.update((copy.row, copy) for copy in copies)
-        self.waiting = deque(sorted(again.values(), key=lambda copy: copy.row))
 
 
 class Custody:
@@ -117,9 +44,18 @@ class Custody:
     `buried`: messages that became dead letters since the start, by the head of the reason.
     """
 
-    def __init__(self, node: str, read_bodies: ReadBodies, cache_bytes: int, trace: Trace) -> None:
+    def __init__(
+        self,
+        node: str,
+        read_bodies: ReadBodies,
+        read_copies: ReadCopies,
+        cache_bytes: int,
+        cache_copies: int,
+        trace: Trace,
+    ) -> None:
         self.trace = trace
         self.transaction = Transaction()
+        self.cooling = Cooling(self, read_copies, cache_copies)
         self.places: dict[str, Place] = {}
         self.mine = frozenset((node,))
         self.directed: dict[str, dict[str, Place]] = {}
@@ -151,7 +87,7 @@ class Custody:
     def place(self, name: str, destination: Destination | None = None) -> Place:
         found = self.places.get(name)
         if found is None:
-            found = self.places[name] = Place(name, destination)
+            found = self.places[name] = Place(name, destination, self.cooling)
         return found
 
     def queue(self, destination: Destination) -> Place:
@@ -324,6 +260,8 @@ class Custody:
         place.size += sign * stored.size
         if sign > 0:
             place.tally.entered += messages
+            if len(place.waiting.warm) >= place.waiting.room:
+                self.cooling.crowded[place] = None
         if not place.tally.active:
             self._stir(place)
         if stored.row:
@@ -356,7 +294,7 @@ class Custody:
 
     def _load_page(self, first: Copy) -> None:
         wanted = {first.stored.row: first.stored}
-        for copy in first.place.waiting:
+        for copy in first.place.waiting.warm:
             if len(wanted) >= _PAGE:
                 break
             if copy.stored.body is None:
@@ -365,7 +303,12 @@ class Custody:
             wanted[row].body = body
             self._cached += len(body)
 
-    def _evict(self, stored: Stored) -> None:
+    def took_in(self, stored: Stored) -> None:
+        """A bundle that was on disk alone is in memory again."""
+        if stored.body is not None:
+            self._cached += stored.size
+
+    def evict(self, stored: Stored) -> None:
         if stored.body is not None:
             self._cached -= stored.size
             stored.body = stored.encoded = None
@@ -393,7 +336,7 @@ class Custody:
         gone = {stored.row: stored for stored in self._unreferenced if not stored.copies}
         gone.update((row, stored) for row, stored in fresh.items() if not stored.copies)
         for row, stored in gone.items():
-            self._evict(stored)
+            self.evict(stored)
             if row in fresh:
                 table.pop(row, None)
             else:
@@ -406,24 +349,35 @@ class Custody:
         for stored in fresh:
             stored.safe = True
             if self._cached > self._cache_bytes and stored.copies:
-                self._evict(stored)
+                self.evict(stored)
+        if self.cooling.crowded:
+            self.cooling.cool()
 
     # --- start
 
     def load_bundle(self, row: int, header: Header, size: int) -> Stored:
         stored = Stored(row, header, None, size, 0.0)
         stored.safe = True
+        self.cooling.doubt(stored)
         self._loaded_before = self._next_bundle = max(self._next_bundle, row + 1)
         return stored
 
-    def old(self) -> Iterator[Stored]:
-        """The bundles that this start found on the disk, where they wait; once."""
+    def doubt_old(self) -> None:
+        """Whatever this start found on the disk may have arrived where it goes: it is marked, once.
+
+        Those that are not in memory are marked when they are.
+        """
         before, self._loaded_before = self._loaded_before, 0
-        if before:
-            for place in self.places.values():
-                for copy in [*place.waiting, *place.resting.values()]:
-                    if 0 < copy.stored.row < before:
-                        yield copy.stored
+        if not before:
+            return
+        self.cooling.doubted_before = before
+        self.transaction.put(MetaRow(DOUBTED, str(before).encode()))
+        for place in self.places.values():
+            for copy in [*place.waiting.warm, *place.resting.values()]:
+                stored = copy.stored
+                if 0 < stored.row < before and not stored.header.flags & Flag.MAYBE_DUPLICATE:
+                    stored.header.flags |= Flag.MAYBE_DUPLICATE
+                    self.header_changed(stored)
 
     def load_copy(self, row: CopyRow, stored: Stored) -> Copy:
         """Put a copy back where it was at the stop; numbered ones wait in no `waiting`."""

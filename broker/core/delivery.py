@@ -5,6 +5,7 @@ What has expired is not. What comes after something that was made later is late:
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from broker.core.custody import Copy, Custody, Place, Stored
@@ -25,6 +26,9 @@ from treeconnector.names import LOCAL
 from treeconnector.routes import RoutingTable
 
 _AHEAD: Final = 32
+MOST_BURIED: Final = 10_000
+PAUSE: Final = 0.001
+"""Of a long backlog whose time is over so many become dead letters at once; others have turns between."""
 
 
 class Delivery(Lookup):
@@ -69,8 +73,12 @@ class Delivery(Lookup):
 
     def deliver(self, place: Place) -> None:
         """Give what waits to the readers, as far as their credit goes; readers are served in turn."""
+        buried = self.custody.buried.total()
         while place.waiting:
             copy = place.waiting[0]
+            if copy.stored.header.expires_first and self.custody.buried.total() - buried > MOST_BURIED:
+                self.moment.after(PAUSE, partial(self.deliver, place))
+                return
             if not copy.stored.safe:
                 self.turn.places[place.name] = place
                 return

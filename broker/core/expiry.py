@@ -6,20 +6,25 @@ is dropped when it comes up, or when such ones are the most of all.
 
 import heapq
 from collections.abc import Iterable
+from itertools import count
 from typing import Final
 
 from broker.core.copies import Copy
+from broker.core.waiting import NEVER, Page
 
 _FEW: Final = 1024
 _LATER: Final = 5.0
 
 
 class Expiry:
-    """Of all copies of a node whose messages all expire."""
+    """Of all copies of a node whose messages all expire, and of the pages that stand for some."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Copy]] = []
         self._room = _FEW
+        self._pages: list[tuple[float, int, Page]] = []
+        self._page_room = _FEW
+        self._order = count()
 
     def __repr__(self) -> str:
         return f"<Expiry of {len(self._heap)} copies>"
@@ -33,7 +38,7 @@ class Expiry:
         self._put(stored.since + stored.header.expires_last / 1000, copy)
 
     def _put(self, due: float, copy: Copy) -> None:
-        heapq.heappush(self._heap, (due, copy.row, copy))
+        heapq.heappush(self._heap, (due, next(self._order), copy))
         if len(self._heap) > self._room:
             self._heap = [entry for entry in self._heap if entry[2].done != entry[2].all]
             heapq.heapify(self._heap)
@@ -46,6 +51,26 @@ class Expiry:
             copy = heapq.heappop(self._heap)[2]
             if copy.done != copy.all:
                 found.append(copy)
+        return found
+
+    def add_page(self, page: Page) -> None:
+        """A page that was read meanwhile is dropped when it comes up, or when such ones are most of all."""
+        if page.due == NEVER:
+            return
+        heapq.heappush(self._pages, (page.due, next(self._order), page))
+        if len(self._pages) > self._page_room:
+            self._pages = [entry for entry in self._pages if not entry[2].read]
+            heapq.heapify(self._pages)
+            self._page_room = max(2 * len(self._pages), _FEW)
+
+    def due_pages(self, now: float, most: int) -> list[Page]:
+        """Pages of which something has expired, with `most` copies about; they are entered no more."""
+        found: list[Page] = []
+        while self._pages and self._pages[0][0] <= now and most > 0:
+            page = heapq.heappop(self._pages)[2]
+            if not page.read:
+                found.append(page)
+                most -= len(page)
         return found
 
     def postpone(self, copies: Iterable[Copy], now: float) -> None:

@@ -8,14 +8,13 @@ Wrinkle: a queue message may go back where it came from, when the consumer there
 longer each time, and rests without going back while our own offer there still stands (lingering).
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from typing import Final
 
 from broker.core.custody import Copy, Custody, Place, Spool, Stored
-from broker.core.delivery import Delivery
+from broker.core.delivery import MOST_BURIED, PAUSE, Delivery
 from broker.core.moment import Moment
 from broker.core.neighbours import Neighbour
 from broker.core.outgoing import head_of, is_too_large, outgoing
@@ -30,6 +29,7 @@ from treeconnector.routes import RoutingTable
 _FIRST_REST: Final = 0.05
 _LONGEST_REST: Final = 10.0
 _LOOK_THROUGH: Final = 1000
+_MOST_RESTING: Final = 50_000
 
 
 class Forwarder(Delivery):
@@ -85,17 +85,14 @@ class Forwarder(Delivery):
 
     def let_volatile_go(self, place: Place) -> None:
         """The last reader has gone: what is not persistent goes on at once, or not at all."""
-        if place.readers or all(copy.stored.row for copy in place.waiting):
+        if place.readers:
             return
-        waiting = list(place.waiting)
-        place.waiting = deque(copy for copy in waiting if copy.stored.row)
-        for copy in waiting:
-            if not copy.stored.row:
-                if place.destination is not None and not copy.done:
-                    self._send_volatile_to_one(copy.stored, place, copy.came)
-                else:
-                    self.counters["volatile_dropped"] += copy.open
-                self.custody.discard(copy)
+        for copy in place.waiting.take_out(lambda copy: not copy.stored.row):
+            if place.destination is not None and not copy.done:
+                self._send_volatile_to_one(copy.stored, place, copy.came)
+            else:
+                self.counters["volatile_dropped"] += copy.open
+            self.custody.discard(copy)
 
     def _send_volatile_to_one(self, stored: Stored, place: Place, came: str) -> None:
         targets = self.targets(place)
@@ -204,19 +201,33 @@ class Forwarder(Delivery):
         return giver if takes and self.is_back(copy, neighbour) else neighbour
 
     def _next_for(self, neighbour: Neighbour, place: Place) -> Copy | None:
-        """Take the first copy that this neighbour may have; what cannot go is put aside."""
+        """Take the first copy that this neighbour may have; what cannot go is put aside, if not too many."""
+        buried = self.custody.buried.total()
         while copy := self._first_for(neighbour, place):
+            if self.custody.buried.total() - buried > MOST_BURIED:
+                place.waiting.add(copy)
+                self.moment.after(PAUSE, partial(self.dispatch, place))
+                return None
             if self.expired(copy):
                 self.bury(copy, "EXPIRED")
             elif is_too_large(copy.stored, neighbour):
                 self.bury(copy, "TOO_LARGE")
             elif place.destination and not copy.backed_off and self.is_back(copy, neighbour):
                 self._rest(copy, neighbour)
+            elif copy.row < place.swept and (why := self._why_not(copy, neighbour)):
+                neighbour.refusals.add(why, copy.open)
+                self.bury(copy, why)
             elif not place.destination and neighbour.holds(copy.stored.header.destination):
                 place.resting[copy.row] = copy
             else:
                 return copy
         return None
+
+    @staticmethod
+    def _why_not(copy: Copy, neighbour: Neighbour) -> str:
+        """Why a child may not have what waited for it while its permit changed; '' if it may."""
+        destination = copy.stored.header.destination
+        return "" if destination.node else neighbour.permit.why_not_take(destination)
 
     def _first_for(self, neighbour: Neighbour, place: Place) -> Copy | None:
         """What rests, so that it does not go back to another one, comes before what waits."""
@@ -224,7 +235,8 @@ class Forwarder(Delivery):
             for copy in islice(place.resting.values(), _LOOK_THROUGH):
                 if not self.is_back(copy, neighbour):
                     return place.resting.pop(copy.row)
-        return place.waiting.popleft() if place.waiting else None
+        full = len(place.resting) >= _MOST_RESTING
+        return place.waiting.popleft() if place.waiting and not full else None
 
     def _rest(self, copy: Copy, neighbour: Neighbour) -> None:
         """Keep a copy that would go back where it came from for a while, or until a reader comes."""
@@ -328,7 +340,7 @@ class Forwarder(Delivery):
         self.custody.trace.happened(REROUTED, copy, EVERY, "")
         place = self.custody.queue(copy.stored.header.destination)
         self.custody.move(copy, place)
-        place.put_back([copy])
+        place.waiting.add(copy)
         self.dispatch(place)
 
     # --- routes

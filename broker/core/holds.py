@@ -54,10 +54,7 @@ class Holds:
             copy = next((copy for copy in order if not copy.given), None)
             if copy is None:
                 return
-            if copy is place.waiting[-1]:
-                place.waiting.pop()
-            else:
-                place.waiting.remove(copy)
+            place.waiting.remove(copy)
             self._bury(copy, "QUEUE_FULL")
 
     @staticmethod

@@ -319,8 +319,7 @@ class Links:
         if neighbour.store_id and resumption.new_epoch:
             neighbour.detail.gaps += 1
             neighbour.detail.gap_messages += resumption.gap
-            for stored in core.custody.old():
-                core.forwarder.flag(stored, Flag.MAYBE_DUPLICATE)
+            core.custody.doubt_old()
         neighbour.stand(hello.store_id, resumption.position)
         neighbour.committed = neighbour.sent = 0
         for copy in again:

@@ -116,9 +116,12 @@ class Lookup:
         address = self.address(destination)
         if self.is_here(address) or address.node in self.mine:
             return Way(address, "local", ())
-        place = self.custody.places.get(place_name(address)) or Place(place_name(address), address)
+        place = self.custody.places.get(place_name(address)) or self._nowhere(address)
         found = tuple(sorted(self.targets(place)))
         return Way(address, self._how(address, found), found)
+
+    def _nowhere(self, address: Destination) -> Place:
+        return Place(place_name(address), address, self.custody.cooling)
 
     def _how(self, address: Destination, found: tuple[str, ...]) -> str:
         if not found:

@@ -6,11 +6,13 @@ If it is, the later link is refused: down the newer way goes a conflict.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from broker.core.custody import UPWARD, Copy
 from broker.core.neighbours import Neighbour
 from broker.core.rows import LinkRow
+from broker.core.waiting import Waiting
 from treeconnector.advisories import MOVED
 from treeconnector.bundles import Flag, Header, Scope
 from treeconnector.destinations import Destination, Kind, domain
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
 CONFLICT: Final = "conflict"
+_AT_ONCE: Final = 2000
+_PAUSE: Final = 0.001
 
 
 class Moves:
@@ -37,11 +41,10 @@ class Moves:
     def adopt(self, parent: Neighbour) -> None:
         """What topics have for a parent, while there was none, goes to this one."""
         custody = self._core.custody
-        orphans = custody.place(UPWARD).waiting
-        while orphans:
-            copy = orphans.popleft()
+        orphans = list(custody.place(UPWARD).empty())
+        for copy in orphans:
             custody.move(copy, parent.place)
-            parent.place.waiting.append(copy)
+        parent.place.put_back(orphans)
         self._core.forwarder.dispatch(parent.place)
 
     def name_came(self, neighbour: Neighbour, advice: Advice) -> None:
@@ -171,10 +174,10 @@ class Moves:
 
     def _for_all_of(self, neighbour: Neighbour) -> list[Copy]:
         """What topics have here for all below a child: on its link, or handed over by a node of the mesh."""
-        there = [*neighbour.outbox, *neighbour.place.waiting, *neighbour.place.resting.values()]
+        there = chain(neighbour.outbox, neighbour.place.waiting.look(), neighbour.place.resting.values())
         found = [copy for copy in there if _is_for_all(copy) or _is_handed_over(copy, neighbour)]
         for place in self._core.custody.directed.get(neighbour.name, {}).values():
-            found += [copy for copy in place.waiting if _is_handed_over(copy, neighbour)]
+            found += [copy for copy in place.waiting.look() if _is_handed_over(copy, neighbour)]
         return found
 
     def passing(self, copy: Copy) -> None:
@@ -192,19 +195,22 @@ class Moves:
         nowhere else, for the word of their coming goes before it, and ends the way that they had before.
         """
         core = self._core
-        upward: list[Iterable[Copy]] = [core.custody.place(UPWARD).waiting]
+        upward: list[Iterable[Copy]] = [core.custody.place(UPWARD).waiting.look()]
         for parent in core.neighbourhood.parents():
-            upward += [parent.outbox, parent.place.waiting, parent.place.resting.values()]
-        if not names or not any(upward):
+            upward += [parent.outbox, parent.place.waiting.look(), parent.place.resting.values()]
+        if not names:
             return
-        for copy in [copy for copies in upward for copy in copies]:
-            header = copy.stored.header
-            if not _is_for_all(copy) or copy.came == neighbour.name:
-                continue
-            turns = header.scope == Scope.TREE or not copy.came
-            if turns and neighbour.name in core.table.match(header.destination.name):
-                for name in names:
-                    self.follow(copy, name, Flag.MAYBE_DUPLICATE)
+        for copy in [copy for copies in upward for copy in copies if self._turns_down(copy, neighbour)]:
+            for name in names:
+                self.follow(copy, name, Flag.MAYBE_DUPLICATE)
+
+    def _turns_down(self, copy: Copy, neighbour: Neighbour) -> bool:
+        """Is it on its way up, and would it have been for this child, had that been there?"""
+        header = copy.stored.header
+        if not _is_for_all(copy) or copy.came == neighbour.name:
+            return False
+        turns = header.scope == Scope.TREE or not copy.came
+        return turns and neighbour.name in self._core.table.match(header.destination.name)
 
     def told(self, name: str, parent: Neighbour) -> None:
         """A parent says that `name` is live elsewhere. Of several, all are to know first: one that had lost
@@ -289,14 +295,21 @@ class Moves:
         core.neighbourhood.remove(neighbour)
         core.custody.transaction.delete(LinkRow, neighbour.name)
         numbered = neighbour.empty_outbox()
-        neighbour.place.end_rest()
-        waiting = list(neighbour.place.waiting)
-        neighbour.place.waiting.clear()
+        waiting = neighbour.place.empty()
         for copy in numbered:
             self._route_again(copy, neighbour, moved, Flag.MAYBE_DUPLICATE)
-        for copy in waiting:
-            self._route_again(copy, neighbour, moved, 0)
         core.custody.places.pop(neighbour.place.name, None)
+        self._route_all(waiting, neighbour, moved)
+
+    def _route_all(self, waiting: Waiting, neighbour: Neighbour, moved: bool) -> None:
+        """What a child had below it is over with it, and goes a part at a time. All else has to be in one
+        transaction, for after a start nobody would know any more whose it was.
+        """
+        over = neighbour.relation is Relation.CHILD and not moved
+        for _ in range(min(len(waiting), _AT_ONCE) if over else len(waiting)):
+            self._route_again(waiting.popleft(), neighbour, moved, 0)
+        if waiting:
+            self._core.moment.after(_PAUSE, lambda: self._route_all(waiting, neighbour, moved))
 
     def _route_again(self, copy: Copy, neighbour: Neighbour, moved: bool, flags: int) -> None:
         core = self._core
@@ -309,7 +322,7 @@ class Moves:
             parent = core.forwarder.parent_for(header.destination)
             upward = parent.place if parent is not None else core.custody.place(UPWARD)
             core.custody.move(copy, upward)
-            upward.waiting.append(copy)
+            upward.waiting.add(copy)
             return
         if moved:
             self.follow(copy, neighbour.name, flags | Flag.MAYBE_DUPLICATE)

@@ -8,7 +8,7 @@ upstream node has committed, and for non-persistent messages.
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -18,6 +18,7 @@ from broker.core.addresses import Addresses
 from broker.core.advising import Advising
 from broker.core.ancestry import Ancestry
 from broker.core.arrivals import Arrivals
+from broker.core.cooling import ReadCopies
 from broker.core.custody import Custody, ReadBodies
 from broker.core.entry import Entry
 from broker.core.forwarding import Forwarder
@@ -35,7 +36,7 @@ from broker.core.removal import Removal
 from broker.core.renewal import Renewal
 from broker.core.restore import restore
 from broker.core.root import Root
-from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, SeenRow
+from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, SeenRow, StoredCopy
 from broker.core.settings import CoreSettings, MeshSettings
 from broker.core.site import Site
 from broker.core.static_routing import StaticRouting
@@ -70,12 +71,16 @@ Secrets = Callable[[str, bool, Shown, str], bytes | None]
 
 
 class Rows(Protocol):
-    """What a start loads: all rows of a table; bundles with the size of their body instead of it."""
+    """What a start loads: all rows of a table; but of copies and bundles, of which there may be millions, one
+    copy after the other, with its bundle's header (empty, if there is none) and size.
 
-    @property
-    def bundles(self) -> Sequence[Any]: ...
+    `shared_bundles`: those with several copies; `lone_bundles`: with none.
+    """
 
     def rows(self, table: type[Any]) -> list[Any]: ...
+    def copies(self) -> Iterator[StoredCopy]: ...
+    def shared_bundles(self) -> Iterable[int]: ...
+    def lone_bundles(self) -> Iterable[int]: ...
 
 
 class Chronicle(Protocol):
@@ -105,6 +110,7 @@ class NodeCore:
         *,
         now: float,
         read_bodies: ReadBodies,
+        read_copies: ReadCopies,
         secret_of: Secrets,
         chronicle: Chronicle,
         addresses: list[str] | None = None,
@@ -142,7 +148,9 @@ class NodeCore:
         )
         self.neighbours: dict[str, Neighbour] = {}
         self.trace = Trace(self.moment, identity.start, settings.trace_events)
-        self.custody = Custody(name, read_bodies, settings.cache_bytes, self.trace)
+        self.custody = Custody(
+            name, read_bodies, read_copies, settings.cache_bytes, settings.cache_copies, self.trace
+        )
         self.custody.is_home = lambda destination: settings.policy(destination).home
         self.statistics = Statistics(self.moment, self.custody, self.counters, self.neighbours)
         self.table = RoutingTable()
@@ -187,6 +195,7 @@ class NodeCore:
         self.switch.on_acknowledged = self.statistics.acknowledged
         self.switch.on_end = self.removal.end_subscription
         self.switch.on_queue_end = self.removal.end_transient
+        self.topics.on_gone = self.removal.end
         self.switch.on_local_route = self.advising.keep_local
         self.switch.on_interest = self.site.route_changed
         self.table.watch(self._route_changed)

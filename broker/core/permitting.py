@@ -15,7 +15,6 @@ Law: what waits here of one child is bounded (`CoreSettings.child_waiting`). Fir
 it has; who does not is not read any more: the link ends. A child without permits is trusted, as before.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -212,16 +211,18 @@ class Permitting:
                 self._sweep(neighbour)
 
     def _sweep(self, neighbour: Neighbour) -> None:
-        """What waits for a child that it may not have any more is not sent; what has its number goes."""
+        """What waits for a child that it may not have any more is not sent; what has its number goes. What is
+        on disk alone is looked at when it is to be sent.
+        """
         place, permit = neighbour.place, neighbour.permit
         if not permit:
             return
-        destinations = {copy.stored.header.destination for copy in (*place.waiting, *place.resting.values())}
+        copies = [*place.waiting.warm, *place.resting.values()]
+        destinations = {copy.stored.header.destination for copy in copies}
         reasons = {each: permit.why_not_take(each) for each in destinations if not each.node}
-        doomed = [copy for copy in place.waiting if reasons.get(copy.stored.header.destination)]
-        doomed += [copy for copy in place.resting.values() if reasons.get(copy.stored.header.destination)]
-        rows = {copy.row for copy in doomed}
-        place.waiting = deque(copy for copy in place.waiting if copy.row not in rows)
+        doomed = {copy: None for copy in copies if reasons.get(copy.stored.header.destination)}
+        place.waiting.take_out(doomed.__contains__)
+        place.swept = max((page.last + 1 for page in place.waiting.pages), default=0)
         for copy in doomed:
             place.resting.pop(copy.row, None)
             why = reasons[copy.stored.header.destination]

@@ -1,14 +1,14 @@
 """What an operator takes away: a queue with its readers, a message, dead letters; and what he gives back.
 
 Law: what is thrown away is counted (`deleted`, `dead_deleted`), and so is what is given back
-(`dead_returned`). Whatever is long comes as a list of copies, and is worked off a part at a time by a caller
-who lets others have their turn in between; each part is whole, and in one transaction.
+(`dead_returned`). Whatever is long is taken a part at a time by a caller who lets others have their turn in
+between; each part is whole, and in one transaction.
 """
 
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from broker.core.copies import Copy
 from broker.core.custody import Place
@@ -18,6 +18,7 @@ from broker.core.readers import Reader
 from broker.core.rows import QueueRow
 from broker.core.topics import Subscription
 from broker.core.trace import DROPPED, is_internal
+from broker.core.waiting import Waiting
 from treeconnector.destinations import Destination, Kind, queue
 from treeconnector.errors import InvalidName
 from treeconnector.names import node_name, queue_name
@@ -37,11 +38,26 @@ class Given(SwitchError):
     code = "GIVEN"
 
 
-class Doomed(NamedTuple):
-    """A queue that is no more: what it held is in `copies` alone. `readers`: how many it had."""
+class Doomed:
+    """What a queue held that is no more: it is nowhere else. `readers`: how many it had."""
 
-    copies: list[Copy]
-    readers: int
+    def __init__(self, held: Iterable[Copy], waiting: list[Waiting], readers: int) -> None:
+        self.readers = readers
+        self._held = deque(held)
+        self._waiting = waiting
+
+    def __repr__(self) -> str:
+        return f"<Doomed {len(self)} copies>"
+
+    def __len__(self) -> int:
+        return len(self._held) + sum(map(len, self._waiting))
+
+    def take(self, most: int) -> list[Copy]:
+        """The next copies; none when there are no more."""
+        found = [self._held.popleft() for _ in range(min(len(self._held), most))]
+        for waiting in self._waiting:
+            found += [waiting.popleft() for _ in range(min(len(waiting), most - len(found)))]
+        return found
 
 
 def place_key(text: str) -> Destination:
@@ -63,7 +79,7 @@ class Removal:
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
         self._custody = core.custody
-        self._ending: deque[Copy] = deque()
+        self._ending: deque[tuple[Doomed, str, bool]] = deque()
 
     def __repr__(self) -> str:
         return f"<Removal at {self._core.identity.name}>"
@@ -91,13 +107,12 @@ class Removal:
         """
         places = self.places(name)
         readers = list(dict.fromkeys(reader for place in places for reader in place.readers))
-        copies = list(self._end_readers(readers, "QUEUE_DELETED", f"the queue {name} was deleted"))
+        held = self._end_readers(readers, "QUEUE_DELETED", f"the queue {name} was deleted")
+        waiting: list[Waiting] = []
         for reader in readers:
             self._core.switch.end_interest(reader)
         for place in places:
-            copies += place.waiting
-            copies += place.resting.values()
-            place.waiting, place.resting = deque(), {}
+            waiting.append(place.empty())
             if place.created and not place.owner and place.destination is not None:
                 self._custody.transaction.delete(QueueRow, place.destination.name)
             if place.owner and place.destination is not None:
@@ -105,7 +120,7 @@ class Removal:
                 if owner is not None:
                     owner.transient.discard(place.destination.name)
             place.created, place.home, place.owner = False, False, ""
-        return Doomed(copies, len(readers))
+        return Doomed(held, waiting, len(readers))
 
     def _end_readers(self, readers: list[Reader], code: str, text: str) -> dict[Copy, None]:
         """End them, and tell whoever streams. What was with them alone comes back to the caller."""
@@ -138,26 +153,50 @@ class Removal:
         has left.
         """
         with suppress(NotFound):
-            idle = not self._ending
-            self._ending += self.delete_queue(name).copies
-            if idle:
-                self._end_some()
+            self._end(self.delete_queue(name), "transient_ended")
+
+    def end_orphans(self, place: Place) -> None:
+        """A start has found copies in a place that is none any more."""
+        self._custody.places.pop(place.name, None)
+        self._end(Doomed((), [place.empty()], 0), "lost", counted=True)
+
+    def end(self, waiting: Waiting) -> None:
+        """What waited for a subscription that is over goes; it has been counted."""
+        self._end(Doomed((), [waiting], 0), "unsubscribed", counted=True)
+
+    def _end(self, doomed: Doomed, counter: str, *, counted: bool = False) -> None:
+        self._ending.append((doomed, counter, counted))
+        if len(self._ending) == 1:
+            self._end_some()
 
     def _end_some(self) -> None:
-        part = [self._ending.popleft() for _ in range(min(len(self._ending), _AT_ONCE))]
-        self.discard(part, "transient_ended")
+        room = _AT_ONCE
+        while self._ending and room > 0:
+            doomed, counter, counted = self._ending[0]
+            part = doomed.take(room)
+            room -= len(part)
+            if counted:
+                self._discard(part, counter)
+            else:
+                self.discard(part, counter)
+            if not doomed:
+                self._ending.popleft()
         if self._ending:
             self._core.moment.after(_PAUSE, self._end_some)
 
     def discard(self, copies: Iterable[Copy], counter: str = "deleted") -> int:
         """Throw away copies that are in no `waiting`; return how many messages that were."""
+        count = self._discard(copies, counter)
+        self._count(counter, count)
+        return count
+
+    def _discard(self, copies: Iterable[Copy], why: str) -> int:
         count = 0
         for number, copy in enumerate(copies):
             count += copy.open
             if number < _TRACED:
-                self._custody.trace.happened(DROPPED, copy, copy.all, "", counter)
+                self._custody.trace.happened(DROPPED, copy, copy.all, "", why)
             self._custody.discard(copy)
-        self._count(counter, count)
         return count
 
     def _count(self, counter: str, count: int) -> None:
@@ -192,7 +231,7 @@ class Removal:
         if len(waiting) == 1 and waiting[0] in place.waiting:
             place.waiting.remove(waiting[0])
         elif waiting:
-            place.waiting = deque(copy for copy in place.waiting if copy not in gone)
+            place.waiting.take_out(gone.__contains__)
 
     # --- subscriptions
 
@@ -200,8 +239,8 @@ class Removal:
         """End a subscription for good, read or not; return how many messages go with it."""
         place = subscription.place
         text = f"the subscription to {subscription.pattern} was ended"
-        copies = [*self._end_readers(list(place.readers), "SUBSCRIPTION_ENDED", text), *place.waiting]
-        place.waiting = deque()
-        count = self.discard(copies, "unsubscribed")
+        held = self._end_readers(list(place.readers), "SUBSCRIPTION_ENDED", text)
+        count, waiting = place.messages, place.empty()
         self._core.switch.end_subscription(subscription)
+        self._end(Doomed(held, [waiting], 0), "unsubscribed", counted=True)
         return count

@@ -15,28 +15,80 @@ from broker.core.rows import SeenRow, Transaction
 from treeconnector.bundles import Header, mask_bits, mask_bytes
 
 _MOST_SEEN: Final = 200_000
+_MAKER: Final = 12
+_ID: Final = 16
+_NONE: Final[dict[int, int]] = {}
 ALL: Final = -1
 """A mask of any number of messages."""
 
 
+class Numbered:
+    """A set of bundles' identities that takes a bit for each where they were made one after the other, as the
+    bundles are that wait for long: ids end in a counter of the node and start that made them.
+    """
+
+    def __init__(self) -> None:
+        self._bits: dict[bytes, dict[int, int]] = {}
+        self._count = 0
+
+    def __repr__(self) -> str:
+        return f"<Numbered {self._count} of {len(self._bits)} makers>"
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, bundle: bytes) -> bool:
+        maker, number = _parts(bundle)
+        return bool(self._bits.get(maker, _NONE).get(number >> 8, 0) >> (number & 255) & 1)
+
+    def add(self, bundle: bytes) -> None:
+        """Caller's duty: it is not in the set."""
+        maker, number = _parts(bundle)
+        runs = self._bits.setdefault(maker, {})
+        runs[number >> 8] = runs.get(number >> 8, 0) | 1 << (number & 255)
+        self._count += 1
+
+    def remove(self, bundle: bytes) -> None:
+        """Caller's duty: it is in the set."""
+        maker, number = _parts(bundle)
+        runs = self._bits[maker]
+        runs[number >> 8] ^= 1 << (number & 255)
+        self._count -= 1
+        if not runs[number >> 8]:
+            del runs[number >> 8]
+            if not runs:
+                del self._bits[maker]
+
+
+def _parts(bundle: bytes) -> tuple[bytes, int]:
+    """Who made it, and its number there."""
+    return bundle[:_MAKER] + bundle[_ID:], int.from_bytes(bundle[_MAKER:_ID], "big")
+
+
 class Kept:
-    """Bundles that wait here now, for readers or to be routed on; not those on their way to a neighbour."""
+    """Bundles that wait here now, for readers or to be routed on; not those on their way to a neighbour.
+
+    `cold`: those of which only the row on disk waits; each has one copy, and all its messages came with it.
+    """
 
     def __init__(self) -> None:
         self._queued: dict[bytes, list[Copy]] = {}
         self._subscribed: dict[bytes, int] = {}
+        self.cold = Numbered()
 
     def __repr__(self) -> str:
-        return f"<Kept {len(self._queued)} of queues, {len(self._subscribed)} of topics>"
+        return f"<Kept {len(self._queued)} of queues, {len(self._subscribed)} of topics, {self.cold!r}>"
 
     def __len__(self) -> int:
-        return len(self._queued) + len(self._subscribed)
+        return len(self._queued) + len(self._subscribed) + len(self.cold)
 
     def __contains__(self, bundle: bytes) -> bool:
-        return bundle in self._queued or bundle in self._subscribed
+        return bundle in self._queued or bundle in self._subscribed or bundle in self.cold
 
     def which(self, bundle: bytes) -> int:
         """The messages of a queue's bundle that came here with what is kept, as a mask."""
+        if bundle in self.cold:
+            return ALL
         found = 0
         for copy in self._queued.get(bundle, ()):
             found |= copy.all & ~mask_bits(copy.stored.header.done)

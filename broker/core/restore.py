@@ -1,8 +1,8 @@
 """A start: the rows on disk become the same state that made them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from broker.core.custody import SUBSCRIPTION, Stored
+from broker.core.custody import DOUBTED, SUBSCRIPTION, Place, Stored
 from broker.core.links import ENDED
 from broker.core.neighbours import Neighbour
 from broker.core.places import SITE, is_of_a_session
@@ -18,6 +18,7 @@ from broker.core.rows import (
     RetainedRow,
     RouteRow,
     SeenRow,
+    StoredCopy,
     SubscriptionRow,
 )
 from broker.core.site import TAKEN
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from broker.core.node import NodeCore, Rows
 
 _RECOVERED = "recovered"
+_AT_ONCE: Final = 1024
 
 
 def restore(core: "NodeCore", loaded: "Rows") -> None:
@@ -64,6 +66,7 @@ def _meta(core: "NodeCore", loaded: "Rows") -> dict[str, bytes]:
     core.start_transfer_ids(int(meta.get("transfer", b"1")))
     core.root.restore(meta.get("root"))
     core.mesh.restore(meta)
+    core.custody.cooling.doubted_before = int(meta.get(DOUBTED, b"0"))
     return meta
 
 
@@ -111,28 +114,41 @@ def _subscriptions(core: "NodeCore", loaded: "Rows") -> None:
 
 
 def _custody(core: "NodeCore", loaded: "Rows") -> None:
-    stored: dict[int, Stored] = {}
-    for row in loaded.bundles:
-        stored[row.row] = core.custody.load_bundle(row.row, decode_header(row.header), row.size)
-    copies: list[CopyRow] = loaded.rows(CopyRow)
-    for row in copies:
+    """Where many wait, they leave memory again on the way."""
+    shared: dict[int, Stored | None] = dict.fromkeys(loaded.shared_bundles())
+    orphaned: dict[Place, None] = {}
+    for number, found in enumerate(loaded.copies()):
+        row = found.copy
         if row.place == SUBSCRIPTION + SITE:
             core.site.reads_topics()
-        bundle = stored.get(row.bundle)
-        if bundle is None or _is_orphan(core, row):
+        bundle = shared.get(row.bundle) or _bundle(core, found)
+        if row.bundle in shared:
+            shared[row.bundle] = bundle
+        if bundle is None:
             core.custody.transaction.delete(CopyRow, row.row)
-            continue
-        copy = core.custody.load_copy(row, bundle)
-        if row.number:
-            _outbox(core, row).outbox.append(copy)
+        elif _is_orphan(core, row):
+            orphaned[core.custody.load_copy(row._replace(number=0), bundle).place] = None
+        else:
+            copy = core.custody.load_copy(row, bundle)
+            if row.number:
+                _outbox(core, row).outbox.append(copy)
+        if number % _AT_ONCE == 0:
+            core.custody.cooling.cool()
+    for row_number in loaded.lone_bundles():
+        core.custody.transaction.delete(BundleRow, row_number)
     for neighbour in core.neighbours.values():
         ordered = sorted(neighbour.outbox, key=lambda copy: copy.number)
         neighbour.outbox.clear()
         neighbour.outbox.extend(ordered)
         neighbour.outbox_bytes = sum(copy.stored.size for copy in ordered)
-    for bundle in stored.values():
-        if not bundle.copies:
-            core.custody.transaction.delete(BundleRow, bundle.row)
+    for place in orphaned:
+        core.removal.end_orphans(place)
+
+
+def _bundle(core: "NodeCore", found: StoredCopy) -> Stored | None:
+    if not found.header:
+        return None
+    return core.custody.load_bundle(found.copy.bundle, decode_header(found.header), found.size)
 
 
 def _outbox(core: "NodeCore", row: CopyRow) -> Neighbour:

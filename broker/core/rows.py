@@ -43,6 +43,15 @@ class CopyRow(NamedTuple):
     note: str
 
 
+class StoredCopy(NamedTuple):
+    """A copy with its bundle, as they are read together. `size`: of the body, which is read only if asked."""
+
+    copy: CopyRow
+    header: bytes
+    size: int
+    body: bytes | None
+
+
 class RouteRow(NamedTuple):
     """A route; `gateway` is 'local' or a neighbour's name. `declined`: 1 = held for the digest, never used;
     `FORMER` = no route any more, but that node was below this neighbour once.

@@ -58,7 +58,8 @@ class CoreSettings:
     """One node's rules. `advise_down`: 'all', 'topics', 'queues' or 'none'.
 
     `address_cache`: most logical addresses that are known, 0 = as the tree needs; `address_waiting`: most
-    messages for incarnations that are being asked for.
+    messages for incarnations that are being asked for. `cache_copies`: about as many bundles that wait are in
+    memory, whatever waits on disk.
     """
 
     advise_down: str = "all"
@@ -88,6 +89,7 @@ class CoreSettings:
     dead_bytes: int = 256 * 1024**2
     dead_age: float = 30 * DAY
     cache_bytes: int = 64 * 1024**2
+    cache_copies: int = 65_536
     trace_events: int = 20_000
     deliver_twice: float = 0.0
     seed: int = 0

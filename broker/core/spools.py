@@ -3,6 +3,8 @@
 Down: to a child, or come from the parent. Re-routed: sent back. Up: all else, so to the parent and from below
 or here to readers here. Dead letters count nowhere, they have bounds of their own.
 
+A small message costs more than its bytes: what its rows take counts as well.
+
 Law: a copy is taken off where it was counted, whatever has changed in the meantime. A queue's copies go where
 its messages go now, and change their spool together when that changes (`turn`). What topics fan out is stored
 once, and counts once for each spool however many neighbours it waits for.
@@ -16,11 +18,14 @@ from treeconnector.bundles import Flag
 
 if TYPE_CHECKING:
     from broker.core.copies import Copy, Stored
-    from broker.core.custody import Place
+    from broker.core.place import Place
 
 _SHIFT: Final = {Spool.UP: 0, Spool.DOWN: 20, Spool.REROUTED: 40}
 _MOST_COPIES: Final = (1 << 20) - 1
 COPY: Final = 4096
+BUNDLE: Final = 128
+ROW: Final = 48
+"""A bundle and each copy of it take so many bytes beside the body, as measured on disk."""
 
 
 class Spools(dict[Spool, int]):
@@ -43,15 +48,23 @@ class Spools(dict[Spool, int]):
             copy.spool = self._own(copy)
         spool = copy.spool
         if spool is None:
-            place.together += sign * stored.size
+            cost = sign * (stored.size + BUNDLE + ROW)
+            place.together += cost
             if place.spool is not None:
-                self[place.spool] += sign * stored.size
+                self[place.spool] += cost
             return
         shift = _SHIFT[spool]
         copies = (stored.uses >> shift & _MOST_COPIES) + sign
         stored.uses += sign << shift
+        self[spool] += sign * ROW
         if copies == (sign > 0):
-            self[spool] += sign * stored.size
+            self[spool] += sign * (stored.size + BUNDLE)
+
+    @staticmethod
+    def count_again(stored: "Stored", spool: Spool | None) -> None:
+        """A bundle with one copy is in memory again: where it counts, it has counted all the time."""
+        if spool is not None:
+            stored.uses = 1 << _SHIFT[spool]
 
     def _own(self, copy: "Copy") -> Spool | None:
         """The spool of this copy; None: that of its place, whichever that is."""

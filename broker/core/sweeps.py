@@ -1,6 +1,5 @@
 """Sweeps: what is looked after now and then, not at each message."""
 
-from collections import deque
 from heapq import nsmallest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -43,12 +42,15 @@ class Sweeps:
         self._pressure()
         wanted = {name for neighbour in core.neighbours.values() for name in neighbour.wanting}
         core.custody.sweep_places(wanted)
+        core.custody.cooling.look()
         core.statistics.sample()
 
     # --- what waits too long
 
     def _waiting(self) -> None:
         custody = self._core.custody
+        for page in custody.expiry.due_pages(self._core.moment.now, _AT_ONCE):
+            page.owner.load(page)
         due: dict[str, set[Copy]] = {}
         for copy in custody.expiry.due(self._core.moment.now, _AT_ONCE):
             if copy.place is not custody.dead:
@@ -63,12 +65,11 @@ class Sweeps:
         """Bury those that wait. Mostly they are the first; if not, the others are gone through once."""
         core = self._core
         taken = {copy for copy in copies if not (copy.given or copy.number or copy.row in place.resting)}
-        over: list[Copy] = []
-        while place.waiting and place.waiting[0] in taken:
-            over.append(place.waiting.popleft())
+        warm, over = place.waiting.warm, list[Copy]()
+        while warm and warm[0] in taken:
+            over.append(warm.popleft())
         if len(over) < len(taken):
-            over += [copy for copy in place.waiting if copy in taken]
-            place.waiting = deque(copy for copy in place.waiting if copy not in taken)
+            over += place.waiting.take_out(taken.__contains__)
         core.custody.expiry.postpone(copies.difference(over), core.moment.now)
         for copy in over:
             core.forwarder.bury(copy, "EXPIRED")
@@ -78,13 +79,17 @@ class Sweeps:
         """Where nothing can take a queue's messages, and nobody above could, they are not kept for ever."""
         core = self._core
         old = core.moment.now - core.settings.hold_time
-        if place.waiting[0].since > old:
+        oldest = place.waiting.since
+        if oldest is None or oldest > old:
             return
         if place.destination is None or place.readers or place.created or core.forwarder.targets(place):
             return
         if place.home or (core.forwarder.lacks_parent and place.destination.node != core.identity.name):
             return
-        while place.waiting and place.waiting[0].since <= old:
+        for _ in range(_AT_ONCE):
+            oldest = place.waiting.since
+            if oldest is None or oldest > old:
+                return
             copy = place.waiting.popleft()
             core.forwarder.bury(copy, "QUEUE_DOES_NOT_EXIST")
             core.counters["buried"] += copy.open

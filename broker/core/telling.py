@@ -14,9 +14,9 @@ wait.
 """
 
 import json
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from broker.core.copies import IN_DOUBT, may_be_told
 from broker.core.custody import Copy, Place, Stored
 from broker.core.entry import Class
 from treeconnector import bundles
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 NOBODY_SERVES: Final = "NOBODY_SERVES"
 _AT_ONCE: Final = 1000
-_IN_DOUBT: Final = Flag.REROUTED | Flag.MAYBE_DUPLICATE
 
 
 class Telling:
@@ -65,7 +64,7 @@ class Telling:
         if not (self._is_nobodys(place) and self._is_certain(place)):
             self.watched[place.name] = None
             return False
-        return not stored.header.flags & _IN_DOUBT and self._tell(
+        return not stored.header.flags & IN_DOUBT and self._tell(
             stored, bundles.mask_bits(stored.header.done)
         )
 
@@ -83,16 +82,26 @@ class Telling:
     def answer_waiting(self, place: Place) -> bool:
         """Answer what waits, so many at a time. True: there is no more to be answered."""
         custody = self._core.custody
-        asking = [copy for copy in place.waiting if _may_be_told(copy)]
+        self._read_asking(place)
+        asking = [copy for copy in place.waiting.warm if may_be_told(copy)]
         told: set[Copy] = set()
         for copy in asking[:_AT_ONCE]:
             custody.body(copy)
             if self._tell(copy.stored, copy.done):
                 told.add(copy)
-        place.waiting = deque(copy for copy in place.waiting if copy not in told)
+        place.waiting.take_out(told.__contains__)
         for copy in told:
             custody.discard(copy)
-        return len(asking) <= _AT_ONCE
+        return len(asking) <= _AT_ONCE and not any(page.tells for page in place.waiting.pages)
+
+    @staticmethod
+    def _read_asking(place: Place) -> None:
+        """Have some of those in memory that ask, if they are on disk alone."""
+        read = 0
+        for page in [page for page in place.waiting.pages if page.tells]:
+            if read < _AT_ONCE:
+                read += len(page)
+                place.waiting.load(page)
 
     # --- who is certain
 
@@ -203,11 +212,6 @@ class Telling:
             headers={"notice": NOBODY_SERVES},
         )
         return Message(json.dumps({"error": error}).encode(), properties)
-
-
-def _may_be_told(copy: Copy) -> bool:
-    flags = copy.stored.header.flags
-    return bool(flags & Flag.TELL) and not (flags & _IN_DOUBT or copy.given or copy.deliveries)
 
 
 def _reply_queue(reply_to: str) -> Destination:

@@ -13,6 +13,7 @@ from broker.core.neighbours import Neighbour
 from broker.core.retained import Kept, Retained
 from broker.core.rows import RetainedRow, SubscriptionRow
 from broker.core.settings import Overflow
+from broker.core.waiting import Waiting
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header, Scope
 from treeconnector.destinations import Destination, domain, topic
@@ -59,6 +60,7 @@ class Topics:
         self.retained = Retained()
         self.may_keep: Callable[[Header, str], bool] = lambda header, sender: True
         self.on_forgotten: Callable[[str], None] = lambda name: None
+        self.on_gone: Callable[[Waiting], None] = lambda waiting: None
 
     def __repr__(self) -> str:
         return f"<Topics subscriptions={len(self.subscriptions)} retained={len(self.retained)}>"
@@ -119,8 +121,7 @@ class Topics:
         """It has no patterns any more, and is over."""
         place = subscription.place
         self._forwarder.counters["unsubscribed"] += place.messages
-        while place.waiting:
-            self._custody.discard(place.waiting.popleft())
+        self.on_gone(place.empty())
         del self.subscriptions[subscription.id]
         self._custody.places.pop(place.name, None)
 

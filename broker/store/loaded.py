@@ -1,52 +1,84 @@
-"""Everything that a start reads from the store: all rows, without the bodies of bundles."""
+"""Everything that a start reads from the store: all rows, but of bundles and copies, of which there may be
+millions: these are read one after the other.
+"""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from broker.core.rows import KEYS, BundleRow, MetaRow
-from broker.store.schema import STATEMENTS, StoredBundle
+from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, StoredCopy
+from broker.store.schema import COPIES_AFTER, LONE, SHARED, STATEMENTS, StoredBundle, stored_copy
 
 RowType = TypeVar("RowType")
+Read = Callable[[str, tuple[int, ...]], list[tuple[Any, ...]]]
 _PAGE_ROWS: Final = 4096
 _OWN_PREFIX: Final = "store."
+_LARGE: Final = (BundleRow, CopyRow)
 
 
 class Loaded:
-    """All rows of a store. `bundles` come with the length of their body; `Store.bodies` reads the rest."""
+    """All rows of a store. `bundles` come with the length of their body; `Store.bodies` reads the rest.
 
-    __slots__ = ("_rows", "bundles")
+    `read` executes a query later, at the store itself.
+    """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.bundles: list[StoredBundle] = list(map(StoredBundle._make, pages(connection, BundleRow)))
+    __slots__ = ("_read", "_rows")
+
+    def __init__(self, connection: sqlite3.Connection, read: Read) -> None:
+        self._read = read
         self._rows: dict[type[Any], list[Any]] = {
-            table: list(map(table._make, pages(connection, table)))
+            table: list(map(table._make, pages(_reading(connection), table)))
             for table in KEYS
-            if table is not BundleRow
+            if table not in _LARGE
         }
         self._rows[MetaRow] = [row for row in self._rows[MetaRow] if not row.name.startswith(_OWN_PREFIX)]
 
     def __repr__(self) -> str:
         counts = (f"{table.__name__}={len(rows)}" for table, rows in self._rows.items() if rows)
-        return f"<Loaded bundles={len(self.bundles)} {' '.join(counts)}>"
+        return f"<Loaded {' '.join(counts)}>"
 
     @property
     def meta(self) -> list[MetaRow]:
         """Single values that the node keeps; not what the store keeps for itself."""
         return self.rows(MetaRow)
 
+    @property
+    def bundles(self) -> list[StoredBundle]:
+        return list(map(StoredBundle._make, pages(self._read, BundleRow)))
+
     def rows(self, table: type[RowType]) -> list[RowType]:
         """Rows of one type, in the order of their keys. For `BundleRow` ask `bundles`: KeyError."""
+        if table is CopyRow:
+            return [CopyRow._make(row) for row in pages(self._read, CopyRow)]  # type: ignore[misc]
         return self._rows[table]
 
+    def copies(self) -> Iterator[StoredCopy]:
+        """All copies in the order of their rows, with the headers of their bundles."""
+        last = -1
+        while rows := self._read(COPIES_AFTER, (last, _PAGE_ROWS)):
+            yield from map(stored_copy, rows)
+            last = rows[-1][0]
 
-def pages(connection: sqlite3.Connection, table: type[Any]) -> Iterator[tuple[Any, ...]]:
+    def shared_bundles(self) -> Iterator[int]:
+        """Rows of the bundles that have several copies."""
+        return (row for (row,) in self._read(SHARED, ()))
+
+    def lone_bundles(self) -> Iterator[int]:
+        """Rows of the bundles that have none."""
+        return (row for (row,) in self._read(LONE, ()))
+
+
+def _reading(connection: sqlite3.Connection) -> Read:
+    return lambda query, values: connection.execute(query, values).fetchall()
+
+
+def pages(read: Read, table: type[Any]) -> Iterator[tuple[Any, ...]]:
     """Read a table in key order, a page at a time: no cursor stays open between two pages."""
     statements = STATEMENTS[table]
-    rows = connection.execute(statements.first, (_PAGE_ROWS,)).fetchall()
+    rows = read(statements.first, (_PAGE_ROWS,))
     while rows:
         yield from rows
         if len(rows) < _PAGE_ROWS:
             return
         last = rows[-1][: statements.keys]
-        rows = connection.execute(statements.page, (*last, _PAGE_ROWS)).fetchall()
+        rows = read(statements.page, (*last, _PAGE_ROWS))

@@ -12,7 +12,7 @@ body lengths without touching the pages of long bodies.
 import sqlite3
 from typing import Any, Final, NamedTuple, get_type_hints
 
-from broker.core.rows import KEYS, BundleRow
+from broker.core.rows import KEYS, BundleRow, CopyRow, StoredCopy
 
 _KINDS: Final = {int: "INTEGER", str: "TEXT", bytes: "BLOB", bytes | None: "BLOB"}
 
@@ -83,7 +83,25 @@ STATEMENTS: Final[dict[type[Any], Statements]] = {
     table: _statements(table, keys) for table, keys in KEYS.items()
 }
 SET_HEADER: Final = 'UPDATE "bundle" SET "header" = ? WHERE "row" = ?'
+_OF_COPY: Final = len(CopyRow._fields)
+_COPIES: Final = (
+    'SELECT c.*, b."header", length(b."body"){} FROM "copy" AS c'
+    ' LEFT JOIN "bundle" AS b ON b."row" = c."bundle" WHERE c."row" {}'
+)
+COPIES_AFTER: Final = _COPIES.format("", '> ? ORDER BY c."row" LIMIT ?')
+COPIES_WITHIN: Final = {
+    bodies: _COPIES.format(', b."body"' * bodies, 'BETWEEN ? AND ? ORDER BY c."row"')
+    for bodies in (False, True)
+}
+SHARED: Final = 'SELECT "bundle" FROM "copy" GROUP BY "bundle" HAVING count(*) > 1'
+LONE: Final = 'SELECT "row" FROM "bundle" EXCEPT SELECT "bundle" FROM "copy"'
 GET_BODY: Final = 'SELECT "body" FROM "bundle" WHERE "row" = ?'
+
+
+def stored_copy(row: tuple[Any, ...]) -> StoredCopy:
+    """What a query for copies answers. A bundle that is not there has no header."""
+    header, size, *body = row[_OF_COPY:]
+    return StoredCopy(CopyRow._make(row[:_OF_COPY]), header or b"", size or 0, body[0] if body else None)
 
 
 def create_tables(connection: sqlite3.Connection) -> None:

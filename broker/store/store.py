@@ -6,7 +6,7 @@ A database that is damaged, foreign or newer is refused, and never replaced.
 
 A store is not thread-safe. `write` belongs on the thread that owns the node (a row costs the interpreter's
 lock, and a thread would wait for it at every row); only `commit` and `tidy` may run in another thread, and
-nothing but `bodies`, `used_bytes` and `disk_free` may be called meanwhile.
+nothing but `bodies`, `copies`, `used_bytes` and `disk_free` may be called meanwhile.
 
 Wrinkles: `auto_vacuum` is set before WAL at creation (afterwards it would stay 0), and pages are given
 back by `executescript`, since a single `execute` frees one page. What is read at a start is read by a
@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar, TypeVarTuple
 
-from broker.core.rows import BundleRow, Transaction
+from broker.core.rows import BundleRow, StoredCopy, Transaction
 from broker.store import files, migrations, schema
 from broker.store.checkpoints import LIMIT, Checkpoints
 from broker.store.errors import StoreCorrupt, StoreFull, StoreIOFailed, StoreMismatch, disk_free, mapped
@@ -185,9 +185,9 @@ class Store:
         writer = self._writing()
         starter, self._starter = self._starter, None
         if starter is None:
-            return Loaded(writer)
+            return Loaded(writer, self._read_later)
         try:
-            return Loaded(starter)
+            return Loaded(starter, self._read_later)
         finally:
             starter.close()
 
@@ -253,6 +253,26 @@ class Store:
             return {row: body[0] for row, body in found if body is not None}
         finally:
             reader.execute("COMMIT")
+
+    def copies(self, rows: Sequence[int], with_bodies: bool) -> list[StoredCopy]:
+        """Committed copies by row, ascending; one that is not there is not in the answer."""
+        runs = [(rows[0], rows[-1])] if isinstance(rows, range) else [(row, row) for row in rows]
+        return self._guarded(lambda: self._copies(self._reading(), runs, with_bodies))
+
+    @staticmethod
+    def _copies(
+        reader: sqlite3.Connection, runs: list[tuple[int, int]], with_bodies: bool
+    ) -> list[StoredCopy]:
+        query = schema.COPIES_WITHIN[with_bodies]
+        reader.execute("BEGIN")
+        try:
+            found = (row for run in runs for row in reader.execute(query, run))
+            return list(map(schema.stored_copy, found))
+        finally:
+            reader.execute("COMMIT")
+
+    def _read_later(self, query: str, values: tuple[int, ...]) -> list[tuple[Any, ...]]:
+        return self._guarded(lambda: self._reading().execute(query, values).fetchall())
 
     def used_bytes(self) -> int:
         """Bytes of the database in use, as last committed; the log is not counted."""

@@ -10,6 +10,7 @@ from broker.core.errors import NotFound
 from broker.core.places import Spool
 from broker.core.removal import Given
 from broker.core.rows import BundleRow, CopyRow
+from broker.core.spools import BUNDLE, ROW
 from simulation.clients import Consumer
 from simulation.forest import Forest
 from simulation.site import Site
@@ -36,9 +37,10 @@ def spooled(found: dict[Place, set[Copy]]) -> dict[Spool, int]:
     kept = [copy for copies in found.values() for copy in copies if copy.stored.row]
     sizes: dict[Spool, int] = {}
     for spool in Spool:
-        own = {copy.stored for copy in kept if copy.spool is spool}
+        own = [copy for copy in kept if copy.spool is spool]
         shared = [copy.stored for copy in kept if copy.spool is None and copy.place.spool is spool]
-        sizes[spool] = sum(stored.size for stored in [*own, *shared])
+        bundles = [*{copy.stored for copy in own}, *shared]
+        sizes[spool] = sum(stored.size + BUNDLE for stored in bundles) + ROW * (len(own) + len(shared))
     return sizes
 
 
@@ -106,11 +108,11 @@ class Operator:
             doomed = site.core.removal.delete_queue(self.random.choice(QUEUES))
         except NotFound:
             return
-        half = len(doomed.copies) // 2
-        site.core.removal.discard(doomed.copies[:half])
+        half = len(doomed) // 2
+        site.core.removal.discard(doomed.take(half))
         if self.random.random() < 0.5:
             self.forest.settle()
-        site.core.removal.discard(doomed.copies[half:])
+        site.core.removal.discard(doomed.take(len(doomed)))
 
     def delete_messages(self, site: Site) -> None:
         for place in list(site.core.custody.places.values()):
@@ -177,5 +179,5 @@ def clear(forest: Forest, operator: Operator) -> None:
             for place in list(site.core.custody.places.values()):
                 if place.destination is not None and place.messages:
                     doomed = site.core.removal.delete_queue(str(place.destination))
-                    site.core.removal.discard(doomed.copies)
+                    site.core.removal.discard(doomed.take(len(doomed)))
     forest.settle(90.0)

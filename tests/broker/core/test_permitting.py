@@ -157,7 +157,7 @@ def test_of_many_that_are_refused_some_are_kept_and_all_are_counted(
     assert len(dead(tree)) == 6
     assert hq.counters["refused"] == hq.custody.buried["PERMIT"] == 10
     assert hq.counters["refused_unkept"] == 4
-    hq.custody.dead.waiting.clear()
+    hq.custody.dead.waiting.take_out(lambda letter: True)
 
 
 def test_an_answer_finds_its_way_and_a_forged_origin_does_not(tree: Forest) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from broker.core.places import Spool
 from broker.core.settings import Policy
+from broker.core.spools import BUNDLE, ROW
 from simulation.clients import Producer
 from simulation.forest import Forest
 from simulation.site import Site
@@ -14,7 +15,7 @@ from treeconnector.bundles import Scope
 from treeconnector.destinations import Kind
 from treeconnector.session_frames import Create
 
-FULL = 20_000
+FULL = 20 * (1000 + BUNDLE + ROW)
 TREE = (Policy(Kind.TOPIC, "#", scope=Scope.TREE),)
 
 

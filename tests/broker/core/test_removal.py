@@ -21,7 +21,7 @@ PAYLOADS = [b"%d" % number for number in range(20)]
 def delete(site: Site, name: str) -> tuple[int, int]:
     site.core.advance(site.now)
     doomed = site.core.removal.delete_queue(name)
-    return site.core.removal.discard(doomed.copies), doomed.readers
+    return site.core.removal.discard(doomed.take(len(doomed))), doomed.readers
 
 
 def rows(site: Site) -> tuple[int, int, int]:
@@ -82,7 +82,7 @@ def test_what_comes_after_the_deletion_stays(forest: Forest) -> None:
     doomed = hq.core.removal.delete_queue("sales")
     producer.send("queue:sales", b"new")
     forest.settle()
-    assert hq.core.removal.discard(doomed.copies[:10]) == 20
+    assert hq.core.removal.discard(doomed.take(10)) == 20
     forest.settle()
     assert hq.waiting() == 1
     reader = forest.consumer("hq", "queue:sales")
@@ -97,7 +97,7 @@ def test_a_crash_in_the_middle_of_a_deletion_gives_the_rest_back(forest: Forest)
         producer.send("queue:sales", payload)
         forest.settle()
     doomed = hq.core.removal.delete_queue("sales")
-    assert hq.core.removal.discard(doomed.copies[:5]) == 5
+    assert hq.core.removal.discard(doomed.take(5)) == 5
     forest.settle()
     hq.crash()
     hq.boot()

@@ -115,7 +115,7 @@ def test_load_reads_more_rows_than_a_page(opened):
     loaded = store.load()
     assert loaded.rows(SeenRow) == rows
     assert loaded.rows(RouteRow) == routes
-    assert repr(loaded) == "<Loaded bundles=0 RouteRow=9000 SeenRow=9000>"
+    assert repr(loaded) == "<Loaded RouteRow=9000 SeenRow=9000>"
 
 
 def test_the_store_id_stays_and_the_start_number_grows(opened):

@@ -1,0 +1,154 @@
+"""How many small messages wait in one queue of a small machine: `python -m benchmarks.waiting`.
+
+One node, in a control group of 256 MiB where that can be made. A producer sends small messages that nobody
+reads, the node is stopped and started, and a reader takes them all. The run fails unless every message comes
+exactly once, in order, and the node lives through it. With `--alone` each message is a bundle of its own, as
+where messages trickle in: it goes in turn to `queue:NAME` and `queue:NAME@NODE`, which have the same readers.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import sapwood
+from benchmarks.processes import BenchmarkFailed, Process, Processes, free_port, machine, until
+
+_GROUPS: Final = Path("/sys/fs/cgroup/memory")
+_BATCH: Final = 256
+_CREDIT: Final = 2000
+_WORD: Final = b"%012d"
+_SENDERS: Final = 16
+QUEUE: Final = "queue:small"
+
+
+@contextlib.contextmanager
+def control_group(limit: int) -> Iterator[Path | None]:
+    """A group with so many bytes of memory; None where this user may make none (cgroup v1)."""
+    group = _GROUPS / f"sapwood-waiting-{time.monotonic_ns()}"
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(limit))
+    except OSError:
+        yield None
+        return
+    try:
+        yield group
+    finally:
+        group.rmdir()
+
+
+def peak(process: Process) -> int:
+    """Most resident bytes that it has had."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
+
+def start(processes: Processes, file: Path, port: int, group: Path | None, turn: int) -> Process:
+    node = processes.python(f"node-{turn}", "benchmarks.node_process", str(file))
+    if group is not None:
+        (group / "cgroup.procs").write_text(str(node.pid))
+    until("the node answers", lambda: _answers(node, port), 3600.0)
+    return node
+
+
+def _answers(node: Process, port: int) -> bool:
+    if not node.running:
+        raise BenchmarkFailed(f"{node.name} has ended: {node.tail()}")
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10.0):
+            return True
+    except OSError:
+        return False
+
+
+async def send(url: str, count: int, *, alone: bool) -> float:
+    began = time.monotonic()
+    for sender, first in enumerate(range(0, count, -(-count // _SENDERS))):
+        last = min(first + -(-count // _SENDERS), count)
+        async with sapwood.connect(url, session=f"producer-{sender}", timeout=300.0) as client:
+            await client.create("small")
+            if alone:
+                for number in range(first, last):
+                    await client.send_many(
+                        QUEUE if number % 2 else f"{QUEUE}@hq", [_WORD % number], wait=False
+                    )
+            else:
+                for number in range(first, last, _BATCH):
+                    batch = [_WORD % each for each in range(number, min(number + _BATCH, last))]
+                    await client.send_many(QUEUE, batch, wait=False)
+            await client.flush()
+    return time.monotonic() - began
+
+
+async def drain(url: str, count: int, *, alone: bool) -> float:
+    """Every message exactly once; in order, where they wait in one queue."""
+    seen, came, before = bytearray(count), 0, -1
+    began = time.monotonic()
+    async with sapwood.connect(url, session="consumer", timeout=300.0) as client:
+        async for batch in client.subscribe(QUEUE, credit=_CREDIT).batches():
+            for payload in batch.payloads:
+                number = int(payload)
+                assert not seen[number], f"message {number} came twice"
+                assert alone or number > before, f"message {number} came after {before}"
+                seen[number], before, came = 1, number, came + 1
+            batch.ack()
+            if came == count:
+                break
+    return time.monotonic() - began
+
+
+def measure(folder: Path, count: int, limit: int, *, alone: bool) -> dict[str, Any]:
+    port = free_port()
+    file, url = folder / "hq.yaml", f"http://127.0.0.1:{port}"
+    site = {"name": "hq", "tree": "bench", "data": str(folder / "data"), "listener": {"port": port}}
+    delivery = {"destinations": [{"pattern": "queue:#", "max_messages": 2 * count + 1000}]}
+    limits = {"queue_quota": count}
+    file.write_text(json.dumps({"broker": site | {"limits": limits, "delivery": delivery}}))
+    with control_group(limit) as group, Processes(folder) as processes:
+        node = start(processes, file, port, group, 1)
+        empty = node.memory()
+        sending = asyncio.run(send(url, count, alone=alone))
+        found: dict[str, Any] = {
+            "messages": count,
+            "alone": alone,
+            "memory limit": limit if group is not None else "none: no right to make a control group",
+            "sent/s": round(count / sending),
+            "resident empty, MiB": round(empty / 2**20, 1),
+            "peak while sent, MiB": round(peak(node) / 2**20, 1),
+        }
+        node.stop()
+        disk = sum(each.stat().st_size for each in (folder / "data").rglob("*") if each.is_file())
+        found["disk, bytes a message"] = round(disk / count, 1)
+        began = time.monotonic()
+        node = start(processes, file, port, group, 2)
+        found["start, s"] = round(time.monotonic() - began, 1)
+        draining = asyncio.run(drain(url, count, alone=alone))
+        found["drained/s"] = round(count / draining)
+        found["peak of the second start, MiB"] = round(peak(node) / 2**20, 1)
+        node.stop()
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=10_000_000)
+    parser.add_argument("--memory", type=int, default=256, help="MiB of the node's control group")
+    parser.add_argument("--alone", action="store_true", help="each message is a bundle of its own")
+    parser.add_argument("--directory", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.directory) as folder:
+        found = measure(Path(folder), options.messages, options.memory * 2**20, alone=options.alone)
+    print(json.dumps(found | machine(), indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
