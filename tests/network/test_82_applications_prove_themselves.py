@@ -306,21 +306,21 @@ async def test_a_store_s_certificate_opens_what_its_permits_allow_and_ends_with_
     node = str(folder / "tls" / "node.pem")
     async with hq.client() as near:
         await near.create("orders")
-    thief = connect(hq.url, ca=str(hq.ca), certificate=node)
-    async with thief:
-        await thief.send("topic:sales/york", b"sold")
-        await thief.subscribe("topic:prices/#").ready()
-        with pytest.raises(SendRejected, match="PERMIT: hq lets york send"):
-            await thief.send("topic:prices/bath", b"1 penny")
-        for what in ("queue:orders", "topic:#", "topic:sales/#"):
-            with pytest.raises(RequestFailed, match="PERMIT: hq lets york consume"):
-                await thief.subscribe(what).ready()
-        await hq.ask("/api/invitations/york", "DELETE")
-        async with asyncio.timeout(PATIENCE):
-            while (await hq.ask("/api/status"))["sessions"]:
-                await asyncio.sleep(0.05)
-        with pytest.raises(SessionRefused, match="revoked"):
-            await thief.send("topic:sales/york", b"once more")
+    thief = await connect(hq.url, ca=str(hq.ca), certificate=node).open()
+    await thief.send("topic:sales/york", b"sold")
+    await thief.subscribe("topic:prices/#").ready()
+    with pytest.raises(SendRejected, match="PERMIT: hq lets york send"):
+        await thief.send("topic:prices/bath", b"1 penny")
+    for what in ("queue:orders", "topic:#", "topic:sales/#"):
+        with pytest.raises(RequestFailed, match="PERMIT: hq lets york consume"):
+            await thief.subscribe(what).ready()
+    await hq.ask("/api/invitations/york", "DELETE")
+    async with asyncio.timeout(PATIENCE):
+        while (await hq.ask("/api/status"))["sessions"]:
+            await asyncio.sleep(0.05)
+    with pytest.raises(SessionRefused, match="revoked"):
+        await thief.send("topic:sales/york", b"once more")
+    await thief.close(wait=False)
 
 
 @pytest.mark.parametrize("mqtt", [False, True])
