@@ -297,7 +297,7 @@ async def test_services_are_tested_by_a_node_that_delivers_twice(network: Networ
         assert sorted(handled) == sorted([*range(20), *range(20)])
         assert sorted(done) == list(range(20))
     status = await network.status("hq")
-    assert "DEBUG MODE: 100.0%" in status["warnings"][0]
+    assert any("DEBUG MODE: 100.0%" in warning for warning in status["warnings"])
     assert "DEBUG MODE" in network.nodes["hq"].log.read_text()
     assert waiting(status) == 0
 
@@ -319,7 +319,8 @@ async def test_a_plain_client_of_such_a_node_may_acknowledge_twice(network: Netw
         ((number, message),) = first
         assert (message["payload"], message["correlation_id"]) == ("one", 5)
         assert await get(f"/ack/{number}") == (200, "")
-        assert json.loads((await get(f"/transfer/{number}/10"))[1])["messages"] == first
+        again = [[number, message | {"redelivered": True}]]
+        assert json.loads((await get(f"/transfer/{number}/10"))[1])["messages"] == again
         assert await get(f"/ack/{number}") == (200, "")
         assert json.loads((await get(f"/transfer/{number}/0"))[1])["messages"] == []
         assert (await get(f"/ack/{number + 1}"))[0] == 404
