@@ -15,15 +15,15 @@ from broker.core.neighbours import Neighbour
 from broker.core.repetition import ALL, Seen
 from broker.core.topics import Topics
 from broker.core.trace import is_internal
-from treeconnector.bundles import MAX_BYTES, Flag, Header, check, mask_bits, unpack
+from treeconnector.bundles import MAX_BYTES, Flag, Header, mask_bits
 from treeconnector.destinations import Destination, Kind, domain, topic
 from treeconnector.errors import FrameError, InvalidName, PatternError
 from treeconnector.names import node_name, queue_name
+from treeconnector.opening import Opening
 from treeconnector.patterns import check_topic
 from treeconnector.relations import Relation
 
 _MOST_SAID: Final = 300
-_LARGE: Final = 65_536  # bytes of a message from which it costs less not to make it
 
 
 class Arrivals:
@@ -42,7 +42,7 @@ class Arrivals:
         self.nobody_serves: Callable[[Stored], bool] = lambda stored: False
         self.passing: Callable[[Copy], None] = lambda copy: None
         self.pressed: Callable[[Neighbour, Destination, Stored], None] = lambda *arrived: None
-        self.why_not_taken: Callable[[Neighbour, Header, bytes], str] = lambda *arrived: ""
+        self.why_not_taken: Callable[[Neighbour, Header, bytes, Opening], str] = lambda *arrived: ""
         self.told: Callable[[Neighbour, Destination, str], None] = lambda *refused: None
         self.keeps_dead: Callable[[Neighbour, int], bool] = lambda *arrived: True
         self.keep_dead: Callable[[Neighbour, Copy], None] = lambda *arrived: None
@@ -115,7 +115,8 @@ class Arrivals:
             return f"DESTINATION: {error}"
         if self._is_forged(neighbour, header):
             return f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
-        return self.why_not_taken(neighbour, header, body) or why_not_readable(header, body)
+        opening = Opening(header, body)
+        return self.why_not_taken(neighbour, header, body, opening) or why_not_readable(opening)
 
     def _is_forged(self, neighbour: Neighbour, header: Header) -> bool:
         if neighbour.relation is not Relation.CHILD or header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE):
@@ -199,17 +200,14 @@ class Arrivals:
             self._custody.header_changed(stored)
 
 
-def why_not_readable(header: Header, body: bytes) -> str:
+def why_not_readable(opening: Opening) -> str:
     """Why no reader can read these messages; '' if each can.
 
     A body that is not what its header says would fail again at every node and reader that it reaches, and
     what was given together with it would fail with it. So it is opened here once, and dropped.
     """
     try:
-        if header.size > _LARGE * header.count:
-            check(header, body)
-        else:
-            unpack(header, body)
+        opening.properties()
     except FrameError as error:
         return f"UNREADABLE: {error}"[:_MOST_SAID]
     return ""

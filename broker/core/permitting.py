@@ -26,12 +26,13 @@ from broker.core.given import Given
 from broker.core.neighbours import Neighbour
 from broker.core.rows import MetaRow
 from treeconnector.advisories import Advertiser, digest_of, standing
-from treeconnector.bundles import Flag, Header, decode_messages, plain_body
+from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind, domain, parse, topic
 from treeconnector.errors import FrameError, InvalidName, PatternError
 from treeconnector.frames import Advice
 from treeconnector.held import Legality, Limits, anything_goes
 from treeconnector.names import is_incarnation
+from treeconnector.opening import Opening
 from treeconnector.permits import NOTHING, Grant, Permit, Rules, pack
 from treeconnector.relations import Relation
 from treeconnector.routes import Route
@@ -48,7 +49,6 @@ _MOST_TOLD: Final = 200
 _KEPT: Final = 1000
 _KEPT_BYTES: Final = 16 * 1024 * 1024
 _WEIGHT: Final = 2048
-_REPLY_TO: Final = b"reply-to"
 _FOR_ANSWERS: Final = ("transient-", "System.")
 
 
@@ -327,7 +327,7 @@ class Permitting:
             return False
         return self._core.custody.spools.came[neighbour.name] >= self._core.settings.child_waiting
 
-    def why_not_taken(self, neighbour: Neighbour, header: Header, body: bytes) -> str:
+    def why_not_taken(self, neighbour: Neighbour, header: Header, body: bytes, opening: Opening) -> str:
         """Why a bundle of a child is not taken on; '' if it is."""
         permit, destination = neighbour.permit, header.destination
         if neighbour.relation is not Relation.CHILD:
@@ -342,21 +342,15 @@ class Permitting:
             why = permit.why_not_send(destination._replace(node=name)) if name else why
         if not why and not self._core.arrivals.is_from_below(neighbour, header.origin):
             why = f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
-        return why or (self._why_not_answered(neighbour, header, body) if permit else "")
+        return why or (self._why_not_answered(neighbour, opening) if permit else "")
 
-    def _why_not_answered(self, neighbour: Neighbour, header: Header, body: bytes) -> str:
-        """Who answers writes where the question says; so a child asks for answers only where it may send.
-
-        Only where some message has a `reply_to` are they looked at one by one.
-        """
+    def _why_not_answered(self, neighbour: Neighbour, opening: Opening) -> str:
+        """Who answers writes where the question says; so a child asks for answers only where it may send."""
         try:
-            plain = plain_body(header, body)
-            if _REPLY_TO not in plain:
-                return ""
-            messages = decode_messages(plain, header.count)
+            found = opening.properties()
         except FrameError:
             return ""  # nobody can read it, which is said by whoever finds that
-        for where in {message.properties.reply_to for message in messages}:
+        for where in {each.reply_to for each in found}:
             why = self._why_not_reply(neighbour, where) if where else ""
             if why:
                 return why

@@ -12,7 +12,6 @@ from treeconnector.bundles import (
     Header,
     Message,
     Properties,
-    check,
     check_properties,
     compress,
     decode_header,
@@ -240,42 +239,6 @@ def test_the_size_is_known_before_anything_is_unpacked(monkeypatch):
         plain_body(header(size=99_999, flags=flag), body)
     with pytest.raises(TooMuchInside, match="1099511627776 bytes unpacked"):
         plain_body(header(size=1 << 40, flags=flag), body)
-
-
-BODIES = [
-    (b"\x91\xc4\x01x", 1), (b"\x91\xc4\x01x", 2), (b"\x91\xa1x", 1), (b"\x91\x01", 1),
-    (b"\x90", 1), (b"\xc1", 1), (b"\x92\xc4\x01x\xa1x", 1), (b"", 1),
-    (b"\x92\xc5\x00\x01x\x80", 1), (b"\x92\xc4\x01x\x81\xa7task-id\xa1\xff", 1),
-    (b"\x92\xc4\x01x\x81\xa7headers\x81\xa1a" + b"\x91" * 60000, 1),
-    (msgspec.msgpack.encode([b"", {"headers": {"x": [{}] * 300_000}}]), 1),
-    (encode_message(Message(b"x" * 300_000, Properties(task_id="t"))) * 2, 2),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("plain", "count"), BODIES)
-def test_what_is_checked_is_what_can_be_unpacked(plain, count):
-    packed = header(count=count, size=len(plain))
-    assert says(lambda: check(packed, plain)) == says(lambda: unpack(packed, plain))
-
-
-@settings(max_examples=300)
-@given(st.data())
-def test_a_mutated_body_is_checked_as_it_would_be_unpacked(data):
-    messages = [Message(b"ab", Properties(task_id="t", headers={"a": [1]})), Message(b"")]
-    plain = bytearray(join([encode_message(message) for message in messages]))
-    for _ in range(data.draw(st.integers(1, 3))):
-        plain[data.draw(st.integers(0, len(plain) - 1))] = data.draw(st.integers(0, 255))
-    packed = header(count=2, size=len(plain))
-    assert says(lambda: check(packed, bytes(plain))) == says(lambda: unpack(packed, bytes(plain)))
-
-
-def says(read):
-    """Does it raise?"""
-    try:
-        read()
-    except FrameError:
-        return True
-    return False
 
 
 def test_properties_that_no_node_would_read_do_not_enter():
