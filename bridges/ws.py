@@ -8,6 +8,7 @@ message, whether its queue still holds some (`_queued`); without that knowledge 
 Wrinkle: aiohttp refuses messages of exactly its limit, so it is told one byte more than `max_packet`.
 Wrinkle: aiohttp sends by a coroutine, which nearly always ends without waiting. So it is begun by hand where
 the packet is given, and gets a task only if it waits, because the line takes no more.
+Wrinkle: aiohttp answers pings while it receives, so receiving can fail as sending does.
 """
 
 import asyncio
@@ -164,7 +165,11 @@ class WebSocketCarrier(Carrier):
             raise self._error
         packets: list[bytes] = []
         while self._ending is None:
-            message = await self._socket.receive()
+            try:
+                message = await self._socket.receive()
+            except _SENDING_FAILED as error:
+                self._ending = CarrierBroken(f"the connection to {self.peer} was lost: {error}")
+                break
             if message.type is aiohttp.WSMsgType.BINARY:
                 packets.append(message.data)
                 if not self._queue:

@@ -2,6 +2,8 @@
 
 Wrinkle: neither asyncio nor uvloop tells a server that a handshake failed; only asyncio's protocol, which
 runs on both, can be asked, by the future that it completes.
+Wrinkle: asyncio's transport over TLS forgets its protocol when it is closed once more, or after the line was
+lost, and raises `AttributeError` from then on, whatever it is asked.
 """
 
 import asyncio
@@ -15,6 +17,14 @@ from broker.intake import Guest
 Failed = Callable[[str, str], None]
 _HANDSHAKE: Final = 15
 PLAIN: Final = "the other side spoke http or ws; this port speaks https and wss only"
+
+
+class _Transport(sslproto._SSLProtocolTransport):
+    """May be closed as often as anybody likes."""
+
+    def close(self) -> None:
+        if not self.is_closing():
+            super().close()
 
 
 class Encrypted(sslproto.SSLProtocol):
@@ -38,6 +48,11 @@ class Encrypted(sslproto.SSLProtocol):
             loop, protocol, context, self._handshake, server_side=True, ssl_handshake_timeout=_HANDSHAKE
         )
         self._handshake.add_done_callback(self._ended)
+
+    def _get_app_transport(self) -> sslproto._SSLProtocolTransport:
+        if self._app_transport is None:
+            self._app_transport = _Transport(asyncio.get_running_loop(), self)
+        return self._app_transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         name = transport.get_extra_info("peername")

@@ -15,6 +15,7 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler
 
 from broker.http.encrypted import Encrypted, Failed
 from broker.http.front import Front
@@ -23,6 +24,9 @@ from broker.intake import Acceptor, Admission, Guest, Narrow, open_listeners
 
 _FOR_EVER: Final = 366 * 86_400.0
 _LOOK_EVERY: Final = 10.0
+TO_FINISH: Final = 2.0
+"""Seconds that requests have when the port closes."""
+_NEVER_REACHED: Final = 60.0
 
 
 class _NoPaths(logging.Filter):
@@ -44,10 +48,15 @@ def _request_log() -> logging.Logger:
 
 
 class Pages:
-    """All that is served beside the verbs: an aiohttp application, made by `build` when first needed."""
+    """All that is served beside the verbs: an aiohttp application, made by `build` when first needed.
+
+    Wrinkle: aiohttp can end requests that are late when it closes, but stumbles over one that ends by itself
+    in that very moment, and logs an error. So they are ended here, before it would.
+    """
 
     def __init__(self, build: Callable[[], web.Application]) -> None:
         self._build = build
+        self._under_way: set[asyncio.Task[object]] = set()
         self._runner: web.AppRunner | None = None
         self._making: asyncio.Task[None] | None = None
         self._waiting: list[Callable[[], None]] = []
@@ -65,12 +74,14 @@ class Pages:
         return False
 
     async def _make(self) -> None:
+        application = self._build()
+        application.middlewares.insert(0, self._remember)
         runner = web.AppRunner(
-            self._build(),
+            application,
             access_log=None,
             logger=_request_log(),
             keepalive_timeout=_FOR_EVER,
-            shutdown_timeout=2.0,
+            shutdown_timeout=_NEVER_REACHED,
         )
         await runner.setup()
         self._runner = runner
@@ -84,11 +95,25 @@ class Pages:
         assert self._runner.server is not None
         return self._runner.server()
 
+    @web.middleware
+    async def _remember(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """A request is under way until its answer has left, which is after this."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await handler(request)
+
     async def cleanup(self) -> None:
         if self._making is not None:
             await self._making
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._runner is None:
+            return
+        ending = asyncio.ensure_future(self._runner.cleanup())
+        while not (await asyncio.wait((ending,), timeout=TO_FINISH))[0]:
+            for task in list(self._under_way):
+                task.cancel()
+        await ending
 
 
 class Port:

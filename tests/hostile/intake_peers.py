@@ -22,11 +22,12 @@ PATIENCE = 60.0
 
 
 class Target:
-    """A node with a port for MQTT, as a process of its own."""
+    """A node with a port for MQTT, as a process of its own. `tls`: of both ports."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, *, tls: dict[str, str] | None = None, **settings: Any) -> None:
         self.port, self.mqtt = free_ports(2)
-        site = {"name": "hq", "tree": "test", "listener": {"port": self.port}, "mqtt": {"port": self.mqtt}}
+        listener = {"port": self.port} | ({"tls": tls} if tls else {})
+        site = {"name": "hq", "tree": "test", "listener": listener, "mqtt": {"port": self.mqtt}}
         file = folder / "hq.yaml"
         file.write_text(json.dumps({"broker": site | settings}), encoding="utf-8")
         self.process = NodeProcess("hq", file, f"http://127.0.0.1:{self.port}")
