@@ -1,8 +1,8 @@
 """What was given to children: that a child may give back, and nothing else in its place.
 
 A queue's bundle that comes back has a foreign origin, and a thief would call everything given back. So the
-bundle's id and a digest of its body are remembered, the latest of all children together: in memory as long
-as the copy itself is on disk, and on disk from the transaction on in which that is deleted.
+bundle's id and a digest of its origin and body are remembered, the latest of all children together: in memory
+as long as the copy itself is on disk, and on disk from the transaction on in which that is deleted.
 
 Law: each may be given back once. In a mesh a child gives back over any node, so its nodes tell each other
 what they gave, and what has come back; they are asked for nothing.
@@ -18,7 +18,7 @@ from broker.core.copies import Copy
 from broker.core.neighbours import Neighbour
 from broker.core.rows import MetaRow
 from treeconnector.bundles import Header
-from treeconnector.destinations import Destination, Kind
+from treeconnector.destinations import Kind
 from treeconnector.frames import MAX_GIVEN_IN_FRAME
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ class Given:
     def add(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
         """A queue's bundle goes to a child, which may give it back."""
         if header.destination.kind == Kind.QUEUE:
-            digest = _digest(neighbour, header.destination, body)
+            digest = _digest(neighbour, header, body)
             self._keep(header.id, digest)
             self._note(header.id, digest)
 
     def take(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
         """Was this child given it? It may give it back once."""
-        if self._digests.get(header.id) != _digest(neighbour, header.destination, body):
+        if self._digests.get(header.id) != _digest(neighbour, header, body):
             return False
         del self._digests[header.id]
         self._note(header.id, _BACK)
@@ -124,6 +124,6 @@ class Given:
             self._news.append((bundle, digest))
 
 
-def _digest(neighbour: Neighbour, destination: Destination, body: bytes) -> bytes:
-    about = f"{neighbour.name} {destination}".encode()
+def _digest(neighbour: Neighbour, header: Header, body: bytes) -> bytes:
+    about = f"{neighbour.name} {header.origin} {header.destination}".encode()
     return blake2b(body, digest_size=_DIGEST, key=blake2b(about, digest_size=32).digest()).digest()

@@ -53,6 +53,7 @@ class Switch:
     """Sessions, queues and subscriptions of one node. All calls are synchronous and pure.
 
     `stopping`: the node ends for a while. Sessions end then, but not what they were interested in.
+    `owner_of`: whose a session of that name would be, '' = of nobody in particular.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Switch:
         self.on_end: Callable[[Subscription], int] = lambda subscription: 0
         self.on_consumer: Callable[[str, Destination, str], None] = lambda op, key, cause: None
         self.on_interest: Callable[[Destination], None] = lambda key: None
+        self.owner_of: Callable[[str], str] = lambda token: ""
 
     def __repr__(self) -> str:
         return f"<Switch of {self._node} sessions={len(self.sessions)}>"
@@ -105,6 +107,9 @@ class Switch:
         if connection.session is not None and connection.session.token != token:
             raise BadRequest("this connection is logged in to another session already")
         session = self.sessions.get(token)
+        owner = session.rights.who if session is not None else rights.who or self.owner_of(token)
+        if owner != rights.who:
+            raise SwitchError(f"this session is of {owner or 'somebody else'}: choose another name for yours")
         if session is None:
             session = self.sessions[token] = Session(token, rights)
         session.connections.add(connection)

@@ -26,6 +26,7 @@ from broker.core.errors import Busy, NotLoggedIn, SwitchError
 from broker.core.rights import FULL, Rights
 from broker.core.sessions import Session
 from broker.entrance.complaints import Complaints
+from broker.entrance.near import is_near
 from broker.entrance.passwords import Hashed, of_nobody
 from broker.entrance.policy import Policy
 from broker.entrance.tries import LONGEST_WAIT, Tries
@@ -55,7 +56,13 @@ class Caller(NamedTuple):
 
     @property
     def host(self) -> str:
-        return self.address.rpartition(":")[0]
+        return host_of(self.address, near=self.near)
+
+
+def host_of(address: str, *, near: bool) -> str:
+    """Who is counted together. Whoever comes through a proxy on this machine is none of its own programs."""
+    host = address.rpartition(":")[0]
+    return f"{host} through a proxy" if is_near((host,), (host,)) and not near else host
 
 
 Outcome = Callable[[Rights | SwitchError], None]
@@ -251,12 +258,12 @@ class Entrance:
         self.failed[caller.carrier] += 1
         self._complain(caller.host, caller.address, f"an application ({caller.carrier}) was refused: {why}")
 
-    def wrong_token(self, address: str) -> float:
+    def wrong_token(self, address: str, *, near: bool) -> float:
         """An operator's request came with a token that is not the node's: seconds until it may be told so.
 
         The right token is never made to wait, or whoever guesses behind a proxy could lock the operator out.
         """
-        host = address.rpartition(":")[0]
+        host = host_of(address, near=near)
         delay = self._tries.delay(host)
         self._tries.failed(host)
         self.failed["api"] += 1
@@ -264,6 +271,11 @@ class Entrance:
         return LONGEST_WAIT if delay is None else delay
 
     # --- rights
+
+    def owner_of(self, token: str) -> str:
+        """Whose a session's name is, '' = anybody's: of a slash what is before it may be an account."""
+        name, slash, _ = token.partition("/")
+        return f"account {name}" if slash and name in self._policy.accounts else ""
 
     def _of_account(self, name: str) -> Rights:
         rights = self._accounts.get(name)

@@ -31,6 +31,7 @@ def entrance_of(node: "Node", policy: Policy) -> Entrance:
         core.switch.sessions.values,
     )
     core.permitting.on_change = made.look_again
+    core.switch.owner_of = made.owner_of
     return made
 
 

@@ -11,7 +11,7 @@ from broker.http.dashboard import Dashboard
 from broker.http.diagnostics import Diagnostics
 from broker.http.documentation import add_link, documentation
 from broker.http.encrypted import Failed
-from broker.http.guard import WrongToken, address
+from broker.http.guard import WrongToken, address, over_loopback
 from broker.http.link_endpoint import LinkEndpoint
 from broker.http.live import LiveEndpoint, node_parts
 from broker.http.metrics import MetricsEndpoint
@@ -50,7 +50,7 @@ async def listen(
 async def _slow_guessers(node: NodePort, request: web.Request, response: web.StreamResponse) -> None:
     """Whoever tries token after token waits for its answers."""
     if isinstance(response, WrongToken):
-        await asyncio.sleep(node.entrance.wrong_token(address(request)))
+        await asyncio.sleep(node.entrance.wrong_token(address(request), near=over_loopback(request)))
 
 
 def build_app(

@@ -400,3 +400,25 @@ async def test_a_command_logs_in_with_an_account_whose_password_is_in_a_file(
             async for delivery in subscription:
                 assert delivery.payload == b"bread"
                 break
+
+
+async def test_the_secret_s_sessions_and_an_account_s_are_never_one(network: Network) -> None:
+    (mqtt,) = free_ports(1)
+    secret = network.folder / "secret"
+    secret.write_text("of the operator\n")
+    secret.chmod(0o600)
+    table = network.folder / "accounts"
+    table.write_text(f"till {hashed(password('till'))}\nmqtt {hashed(password('mqtt'))}\n")
+    table.chmod(0o600)
+    http = {"session_secret_file": str(secret)}
+    network.add("hq", account_passwords=str(table), mqtt={"port": mqtt}, http=http)
+    await network.start("hq")
+    url = network.url("hq")
+    with pytest.raises(SessionRefused, match="of account till"):
+        await connect(url, session="till/1", secret="of the operator").open()
+    operator = Application(mqtt, "1", "of the operator")
+    assert await operator.code() != 0
+    operator.end()
+    async with connect(url, session="1", account="mqtt", password=password("mqtt")) as app:
+        with pytest.raises(SendRejected, match="PERMIT: hq lets mqtt send"):
+            await app.send("queue:orders", b"not mine")

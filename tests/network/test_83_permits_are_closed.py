@@ -15,8 +15,10 @@ from broker.grants import OPEN
 from sapwood import Rpc
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Message, Properties
+from treeconnector.frames import Granted
 from treeconnector.identity import Identity, new_uuid
-from treeconnector.link import Link, LinkSettings
+from treeconnector.link import BundleArrived, Link, LinkSettings
+from treeconnector.permits import NOTHING, Grant, pack
 
 STORE = "leeds"
 CLOSED: dict[str, Any] = {"permits": {}}
@@ -227,3 +229,44 @@ async def test_no_service_writes_for_a_child_where_it_may_not(network: Network) 
         assert all(reason.startswith("PERMIT") for reason in status["dead"]["reasons"])
         async with Rpc(leeds) as caller:
             assert await caller.call("adder", "add", one=2, other=3) == 5
+
+
+async def test_a_child_grants_nobody_anything(network: Network) -> None:
+    """Who says what a node may do is its parent, and no store below it."""
+    await start(network)
+    async with (
+        network.client(STORE) as leeds,
+        receiving(leeds, "queue:leeds") as queue,
+        thief(network) as mallory,
+    ):
+        await mallory.say(Granted(pack([Grant("mallory", "hq", (NOTHING,), (NOTHING,))]), False))
+        assert "Granted" in await mallory.until_ended()
+        await network.send("hq", "queue:leeds", numbers(5))
+        await until_count(queue, 5)
+
+
+async def test_what_was_given_comes_back_with_the_origin_that_it_had(network: Network) -> None:
+    await start(network)
+    async with (
+        network.client("hq") as hq,
+        thief(network) as mallory,
+    ):
+        await mallory.say(advise("queue:mallory"))
+        await network.until_known("hq", "queue:mallory")
+        await network.send("hq", "queue:mallory", [b"pay 1"])
+        await mallory.until(lambda: "queue:mallory" in mallory.read(), "given")
+        given = next(each for each in mallory.heard(BundleArrived))
+        back = {
+            "id": given.header.id,
+            "count": given.header.count,
+            "size": given.header.size,
+            "flags": given.header.flags | Flag.REROUTED,
+            "body": given.body,
+        }
+        await mallory.say(advise("queue:mallory", op="remove"))
+        await mallory.say(mallory.bundle("queue:mallory", origin=STORE, **back))
+        await network.until("hq", lambda status: status["counters"]["refused"] == 1, "refusing the forgery")
+        async with receiving(hq, "queue:mallory") as queue:
+            await mallory.say(mallory.bundle("queue:mallory", origin=given.header.origin, **back))
+            await until_count(queue, 1)
+            assert [each.payload for each in queue] == [b"pay 1"]

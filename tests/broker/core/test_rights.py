@@ -89,3 +89,19 @@ def test_a_queue_is_made_by_who_may_read_it_or_send_to_it(hq: Site) -> None:
             hq.core.switch.create(line(hq, rights), "payroll")
     with pytest.raises(SwitchError, match="PERMIT"):
         hq.core.switch.subscribe(line(hq, writer), "orders")
+
+
+def test_no_account_gets_into_a_session_that_is_called_like_its_own(hq: Site) -> None:
+    """As those of MQTT clients are, for an account of that name."""
+    full = line(hq, FULL, "till/1")
+    with pytest.raises(SwitchError, match="somebody else"):
+        line(hq, account("till"), "1")
+    send(hq, full, "orders")
+
+
+def test_who_has_every_right_takes_no_names_of_an_account_either(hq: Site) -> None:
+    hq.core.switch.owner_of = lambda token: "account till" if token.startswith("till/") else ""
+    with pytest.raises(SwitchError, match="of account till"):
+        line(hq, FULL, "till/1")
+    line(hq, account("till"), "1")
+    line(hq, FULL, "till")

@@ -9,6 +9,7 @@ from broker.core.rights import FULL, Rights
 from broker.entrance.entrance import Caller, Entrance
 from broker.entrance.passwords import hashed, read
 from broker.entrance.policy import Known, Policy
+from broker.entrance.tries import FREE, MOST_WAITING
 from treeconnector.identity import Shown
 from treeconnector.permits import Grant, Permit, Rules
 
@@ -130,3 +131,34 @@ async def test_one_who_guesses_keeps_nobody_else_waiting() -> None:
     await asyncio.gather(*guesses, return_exceptions=True)
     assert entrance.failed["http"] >= 200
     entrance.close()
+
+
+async def test_who_guesses_through_a_proxy_slows_down_no_program_of_this_machine() -> None:
+    policy = Policy(accounts=ACCOUNTS)
+    entrance = Entrance("hq", policy, holder, permit_of)
+    try:
+        here = caller(near=True, account="till", secret=WORD)
+        beyond = here._replace(near=False, secret="guess")
+        for _ in range(FREE + 1):
+            entrance.wrong_token(beyond.address, near=False)
+        waiting = [asyncio.create_task(entrance.admitted(beyond)) for _ in range(MOST_WAITING + 1)]
+        await asyncio.sleep(0)
+        assert entrance.status()["slowed_addresses"] == 1
+        assert (await entrance.admitted(here)).who == "account till"
+        done = [each for each in waiting if each.done()]
+        assert [str(each.exception())[:8] for each in done] == ["too many"]
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+    finally:
+        entrance.close()
+
+
+def test_the_names_of_an_account_s_sessions_are_known() -> None:
+    names = {"till/1": "account till", "till": "", "tills/1": "", "mqtt/till/1": ""}
+
+    async def owners() -> dict[str, str]:
+        entrance = Entrance("hq", Policy(secret="word", accounts=ACCOUNTS))
+        return {name: entrance.owner_of(name) for name in names}
+
+    assert asyncio.run(owners()) == names
