@@ -4,7 +4,8 @@ The session is `mqtt/` and the client's id. So MQTT is promised what every sessi
 to it is on disk, and what was given to it stays until it acknowledges.
 
 Law: before its CONNECT is accepted a client makes the node keep `_MOST_OF_A_STRANGER` bytes at most, and
-nothing of it is read that comes behind its CONNECT. Whatever was read goes with its connection.
+nothing of it is read that comes behind its CONNECT. Whatever was read goes with its connection. Between its
+packets it gives way to all others, as a link does between frames (`broker.shares`).
 """
 
 import asyncio
@@ -31,6 +32,7 @@ from broker.mqtt.packets import (
 )
 from broker.mqtt.publishing import Publishing
 from broker.mqtt.reading import Reading
+from broker.shares import Share
 from treeconnector.errors import SapwoodError
 from treeconnector.session_frames import (
     VERSION,
@@ -72,7 +74,8 @@ class Client(asyncio.Protocol):
         self._reading = Reading(self)
         self._connect: Connect | None = None
         self._running = self._over = False
-        self._is_behind = False
+        self._is_behind = self._rests = False
+        self._share = Share(door.node.shares)
         self._requests = self._failures = 0
         self._heard = 0.0
         self.entered_as = ""
@@ -104,6 +107,10 @@ class Client(asyncio.Protocol):
             return
         self._heard = self._loop.time()
         self._connection.bytes_in += len(data)
+        if self._rests:
+            self._reader.add(data)  # a line that is not read any more may have had something already
+            return
+        self._share.begin()
         self._read(data)
         self.door.node.wake()
 
@@ -117,12 +124,33 @@ class Client(asyncio.Protocol):
                 self._take(packet)
                 if self._is_asked or self._over:
                     break
+                if self._share.is_over:
+                    self._rest()
+                    break
             self._flush()
         except packets.WrongLevel as error:
             self._transport.write(error.answer)
             self.end(str(error))
         except SapwoodError as error:
             self.end(str(error))
+
+    def _rest(self) -> None:
+        """It has had its slice: others have their turns before the next of its packets."""
+        self._rests = True
+        self._transport.pause_reading()
+        self.door.node.spawn(self._go_on())
+
+    async def _go_on(self) -> None:
+        node = self.door.node
+        await self._share.give_way()
+        self._rests = False
+        if self._over:
+            return
+        node.core.advance(node.now())
+        self._heard = self._loop.time()
+        self._read(b"")
+        self._read_on()
+        node.wake()
 
     @property
     def _is_asked(self) -> bool:
@@ -327,7 +355,7 @@ class Client(asyncio.Protocol):
         self.door.node.wake()
 
     def _read_on(self) -> None:
-        if not self._over and not self._publishing.crowded:
+        if not self._over and not self._rests and not self._publishing.crowded:
             self._transport.resume_reading()
 
     # --- the switch

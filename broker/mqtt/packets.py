@@ -122,6 +122,10 @@ class PacketReader:
                 f"{len(self._buffer)} bytes wait behind a CONNECT: expected {self.most} at most"
             )
 
+    def add(self, data: bytes) -> None:
+        """Read nothing yet. Caller's duty: little comes before it is read on."""
+        self._buffer += data
+
     def feed(self, data: bytes) -> Iterator[Packet]:
         """Yield the packets that are complete. Raises `PacketError`, `WrongLevel`."""
         buffer = self._buffer

@@ -1,0 +1,73 @@
+"""An MQTT client has a slice of the loop like everybody: between its packets others have their turns."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from broker import shares
+from broker.node import Node
+from config.model import AdvisoryLog, Listener, Mqtt, Site
+
+CONNECT = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x00\x00\x01a"
+COUNT = 200
+
+
+class Turns:
+    """Somebody else: how many turns of the loop it had."""
+
+    def __init__(self) -> None:
+        self.had = 0
+        self._next()
+
+    def _next(self) -> None:
+        self.had += 1
+        self._handle = asyncio.get_running_loop().call_soon(self._next)
+
+    def end(self) -> None:
+        self._handle.cancel()
+
+
+@asynccontextmanager
+async def logged_in(folder: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A client at a node with a door."""
+    site = Site(
+        name="hq",
+        data=folder,
+        listener=Listener(port=0),
+        advisory_log=AdvisoryLog(enabled=False),
+        mqtt=Mqtt(port=0),
+    )
+    node = Node(site)
+    await node.start()
+    assert node.door is not None
+    reader, writer = await asyncio.open_connection("127.0.0.1", node.door.port)
+    try:
+        writer.write(CONNECT)
+        assert await asyncio.wait_for(reader.readexactly(4), 10) == b"\x20\x02\x00\x00"
+        yield reader, writer
+    finally:
+        writer.close()
+        await node.stop()
+
+
+def publish(number: int) -> bytes:
+    """QoS 1, to a queue."""
+    return b"\x32\x0c\x00\x07queue/q" + number.to_bytes(2) + b"x"
+
+
+async def test_others_have_turns_between_the_packets_of_a_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with logged_in(tmp_path) as (reader, writer):
+        monkeypatch.setattr(shares, "SLICE", 0.0)
+        turns = Turns()
+        try:
+            writer.write(b"".join(publish(number) for number in range(1, COUNT + 1)))
+            answered = await asyncio.wait_for(reader.readexactly(4 * COUNT), 60)
+        finally:
+            turns.end()
+    assert answered == b"".join(b"\x40\x02" + number.to_bytes(2) for number in range(1, COUNT + 1))
+    assert turns.had >= COUNT * shares.TURNS
