@@ -11,14 +11,19 @@ from typing import Final
 from treeconnector.bundles import Header
 
 _MOST: Final = 10_000
+MOST_BYTES: Final = 2 * 1024 * 1024  # of the names of places and destinations
 _PREFIX: Final = 12
 
 
 class Order:
-    """The latest bundle that was given, by place, destination and origin; of the latest of these."""
+    """The latest bundle that was given, by place, destination and origin; of the latest of these.
+
+    `size`: bytes of their names.
+    """
 
     def __init__(self) -> None:
         self._given: OrderedDict[tuple[bytes, str, str], int] = OrderedDict()
+        self.size = 0
 
     def __repr__(self) -> str:
         return f"<Order of {len(self._given)} streams>"
@@ -28,7 +33,13 @@ class Order:
         key = header.id[:_PREFIX], place, header.destination.name
         number = int.from_bytes(header.id[_PREFIX:], "big")
         before = self._given.pop(key, -1)
+        if before == -1:
+            self.size += _size(key)
         self._given[key] = max(number, before)
-        if len(self._given) > _MOST:
-            self._given.popitem(last=False)
+        while len(self._given) > _MOST or self.size > MOST_BYTES:
+            self.size -= _size(self._given.popitem(last=False)[0])
         return number < before
+
+
+def _size(key: tuple[bytes, str, str]) -> int:
+    return len(key[1].encode()) + len(key[2].encode())

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _MOST_USED: Final = 100_000
 """Routes with a count."""
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""Of their names."""
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,15 +41,24 @@ class RouteUsage:
     `used`, `whole`: as `UsageRow` has them. Whoever has both from before sets them, and counting goes on.
     """
 
-    __slots__ = ("_table", "used", "whole")
+    __slots__ = ("_size", "_table", "_used", "whole")
 
     def __init__(self, table: "RoutingTable") -> None:
-        self.used: dict[Destination, int] = {}
+        self._used: dict[Destination, int] = {}
+        self._size = 0
         self.whole = True
         self._table = table
 
     def __repr__(self) -> str:
         return f"<RouteUsage used={len(self.used)}{'' if self.whole else ' and more'}>"
+
+    @property
+    def used(self) -> dict[Destination, int]:
+        return self._used
+
+    @used.setter
+    def used(self, used: dict[Destination, int]) -> None:
+        self._used, self._size = used, sum(len(key.name.encode()) for key in used)
 
     def went(self, destination: Destination, gateway: str, messages: int) -> None:
         """So many messages go through a gateway. What goes up by default uses no route."""
@@ -61,7 +72,13 @@ class RouteUsage:
         return (queue(destination.name) if gateway == LOCAL else destination.route_key,)
 
     def _count(self, key: Destination, messages: int) -> None:
-        if key in self.used or len(self.used) < _MOST_USED:
-            self.used[key] = self.used.get(key, 0) + messages
+        used = self._used
+        if key in used:
+            used[key] += messages
+            return
+        size = self._size + len(key.name.encode())
+        if len(used) < _MOST_USED and size <= MOST_BYTES:
+            used[key] = messages
+            self._size = size
         else:
             self.whole = False

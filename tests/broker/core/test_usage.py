@@ -220,3 +220,16 @@ def _way(origin: str, site: str) -> tuple[list[str], list[str]]:
 
 def _above(site: str) -> list[str]:
     return [BELOW[site], *_above(BELOW[site])] if BELOW[site] else []
+
+
+def test_long_names_have_no_count_once_they_would_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage, "MOST_BYTES", 3000)
+    names = [f"topic:{letter}/{chr(233) * 500}" for letter in "abcd"]
+    counted, _ = made(*names, "topic:short")
+    for name in (*names, names[0], "topic:short"):
+        counted.went(parse(name), "store", 1)
+    assert found(counted) == {names[0]: 2, names[1]: 1, "topic:short": 1}
+    assert not counted.whole
+    counted.used = {}
+    counted.went(parse(names[3]), "store", 1)
+    assert found(counted) == {names[3]: 1}
