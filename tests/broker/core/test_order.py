@@ -13,11 +13,6 @@ def test_what_was_made_before_what_was_given_is_late() -> None:
     order = Order()
     late = [order.is_late(header(number, "a"), "york") for number in (1, 3, 2, 4)]
     assert late == [False, False, True, False]
-        False,
-        False,
-        True,
-        False,
-    ]
     assert not order.is_late(header(1, "b"), "york")
 
 
