@@ -46,6 +46,7 @@ from broker.shares import Shares
 from broker.site import SiteDesk, desk_of
 from broker.status import status
 from broker.store import GroupCommit, Store
+from broker.store.files import RECOVERED
 from broker.supervisor import Supervisor
 from broker.wires import Wires
 from config.model import Site
@@ -219,7 +220,10 @@ class Node:
         self.journal = self.chronicle.journal = Journal(self.core)
         if self.store.recovered_from:
             self.core.links.void_positions()
-            _log.warning("! this store was saved from a damaged one: its neighbours tell what is missing")
+            self.core.custody.transaction.delete(MetaRow, RECOVERED)  # once, with the same commit
+            _log.warning(
+                "! this store was saved from a damaged one: gap_bundles of its links tells what is missing"
+            )
         self._check_disk()
         self._commit_start()
         self.chronicle.begin(self.core)

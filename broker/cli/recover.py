@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from broker.cli.output import patience, print_json
-from broker.store import files, migrations
+from broker.store import files, marks, migrations
 from broker.store.errors import StoreCorrupt, StoreMismatch, mapped
 from config.model import Site
 
@@ -38,7 +38,7 @@ def look_at_store(site: Site) -> str:
     path = directory / files.NAME
     if not path.exists():
         if directory.is_dir():
-            files.check_missing(directory)
+            marks.check_missing(directory)
         return "none yet: the first start makes it"
     try:
         with _held_by_nobody(directory) as holder:
@@ -82,6 +82,8 @@ def _look(path: Path, site: Site) -> str:
             raise StoreCorrupt(path, str(found))
         own = files.own_values(connection)
     _check_owner(path, own, site)
+    if lost := marks.lost(own, marks.read(path.parent)):
+        raise StoreCorrupt(path, lost)
     start = int.from_bytes(own.get(files.START, b""), "big")
     return f"{path} is sound: {path.stat().st_size} bytes, started {start} times"
 

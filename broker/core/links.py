@@ -7,6 +7,8 @@ before all that came before it is on disk, so that a position that is shown is o
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from broker.core.ancestry import way_of, way_up
 from broker.core.custody import Copy
 from broker.core.neighbours import Neighbour
@@ -15,6 +17,7 @@ from broker.core.peer_holds import MOST_BYTES as MOST_HELD_BYTES
 from broker.core.places import place_of
 from broker.core.rows import MetaRow
 from treeconnector import link_events as events
+from treeconnector import positions
 from treeconnector.bundles import Flag
 from treeconnector.errors import FrameError, LinkRefused, Refusal, RemoteError
 from treeconnector.frames import Hello, Position
@@ -29,6 +32,15 @@ if TYPE_CHECKING:
 ENDED: Final = "ended"
 _NOTHING: Final = Position()
 _MOST_CHILDREN: Final = 20_000
+
+
+def _untrusted(position: Position, session: int) -> Position:
+    """An account from a salvaged database, fit to be shown; none at all if no honest end could have it."""
+    try:
+        positions.check(position)
+    except FrameError:
+        return _NOTHING
+    return replace(position, session=session, met=0) if position.session else _NOTHING
 
 
 class Links:
@@ -184,11 +196,9 @@ class Links:
             raise LinkRefused(Refusal.SECOND_ROOT, objection)
 
     def _standing(self, hello: Hello) -> Standing:
-        """Where we stand with this store; nowhere, if it is another one than we knew by that name."""
+        """Where we stand with the holder of this name; another store than we knew shows what is missing."""
         neighbour = self._core.neighbours.get(hello.name)
-        if neighbour is None or neighbour.store_id != hello.store_id:
-            return Standing(_NOTHING, 0, b"") if neighbour is None else neighbour.standing_at(_NOTHING)
-        return neighbour.standing
+        return Standing(_NOTHING, 0, b"") if neighbour is None else neighbour.standing
 
     def _proven(self, link: Link, hello: Hello) -> None:
         """The peer is who it says. Is another process that now?"""
@@ -305,8 +315,10 @@ class Links:
     def _resume(self, neighbour: Neighbour, hello: Hello, event: events.Up) -> None:
         """Go on where both stand, or number everything in the outbox again where state was lost."""
         core, resumption = self._core, event.resumption
-        known = neighbour.store_id == hello.store_id
-        if known and not resumption.new_epoch:
+        if not resumption.new_epoch:
+            if neighbour.store_id != hello.store_id:  # neither had entered an epoch with the other
+                for copy in neighbour.outbox:
+                    self._may_have_arrived(copy)
             neighbour.stand(hello.store_id, resumption.position)
             neighbour.doubt(resumption.peer_assigned)
             self._confirmed(neighbour, resumption.peer_received)
@@ -341,10 +353,14 @@ class Links:
             neighbour.crashed = not ended
 
     def void_positions(self) -> None:
-        """The database was salvaged: what it says of numbers is not to be trusted."""
+        """The database was salvaged: what it says of numbers serves to count what is missing, and no more.
+
+        No handshake has the session of these accounts, so that a new epoch begins whatever the numbers are.
+        """
+        session = (int.from_bytes(self._core.identity.store_id[:8], "big") >> 2) or 1
         for neighbour in self._core.neighbours.values():
             again = neighbour.empty_outbox()
-            neighbour.stand(b"", _NOTHING)
+            neighbour.stand(neighbour.store_id, _untrusted(neighbour.position, session))
             neighbour.committed = neighbour.sent = 0
             for copy in again:
                 self._may_have_arrived(copy)

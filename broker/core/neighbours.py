@@ -355,6 +355,7 @@ class Neighbour:
             "role": self.detail.role,
             "addresses": self.detail.addresses,
             "gaps": self.detail.gaps,
+            "gap_bundles": self.detail.gap_messages,
             "held_by_peer": self.peer_holds.shown(),
             "held_by_peer_total": len(self.peer_holds),
             "dormant": self.dormant,

@@ -58,6 +58,11 @@ class Checkpoints:
         frames = os.pread(self._index, 4, _MAX_FRAME_AT)
         return int.from_bytes(frames, sys.byteorder) * _FRAME_BYTES
 
+    @property
+    def copying(self) -> bool:
+        """Whether a copy is under way: what is committed now may or may not be in it."""
+        return self._thread is not None or self._rest
+
     def after_commit(self, writer: sqlite3.Connection) -> None:
         """Called after each commit, where no transaction is open; starts or ends a copy if it is time."""
         self._reap()

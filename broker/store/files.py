@@ -4,9 +4,11 @@
     node.lock                           held (flock) by the one process that may use it
     node.db.new                         a database that is being made; never used
     node.db.broken-1                    what a recovery set aside
+    node.mark                           the state that was confirmed, while a node runs (see `marks`)
 
 Law: `node.db` comes into being complete, by a rename. A missing `node.db` beside one that was set aside,
-or beside a log, is a recovery that did not end, or damage, and is never filled with an empty one.
+beside a log or beside a mark, is a recovery that did not end, or damage, and is never filled with an
+empty one.
 
 Wrinkle: no file of an open database is opened and closed here, because closing *any* descriptor of it
 drops the locks that this process holds on it (POSIX). Hence headers are read before connecting.
@@ -27,14 +29,16 @@ NAME: Final = "node.db"
 LOCK: Final = "node.lock"
 NEW: Final = "node.db.new"
 BROKEN: Final = "node.db.broken-"
+MARK: Final = "node.mark"
 PAGE_BYTES: Final = 4096
 APPLICATION: Final = 0x53415057  # "SAPW"
-STORE_ID, START, TREE, NODE, RECOVERED = (
+STORE_ID, START, TREE, NODE, RECOVERED, MARKED = (
     "store.id",
     "store.start",
     "store.tree",
     "store.node",
     "store.recovered-from",
+    "store.mark",
 )
 _MAGIC: Final = b"SQLite format 3\x00"
 _HEADER_BYTES: Final = 100
@@ -172,17 +176,3 @@ def check_header(path: Path) -> None:
         header = file.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
         raise StoreCorrupt(path, f"it does not begin as a database does ({path.stat().st_size} bytes long)")
-
-
-def check_missing(directory: Path) -> None:
-    """Refuse to start with an empty database where a full one has been."""
-    path = directory / NAME
-    wal = companion(path, "-wal")
-    if wal.exists() and wal.stat().st_size:
-        raise StoreCorrupt(path, f"it is gone while its log {wal.name} is there")
-    if broken := broken_files(directory):
-        raise StoreCorrupt(
-            path,
-            f"a recovery of {broken[-1].name} has not ended (to begin with nothing instead, "
-            f"move {broken[-1].name} elsewhere)",
-        )

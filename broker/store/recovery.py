@@ -12,18 +12,22 @@ Wrinkle: opening the file that was set aside folds its log into it, as any openi
 import os
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from broker.core.rows import KEYS, CopyRow, MetaRow
-from broker.store import files, migrations, salvage, schema
+from broker.store import files, marks, migrations, salvage, schema
 from broker.store.errors import StoreCorrupt, mapped
 from treeconnector.errors import StoreError
 
 NOTE: Final = "RECOVERED"
 _BATCH: Final = 1000
+_LATER: Final = (
+    "rows that left no trace cannot be counted here: once the links are up, `gaps` and `gap_bundles` of each "
+    "link (`sapwood status --json`, here and at the neighbours) count what was confirmed and is unknown now"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,9 @@ class Report:
     `unreadable`: stretches of a table that could not be read, however many rows were there. `damaged`: rows
     that could be read and made no sense. `lost_bundles`: bundles that were still to be delivered and are
     gone; `lost_copies`: duties to deliver them. `dead`: bundles whose destination is not known any more,
-    now dead letters with the reason RECOVERED.
+    now dead letters with the reason RECOVERED. `saved_at`, `confirmed_at`: ms since 1970 of the newest marked
+    state that was saved, and of the newest that the node had confirmed; 0 = not known. Where these differ,
+    all that was committed between is gone.
     """
 
     database: Path
@@ -45,19 +51,31 @@ class Report:
     lost_bundles: int
     lost_copies: int
     dead: int
+    saved_at: int = 0
+    confirmed_at: int = 0
 
     @property
     def complete(self) -> bool:
         """Whether nothing is visibly gone."""
         return not (
-            any(self.unreadable.values()) or any(self.damaged.values()) or self.lost_copies or self.dead
+            any(self.unreadable.values())
+            or any(self.damaged.values())
+            or self.lost_copies
+            or self.dead
+            or self.older
         )
+
+    @property
+    def older(self) -> bool:
+        """Whether what was saved is older than what the node had confirmed."""
+        return self.confirmed_at > self.saved_at
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: paths as text, the store id as hexadecimal digits."""
         named = {field.name: getattr(self, field.name) for field in fields(self)}
         paths = {"database": str(self.database), "broken": str(self.broken)}
-        return named | paths | {"store_id": self.store_id.hex(), "complete": self.complete}
+        known = {"store_id": self.store_id.hex(), "complete": self.complete, "older": self.older}
+        return named | paths | known
 
     def __str__(self) -> str:
         lines = [f"{self.database} is new; what was there is now {self.broken}"]
@@ -76,6 +94,13 @@ class Report:
             f"  bundles lost: {self.lost_bundles} ({self.lost_copies} deliveries); "
             f"dead letters made: {self.dead}"
         )
+        if self.older:
+            since = f"after {marks.moment(self.saved_at)}" if self.saved_at else "before that"
+            lines.append(
+                f"  the node had confirmed a state of {marks.moment(self.confirmed_at)}, which is not there: "
+                f"all that was committed {since} and was in no other file is lost"
+            )
+        lines.append(f"  {_LATER}")
         return "\n".join(lines)
 
 
@@ -91,45 +116,56 @@ def recover(directory: Path | str, *, tree: str = "", node: str = "", force: boo
         raise StoreError(f"{directory} is no directory: give the one that holds {files.NAME}")
     lock = files.lock(directory)
     try:
-        broken = _pending(directory)
+        mark = marks.read(directory)
+        broken = _pending(directory, mark)
         if broken is None:
             if not force:
-                _refuse_sound(path)
-            broken = _set_aside(path)
+                _refuse_sound(path, mark)
+            broken = _set_aside(path, mark)
         _move_log(path, broken)
-        return _rebuild(broken, path, tree, node)
+        report = _rebuild(broken, path, tree, node, mark)
+        marks.remove(directory)
+        return report
     except (sqlite3.Error, OSError) as error:
         raise mapped(error, path) from error
     finally:
         os.close(lock)
 
 
-def _pending(directory: Path) -> Path | None:
+def _pending(directory: Path, mark: marks.Mark | None) -> Path | None:
     """The file that a recovery cut short has set aside; None if there is a database to look at."""
-    if (directory / files.NAME).exists():
+    path = directory / files.NAME
+    if path.exists():
         return None
     broken = files.broken_files(directory)
-    if not broken:
-        if not files.companion(directory / files.NAME, "-wal").exists():
-            raise StoreError(f"{directory / files.NAME} does not exist: there is nothing to recover")
-        return _stand_in(directory)
-    return broken[-1]
+    if broken and (mark is None or mark.recovering):
+        return broken[-1]
+    if mark is None and not files.companion(path, "-wal").exists():
+        raise StoreError(f"{path} does not exist: there is nothing to recover; a start makes a new one")
+    return _stand_in(path, mark)
 
 
-def _stand_in(directory: Path) -> Path:
-    """The database is gone and its log is there: an empty one that the log is read over."""
-    new, broken = directory / files.NEW, directory / f"{files.BROKEN}1"
+def _stand_in(path: Path, mark: marks.Mark | None) -> Path:
+    """The database is gone: an empty one in its place, which its log is read over if that is there."""
+    new, broken = path.with_name(files.NEW), _next_broken(path)
     files.create(new, tree="", node="").close()
+    _begin(path, mark)
     files.publish(new, broken)
     return broken
 
 
-def _refuse_sound(path: Path) -> None:
+def _begin(path: Path, mark: marks.Mark | None) -> None:
+    """From now on a missing database is a recovery that has not ended."""
+    if mark is not None:
+        marks.write(path.parent, mark._replace(recovering=True))
+
+
+def _refuse_sound(path: Path, mark: marks.Mark | None) -> None:
     try:
         files.check_header(path)
         connection = files.connect(path)
         try:
-            sound = _is_sound(connection, path)
+            sound = _is_sound(connection, path) and not marks.lost(files.own_values(connection), mark)
         finally:
             connection.close()
     except (sqlite3.Error, StoreCorrupt):
@@ -156,10 +192,15 @@ def _is_sound(connection: sqlite3.Connection, path: Path) -> bool:
     return whole and owned and not schema.missing(connection)
 
 
-def _set_aside(path: Path) -> Path:
+def _next_broken(path: Path) -> Path:
     taken = files.broken_files(path.parent)
     number = int(taken[-1].name[len(files.BROKEN) :]) + 1 if taken else 1
-    broken = path.with_name(f"{files.BROKEN}{number}")
+    return path.with_name(f"{files.BROKEN}{number}")
+
+
+def _set_aside(path: Path, mark: marks.Mark | None) -> Path:
+    broken = _next_broken(path)
+    _begin(path, mark)
     path.rename(broken)
     files.sync_directory(path.parent)
     return broken
@@ -174,7 +215,7 @@ def _move_log(path: Path, broken: Path) -> None:
     files.sync_directory(path.parent)
 
 
-def _rebuild(broken: Path, path: Path, tree: str, node: str) -> Report:
+def _rebuild(broken: Path, path: Path, tree: str, node: str, mark: marks.Mark | None) -> Report:
     new = path.with_name(files.NEW)
     model = files.companion(new, ".model")
     try:
@@ -191,10 +232,19 @@ def _rebuild(broken: Path, path: Path, tree: str, node: str) -> Report:
         finally:
             source.close()
         files.publish(new, path)
-        return report
+        return report if mark is None else _compared(report, marks.kept(old), mark)
     finally:
         files.remove(model)
         files.remove(files.companion(broken, ".copy"))
+
+
+def _compared(report: Report, saved: marks.Mark, confirmed: marks.Mark) -> Report:
+    """With what the marks say; of an owner that could not be read they say nothing of the database."""
+    if not saved.number or saved.store_id != confirmed.store_id:
+        return replace(report, confirmed_at=confirmed.at)
+    if confirmed.number <= saved.number:
+        return replace(report, saved_at=saved.at, confirmed_at=saved.at)
+    return replace(report, saved_at=saved.at, confirmed_at=max(confirmed.at, saved.at + 1))
 
 
 def _own_values(source: sqlite3.Connection) -> dict[str, bytes]:

@@ -8,6 +8,7 @@ Only what the tables still reach is read: a page that lies about unused may hold
 Law: nothing read here is trusted. A row whose types are wrong, or a bundle that does not unpack, is damaged.
 """
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Generator, Iterator
@@ -177,8 +178,12 @@ def _copy_with_first_page(path: Path, copy: Path, model: Path) -> None:
     wal = files.companion(path, "-wal")
     if wal.exists():
         shutil.copyfile(wal, files.companion(copy, "-wal"))
-    with model.open("rb") as file:
-        first = bytearray(file.read(files.PAGE_BYTES))
+    empty = model.read_bytes()
+    first = bytearray(empty[: files.PAGE_BYTES])
+    whole = copy.stat().st_size // files.PAGE_BYTES * files.PAGE_BYTES
+    os.truncate(copy, whole)
+    with copy.open("ab") as file:  # a table whose first page is not there any more is an empty one
+        file.write(empty[whole:])
     pages = copy.stat().st_size // files.PAGE_BYTES
     first[_PAGE_COUNT_AT : _PAGE_COUNT_AT + 4] = pages.to_bytes(4, "big")
     first[_FREE_LIST_AT : _FREE_LIST_AT + 8] = bytes(8)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 from broker.core.rows import BundleRow, StoredCopy, Transaction
-from broker.store import files, migrations, schema
+from broker.store import files, marks, migrations, schema
 from broker.store.checkpoints import LIMIT, Checkpoints
 from broker.store.errors import StoreCorrupt, StoreFull, StoreIOFailed, StoreMismatch, disk_free, mapped
 from broker.store.loaded import Loaded
@@ -61,6 +61,7 @@ class Store:
         self._reader: sqlite3.Connection | None = None
         self._starter: sqlite3.Connection | None = None
         self._checkpoints: Checkpoints | None = None
+        self._marks: marks.Marks | None = None
 
     def __repr__(self) -> str:
         state = "failed" if self._failed else "open" if self._writer else "closed"
@@ -90,7 +91,7 @@ class Store:
 
     def _open(self, tree: str, node: str) -> None:
         if not self.path.exists():
-            files.check_missing(self.path.parent)
+            marks.check_missing(self.path.parent)
             new = self.path.with_name(files.NEW)
             files.create(new, tree=tree, node=node).close()
             files.publish(new, self.path)
@@ -171,11 +172,18 @@ class Store:
                 f"{self.path} belongs to node {found[1]!r} of tree {found[0]!r}, not to {node!r} of "
                 f"{tree!r}: use another folder (data), or the name that it was made with"
             )
+        if lost := marks.lost(own, marks.read(self.path.parent)):
+            raise StoreCorrupt(self.path, lost)
         self.recovered_from = own.get(files.RECOVERED, b"")
         self.start = int.from_bytes(start, "big") + 1
+        self._marks = marks.Marks(self.path.parent, marks.kept(own))
+        writer.execute("BEGIN IMMEDIATE")
         writer.execute(
             "UPDATE meta SET value = ? WHERE name = ?", (files.encode_start(self.start), files.START)
         )
+        self._marks.put(writer)
+        writer.execute("COMMIT")
+        self._marks.confirm()
 
     def load(self) -> Loaded:
         """Read all rows but the bodies of bundles. For the start, before anything is written."""
@@ -234,12 +242,17 @@ class Store:
         writer = self._writing()
         if not writer.in_transaction:
             return
+        checkpoints, own = self._checkpoints, self._marks
+        if checkpoints is not None and own is not None and own.due(checkpoints.count, checkpoints.copying):
+            own.put(writer, checkpoints.count)
         self.hook(BEFORE_COMMIT)
         writer.execute("COMMIT")
         self.hook(AFTER_COMMIT)
         self.commits += 1
-        if self._checkpoints is not None:
-            self._checkpoints.after_commit(writer)
+        if own is not None:
+            own.confirm()
+        if checkpoints is not None:
+            checkpoints.after_commit(writer)
 
     def bodies(self, rows: Sequence[int]) -> dict[int, bytes]:
         """Bodies of committed bundles by row. A row that is not there is not in the answer."""
@@ -327,6 +340,8 @@ class Store:
         self._starter = self._reader = self._writer = None
         if checkpoints is not None:
             checkpoints.release()
+            if not files.companion(self.path, "-wal").exists():  # all is in the database
+                marks.remove(self.path.parent)
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1

@@ -36,6 +36,7 @@ class Link(msgspec.Struct, kw_only=True):
     role: str = ""
     addresses: list[str] = []
     gaps: int = 0
+    gap_bundles: int = 0
     held_by_peer: list[str] = []
     held_by_peer_total: int = 0
     dormant: bool = False
