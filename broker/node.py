@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.administration import Administration
@@ -25,6 +24,7 @@ from broker.entrance.entrance import Entrance
 from broker.entrance.opening import entrance_of
 from broker.entrance.policy import policy_of
 from broker.grants import Grants
+from broker.headroom import Headroom
 from broker.intake import Admission
 from broker.journal import Journal
 from broker.link_brokers import LinkBroker
@@ -48,6 +48,7 @@ from broker.status import status
 from broker.store import GroupCommit, Store
 from broker.store.files import RECOVERED
 from broker.supervisor import Supervisor
+from broker.vital import vital
 from broker.wires import Wires
 from config.model import Site
 from treeconnector.errors import SapwoodError, StoreError
@@ -68,27 +69,6 @@ _HAND_OVER: Final = 5.0
 _LAST_WORDS: Final = 0.3
 _PATIENCE: Final = 0.02
 _DISK_EVERY: Final = 1.0
-
-
-def _vital(step: Callable[..., None]) -> Callable[..., None]:
-    """A mistake of ours in the middle of a step leaves the core half changed: stop, for the disk is sound."""
-
-    @wraps(step)
-    def guarded(node: "Node", *arguments: Any) -> None:
-        try:
-            step(node, *arguments)
-        except MemoryError:
-            node.memory.out()
-        except Exception as mistake:
-            _log.exception("! a step of node %s failed", node.site.name)
-            node.fail(
-                SapwoodError(
-                    f"a mistake in Sapwood ({mistake!r}): please report it. Nothing that was acknowledged is"
-                    " lost: start the node again"
-                )
-            )
-
-    return guarded
 
 
 class Node:
@@ -116,6 +96,7 @@ class Node:
         self.sharing: Sharing | None = None
         self.grants = Grants(site)
         self.memory = Watch(lambda: self.fail(SapwoodError(OUT_OF_MEMORY)))
+        self.headroom = Headroom()
         self.intake = Admission(intake_bounds(site))
         self.names_children = False
         self.source: Callable[[], Site] | None = None
@@ -224,7 +205,7 @@ class Node:
             _log.warning(
                 "! this store was saved from a damaged one: gap_bundles of its links tells what is missing"
             )
-        self._check_disk()
+        self._check_room()
         self._commit_start()
         self.chronicle.begin(self.core)
         self.committer = GroupCommit(self.store, on_failure=self.fail)
@@ -358,7 +339,7 @@ class Node:
             self._scheduled = True
             self._loop.call_soon(self._turn)
 
-    @_vital
+    @vital
     def _turn(self, at_once: bool = False, /) -> None:
         """Commit what changed. What nobody waits for is committed with the next that somebody does."""
         self._scheduled = False
@@ -392,7 +373,7 @@ class Node:
         self._patient = None
         self._turn(True)
 
-    @_vital
+    @vital
     def _committed(self, turn: Turn, error: StoreError | None) -> None:
         self._committing = False
         if error is not None:
@@ -424,7 +405,7 @@ class Node:
         self._timer_at = self.now() + delay
         self._timer = self._loop.call_later(delay, self._tick)
 
-    @_vital
+    @vital
     def _tick(self) -> None:
         if self.failure is not None:
             return
@@ -433,13 +414,16 @@ class Node:
         self.core.handle_timer()
         if now - self._disk_checked >= _DISK_EVERY:
             self._disk_checked = now
-            self._check_disk()
+            self._check_room()
             self.journal.look()
         self.wake()
         self._sleep_until(self.core.next_deadline())
 
-    def _check_disk(self) -> None:
-        self.core.switch.sending.disk_room = self.store.disk_free() - self.site.limits.disk_reserve
+    def _check_room(self) -> None:
+        sending = self.core.switch.sending
+        sending.disk_room = self.store.disk_free() - self.site.limits.disk_reserve
+        sending.memory_room = self.headroom.left()
+        self.intake.is_short = sending.memory_room <= 0
 
     # --- for people
 

@@ -33,7 +33,8 @@ class Sending:
     """The way in for messages.
 
     `disk_room`: bytes of disk that messages may still take; what enters is counted off at once, since the
-    disk itself shows it only after the commit, and the node measures anew from time to time. `refused`:
+    disk itself shows it only after the commit, and the node measures anew from time to time. `memory_room`:
+    bytes of memory that the process may still take before it takes no more, as measured last. `refused`:
     messages that were not taken since the start, by the error's code. `why_not(destination, scope)`: why the
     node has no room for a message, '' if it has.
     """
@@ -44,6 +45,7 @@ class Sending:
         self._entry = entry
         self.streams: dict[str, Stream] = {}
         self.disk_room: float = math.inf
+        self.memory_room: float = math.inf
         self.refused: Counter[str] = Counter()
         self.why_not: Callable[[Destination, int], str] = lambda destination, scope: ""
 
@@ -53,7 +55,11 @@ class Sending:
     @property
     def refusing(self) -> str:
         """Why nothing is taken now, '' if it is."""
-        return f"the disk of node {self._node} is nearly full: make space" if self.disk_room <= 0 else ""
+        if self.disk_room <= 0:
+            return f"the disk of node {self._node} is nearly full: make space"
+        if self.memory_room <= 0:
+            return f"node {self._node} is near the limit of its memory: give it more, or drain its queues"
+        return ""
 
     def stream(self, session: str, producer: str) -> Stream:
         """The numbered stream of a session's producer; '' = one that ends with its connection."""

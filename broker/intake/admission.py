@@ -75,12 +75,16 @@ class Guest:
 
 
 class Admission:
-    """All connections of a node. `clock`: seconds, monotonic. `turned_away`: how many, by reason."""
+    """All connections of a node. `clock`: seconds, monotonic. `turned_away`: how many, by reason.
+
+    `is_short`: there is hardly any memory, so strangers are few: as many as ask how the node is.
+    """
 
     def __init__(self, bounds: Bounds | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.bounds = bounds or Bounds()
         self.turned_away: Counter[str] = Counter()
         self.applications = self.links = 0
+        self.is_short = False
         self._clock = clock
         self._strangers: dict[Guest, None] = {}
         self._of_host: dict[str, dict[Guest, None]] = {}
@@ -105,7 +109,11 @@ class Admission:
     @property
     def must_wait(self) -> bool:
         """Are there so many strangers, all of them new, that who comes now waits until it is asked in?"""
-        return len(self._strangers) >= self.bounds.strangers and not self._has_had_time(self._strangers)
+        return len(self._strangers) >= self._most_strangers and not self._has_had_time(self._strangers)
+
+    @property
+    def _most_strangers(self) -> int:
+        return min(self.bounds.strangers, _FEWEST) if self.is_short else self.bounds.strangers
 
     def admit(self, address: str) -> Guest | None:
         """A place for a connection from `address` (an IP address); None: it is to be closed at once."""
@@ -114,9 +122,7 @@ class Admission:
         if len(of_host) >= self.bounds.strangers_per_address and not self._make_room(of_host, "address"):
             self.turn_away("address", host)
             return None
-        if len(self._strangers) >= self.bounds.strangers and not self._make_room(
-            self._strangers, "strangers"
-        ):
+        if len(self._strangers) >= self._most_strangers and not self._make_room(self._strangers, "strangers"):
             self.turn_away("strangers", host)
             return None
         if len(self) >= self.bounds.connections and not self.make_room("connections"):

@@ -75,6 +75,36 @@ async def test_no_more_files_is_said_and_survived(network: Network) -> None:
     assert "Traceback" not in hq.last_words(500)
 
 
+async def test_near_its_limit_of_memory_a_node_takes_no_more_and_says_so(network: Network) -> None:
+    network.add("hq")
+    hq = network.nodes["hq"]
+    hq.start()
+    await network.until("hq", lambda status: status["ready"], "ready")
+    await network.send("hq", "queue:kept", [b"1", b"2", b"3"])
+    limits = resource.prlimit(hq.pid, resource.RLIMIT_AS)
+    size = psutil.Process(hq.pid).memory_info().vms
+    resource.prlimit(hq.pid, resource.RLIMIT_AS, (size + min(size // 20, 48 * MIB), limits[1]))
+    text = "node hq is near the limit of its memory"
+    await network.until("hq", lambda status: text in status["refusing"] and not status["ready"], "refusing")
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"{hq.url}/readyz") as answer:
+            assert answer.status == 503
+        async with session.get(f"{hq.url}/login/till") as answer:
+            assert answer.status == 200
+        async with session.post(f"{hq.url}/send/more/1", data=b"4") as answer:
+            assert answer.status >= 400
+            assert (await answer.text()).startswith(f"QUEUE_FULL: {text}")
+    idle = await _idle(network.ports["hq"], IDLE)
+    status = await network.until("hq", lambda status: status["intake"]["strangers"] > 0, "asked")
+    assert status["intake"]["strangers"] <= 16
+    for raw in idle:
+        raw.break_off()
+    resource.prlimit(hq.pid, resource.RLIMIT_AS, limits)
+    await network.until("hq", lambda status: status["ready"], "ready again")
+    assert await network.collect("hq", "queue:kept", 3) == [b"1", b"2", b"3"]
+    assert f"no messages are taken: {text}" in hq.last_words(500)
+
+
 async def test_a_node_without_memory_says_so_and_stops(network: Network) -> None:
     network.add("hq")
     hq = network.nodes["hq"]
