@@ -18,16 +18,12 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from email.utils import formatdate
-from functools import lru_cache, partial
-from http import HTTPStatus
+from functools import partial
 from typing import Final, cast
-
-from multidict import CIMultiDict
 
 from broker.core.errors import SwitchError
 from broker.http.bindings import Line
-from broker.http.documentation import LINK
+from broker.http.encoding import Fields, encoded, stays_open
 from broker.http.gate import Gate
 from broker.http.heads import (
     CHUNKED,
@@ -92,15 +88,6 @@ class _Slot:
         self.head = head
         self.waits = waits
         self.answer: Answer | None = None
-
-
-class _Request:
-    """Headers and connection of a request, for `facts_of`."""
-
-    def __init__(self, fields: bytes, transport: asyncio.BaseTransport) -> None:
-        lines = (line.partition(":") for line in fields.decode("latin-1").split("\r\n")[1:])
-        self.headers = CIMultiDict((name, value.strip()) for name, _, value in lines)
-        self.transport = transport
 
 
 _NO_SLOTS: Final[deque[_Slot]] = deque(maxlen=0)
@@ -368,7 +355,7 @@ class Front(asyncio.Protocol):
         """Bytes that the body of this request may have."""
         if 0 <= head.length <= MOST_OF_A_STRANGER or self._line.bound is not None:
             return self._verbs.max_body
-        known = self._verbs.holds_token(_Request(head.fields, self._transport))
+        known = self._verbs.holds_token(Fields(head.fields, self._transport))
         return self._verbs.max_body if known else MOST_OF_A_STRANGER
 
     def _promise(self, head: Head) -> None:
@@ -402,7 +389,7 @@ class Front(asyncio.Protocol):
         """A client's headers are the same from request to request, but for the length."""
         fields = without_length(head.fields) if head.length else head.fields
         if fields != self._known[0]:
-            self._known = fields, facts_of(_Request(fields, self._transport))
+            self._known = fields, facts_of(Fields(fields, self._transport))
         return self._known[1]
 
     def _answered(self, slot: _Slot, answer: Answer) -> None:
@@ -413,8 +400,8 @@ class Front(asyncio.Protocol):
             return
         leaving = []
         while slots and (ready := slots[0].answer) is not None:
-            stays = _stays(slots[0].head)
-            leaving.append(encoded(ready, stays, _second()))
+            stays = stays_open(slots[0].head)
+            leaving.append(encoded(ready, stays, int(time.time())))
             slots.popleft()
             if not stays:
                 self._closing = True
@@ -498,48 +485,3 @@ class Front(asyncio.Protocol):
         self._verbs.bindings.close(self._line)
         if self._inner is None:
             self._transport.close()
-
-
-def _stays(head: Head) -> bool:
-    """Whether the connection stays open after this request."""
-    if not head.connection:
-        return head.minor == 1
-    return b"keep-alive" in head.connection if head.minor == 0 else b"close" not in head.connection
-
-
-@lru_cache(maxsize=2)
-def _date(second: int) -> bytes:
-    return formatdate(second, usegmt=True).encode()
-
-
-def _second() -> int:
-    return int(time.time())
-
-
-def encoded(answer: Answer, stays: bool, second: int) -> bytes:
-    """The answer as bytes. Its length is always told, and every answer leads to the documentation."""
-    status, body, content_type = answer
-    return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n%bLink: %b\r\nServer: sapwood\r\nDate: %b\r\n%b\r\n%b" % (
-        _status(status),
-        len(body),
-        _content_type(content_type),
-        _LINK,
-        _date(second),
-        _KEEP_ALIVE if stays else _CLOSE,
-        body,
-    )
-
-
-_LINK: Final = LINK.encode()
-_KEEP_ALIVE: Final = b"Connection: keep-alive\r\n"
-_CLOSE: Final = b"Connection: close\r\n"
-
-
-@lru_cache
-def _status(status: int) -> bytes:
-    return f"{status} {HTTPStatus(status).phrase}".encode()
-
-
-@lru_cache
-def _content_type(name: str) -> bytes:
-    return f"Content-Type: {name}\r\n".encode() if name else b""
