@@ -6,7 +6,8 @@ a second reply is made, which the caller ignores by its correlation id. Handlers
 twice must be the same as once (see docs/services.md).
 
 Law: every request that names a `reply_to` is answered, with a result or an error; a handler's exception is an
-answer (code FAILED), without its traceback unless `tracebacks` asks for that.
+answer (code FAILED), without its traceback unless `tracebacks` asks for that. One that names a fresh queue on
+another node than the one where it entered the tree is a forgery: it is not worked on, and is a dead letter.
 """
 
 import asyncio
@@ -33,6 +34,7 @@ from sapwood.rpc_messages import (
 from sapwood.tasks import current as current_task
 from treeconnector.destinations import Destination, parse
 from treeconnector.errors import InvalidName
+from treeconnector.names import is_incarnation
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("sapwood.rpc")
 _FIRST_PAUSE: Final = 0.05
+_FRESH: Final = "transient-"
 _LONGEST_PAUSE: Final = 5.0
 _request: Final[ContextVar[Delivery | None]] = ContextVar("sapwood_request", default=None)
 
@@ -168,6 +171,10 @@ class Server:
 
     async def _answer(self, delivery: Delivery) -> None:
         """Work, reply, acknowledge. Cancelled before: the request is given to another server."""
+        if why := _why_not_answered(delivery):
+            _log.warning("! %s: %s", self.queue, why)
+            delivery.reject(why)
+            return
         current_task.set(delivery.properties.task_id)
         _request.set(delivery)
         try:
@@ -261,6 +268,15 @@ class Server:
 def _said(error: Exception) -> str:
     text = str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _why_not_answered(delivery: Delivery) -> str:
+    """A fresh queue is for who made it: nobody at another node has answers sent there. '' if it may."""
+    reply_to, origin = delivery.properties.reply_to, delivery.origin
+    name, _, node = reply_to.removeprefix("queue:").partition("@")
+    if not origin or not name.startswith(_FRESH) or node in ("", origin) or is_incarnation(node):
+        return ""
+    return f"PERMIT: {origin} may have answers sent to fresh queues of its own, not to {reply_to[:100]}"
 
 
 @functools.lru_cache(maxsize=4096)

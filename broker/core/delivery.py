@@ -59,6 +59,7 @@ class Delivery(Lookup):
         self.numbered_now = range(0)
         self.trials = Trials(moment, lambda place: self.deliver(place))
         self.finished: Callable[[Copy], None] = lambda copy: None
+        self.why_not_now: Callable[[Copy], str] = lambda copy: ""
         self.went: Callable[[Destination, str, int], None] = lambda destination, gateway, messages: None
         self.holds = Holds(settings, custody, neighbours, self.bury)
 
@@ -95,6 +96,10 @@ class Delivery(Lookup):
                 place.turn = before
                 self.turn.places[place.name] = place
                 return
+            if why := self.why_not_now(copy):
+                place.waiting.popleft()
+                self._bury_rest(copy, why)
+                continue
             alone = suspected and tries(reader)
             position, count = next_run(copy, 1 if alone else reader.room)
             if count and not self._give(copy, reader, position, count):
@@ -204,6 +209,13 @@ class Delivery(Lookup):
         """What is left of a copy goes to the dead letters. The caller takes it from `waiting`."""
         self.parted(copy)
         self.custody.bury(copy, reason)
+
+    def _bury_rest(self, copy: Copy, reason: str) -> None:
+        """As `bury`, but for what readers have already. The caller takes it from `waiting`."""
+        if copy.given:
+            self.bury_part(copy, copy.all & ~(copy.done | copy.given), reason)
+        else:
+            self.bury(copy, reason)
 
     def bury_part(self, copy: Copy, bits: int, reason: str) -> bool:
         """Some messages of a copy go to the dead letters. True if that was all that was left of it."""

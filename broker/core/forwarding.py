@@ -217,6 +217,8 @@ class Forwarder(Delivery):
             elif copy.row < place.swept and (why := self._why_not(copy, neighbour)):
                 neighbour.refusals.add(why, copy.open)
                 self.bury(copy, why)
+            elif why := self.why_not_now(copy):
+                self.bury(copy, why)
             elif not place.destination and neighbour.holds(copy.stored.header.destination):
                 place.resting[copy.row] = copy
             else:

@@ -56,8 +56,8 @@ class Neighbour:
     that have moved, which it is to be told when its link is up. `spool_holds`: what it is to keep while a
     spool of ours is full. `broken_at`: when its link was lost last, or this node started (running time).
     `kin`: the other neighbours of its mesh; `group`: the smallest name of these and its own. `permit`: what a
-    child may do. `refusals`: what it was refused here, `refused_us`: what it has refused this node.
-    `told_refusals`: how often this link was told of a refused bundle.
+    child may do, since `permitted_at`. `refusals`: what it was refused here, `refused_us`: what it has
+    refused this node. `told_refusals`: how often this link was told of a refused bundle.
     """
 
     def __init__(self, name: str, relation: Relation, place: Place, held: Held) -> None:
@@ -104,6 +104,7 @@ class Neighbour:
         self.we_hold: set[str] = set()
         self.spool_holds: dict[str, tuple[Destination, Spool]] = {}
         self.permit = Permit()
+        self.permitted_at = 0.0
         self.refusals = Refusals()
         self.refused_us = Refusals()
         self.told_refusals = 0

@@ -6,7 +6,7 @@ child; the link stays, and all that is permitted goes on. What refuses:
 
 - a route, when it is about to enter the table (`legality`); so nothing is ever sent that may not be read;
 - a bundle, before it goes anywhere (`why_not_taken`), also one that cannot be read; it is a dead letter, so
-  many of each child;
+  many of each child; nor one that asks for answers where the child may not send (`replies`);
 - a question who a node is, and the answer to it (`may_ask`).
 
 What was given to a child to consume it may give back, and nothing else in its place (`given`).
@@ -24,11 +24,12 @@ from broker.core.copies import Copy
 from broker.core.errors import BadRequest, NotFound
 from broker.core.given import Given
 from broker.core.neighbours import Neighbour
+from broker.core.replies import Replies
 from broker.core.rows import MetaRow
 from treeconnector.advisories import Advertiser, digest_of, standing
 from treeconnector.bundles import Flag, Header
-from treeconnector.destinations import Destination, Kind, domain, parse, topic
-from treeconnector.errors import FrameError, InvalidName, PatternError
+from treeconnector.destinations import Destination, Kind, domain, topic
+from treeconnector.errors import FrameError, PatternError
 from treeconnector.frames import Advice
 from treeconnector.held import Legality, Limits, anything_goes
 from treeconnector.names import is_incarnation
@@ -49,7 +50,6 @@ _MOST_TOLD: Final = 200
 _KEPT: Final = 1000
 _KEPT_BYTES: Final = 16 * 1024 * 1024
 _WEIGHT: Final = 2048
-_FOR_ANSWERS: Final = ("transient-", "System.")
 
 
 def everything(_child: str) -> Grant | None:
@@ -70,6 +70,7 @@ class Permitting:
         self._set: dict[str, Grant] = {}
         self._told: dict[str, list[Rules]] = {}
         self.given = Given(core)
+        self.replies = Replies(core, self._name_of)
         self._dead: dict[str, list[Copy]] = {}
         self.on_change: Callable[[], None] = lambda: None
         core.arrivals.why_not_taken, core.arrivals.told = self.why_not_taken, self._tell
@@ -165,7 +166,7 @@ class Permitting:
     def welcome(self, neighbour: Neighbour) -> None:
         """A neighbour is new, or known again after a start."""
         if neighbour.relation is Relation.CHILD:
-            neighbour.permit = self.permit_of(neighbour.name)
+            neighbour.permit, neighbour.permitted_at = self.permit_of(neighbour.name), self._core.moment.now
 
     def why_not_role(self, name: str, role: str) -> str:
         """Why a child may not be what it says that it is; '' if it may."""
@@ -207,6 +208,7 @@ class Permitting:
                 self.greet(neighbour)
                 self._core.advising.tell_anew(neighbour)
             if changed or again:
+                neighbour.permitted_at = self._core.moment.now
                 self._core.advising.review(neighbour)
                 self._sweep(neighbour)
 
@@ -342,34 +344,7 @@ class Permitting:
             why = permit.why_not_send(destination._replace(node=name)) if name else why
         if not why and not self._core.arrivals.is_from_below(neighbour, header.origin):
             why = f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
-        return why or (self._why_not_answered(neighbour, opening) if permit else "")
-
-    def _why_not_answered(self, neighbour: Neighbour, opening: Opening) -> str:
-        """Who answers writes where the question says; so a child asks for answers only where it may send."""
-        try:
-            found = opening.properties()
-        except FrameError:
-            return ""  # nobody can read it, which is said by whoever finds that
-        for where in {each.reply_to for each in found}:
-            why = self._why_not_reply(neighbour, where) if where else ""
-            if why:
-                return why
-        return ""
-
-    def _why_not_reply(self, neighbour: Neighbour, reply_to: str) -> str:
-        """A fresh queue for answers is on a node of the child's own: another's is not for it to name."""
-        text = reply_to if reply_to.startswith(("queue:", "topic:")) else f"queue:{reply_to}"
-        try:
-            where = parse(text)
-        except (InvalidName, PatternError):
-            return f"PERMIT: the reply_to {reply_to[:64]!r} is no destination"
-        node = self._name_of(where.node) if is_incarnation(where.node) else where.node
-        if where.node and self._core.arrivals.is_from_below(neighbour, node):
-            return ""
-        why = neighbour.permit.why_not_send(where)
-        if not why and node and where.name.startswith(_FOR_ANSWERS):
-            why = f"PERMIT: {neighbour.name} may have answers sent to its own nodes, not to {where.node[:64]}"
-        return f"{why} (reply_to)" if why else ""
+        return why or self.replies.why_not(neighbour, header, opening)
 
     def _why_not_followed(self, neighbour: Neighbour, destination: Destination) -> str:
         """A topic's message that goes after a node that has left a child: it left, and may have it there."""

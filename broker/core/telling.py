@@ -85,13 +85,18 @@ class Telling:
         self._read_asking(place)
         asking = [copy for copy in place.waiting.warm if may_be_told(copy)]
         told: set[Copy] = set()
+        refused: dict[Copy, str] = {}
         for copy in asking[:_AT_ONCE]:
             custody.body(copy)
-            if self._tell(copy.stored, copy.done):
+            if why := self._core.forwarder.why_not_now(copy):
+                refused[copy] = why
+            elif self._tell(copy.stored, copy.done):
                 told.add(copy)
-        place.waiting.take_out(told.__contains__)
+        place.waiting.take_out(lambda copy: copy in told or copy in refused)
         for copy in told:
             custody.discard(copy)
+        for copy, why in refused.items():
+            self._core.forwarder.bury(copy, why)
         return len(asking) <= _AT_ONCE and not any(page.tells for page in place.waiting.pages)
 
     @staticmethod

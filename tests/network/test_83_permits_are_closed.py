@@ -5,6 +5,7 @@ The parents run with the defaults that a user gets; nothing here is opened but i
 
 from typing import Any
 
+import aiohttp
 import pytest
 from harness import Network, receiving, until_count
 from hostile import peer
@@ -270,3 +271,97 @@ async def test_what_was_given_comes_back_with_the_origin_that_it_had(network: Ne
             await mallory.say(mallory.bundle("queue:mallory", origin=given.header.origin, **back))
             await until_count(queue, 1)
             assert [each.payload for each in queue] == [b"pay 1"]
+
+
+async def test_no_fresh_queue_of_another_node_is_named_at_an_open_parent(network: Network) -> None:
+    """`permits: open` lets a child send everywhere in its own name, and have nobody else write for it."""
+    await start(network, permits="open")
+    forbidden = ["transient-1@leeds", "queue:transient-1@hq", "System.1@leeds"]
+    async with (
+        network.client("hq") as hq,
+        network.client(STORE) as leeds,
+        Rpc(hq).serve("adder", {"add": add}),
+        thief(network) as mallory,
+    ):
+        await mallory.say(advise("domain:mallory", "queue:answers"))
+        await mallory.say(*(asking(mallory, "queue:adder", where) for where in forbidden))
+        await mallory.say(*(asking(mallory, "queue:adder", at) for at in ("transient-1@mallory", "answers")))
+        wanted = {"queue:transient-1@mallory", "queue:answers"}
+        await mallory.until(lambda: wanted <= set(mallory.read()), "answered where it may be")
+        status = await network.until(
+            "hq", lambda status: status["counters"]["refused"] >= len(forbidden), "refusing"
+        )
+        assert status["counters"]["refused"] == len(forbidden)
+        assert all(reason.startswith("PERMIT") for reason in status["dead"]["reasons"])
+        async with Rpc(leeds) as caller:
+            assert await caller.call("adder", "add", one=2, other=3) == 5
+
+
+@pytest.mark.parametrize("server", ["hq", STORE, "over HTTP"])
+async def test_what_waited_while_permits_changed_is_not_answered_where_it_may_not_be_now(
+    network: Network, server: str
+) -> None:
+    send = ["{name}/#", "queue:adder"]
+    children = [
+        {"name": "mallory", "send": [*send, "queue:payroll"]},
+        {"name": STORE, "consume": ["#"], "send": ["#"]},
+    ]
+    await start(network, children=children)
+    async with thief(network) as mallory:
+        await mallory.say(advise("queue:mallory/answers"))
+        for where in ("payroll", "mallory/answers"):
+            await mallory.say(asking(mallory, "queue:adder", where))
+        await network.until("hq", lambda status: status["counters"]["in"] >= 2, "keeping the requests")
+        children[0]["send"] = send
+        network.configure("hq", children=children)
+        async with aiohttp.ClientSession() as http:
+            async with http.post(f"{network.url('hq')}/api/permits/reload") as answer:
+                assert answer.status == 200, await answer.text()
+            if server == "over HTTP":
+                assert await asked_over_http(http, network.url("hq")) == ["mallory/answers"]
+                return
+        async with (
+            network.client("hq") as hq,
+            network.client(server) as serving,
+            receiving(hq, "queue:payroll") as payroll,
+            Rpc(serving).serve("adder", {"add": add}),
+        ):
+            await mallory.until(lambda: mallory.read() == ["queue:mallory/answers"], "answered")
+            status = await network.until(
+                "hq", lambda status: status["counters"]["refused"] == 1, "refusing the other"
+            )
+            assert [reason.partition(":")[0] for reason in status["dead"]["reasons"]] == ["PERMIT"]
+            assert payroll == []
+
+
+async def asked_over_http(http: aiohttp.ClientSession, url: str) -> list[str]:
+    """Where a client that speaks plain HTTP is asked to answer."""
+    for path in ("/login/till-7", "/create/adder", "/subscribe/adder"):
+        async with http.get(url + path) as answer:
+            assert answer.status == 200, await answer.text()
+    async with http.get(url + "/transfer/-1/10") as answer:
+        return [each["reply_to"] for _, each in (await answer.json())["messages"]]
+
+
+async def test_a_server_answers_in_fresh_queues_of_the_nodes_that_asked_only(network: Network) -> None:
+    """Also where no parent has looked: the forger is an application at headquarters."""
+    await start(network)
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        done.append(number)
+        return number
+
+    async with (
+        network.client("hq") as hq,
+        network.client(STORE) as leeds,
+        Rpc(leeds).serve("leeds/work", {"work": work}),
+        Rpc(hq) as caller,
+    ):
+        victim = await leeds.create()
+        request = b'{"method": "work", "parameters": {"number": 666}}'
+        await hq.send("queue:leeds/work", request, reply_to=victim, correlation_id=1)
+        assert await caller.call("leeds/work", "work", number=7) == 7
+        status = await network.until(STORE, lambda status: status["dead"]["messages"] == 1, "refusing")
+        assert ["REJECTED" in reason for reason in status["dead"]["reasons"]] == [True]
+        assert done == [7]
