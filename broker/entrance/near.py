@@ -28,7 +28,7 @@ def is_near(peer: Any, local: Any) -> bool:
 
 def of_a_proxy(headers: Iterable[str]) -> str:
     """The name of a header that a proxy has added, '' if there is none."""
-    return next((name for name in headers if _PROXIES.fullmatch(name)), "")
+    return next((name for name in headers if _PROXIES.fullmatch(name.replace("_", "-"))), "")
 
 
 def host_of(address: Any) -> str:

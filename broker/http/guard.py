@@ -15,6 +15,7 @@ import enum
 import hmac
 import ipaddress
 import json
+import re
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -45,6 +46,7 @@ _HOW: Final = (
     "needs the header 'Authorization: Bearer TOKEN' with the token of this node's configuration (http,"
     " token_file or token_env)"
 )
+_HOST: Final = re.compile(r"(?:\[([0-9a-f:.%]+)\]|([^:\[\]]*))(?::[0-9]*)?")
 _OR_HERE: Final = f"{_HOW}, or a direct connection from this machine, where no token is configured"
 
 
@@ -163,11 +165,9 @@ def is_rebound(request: web.BaseRequest) -> bool:
 
 
 def _host(header: str) -> str:
-    """The host of a Host header, without port and brackets."""
-    host = header.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
+    """The host of a Host header, without port and brackets; all of it, if that is none."""
+    found = _HOST.fullmatch(header.strip().lower())
+    return header if found is None else found[1] or found[2]
 
 
 def _is_this_machine(host: str) -> bool:

@@ -81,8 +81,17 @@ async def logged_in(url: str, context: ssl.SSLContext | None = None, **headers: 
 class Application:
     """An MQTT client, unmodified. `codes`: what it was told of its CONNECT."""
 
-    def __init__(self, port: int, name: str, word: str | None = None, user: str = "") -> None:
+    def __init__(
+        self,
+        port: int,
+        name: str,
+        word: str | None = None,
+        user: str = "",
+        context: ssl.SSLContext | None = None,
+    ) -> None:
         self.client = paho.Client(CallbackAPIVersion.VERSION2, client_id=name, reconnect_on_failure=False)
+        if context is not None:
+            self.client.tls_set_context(context)
         if word is not None:
             self.client.username_pw_set(user or name, word)
         loop = asyncio.get_running_loop()
@@ -299,7 +308,8 @@ async def test_a_store_s_certificate_opens_what_its_permits_allow_and_ends_with_
     network: Network,
 ) -> None:
     hq = Host(network, "hq")
-    network.add("hq", permits={"consume": ["prices/#"], "send": ["sales/#"]})
+    (mqtt,) = free_ports(1)
+    network.add("hq", permits={"consume": ["prices/#"], "send": ["sales/#"]}, mqtt={"port": mqtt})
     await hq.start(lifetime="1h")
     folder = network.folder / "york"
     await join(await hq.invite("york"), folder)
@@ -314,7 +324,17 @@ async def test_a_store_s_certificate_opens_what_its_permits_allow_and_ends_with_
     for what in ("queue:orders", "topic:#", "topic:sales/#"):
         with pytest.raises(RequestFailed, match="PERMIT: hq lets york consume"):
             await thief.subscribe(what).ready()
+    shown = ssl.create_default_context(cafile=str(hq.ca))
+    shown.load_cert_chain(node)
+    counter = Application(mqtt, "counter", context=shown)
+    assert await counter.code() == 0
+    assert [await counter.read(each) for each in ("prices/#", "sales/#", "#")] == [[1], [0x80], [0x80]]
     await hq.ask("/api/invitations/york", "DELETE")
+    await asyncio.wait_for(counter.lost.wait(), PATIENCE)
+    counter.end()
+    again = Application(mqtt, "counter", context=shown)
+    assert await again.code() != 0
+    again.end()
     async with asyncio.timeout(PATIENCE):
         while (await hq.ask("/api/status"))["sessions"]:
             await asyncio.sleep(0.05)

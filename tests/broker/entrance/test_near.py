@@ -60,3 +60,4 @@ def test_headers_of_programs_are_none_of_proxies() -> None:
     )
     assert of_a_proxy((*ordinary, *web_socket, "X-Request-Id", "Traceparent", "DNT", "Priority")) == ""
     assert of_a_proxy((*ordinary, "x-forwarded-host")) == "x-forwarded-host"
+    assert of_a_proxy((*ordinary, "X_Forwarded_For")) == "X_Forwarded_For"

@@ -24,7 +24,16 @@ async def test_over_loopback_under_a_name_of_this_machine(port: Any, host: str) 
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:7600", "10.0.0.1", "127.0.0.1.evil.example", "localhost.evil.example"],
+    [
+        "evil.example",
+        "evil.example:7600",
+        "10.0.0.1",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "[::1].evil.example",
+        "localhost:evil.example",
+        "localhost@evil.example",
+    ],
 )
 async def test_a_name_that_was_made_to_mean_this_machine_is_refused(serve: Any, port: Any, host: str) -> None:
     answer = await (await port.dial()).ask("/api/status", headers=(f"Host: {host}",))
