@@ -9,7 +9,7 @@ them together say when it goes.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.core.copies import Copy, Stored
@@ -36,6 +36,7 @@ class Cooling:
     """Of one node. `window`: copies of one place that stay in memory; `room`: with more, some go.
 
     `most`: of all places together, about; above it each keeps only a few. `crowded`: places with too many.
+    `parted`: rows of bundles of which a start may find further copies.
     `doubted_before`: bundles below that row may have arrived where they go, whatever their header says.
     """
 
@@ -46,6 +47,7 @@ class Cooling:
         self._wide = self.window = max(most // _PLACES, 1)
         self._shared: dict[int, tuple[Stored, int]] = {}
         self.crowded: dict[Place, None] = {}
+        self.parted: Container[int] = ()
         self.doubted_before = 0
 
     def __repr__(self) -> str:
@@ -96,7 +98,7 @@ class Cooling:
     def _may_go(self, copy: Copy) -> bool:
         """Does its row on disk say all that is known of it?"""
         stored, changes = copy.stored, self._custody.transaction.changes
-        if not stored.row or not stored.safe or stored.doubted:
+        if not stored.row or not stored.safe or stored.doubted or stored.row in self.parted:
             return False
         if copy.given or copy.number or copy.transfer or copy.backed_off:
             return False

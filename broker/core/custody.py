@@ -362,6 +362,10 @@ class Custody:
         self._loaded_before = self._next_bundle = max(self._next_bundle, row + 1)
         return stored
 
+    def restore_doubt(self, before: int) -> None:
+        """What was in doubt is so still; no row of these is used again for what is new."""
+        self.cooling.doubted_before, self._next_bundle = before, max(self._next_bundle, before)
+
     def doubt_old(self) -> None:
         """Whatever this start found on the disk may have arrived where it goes: it is marked, once.
 

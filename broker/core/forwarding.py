@@ -265,9 +265,12 @@ class Forwarder(Delivery):
             self.moment.after(due * _FIRST_REST - self.moment.now, wake)
 
     def _wake(self, key: tuple[str, str, int], place: Place, neighbour: Neighbour, delay: float) -> None:
-        """They have rested. While others can take them they do not go back, however slow those are."""
-        together = {each.row: each for each in self._rests.pop(key)}
-        copies = [each for row, each in together.items() if row in place.resting]
+        """They have rested. While others can take them they do not go back, however slow those are.
+
+        One that has left memory meanwhile, and rests again, is another object.
+        """
+        rows = dict.fromkeys(each.row for each in self._rests.pop(key))
+        copies = [place.resting[row] for row in rows if row in place.resting]
         if copies and self._others(place, neighbour):
             self._let_rest(place, neighbour, copies, min(2 * delay, _LONGEST_REST))
             return

@@ -66,7 +66,7 @@ def _meta(core: "NodeCore", loaded: "Rows") -> dict[str, bytes]:
     core.start_transfer_ids(int(meta.get("transfer", b"1")))
     core.root.restore(meta.get("root"))
     core.mesh.restore(meta)
-    core.custody.cooling.doubted_before = int(meta.get(DOUBTED, b"0"))
+    core.custody.restore_doubt(int(meta.get(DOUBTED, b"0")))
     return meta
 
 
@@ -116,6 +116,7 @@ def _subscriptions(core: "NodeCore", loaded: "Rows") -> None:
 def _custody(core: "NodeCore", loaded: "Rows") -> None:
     """Where many wait, they leave memory again on the way."""
     shared: dict[int, Stored | None] = dict.fromkeys(loaded.shared_bundles())
+    core.custody.cooling.parted = shared
     orphaned: dict[Place, None] = {}
     for number, found in enumerate(loaded.copies()):
         row = found.copy
@@ -134,6 +135,7 @@ def _custody(core: "NodeCore", loaded: "Rows") -> None:
                 _outbox(core, row).outbox.append(copy)
         if number % _AT_ONCE == 0:
             core.custody.cooling.cool()
+    core.custody.cooling.parted = ()
     for row_number in loaded.lone_bundles():
         core.custody.transaction.delete(BundleRow, row_number)
     for neighbour in core.neighbours.values():

@@ -193,3 +193,71 @@ def test_small_messages_fill_a_spool_and_are_refused() -> None:
         forest.settle()
     assert 100 < site.waiting() < 120
     assert producer.rejected
+
+
+def test_a_start_amid_the_copies_of_one_bundle_keeps_it_for_all_of_them(hq: Site) -> None:
+    """A start lets copies go after so many rows: of a bundle, too, whose other copy is in the next row."""
+    forest = forest_of(hq)
+    long = forest.consumer("hq", "topic:news", name="one", durable="daily")
+    forest.settle()
+    long.disconnect()
+    send(hq, 1018, "topic:news")
+    short = forest.consumer("hq", "topic:news", name="two", durable="daily")
+    forest.settle()
+    short.disconnect()
+    send(hq, 1, "topic:news", first=1018)
+    if hq.disk.tables[CopyRow][1019].place != "subscription:one/daily":
+        send(
+            hq, 1, "queue:other"
+        )  # which of the two has the first row is chance: row 1025 is to be the long one's
+    send(hq, 5, "topic:news", first=1019)
+    assert hq.disk.tables[CopyRow][1025].place == "subscription:one/daily"
+    hq.crash()
+    hq.boot()
+    for reader in (long, short):
+        reader.connect()
+        forest.settle(1.0)
+    assert (long.payloads, short.payloads) == (payloads(1024), payloads(6, first=1018))
+    forest.settle(1.0)
+    assert all(row.place == "queue:other" for row in hq.disk.tables[CopyRow].values())
+    assert len(hq.disk.tables[BundleRow]) == len(hq.disk.tables[CopyRow])
+
+
+def test_a_row_that_is_used_again_is_not_in_doubt(hq: Site) -> None:
+    send(hq, 60)
+    hq.crash()
+    hq.boot()
+    hq.core.custody.doubt_old()
+    read(hq, 60)
+    forest_of(hq).clients[-1].disconnect()
+    forest_of(hq).settle(1.0)
+    hq.crash()
+    hq.boot()
+    send(hq, 40, first=60)
+    copies = hq.core.custody.places["queue:sales"].waiting
+    assert {copy.stored.header.flags & Flag.MAYBE_DUPLICATE for copy in copies} == {0}
+
+
+def test_what_rests_again_after_it_has_left_memory_is_not_lost() -> None:
+    """A copy rests, leaves memory before its time is over, comes back as another object and rests again."""
+    forest = Forest(SMALL)
+    hq = forest.add("hq")
+    forest.add("york", "hq")
+    forest.heal()
+    send(hq, 40, "queue:up")
+    place, forwarder, york = hq.core.custody.places["queue:up"], hq.core.forwarder, hq.core.neighbours["york"]
+    first = place.waiting.popleft()
+    forwarder._rest(first, york)
+    place.end_rest()
+    place.waiting.room = 0
+    hq.core.custody.cooling.window = 0
+    hq.core.custody.cooling.crowded[place] = None
+    hq.core.custody.cooling.cool()
+    assert first.open == 0
+    again = place.waiting.popleft()
+    assert again.row == first.row
+    place.resting[again.row] = again
+    forest.pass_time(0.2)
+    forest.settle()
+    assert again in place.waiting
+    assert read(hq, 40, "queue:up") == payloads(40)
