@@ -75,6 +75,19 @@ def test_every_mistake_of_the_file_is_told_with_its_place(tmp_path: Path) -> Non
     ]
 
 
+def test_open_permits_are_a_warning_and_closed_ones_none(tmp_path: Path) -> None:
+    (one,) = found(site(tmp_path, "  permits: open\n"), "permits")
+    assert (one.state, "permits are open" in one.text) == ("warning", True)
+    assert found(site(tmp_path, '  permits: {consume: ["prices/#"]}\n'), "permits") == []
+    assert found(site(tmp_path), "permits") == []
+
+
+def test_a_setting_that_permits_had_once_is_refused_with_its_successor(tmp_path: Path) -> None:
+    findings, exit_code = examine(site(tmp_path, "  permits: {enforce: false}\n"))
+    assert exit_code == 2
+    assert any("enforce" in each.text and "the default is open" in each.text for each in findings)
+
+
 def test_a_data_folder_that_is_a_file_fails(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("not a folder")
     file = site(tmp_path)
