@@ -105,3 +105,13 @@ def _shown(routes: set[tuple[Destination, str]]) -> str:
     key, gateway = min(routes)
     more = f", and {len(routes) - 1} more" if len(routes) > 1 else ""
     return f"{key} through {gateway}{more}"
+
+
+def check_nothing_counts(site: Site) -> None:
+    """Where nothing waits, nothing is counted as if it did; else a queue or spool stays full for ever."""
+    custody = site.core.custody
+    assert not any(custody.spools.values()), f"{site.name} counts {custody.spools} of nothing"
+    for name, place in custody.places.items():
+        if name != "dead":
+            counts = place.size, place.together, len(place.waiting), place.senders
+            assert not any(counts), f"{site.name} counts {counts} of nothing in {name}"

@@ -171,7 +171,7 @@ def test_ids_of_what_waits_take_a_bit_each() -> None:
 class Crowded(Chaos):
     """Any history, with hardly a copy in memory."""
 
-    settings = replace(Chaos.settings, cache_copies=64)
+    caches = (64,)
 
 
 @pytest.mark.parametrize("seed", range(6))
