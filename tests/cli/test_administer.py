@@ -217,10 +217,10 @@ def test_commands_may_show_their_certificate_to_a_node_that_asks_children_for_on
             both,
             (*trusted, "--certificate", str(files["me"]), "--key", str(certificates / "me.key")),
         ):
-            outside("send", "queue:sales", "x", *url, *more)
-            program.app(["queues", "sales", "--json", *url, *more], standalone_mode=False)
+            outside("send", "queue:localhost/sales", "x", *url, *more)
+            program.app(["queues", "localhost/sales", "--json", *url, *more], standalone_mode=False)
             program.app(["status", *url, *more], standalone_mode=False)
-        outside("receive", "queue:sales", "--count", "1", *url, *both)
+        outside("receive", "queue:localhost/sales", "--count", "1", *url, *both)
     assert '"messages":2' in capsys.readouterr().out
     for wrong, said in (
         (("--key", str(certificates / "me.key")), "--certificate"),

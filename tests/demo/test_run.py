@@ -60,7 +60,7 @@ def test_every_message_arrives_once_and_every_consumer_costs_what_the_rules_say(
     assert (total["lost"], total["duplicated"], total["not_sent"]) == (0, 0, 0)
     cost = {(row["node"], row["destination"]): (row["added"], row["closed"]) for row in report["consumers"]}
     for store in ("york", "durham", "lancaster", "bath", "exeter", "winchester"):
-        assert cost[store, f"queue:prices-{store}"] == (2, 2)
+        assert cost[store, f"queue:{store}/prices"] == (2, 2)
     assert cost["hq", "queue:sales"] == (8, 8)
     assert [cost[store, "topic:offers/north"][0] for store in ("york", "durham", "lancaster")] == [2, 1, 1]
     for event in ("york is killed", "line between region north and HQ is cut", "the line is mended"):

@@ -105,7 +105,7 @@ class Network:
         fixed["permits"] = "open"  # what children may do is the subject of some tests only: these say it
         if any({"consume", "send", "nodes"} & child.keys() for child in known.get("children", ())):
             fixed.pop("permits")
-        if role == "leaf" and (parent or known.get("scheme") == "satellite"):
+        if is_leaf(known, parent, role):
             fixed.pop("permits", None)
         if parent:
             port = self.lines[name].port if line else self.ports[parent]
@@ -217,6 +217,16 @@ class Network:
         async with self.client(name) as client:
             got = await collect(client, destination, count, seconds)
         return [delivery.payload for delivery in got]
+
+
+def is_leaf(settings: Settings, parent: str, role: str) -> bool:
+    """Is a node one that has no children, be its way up given by name or written out?"""
+    ways = settings.get("tree_connectors", ())
+    return (
+        any(way.get("nodetype") == "leaf" for way in ways)
+        or settings.get("scheme") == "satellite"
+        or (role == "leaf" and bool(parent) and not ways)
+    )
 
 
 async def have(client: Client, destination: str) -> None:

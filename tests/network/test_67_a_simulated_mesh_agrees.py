@@ -42,6 +42,8 @@ async def build(network: Network) -> None:
             role=place.role,
             parent=place.parent,
             mesh=place.mesh,
+            consume="#" if place.parent else "",
+            send="#" if place.parent else "",
             address=f"127.0.0.1:{network.ports[place.name]}",
         )
         for place in TREE.places

@@ -204,7 +204,7 @@ def test_what_nobody_takes_within_the_hold_time_is_dead(make: Any) -> None:
 
 def test_creating_is_not_interest_and_subscribing_is(make: Any) -> None:
     """A message at HQ goes down to where its queue is read, not to where it was only created."""
-    hq = make("hq", advisories={"linger": "0s"})
+    hq = make("hq", advisories={"linger": "0s"}, permits="open")
     york = make(
         "york",
         tree_connectors=[{"nodetype": "leaf", "uri": f"ws://127.0.0.1:{hq.port}/link"}],

@@ -79,7 +79,7 @@ def test_it_holds_over_a_restart(make: Any) -> None:
 
 
 def test_what_went_on_to_another_node_is_not_counted(make: Any) -> None:
-    hq = make("hq")
+    hq = make("hq", permits="open")
     york = make(
         "york",
         tree_connectors=[{"nodetype": "leaf", "uri": f"ws://127.0.0.1:{hq.port}/link"}],
