@@ -60,7 +60,11 @@ class Raw:
     async def to(cls, port: int) -> "Raw":
         made = socket.socket()
         made.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
+        try:
+            await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
+        except BaseException:
+            made.close()
+            raise
         return cls(made)
 
     async def say(self, data: bytes | memoryview) -> None:
@@ -135,10 +139,15 @@ async def body_of_a_verb(target: Target) -> Raw:
 
 async def body_of_a_send(target: Target) -> Raw:
     raw = await Raw.to(target.port)
+    await begin_to_send(raw)
+    return raw
+
+
+async def begin_to_send(raw: Raw) -> None:
+    """Log in, and announce a message of 15 MiB."""
     await raw.say(b"GET /login/%b HTTP/1.1\r\n\r\n" % secrets.token_hex(4).encode())
     assert b" 200 " in await raw.until(b"\r\n\r\n")
     await raw.say(b"POST /send/q/1 HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % MUCH)
-    return raw
 
 
 async def body_of_a_page(target: Target) -> Raw:

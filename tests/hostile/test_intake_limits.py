@@ -8,7 +8,7 @@ import aiohttp
 import psutil
 import pytest
 from harness import Network
-from intake_peers import MIB, Raw, body_of_a_send
+from intake_peers import MIB, Raw, begin_to_send
 
 IDLE = 300
 FEW_FILES = 128
@@ -116,7 +116,8 @@ async def test_a_node_without_memory_says_so_and_stops(network: Network) -> None
     much = memoryview(bytes(14 * MIB))
     with contextlib.suppress(ConnectionError, AssertionError):
         for _ in range(20):
-            raws.append(await body_of_a_send(_Place(network.ports["hq"])))  # type: ignore[arg-type]
+            raws.append(await Raw.to(network.ports["hq"]))
+            await begin_to_send(raws[-1])
             await raws[-1].say(much)
     assert await hq.exited(60) == 1
     for raw in raws:
@@ -130,10 +131,3 @@ async def test_a_node_without_memory_says_so_and_stops(network: Network) -> None
     hq.start()
     await network.until("hq", lambda status: status["ready"], "ready again")
     assert await network.collect("hq", "queue:kept", 3) == [b"1", b"2", b"3"]
-
-
-class _Place:
-    """Of a target, only where it is."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
