@@ -9,7 +9,6 @@ import ctypes
 import gc
 import logging
 import os
-import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ _COLLECT: Final = (50_000, 20, 100)
 _TRIM_THRESHOLD: Final = (-1, 4 * 1024 * 1024)
 _MMAP_THRESHOLD: Final = (-3, 1024 * 1024)
 _ARENAS: Final = (-8, 2)
+_TRIM_EVERY: Final = 5.0
 _RESERVE: Final = 4 * 1024 * 1024
 _LAST_WORDS: Final = 10.0
 OUT_OF_MEMORY: Final = (
@@ -37,14 +37,38 @@ def set_up() -> None:
     buffers are maps of their own, which go back at once. See `mallopt(3)`.
     """
     gc.set_threshold(*_COLLECT)
-    if sys.platform != "linux":
-        return
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # another C library
-        return
+    mallopt = _of_glibc("mallopt")
     for parameter, value in (_MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENAS):
         mallopt(parameter, value)
+
+
+def _of_glibc(name: str) -> Callable[..., object]:
+    """A function of it; one that does nothing where there is another C library."""
+    try:
+        return ctypes.CDLL(None)[name]
+    except (OSError, AttributeError):
+        return lambda *_: None
+
+
+class Leftovers:
+    """Gives back what connections that have gone leave in the middle of the heap.
+
+    Wrinkle: a large packet comes in pieces that are smaller than the threshold for maps. Small objects that
+    live on lie between them, so glibc keeps the pages until it is asked for them.
+    """
+
+    def __init__(self, trim: Callable[[int], object] | None = None) -> None:
+        self._trim = trim or _of_glibc("malloc_trim")
+        self._gone, self._next = 0, 0.0
+
+    def __repr__(self) -> str:
+        return f"<Leftovers of {self._gone} connections given back>"
+
+    def give_back(self, gone: int, now: float) -> None:
+        """`gone`: how many connections have ever gone. `now`: seconds, monotonic."""
+        if gone != self._gone and now >= self._next:
+            self._gone, self._next = gone, now + _TRIM_EVERY
+            self._trim(0)
 
 
 class Watch:

@@ -29,7 +29,7 @@ from broker.intake import Admission
 from broker.journal import Journal
 from broker.link_brokers import LinkBroker
 from broker.location.registrar import Registrar, zone_of
-from broker.memory import OUT_OF_MEMORY, Watch
+from broker.memory import OUT_OF_MEMORY, Leftovers, Watch
 from broker.naming import Naming
 from broker.permits import Permits
 from broker.reread import reread
@@ -97,6 +97,7 @@ class Node:
         self.grants = Grants(site)
         self.memory = Watch(lambda: self.fail(SapwoodError(OUT_OF_MEMORY)))
         self.headroom = Headroom()
+        self.leftovers = Leftovers()
         self.intake = Admission(intake_bounds(site))
         self.names_children = False
         self.source: Callable[[], Site] | None = None
@@ -422,6 +423,7 @@ class Node:
     def _check_room(self) -> None:
         sending = self.core.switch.sending
         sending.disk_room = self.store.disk_free() - self.site.limits.disk_reserve
+        self.leftovers.give_back(self.intake.gone, time.monotonic())
         sending.memory_room = self.headroom.left()
         self.intake.is_short = sending.memory_room <= 0
 

@@ -75,7 +75,8 @@ class Guest:
 
 
 class Admission:
-    """All connections of a node. `clock`: seconds, monotonic. `turned_away`: how many, by reason.
+    """All connections of a node. `clock`: seconds, monotonic. `turned_away`: how many, by reason. `gone`:
+    how many connections have ever gone.
 
     `is_short`: there is hardly any memory, so strangers are few: as many as ask how the node is.
     """
@@ -83,7 +84,7 @@ class Admission:
     def __init__(self, bounds: Bounds | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.bounds = bounds or Bounds()
         self.turned_away: Counter[str] = Counter()
-        self.applications = self.links = 0
+        self.applications = self.links = self.gone = 0
         self.is_short = False
         self._clock = clock
         self._strangers: dict[Guest, None] = {}
@@ -164,6 +165,7 @@ class Admission:
             guest.when_proved()
 
     def leave(self, guest: Guest) -> None:
+        self.gone += not guest.gone
         guest.gone = True
         if guest.proved:
             guest.proved = False
