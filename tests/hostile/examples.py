@@ -2,6 +2,7 @@
 
 import zlib
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -129,20 +130,16 @@ def bundle_spoil(random: Any, data: bytes) -> bytes:
 
 
 def talk_spoil(random: Any, data: bytes) -> bytes:
-    """Spoil one of several packets, or their order."""
-    try:
-        said = msgspec.msgpack.decode(data, type=list[bytes])
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return data
-    if said and random.random() < 0.7:
-        at = random.randrange(len(said))
-        said[at] = packed(random, said[at])
-    else:
-        said.insert(random.randint(0, len(said)), random.choice(PACKETS))
-    return msgspec.msgpack.encode(said)
+    """Spoil one of several packets of a link, or their order."""
+    return _spoiled(random, data, PACKETS)
 
 
 def session_spoil(random: Any, data: bytes) -> bytes:
+    """The same of a session."""
+    return _spoiled(random, data, SAID)
+
+
+def _spoiled(random: Any, data: bytes, packets: Sequence[bytes]) -> bytes:
     try:
         said = msgspec.msgpack.decode(data, type=list[bytes])
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -151,7 +148,7 @@ def session_spoil(random: Any, data: bytes) -> bytes:
         at = random.randrange(len(said))
         said[at] = packed(random, said[at])
     else:
-        said.insert(random.randint(0, len(said)), random.choice(SAID))
+        said.insert(random.randint(0, len(said)), random.choice(packets))
     return msgspec.msgpack.encode(said)
 
 

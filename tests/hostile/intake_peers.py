@@ -5,7 +5,8 @@ import json
 import secrets
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,16 @@ class Target:
     @property
     def log(self) -> str:
         return self.process.log.read_text(encoding="utf-8", errors="replace")
+
+
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[Target]:
+    """A node that answers; it is gone at the end."""
+    made = Target(folder)
+    async with made.nodes:
+        made.process.start()
+        await made.status()
+        yield made
 
 
 class Raw:

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from intake_peers import KNOWN, MIB, STRANGERS, Kind, Target
+from intake_peers import KNOWN, MIB, STRANGERS, Kind, Target, running
 
 OF_EACH = 1000
 AT_ONCE = 20
@@ -22,10 +22,7 @@ _MOST = memoryview(bytes(14 * MIB))
 
 @pytest_asyncio.fixture
 async def target(tmp_path: Path) -> AsyncIterator[Target]:
-    made = Target(tmp_path)
-    async with made.nodes:
-        made.process.start()
-        await made.status()
+    async with running(tmp_path) as made:
         yield made
         assert await made.process.stop() == 0
         assert "Traceback" not in made.log, made.log

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from intake_peers import Raw, Target, mqtt_length
+from intake_peers import Raw, Target, mqtt_length, running
 
 ACCEPTED = b"\x20\x02\x00\x00"
 
@@ -28,10 +28,7 @@ def connect(*, will: bytes = b"", padding: int = 0, name: bytes = b"till") -> by
 
 @pytest_asyncio.fixture
 async def target(tmp_path: Path) -> AsyncIterator[Target]:
-    made = Target(tmp_path)
-    async with made.nodes:
-        made.process.start()
-        await made.status()
+    async with running(tmp_path) as made:
         yield made
         assert await made.process.stop() == 0
         assert "Traceback" not in made.log, made.log

@@ -17,7 +17,7 @@ import trustme
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from intake_peers import MIB, Target, frame_head, frame_of_a_stranger, mqtt_length
+from intake_peers import MIB, Target, frame_head, frame_of_a_stranger, mqtt_length, running
 
 from bridges.carrier import CLOSE_TIMEOUT
 from broker.http.port import TO_FINISH
@@ -165,10 +165,7 @@ def no_mistakes(log: str) -> None:
 
 @pytest_asyncio.fixture
 async def target(tmp_path: Path) -> AsyncIterator[Target]:
-    made = Target(tmp_path)
-    async with made.nodes:
-        made.process.start()
-        await made.status()
+    async with running(tmp_path) as made:
         yield made
 
 
