@@ -46,7 +46,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from bridges.mqtt_texts import MAX_BYTES, escaped, fits, is_plain, json_name, unescaped
+from bridges.mqtt.texts import MAX_BYTES, escaped, fits, is_plain, json_name, unescaped
 from treeconnector.bundles import Foreign, Properties
 
 PREFIX: Final = "sapwood-"

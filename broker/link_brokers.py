@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
-from bridges.brokered.envelopes import Knock
-from bridges.brokered.line import Access, Broker
-from bridges.brokered.listener import Listener, answer
-from bridges.brokered.schemes import broker_for
-from bridges.carrier import CarrierError
+from bridges.carriers.base import CarrierError
+from bridges.carriers.brokered.envelopes import Knock
+from bridges.carriers.brokered.line import Broker, BrokerAccess
+from bridges.carriers.brokered.listener import Listener, answer
+from bridges.carriers.registry import broker_for
 from broker.pauses import growing
 from broker.settings import client_tls
 from config import model
@@ -41,11 +41,11 @@ _PER_CHILD: Final = 8
 _STRANGERS: Final = 64
 
 
-def link_broker_access(broker: model.LinkBroker) -> Access:
+def link_broker_access(broker: model.LinkBroker) -> BrokerAccess:
     """How the node logs in there. Raises `ConfigurationError` if the password cannot be read."""
     place = address(broker.uri)
     secret = link_broker_secret(broker)
-    return Access(
+    return BrokerAccess(
         host=place.host,
         port=place.port,
         user=broker.user or "",

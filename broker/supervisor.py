@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
-from bridges import ws
-from bridges.brokered import carrier as brokered
-from bridges.brokered.line import Access
-from bridges.brokered.schemes import broker_for
-from bridges.carrier import Carrier, CarrierError
+from bridges.carriers import websocket
+from bridges.carriers.base import Carrier, CarrierError
+from bridges.carriers.brokered import carrier as brokered
+from bridges.carriers.brokered.line import BrokerAccess
+from bridges.carriers.registry import broker_for
 from broker.location.ways import Way, ways_of
 from broker.pauses import growing
 from broker.settings import client_tls
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from broker.node import Node
 
 _log = logging.getLogger("sapwood.link")
-_SCHEMES = ("ws://", "wss://")
 
 
 class LinkLost(SapwoodError):
@@ -161,11 +160,11 @@ class Supervisor:
         site, way = self._site, address(chosen.uri)
         timeout, max_packet = site.link.connect_timeout, site.limits.max_frame
         if not way.brokered:
-            return await ws.connect(
+            return await websocket.connect(
                 way.uri, tls=self._tls, timeout=timeout, max_packet=max_packet, local=chosen.local
             )
         password = connector_password(site)
-        access = Access(
+        access = BrokerAccess(
             host=way.host,
             port=way.port,
             user=self.connector.user or "",

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from bridges.carrier import Carrier, CarrierError, CarrierFlooded
+from bridges.carriers.base import Carrier, CarrierError, CarrierFlooded
 from broker.complaints import Complaints
 from broker.core.neighbours import Neighbour
 from broker.shares import Share

@@ -5,7 +5,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Final
 
-from bridges.location.errors import LocationError
+from bridges.dns.errors import LocationError
 from broker.administration import answers
 from broker.administration.dead import Dead
 from broker.administration.follow import Following

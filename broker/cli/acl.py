@@ -7,7 +7,7 @@ administrates the brokers, and nothing is changed.
 from collections.abc import Iterator
 from pathlib import Path
 
-from bridges.brokered import permissions
+from bridges.carriers.brokered import permissions
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.output import print_json
 from config.credentials import children_secrets, permitted_children

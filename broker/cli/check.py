@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from bridges.site_broker import SiteBrokerError, SiteBrokerRefused
+from bridges.site_brokers.base import SiteBrokerError, SiteBrokerRefused
 from broker.cli.check_neighbours import CONNECT_TIMEOUT, check_mesh, check_parent
 from broker.cli.errors import FAILED, WELL, WRONG_USE
 from broker.cli.finding import Finding
@@ -335,7 +335,7 @@ def check_link_brokers(site: Site) -> Iterator[Finding]:
 
 async def _listen(site: Site, settings: LinkBroker) -> None:
     """Returns when it listens. Raises `SapwoodError`."""
-    from bridges.brokered.listener import Listener
+    from bridges.carriers.brokered.listener import Listener
     from broker.link_brokers import broker_of
 
     listening = asyncio.Event()

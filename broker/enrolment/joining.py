@@ -25,7 +25,7 @@ from tenacity import (
 )
 
 from bridges import certificates
-from bridges.location.errors import LocationError
+from bridges.dns.errors import LocationError
 from broker.enrolment import proofs
 from broker.enrolment.contact import ask, trusted_authority
 from broker.enrolment.errors import (

@@ -5,8 +5,8 @@ from functools import partial
 
 from aiohttp import web
 
-from bridges import ws
-from bridges.carrier import CarrierBroken
+from bridges.carriers import websocket
+from bridges.carriers.base import CarrierBroken
 from broker.http.guard import address, from_a_web_page
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
@@ -50,7 +50,7 @@ class LinkEndpoint:
             return web.Response(status=403, text="this node is a leaf: it takes no children\n")
         if from_a_web_page(request):
             return web.Response(status=403, text="links are for nodes, not for web pages\n")
-        if self._settings.certificates and not ws.peer_certificate(request):
+        if self._settings.certificates and not websocket.peer_certificate(request):
             text = "a child shows a certificate here, and it showed none (its tls: certificate, key)\n"
             return web.Response(status=401, text=text, headers={"WWW-Authenticate": "Certificate"})
         return None
@@ -58,11 +58,11 @@ class LinkEndpoint:
 
 async def accepted(
     request: web.BaseRequest, max_packet: int, guest: Guest | None, *, is_link: bool
-) -> ws.WebSocketCarrier:
+) -> websocket.WebSocketCarrier:
     """A carrier on which little is read before its `proven` is called. Raises `CarrierBroken`."""
     if guest is None:
-        return await ws.accept(request, max_packet=max_packet)
-    return await ws.accept(
+        return await websocket.accept(request, max_packet=max_packet)
+    return await websocket.accept(
         request,
         max_packet=max_packet,
         when_proven=partial(guest.prove, is_link=is_link),

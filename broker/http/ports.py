@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bridges.carrier import Carrier
+from bridges.carriers.base import Carrier
 from broker.core.errors import SwitchError
 from broker.core.sessions import Connection
 from broker.core.transfers import Fetched

@@ -16,7 +16,7 @@ from typing import Final
 
 from aiohttp import web
 
-from bridges.carrier import BUFFER_BYTES, Carrier, CarrierBroken, CarrierError, CarrierFlooded
+from bridges.carriers.base import BUFFER_BYTES, Carrier, CarrierBroken, CarrierError, CarrierFlooded
 from broker.core.errors import TOO_MANY, SwitchError
 from broker.core.sessions import Connection
 from broker.entrance.entrance import Caller

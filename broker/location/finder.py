@@ -13,22 +13,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from bridges.location.errors import LocationError, without_library
-from bridges.location.leases import Leases
-from bridges.location.records import Place, in_order
+from bridges.dns.errors import LocationError, without_library
+from bridges.dns.leases import Leases
+from bridges.dns.records import Place, in_order
 from config.uris import address
 
 if TYPE_CHECKING:
-    from bridges.location.lookup import Answer
+    from bridges.dns.lookup import LookupResult
 
 _log = logging.getLogger("sapwood.location")
 _AFTER_FAILURE: Final = 5.0
 
 
 class LookUp(Protocol):
-    """`bridges.location.lookup.look_up`, or what a test puts in its place."""
+    """`bridges.dns.lookup.look_up`, or what a test puts in its place."""
 
-    async def __call__(self, domain: str, *, servers: Sequence[str], timeout: float) -> "Answer": ...
+    async def __call__(self, domain: str, *, servers: Sequence[str], timeout: float) -> "LookupResult": ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Wanted:
     secure: bool = False
 
 
-async def ask_dns(domain: str, *, servers: Sequence[str], timeout: float) -> "Answer":
+async def ask_dns(domain: str, *, servers: Sequence[str], timeout: float) -> "LookupResult":
     """Ask DNS. Raises `LocationError`, also where the library for it is not installed."""
     try:
-        from bridges.location.lookup import look_up
+        from bridges.dns.lookup import look_up
     except ModuleNotFoundError as error:
         raise without_library(error) from None
     return await look_up(domain, servers=servers, timeout=timeout)
@@ -104,7 +104,7 @@ class Finder:
         self._say("")
         return True
 
-    def _take(self, answer: "Answer") -> None:
+    def _take(self, answer: "LookupResult") -> None:
         now = self._clock()
         usable, notes = [], list(answer.notes)
         for place in answer.places:

@@ -1,7 +1,7 @@
 """Keeps this node's own records in DNS: one SRV and one TXT for each address at which children reach it.
 
 Law: a record lives by its beat. This node changes its beat four times in a lease; whoever registers in the
-same domain removes what nobody has renewed for a lease (see `bridges.location.leases`), and what an earlier
+same domain removes what nobody has renewed for a lease (see `bridges.dns.leases`), and what an earlier
 start of itself has left. On SIGTERM the records go at once.
 Law: a server that is away, or refuses, stops nothing but this: it is said once, and tried again for ever.
 """
@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
-from bridges.location.errors import LocationError, without_library
-from bridges.location.leases import Leases
-from bridges.location.records import Place
+from bridges.dns.errors import LocationError, without_library
+from bridges.dns.leases import Leases
+from bridges.dns.records import Place
 from broker.pauses import growing
 from config.credentials import registration_key
 from config.model import Site
 from config.uris import address
 
 if TYPE_CHECKING:
-    from bridges.location.zone import Records, Registered, Zone
+    from bridges.dns.zone import Records, Registered, Zone
 
 _log = logging.getLogger("sapwood.location")
 _RENEWALS: Final = 4
@@ -31,7 +31,7 @@ _LAST_WORDS: Final = 3.0
 
 
 class Directory(Protocol):
-    """`bridges.location.zone.Zone`, or what a test puts in its place."""
+    """`bridges.dns.zone.Zone`, or what a test puts in its place."""
 
     async def read(self) -> "Records": ...
 
@@ -41,7 +41,7 @@ class Directory(Protocol):
 def zone_of(site: Site) -> "Zone":
     """The zone that a site's file names. Raises `SapwoodError`: no library, no key, a key that cannot be."""
     try:
-        from bridges.location.zone import Access, Zone
+        from bridges.dns.zone import Zone, ZoneAccess
     except ModuleNotFoundError as error:
         raise without_library(error) from None
     given, key = site.registration, registration_key(site)
@@ -50,7 +50,7 @@ def zone_of(site: Site) -> "Zone":
     assert given.key_name
     assert key is not None
     return Zone(
-        Access(
+        ZoneAccess(
             domain=given.domain,
             zone=given.zone or given.domain,
             server=given.server,

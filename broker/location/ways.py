@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from bridges.location.errors import LocationError
+from bridges.dns.errors import LocationError
 from broker.location.finder import Finder, Wanted
 from broker.location.strategies import InOrder, Strategy, Way, strategy_of
 from config.model import ClientTls, Site, TreeConnector

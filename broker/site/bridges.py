@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
-from bridges.site_broker import Bridge, Setup
+from bridges.site_brokers.base import Bridge, Setup
 from bridges.tls import client_context
 from broker.settings import client_tls
 from config.credentials import site_broker_secret
@@ -12,7 +12,10 @@ from config.model import Site
 from config.uris import address
 from treeconnector.errors import SapwoodError
 
-_MODULES: Final = {"mqtt": ("bridges.mosquitto", "mqtt"), "amqp": ("bridges.rabbitmq", "amqp")}
+_MODULES: Final = {
+    "mqtt": ("bridges.site_brokers.mosquitto", "mqtt"),
+    "amqp": ("bridges.site_brokers.rabbitmq", "amqp"),
+}
 
 
 def make_bridge(site: Site, store: str) -> Bridge:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
-from bridges.site_broker import Bridge, SiteBrokerError, SiteBrokerRefused
+from bridges.site_brokers.base import Bridge, SiteBrokerError, SiteBrokerRefused
 from broker.core.site import Site as CoreSite
 from broker.pauses import growing
 from broker.site.bridges import make_bridge

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pika import BasicProperties
 
-from bridges.mqtt_texts import fits, is_plain, unescaped
+from bridges.mqtt.texts import fits, is_plain, unescaped
 from bridges.properties import MqttProperties, from_amqp, from_mqtt, to_amqp, to_mqtt
 from treeconnector.bundles import Foreign, Message, Properties, decode_messages, encode_message
 

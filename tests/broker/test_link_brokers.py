@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bridges.brokered.carrier import BrokeredCarrier
-from bridges.brokered.envelopes import Knock, encode
-from bridges.brokered.line import Broker, Ear, Line
-from bridges.carrier import CarrierBroken
+from bridges.carriers.base import CarrierBroken
+from bridges.carriers.brokered.carrier import BrokeredCarrier
+from bridges.carriers.brokered.envelopes import Knock, encode
+from bridges.carriers.brokered.line import Broker, Ear, Line
 from broker import link_brokers
 from broker.link_brokers import LinkBroker
 from config import model

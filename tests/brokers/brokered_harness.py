@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from mosquitto_server import MosquittoServer
 from rabbitmq_server import RabbitServer
 
-from bridges.amqp import AmqpBroker
-from bridges.brokered.carrier import BrokeredCarrier, connect
-from bridges.brokered.envelopes import Knock
-from bridges.brokered.line import Access, Broker
-from bridges.brokered.listener import Listener, answer
-from bridges.mqtt import MqttBroker
+from bridges.carriers.amqp import AmqpBroker
+from bridges.carriers.brokered.carrier import BrokeredCarrier, connect
+from bridges.carriers.brokered.envelopes import Knock
+from bridges.carriers.brokered.line import Broker, BrokerAccess
+from bridges.carriers.brokered.listener import Listener, answer
+from bridges.carriers.mqtt import MqttBroker
 
 PATIENCE = 60.0
 TREE = "acme"
@@ -22,7 +22,7 @@ Ends = tuple[BrokeredCarrier, BrokeredCarrier]
 
 def broker_at(server: Server, tree: str = TREE, **access: str) -> Broker:
     """The server as a node sees it; `access`: user, password, vhost."""
-    where = Access("127.0.0.1", server.port, **access)
+    where = BrokerAccess("127.0.0.1", server.port, **access)
     return MqttBroker(where, tree, 65536) if isinstance(server, MosquittoServer) else AmqpBroker(where, tree)
 
 

@@ -11,8 +11,8 @@ import pika
 import pytest
 from rabbitmq_server import RabbitServer
 
-from bridges.rabbitmq.bridge import RabbitBridge
-from bridges.site_broker import Consumer, Delivery, Setup, Taken
+from bridges.site_brokers.base import Consumer, Delivery, Setup, Taken
+from bridges.site_brokers.rabbitmq.bridge import RabbitBridge
 from treeconnector.bundles import Message, Properties
 from treeconnector.destinations import parse
 

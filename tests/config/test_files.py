@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bridges.mosquitto.database import DatabaseError, subscriptions
+from bridges.site_brokers.mosquitto.database import DatabaseError, subscriptions
 from bridges.tls import TlsError, TlsSettings, client_context, server_context
 from broker.cli.configuration import Wanted, print_converted
 from broker.cli.errors import CommandError

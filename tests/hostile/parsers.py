@@ -32,8 +32,8 @@ from readings import (
 from worlds import play_core, play_link, play_switch
 
 from bridges import certificates
-from bridges.brokered import envelopes
-from bridges.mosquitto import database, inheritance
+from bridges.carriers.brokered import envelopes
+from bridges.site_brokers.mosquitto import database, inheritance
 from broker.advisory_log import LogError
 from broker.core.errors import BadRequest
 from broker.enrolment import tokens

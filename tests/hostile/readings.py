@@ -12,11 +12,11 @@ import pika
 from mutation import MOST
 
 from bridges import certificates, properties
+from bridges.amqp.connection import _UNSPEAKABLE as UNSPEAKABLE
 from bridges.certificates import CertificateError
-from bridges.location import records
-from bridges.mosquitto import inheritance, log_lines
-from bridges.mqtt_texts import unescaped
-from bridges.rabbitmq.connection import _UNSPEAKABLE as UNSPEAKABLE
+from bridges.dns import records
+from bridges.mqtt.texts import unescaped
+from bridges.site_brokers.mosquitto import inheritance, log_lines
 from broker.administration import pages
 from broker.advisory_log import read_log
 from broker.cli.errors import CommandError

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from intake_peers import MIB, Target, frame_head, frame_of_a_stranger, mqtt_length, running
 
-from bridges.carrier import CLOSE_TIMEOUT
+from bridges.carriers.base import CLOSE_TIMEOUT
 from broker.http.port import TO_FINISH
 from treeconnector import frames
 from treeconnector.session_frames import VERSION, Login, encode

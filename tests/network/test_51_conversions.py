@@ -27,7 +27,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from rabbitmq_server import RabbitServer
 from rabbitmq_site import Applications, Reader
 
-from bridges.mosquitto.echoes import digest
+from bridges.site_brokers.mosquitto.loop_detection import digest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 NEW, OLD = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311

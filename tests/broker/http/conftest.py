@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bridges.carrier import Carrier, CarrierError
+from bridges.carriers.base import Carrier, CarrierError
 from broker.core.errors import NotFound, NotLoggedIn, QueueFull, SwitchError
 from broker.core.sessions import Connection
 from broker.core.transfers import Fetched

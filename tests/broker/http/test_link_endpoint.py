@@ -5,12 +5,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bridges import ws
-from bridges.carrier import CarrierBroken
+from bridges.carriers import websocket
+from bridges.carriers.base import CarrierBroken
 
 
 async def test_a_carrier_reaches_the_node(port: Any) -> None:
-    carrier = await ws.connect(f"ws://127.0.0.1:{port.number}/link")
+    carrier = await websocket.connect(f"ws://127.0.0.1:{port.number}/link")
     carrier.send([b"hello"])
     assert await carrier.receive() == [b"hello"]
     await carrier.close()
@@ -20,7 +20,7 @@ async def test_a_carrier_reaches_the_node(port: Any) -> None:
 async def test_a_leaf_refuses_children(serve: Any) -> None:
     port = await serve(children=False)
     with pytest.raises(CarrierBroken, match="HTTP 403"):
-        await ws.connect(f"ws://127.0.0.1:{port.number}/link")
+        await websocket.connect(f"ws://127.0.0.1:{port.number}/link")
     assert b"is a leaf: it takes no children" in (await (await port.dial()).ask("/link")).body
     addresses, texts = zip(*port.node.sent_away, strict=True)
     assert texts == ("this node is a leaf: it takes no children",) * 2
@@ -30,7 +30,7 @@ async def test_a_leaf_refuses_children(serve: Any) -> None:
 async def test_where_certificates_are_asked_for_only_links_need_one(serve: Any) -> None:
     port = await serve(certificates=True)
     with pytest.raises(CarrierBroken, match=r"HTTP 401 .* it asks for a credential"):
-        await ws.connect(f"ws://127.0.0.1:{port.number}/link")
+        await websocket.connect(f"ws://127.0.0.1:{port.number}/link")
     client = await port.dial()
     refused = await client.ask("/link")
     assert refused.status == 401
@@ -41,7 +41,7 @@ async def test_where_certificates_are_asked_for_only_links_need_one(serve: Any) 
 
 async def test_the_agreed_frame_is_the_limit(serve: Any) -> None:
     port = await serve(max_frame=2000)
-    carrier = await ws.connect(f"ws://127.0.0.1:{port.number}/link", max_packet=2001)
+    carrier = await websocket.connect(f"ws://127.0.0.1:{port.number}/link", max_packet=2001)
     carrier.send([b"x" * 2000])
     assert await carrier.receive() == [b"x" * 2000]
     carrier.send([b"x" * 2001])

@@ -6,8 +6,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bridges import memory
-from bridges.carrier import CarrierEnded
+from bridges.carriers import memory
+from bridges.carriers.base import CarrierEnded
 from broker.entrance.entrance import Caller
 from broker.http.session_endpoint import StreamingSession
 from broker.http.settings import HttpSettings

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridges.location.errors import LocationError
-from bridges.location.lookup import Answer
-from bridges.location.records import Place
+from bridges.dns.errors import LocationError
+from bridges.dns.lookup import LookupResult
+from bridges.dns.records import Place
 from broker.location.finder import Finder, Wanted
 from broker.location.ways import Way, Ways
 
 NORTH = Place("wss://north:7600/link", 10, 5, "acme", "north")
 SOUTH = Place("ws://south:7600/link", 20, 5, "acme", "south")
 LAPSING = Place("wss://west:7600/link", 1, 5, "acme", "west", "0f", "1", 100.0)
-Said = Answer | LocationError
+Said = LookupResult | LocationError
 
 
 class Dns:
@@ -25,7 +25,7 @@ class Dns:
         self.asked = 0
         self.now = 1000.0
 
-    async def __call__(self, domain: str, *, servers: Sequence[str], timeout: float) -> Answer:
+    async def __call__(self, domain: str, *, servers: Sequence[str], timeout: float) -> LookupResult:
         assert domain == "uk.example.com"
         self.asked += 1
         said = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -40,8 +40,8 @@ class Dns:
         )
 
 
-def answer(*places: Place, ttl: float = 60.0) -> Answer:
-    return Answer(places, ttl)
+def answer(*places: Place, ttl: float = 60.0) -> LookupResult:
+    return LookupResult(places, ttl)
 
 
 AWAY = LocationError("DNS is away")

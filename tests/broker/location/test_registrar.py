@@ -9,9 +9,9 @@ import pytest
 from dns.rdtypes.ANY.TXT import TXT
 from dns.rdtypes.IN.SRV import SRV
 
-from bridges.location.errors import LocationError
-from bridges.location.records import Place
-from bridges.location.zone import Records, records_of, understood
+from bridges.dns.errors import LocationError
+from bridges.dns.records import Place
+from bridges.dns.zone import Records, records_of, understood
 from broker.location.registrar import Registrar, own_places
 from config.model import Link, Listener, Registration, Site
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bridges.site_broker import Consumer, Delivery, Desk, Finding, Setup, SiteBrokerError, Taken
+from bridges.site_brokers.base import Consumer, Delivery, Desk, Finding, Setup, SiteBrokerError, Taken
 from broker.node import Node
 from broker.site import bridges
 from config.model import Listener, Site, SiteBroker, SiteRule

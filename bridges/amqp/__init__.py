@@ -1,0 +1,10 @@
+"""pika in asyncio, for whatever speaks AMQP 0-9-1: the carrier and the bridge to RabbitMQ.
+
+| module | what to find there |
+|---|---|
+| `connection` | connections and channels that can be awaited |
+| `gathering` | how pika's connection writes: once a turn of the loop |
+| `headers` | headers that pika misreads; the one patch of pika |
+| `login` | why a RabbitMQ did not let us in, for people |
+| `errors` | what goes wrong; no exception of pika leaves this package |
+"""

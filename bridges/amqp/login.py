@@ -1,0 +1,73 @@
+"""Why a RabbitMQ did not let us in, for people, from what pika makes of it."""
+
+import ssl
+from typing import TYPE_CHECKING, Final
+
+from pika.adapters.utils.connection_workflow import AMQPConnectorStackTimeout
+from pika.exceptions import (
+    AMQPConnectionError,
+    ConnectionClosed,
+    ProbableAccessDeniedError,
+    ProbableAuthenticationError,
+)
+
+from bridges.amqp.errors import ACCESS_REFUSED, AmqpRefused, AmqpUnreachable
+from bridges.tls import CERTIFICATE
+
+if TYPE_CHECKING:
+    from bridges.amqp.connection import Server
+
+_NEVER: Final = (ACCESS_REFUSED, 530)
+"""Reply codes to a connection that is not let in: not allowed, or no such virtual host."""
+
+
+def why_not(server: "Server", error: BaseException) -> AmqpUnreachable:
+    """Why there is no connection, and what to look at."""
+    where = f"{server.host}:{server.port}"
+    for each in _causes(error):
+        if isinstance(each, ProbableAuthenticationError):
+            return AmqpRefused(
+                f"{where} refuses user {server.user!r}: check user and password; 'guest' is let in from"
+                " the broker's own machine only"
+            )
+        if isinstance(each, ProbableAccessDeniedError):
+            return AmqpRefused(
+                f"{where} does not let user {server.user!r} into the virtual host {server.vhost!r}:"
+                f" rabbitmqctl set_permissions -p {server.vhost} {server.user} '.*' '.*' '.*'"
+            )
+        if isinstance(each, ConnectionClosed):
+            refused = AmqpRefused if each.reply_code in _NEVER else AmqpUnreachable
+            return refused(f"{where} refuses: {each.reply_text} [{each.reply_code}]")
+        if isinstance(each, AMQPConnectorStackTimeout):
+            return AmqpUnreachable(
+                f"{where} does not answer within {server.timeout:g} s: is that a RabbitMQ?"
+            )
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return AmqpUnreachable(
+                f"the certificate of {where} is not trusted ({each.verify_message}): name its authority in"
+                " site_broker's tls, and dial the name that it carries"
+            )
+        if isinstance(each, ssl.SSLError):
+            return AmqpUnreachable(f"no TLS with {where}: {each.reason or each}; {CERTIFICATE}")
+        if isinstance(each, OSError):
+            return AmqpUnreachable(
+                f"{where} cannot be reached: {each.strerror or each}; is RabbitMQ running there?"
+            )
+    hint = f"; {CERTIFICATE}" if server.tls else ""
+    return AmqpUnreachable(f"{where} cannot be reached: {said(error)}{hint}")
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """An error and those that pika wrapped in it."""
+    found: list[BaseException] = [error]
+    for each in found:
+        inner = [*getattr(each, "exceptions", ()), getattr(each, "exception", None), *each.args]
+        found += [one for one in inner if isinstance(one, BaseException) and one not in found]
+    return found
+
+
+def said(error: BaseException) -> str:
+    """What an error of pika's says."""
+    if isinstance(error, AMQPConnectionError) and error.args:
+        error = error.args[0] if isinstance(error.args[0], BaseException) else error
+    return str(error) or type(error).__name__

@@ -1,0 +1,12 @@
+"""Carriers: packets between two neighbours, and nothing else. The same tests hold for all.
+
+| module | what to find there |
+|---|---|
+| `base` | the port: what every carrier guarantees, and its errors |
+| `registry` | which adapter a link URI leads to |
+| `websocket` | ws, wss: directly to the parent's port |
+| `memory` | between two nodes of one process |
+| `brokered` | what links over brokers have in common |
+| `mqtt`, `mqtt_client` | mqtt, mqtts: through a Mosquitto, with paho |
+| `amqp` | amqp, amqps: through a RabbitMQ, with pika |
+"""

@@ -1,0 +1,98 @@
+"""The parent's side: hears the knocks of children at one broker, and answers them.
+
+Law: a knock costs little until it is answered, and each answer is a connection of its own; how many are made
+at once is the caller's to bound. A knock of our own name, or of a name that cannot be, is ignored: a branch
+may ride to its parent on the broker at which it listens.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from bridges.carriers.base import CarrierBroken, CarrierError
+from bridges.carriers.brokered.carrier import DEFAULT_TIMEOUT, BrokeredCarrier
+from bridges.carriers.brokered.envelopes import VERSION, Gone, Knock, decode, encode, new_half
+from bridges.carriers.brokered.line import Broker
+from treeconnector.errors import FrameError
+from treeconnector.frames import DEFAULT_MAX_FRAME
+
+OnKnock = Callable[[str, Knock], None]
+_OPENING: Final = 10.0
+
+
+class Listener:
+    """Hears the knocks at one broker, from `run` to its end. `ignored`: what was no knock of a child."""
+
+    def __init__(self, broker: Broker, own_name: str, on_knock: OnKnock) -> None:
+        self.broker = broker
+        self.ignored = 0
+        self.listening = False
+        self._own_name = own_name
+        self._on_knock = on_knock
+        self._lost: asyncio.Future[CarrierError] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Listener at {self.broker.uri} {'listening' if self.listening else 'not listening'}>"
+
+    async def run(self, on_listening: Callable[[], None]) -> None:
+        """Listen until the connection ends. Always raises `CarrierError`, unless it is cancelled."""
+        lost = self._lost = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(_OPENING):
+                line = await self.broker.listen(self)
+        except TimeoutError:
+            raise CarrierBroken(f"{self.broker.uri} did not answer within {_OPENING:g} s") from None
+        try:
+            self.listening = True
+            on_listening()
+            raise await lost
+        finally:
+            self.listening = False
+            await line.close()
+
+    def heard(self, child: str, message: bytes) -> None:
+        try:
+            knock = decode(message)
+        except FrameError:
+            knock = None
+        if not isinstance(knock, Knock) or not child or child == self._own_name:
+            self.ignored += 1
+            return
+        self._on_knock(child, knock)
+
+    def lost(self, error: CarrierError) -> None:
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result(error)
+
+
+async def answer(
+    broker: Broker,
+    child: str,
+    knock: Knock,
+    *,
+    timeout: float = DEFAULT_TIMEOUT,
+    max_packet: int = DEFAULT_MAX_FRAME,
+) -> BrokeredCarrier:
+    """Make a connection for this link and answer. The carrier is up for us; the child may have gone.
+
+    Raises `CarrierBroken`, also if the child speaks a version that we do not.
+    """
+    if knock.version != VERSION:
+        raise CarrierBroken(
+            f"{child!r} speaks version {knock.version} of links over brokers, we speak {VERSION}: install the"
+            " same version of Sapwood there"
+        )
+    own = new_half()
+    carrier = BrokeredCarrier(f"{broker.uri} ({child})", knock.half, min(max_packet, knock.max_packet))
+    last_words = encode(Gone(knock.half + own))
+    try:
+        async with asyncio.timeout(timeout):
+            carrier.ride(await broker.answer(child, knock.half.hex(), last_words, carrier))
+    except TimeoutError:
+        await carrier.close()
+        raise CarrierBroken(f"{broker.uri} did not answer within {timeout:g} s") from None
+    except BaseException:
+        await carrier.close()
+        raise
+    carrier.answer(own)
+    return carrier

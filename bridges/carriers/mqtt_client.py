@@ -1,0 +1,340 @@
+"""paho-mqtt on an asyncio loop, through its socket callbacks and without a thread of its own.
+
+Law: an error of paho or of the broker becomes a `CarrierError` here. The connection is made once: who wants
+another one makes another client.
+
+Wrinkle: connecting (name look-up, TCP, TLS) would block, and leave a socket behind when TLS fails. So the
+socket is made here, in a thread, and paho is given it.
+Wrinkle: paho does not look at how many messages the broker takes unconfirmed: what is more waits here.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from bridges.carriers.base import CLOSE_TIMEOUT, CarrierBroken, CarrierBusy, CarrierError
+from bridges.carriers.brokered.line import BrokerAccess
+from bridges.mqtt.watch import PahoInSlices, PahoWatch
+from bridges.tls import client_context
+
+KEEP_ALIVE: Final = 20
+MAX_PACKET: Final = 268_435_455
+_DIAL_TIMEOUT: Final = 30.0
+DEFAULT_IN_FLIGHT: Final = 65_535
+_BUSY: Final = frozenset({0x89, 0x97})
+_NOBODY: Final = 0x10
+_FAILURE: Final = 0x80
+_AFTER_NUMBER: Final = 2
+
+
+class LinkClient:
+    """One MQTT 5 connection. `on_message(topic, payload)`, `on_lost(error)`: called on the loop.
+
+    `receive_at_most`: bytes of a packet that the broker may send us. `will`: topic and payload.
+    """
+
+    def __init__(
+        self,
+        access: BrokerAccess,
+        uri: str,
+        client_id: str,
+        *,
+        on_message: Callable[[str, bytes], None],
+        on_lost: Callable[[CarrierError], None],
+        receive_at_most: int = MAX_PACKET,
+        will: tuple[str, bytes] | None = None,
+    ) -> None:
+        self.max_packet = MAX_PACKET
+        self._access = access
+        self._uri = uri
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self._receive_at_most = receive_at_most
+        self._error: CarrierError | None = None
+        self._over = False
+        self._loop = asyncio.get_running_loop()
+        self._in_flight = DEFAULT_IN_FLIGHT
+        self._waiting: deque[tuple[str, bytes]] = deque()
+        self._unconfirmed: set[int] = set()
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._connected: asyncio.Future[None] = self._loop.create_future()
+        self._subscribed: dict[int, asyncio.Future[None]] = {}
+        self._context = client_context(access.tls) if access.tls is not None else None
+        self._client = self._make(client_id, will)
+        self._watch = PahoWatch(self._client, self._was_lost)
+
+    def __repr__(self) -> str:
+        state = "over" if self._over else "open" if self._watch.is_open else "new"
+        return (
+            f"<LinkClient to {self._uri} {state}, {len(self._waiting) + len(self._unconfirmed)} unconfirmed>"
+        )
+
+    def _make(self, client_id: str, will: tuple[str, bytes] | None) -> "_LinkPaho":
+        client = _LinkPaho(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv5)
+        access = self._access
+        if access.user:
+            client.username_pw_set(access.user, access.password)
+        if will is not None:
+            client.will_set(will[0], will[1], qos=1)
+        client.max_inflight_messages = 0
+        client.on_refused = self._was_refused
+        client.on_socket_open = lambda _client, _data, opened: self._watch.begin(opened)
+        client.on_connect = self._was_connected
+        client.on_disconnect = self._was_disconnected
+        client.on_message = self._was_told
+        client.on_publish = self._was_published
+        client.on_subscribe = self._was_subscribed
+        return client
+
+    # --- opening
+
+    async def open(self) -> None:
+        """Connect and log in, with a clean start. Raises `CarrierError`. No time limit of its own."""
+        work = self._loop.run_in_executor(None, _dial, self._access, self._context)
+        try:
+            self._client.made = await asyncio.shield(work)
+            self._log_in()
+            await self._connected
+        except asyncio.CancelledError:
+            work.add_done_callback(_abandon)
+            self._drop()
+            raise
+        except (OSError, ValueError, CarrierError) as error:
+            self._drop()
+            raise explain(error, self._uri, tls=self._access.tls is not None) from None
+
+    def _log_in(self) -> None:
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties.SessionExpiryInterval = 0
+        properties.MaximumPacketSize = self._receive_at_most
+        self._client.connect(
+            self._access.host,
+            self._access.port,
+            keepalive=KEEP_ALIVE,
+            clean_start=True,
+            properties=properties,
+        )
+
+    def _was_connected(
+        self,
+        _client: object,
+        _data: object,
+        _flags: object,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        if self._connected.done():
+            return
+        if reason.is_failure:
+            kind = CarrierBusy if reason.value in _BUSY else CarrierBroken
+            self._connected.set_exception(kind(_explain_refusal(reason, self._uri, self._access)))
+            return
+        said = properties.json() if properties is not None else {}  # type: ignore[no-untyped-call]
+        self.max_packet = int(said.get("MaximumPacketSize", MAX_PACKET))
+        self._in_flight = int(said.get("ReceiveMaximum", DEFAULT_IN_FLIGHT))
+        self._connected.set_result(None)
+
+    # --- saying and hearing
+
+    async def subscribe(self, topic: str) -> None:
+        """Subscribe at QoS 1. Raises `CarrierError` if the broker does not let us."""
+        result, number = self._client.subscribe(topic, qos=1)
+        if result != MQTTErrorCode.MQTT_ERR_SUCCESS or number is None:
+            raise self._error or CarrierBroken(f"the connection to {self._uri} was lost")
+        granted = self._subscribed[number] = self._loop.create_future()
+        try:
+            await granted
+        finally:
+            self._subscribed.pop(number, None)
+
+    def _was_subscribed(
+        self, _client: object, _data: object, number: int, reasons: list[ReasonCode], _properties: object
+    ) -> None:
+        granted = self._subscribed.get(number)
+        if granted is None or granted.done():
+            return
+        if any(reason.is_failure for reason in reasons):
+            text = f"{self._uri} does not let {self._who} read its topic ({reasons[0]}): {_SEE_PERMISSIONS}"
+            granted.set_exception(CarrierBroken(text))
+        else:
+            granted.set_result(None)
+
+    def publish(self, topic: str, payload: bytes) -> None:
+        """At QoS 1. What the broker refuses, or nobody hears, ends the connection."""
+        if self._over:
+            return
+        self._waiting.append((topic, payload))
+        self._settled.clear()
+        self._publish_waiting()
+
+    def _publish_waiting(self) -> None:
+        while self._waiting and len(self._unconfirmed) < self._in_flight:
+            topic, payload = self._waiting.popleft()
+            self._unconfirmed.add(self._client.publish(topic, payload, qos=1).mid)
+
+    def _was_published(
+        self, _client: object, _data: object, number: int, reason: ReasonCode, _properties: object
+    ) -> None:
+        self._unconfirmed.discard(number)
+        self._publish_waiting()
+        if not self._unconfirmed:
+            self._settled.set()
+        if reason.value == _NOBODY:
+            self._end(CarrierBroken(f"the broker at {self._uri} is there, but no node listens behind it"))
+
+    def _was_refused(self, code: int) -> None:
+        match code:
+            case 0x87:
+                text = f"does not let {self._who} publish to its topic (Not authorized): {_SEE_PERMISSIONS}"
+            case 0x95:
+                text = (
+                    "refuses a message as too large: raise its message_size_limit, or lower max_frame in the"
+                    " limits of the node"
+                )
+            case _:
+                text = f"refuses what we publish, with reason 0x{code:02X} of MQTT 5: look at its log"
+        self._end(CarrierBroken(f"the broker at {self._uri} {text}"))
+
+    def _was_told(self, _client: object, _data: object, message: paho.MQTTMessage) -> None:
+        self._watch.heard += 1
+        if not self._over:
+            self._on_message(message.topic, bytes(message.payload))
+
+    @property
+    def _who(self) -> str:
+        return repr(self._access.user) if self._access.user else "a nameless client"
+
+    # --- the end
+
+    def _was_disconnected(
+        self,
+        _client: object,
+        _data: object,
+        flags: paho.DisconnectFlags,
+        reason: ReasonCode,
+        _properties: object,
+    ) -> None:
+        if flags.is_disconnect_packet_from_server:
+            self._end(CarrierBroken(f"the broker at {self._uri} ended the connection: {reason}"))
+        else:
+            self._was_lost()
+
+    def _was_lost(self) -> None:
+        self._end(CarrierBroken(f"the connection to the broker at {self._uri} was lost"))
+
+    def _end(self, error: CarrierError) -> None:
+        if self._over:
+            return
+        self._error = error
+        self._drop()
+        for waiting in (self._connected, *self._subscribed.values()):
+            if not waiting.done():
+                waiting.set_exception(error)
+        self._on_lost(error)
+
+    def _drop(self) -> None:
+        self._over = True
+        self._settled.set()
+        self._watch.end()
+        if self._connected.done() and not self._connected.cancelled():
+            self._connected.exception()
+
+    async def close(self) -> None:
+        """Wait until the broker has what was published, then disconnect."""
+        if self._over:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self._settled.wait()
+        if not self._over:
+            self._over = True
+            self._client.disconnect()
+            self._client.loop_write()
+            self._drop()
+
+
+class _LinkPaho(PahoInSlices):
+    """Uses the socket that was `made` for it. `on_refused(code)`: a publication was, for this reason."""
+
+    made: socket.socket | None = None
+    on_refused: Callable[[int], None]
+
+    def _create_socket(self) -> Any:
+        if self.made is None:
+            raise ConnectionError("a connection is made once")
+        made, self.made = self.made, None
+        return made
+
+    def _handle_pubackcomp(self, cmd: Any) -> MQTTErrorCode:
+        """Mosquitto gives reasons in a PUBACK that paho takes for a broken packet."""
+        packet = self._in_packet["packet"]
+        if len(packet) > _AFTER_NUMBER and packet[_AFTER_NUMBER] >= _FAILURE:
+            self.on_refused(packet[_AFTER_NUMBER])
+            return MQTTErrorCode.MQTT_ERR_SUCCESS
+        return super()._handle_pubackcomp(cmd)
+
+
+def _dial(access: BrokerAccess, context: ssl.SSLContext | None) -> socket.socket:
+    """In a thread: a connection, encrypted if there is a context."""
+    bound = (access.local, 0) if access.local else None
+    made = socket.create_connection((access.host, access.port), _DIAL_TIMEOUT, bound)
+    if context is None:
+        return made
+    try:
+        return context.wrap_socket(made, server_hostname=access.host)
+    except BaseException:
+        made.close()
+        raise
+
+
+def _abandon(work: asyncio.Future[socket.socket]) -> None:
+    """Nobody waits any more for a connection that has been made, or not."""
+    if not work.cancelled() and work.exception() is None:
+        work.result().close()
+
+
+_SEE_PERMISSIONS: Final = "sapwood config acl prints the permissions that a link needs"
+
+
+def _explain_refusal(reason: ReasonCode, uri: str, access: BrokerAccess) -> str:
+    who = repr(access.user) if access.user else "a client without a user name"
+    hint = {
+        0x84: "links need MQTT 5: Mosquitto 1.6 or later",
+        0x86: "look at user and password",
+        0x87: "look at user and password, and at allow_anonymous of the broker",
+    }.get(reason.value, "look at the broker's log")
+    return f"the broker at {uri} does not take {who} ({reason}): {hint}"
+
+
+def explain(error: Exception, uri: str, *, tls: bool) -> CarrierError:
+    """What went wrong while dialling a broker, in words that help."""
+    match error:
+        case CarrierError():
+            return error
+        case ssl.SSLCertVerificationError():
+            return CarrierBroken(
+                f"the certificate of {uri} is not trusted ({error.verify_message}): name its authority in the"
+                " setting `ca`, and dial the name that it carries"
+            )
+        case ssl.SSLError():
+            return CarrierBroken(f"TLS with {uri} failed: {error.reason or error}; is it the port for TLS?")
+        case socket.gaierror():
+            return CarrierBroken(f"{uri}: its host is not known to DNS ({error.strerror})")
+        case TimeoutError():
+            return CarrierBroken(f"{uri} did not answer")
+        case OSError():
+            hint = "; it may speak no TLS there, or ask for a client certificate" if tls else ""
+            return CarrierBroken(f"{uri} cannot be reached: {error.strerror or error}{hint}")
+        case _:
+            return CarrierBroken(f"{uri} cannot be dialled: {error}")

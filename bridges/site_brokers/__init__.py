@@ -1,0 +1,12 @@
+"""Bridges between a node and the broker that its site's applications use.
+
+| module | what to find there |
+|---|---|
+| `base` | the port: what a bridge does, what it may call, what it is made with |
+| `mosquitto` | Mosquitto and other MQTT brokers, with paho |
+| `rabbitmq` | RabbitMQ, with pika |
+
+The packages have the same file names for the same concern: `bridge` (the port), `connection`, `taking`,
+`publishing`, `messages`, `discovery` and `consumers` (who reads what), `ownership` (one node at one broker),
+`inspection` (what the broker lacks).
+"""

@@ -1,0 +1,289 @@
+"""The bridge to a Mosquitto, or to another MQTT broker with fewer talents.
+
+It has three connections. The *door* has a name of its own, and meets whoever else claims this broker. The
+*ear* hears the broker's log and counts: a flood of events fills no queue that messages wait in. The *hand*
+takes and delivers. The broker keeps the sessions of ear and hand while they are away.
+
+Law: what the broker gives is answered after our commit, what it is given counts when it has answered. Where a
+message comes twice because two of our filters match (Mosquitto sends one each), only the one of the lowest
+filter id is taken.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from paho.mqtt.enums import MQTTProtocolVersion
+
+from bridges.properties import MqttProperties
+from bridges.site_brokers.base import (
+    Consumer,
+    Delivery,
+    Desk,
+    Finding,
+    Setup,
+    SiteBrokerError,
+    SiteBrokerRefused,
+)
+from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Post, Received
+from bridges.site_brokers.mosquitto.discovery import VERSION, LogDiscovery
+from bridges.site_brokers.mosquitto.inspection import inspect
+from bridges.site_brokers.mosquitto.memory import Memory
+from bridges.site_brokers.mosquitto.messages import ONE_ID, MqttAccess, Unsupported
+from bridges.site_brokers.mosquitto.names import OURS, Names
+from bridges.site_brokers.mosquitto.ownership import HOLDER, WHO, Ownership
+from bridges.site_brokers.mosquitto.poison_messages import PoisonMessages
+from bridges.site_brokers.mosquitto.session_takeover import FILTERS
+from bridges.site_brokers.mosquitto.taking import Hand
+from bridges.site_brokers.mosquitto.withdrawal import ROUND, Withdrawal
+from config.uris import address
+from treeconnector.destinations import Destination
+
+_log = logging.getLogger("sapwood.site")
+AT_MOST: Final = 1000
+_EAR: Final = 3600
+_SAVE_AFTER: Final = 0.5
+_LAST_WORDS: Final = 0.1
+VERSIONS: Final = (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311)
+
+
+class MosquittoBridge:
+    """The bridge. `versions`: of MQTT, in the order in which to try them."""
+
+    def __init__(self, setup: Setup, versions: Sequence[MQTTProtocolVersion] = VERSIONS) -> None:
+        self.setup = setup
+        self.names = Names(setup.settings, setup.node)
+        self.memory: Memory | None = None
+        self.wanted: frozenset[Destination] = frozenset()
+        self.suspects = PoisonMessages()
+        self._versions = versions
+        self._claim = Ownership(setup.store, setup.node, setup.tree)
+        self._discovery: LogDiscovery | None = None
+        self._hand: Hand | None = None
+        self._withdrawal: Withdrawal | None = None
+        self._saving: asyncio.TimerHandle | None = None
+        self._version = ""
+        self._inherited = b""
+        self._leaving = False
+
+    def __repr__(self) -> str:
+        return f"<MosquittoBridge to {self.setup.settings.uri}>"
+
+    @property
+    def access(self) -> MqttAccess:
+        setup = self.setup
+        where = address(setup.settings.uri)
+        return MqttAccess(where, setup.settings.user, setup.password, setup.tls, setup.timeout)
+
+    @property
+    def echoes(self) -> bool:
+        """Does the broker send back what comes from us?"""
+        return self._claim.echoed
+
+    # --- a connection
+
+    async def run(self, desk: Desk) -> None:
+        """Connect and work until the connection is lost; raises `SiteBrokerError` then, always."""
+        memory = self.memory
+        if memory is None:
+            memory = self.memory = Memory(self.setup.directory)
+        self._leaving = False
+        lost: asyncio.Future[SiteBrokerError] = asyncio.get_running_loop().create_future()
+
+        def end(error: SiteBrokerError) -> None:
+            if not lost.done():
+                lost.set_result(error)
+
+        clients: list[MqttConnection] = []
+        discovery = LogDiscovery(self.setup, self.names, memory, desk, self.save_soon)
+        try:
+            version = await self._knock(clients, discovery, end)
+            await self._claim_it(clients[0], lost, end)
+            self._discovery = discovery
+            hand = self._hand = Hand(self, version, memory, desk, end, self._inherited)
+            ear = self._client(self.client_id("ear-"), version, _EAR, discovery.heard, end)
+            clients.append(ear)
+            discovery.table.own = {ear.id, hand.client.id, clients[0].id}
+            await ear.open()
+            await hand.open()
+            if lost.done():
+                raise SiteBrokerError(f"the broker at {self.setup.settings.uri}: {ONE_ID}")
+            self._withdrawal = Withdrawal(clients[0], hand, memory, desk, self.save_soon)
+            desk.connected(discovery.broker or f"an MQTT broker ({self._version})")
+            await discovery.begin(ear, hand.client.id)
+            hand.begin(discovery)
+            error = await lost
+            await asyncio.sleep(_LAST_WORDS)
+            self.suspects.reason = discovery.last_words
+            raise error
+        finally:
+            await self._close(clients)
+
+    def client_id(self, part: str = "") -> str:
+        """The same for a machine that takes this one's place: what the broker keeps for it is its own."""
+        setup = self.setup
+        name = f"{setup.node}@{setup.tree}"
+        return f"sapwood-{part}{self.memory.name(name, setup.store[:16]) if self.memory else name}"
+
+    def _client(
+        self,
+        name: str,
+        version: MQTTProtocolVersion,
+        session: int,
+        on_message: Callable[[Received], None],
+        end: Callable[[SiteBrokerError], None],
+    ) -> MqttConnection:
+        def heard(received: Received) -> None:
+            client.answer(received)  # or the broker says nothing more after `AT_MOST`
+            on_message(received)
+
+        client = MqttConnection(
+            self.access, name, version, session=session, at_most=AT_MOST, on_message=heard, on_lost=end
+        )
+        return client
+
+    async def _knock(
+        self, clients: list[MqttConnection], discovery: LogDiscovery, end: Callable[[SiteBrokerError], None]
+    ) -> MQTTProtocolVersion:
+        """Open the door, in the highest version that the broker speaks."""
+        name = f"sapwood-door-{self.setup.store[:8]}-{self._claim.run}"
+        for version in self._versions:
+            door = self._client(name, version, 0, lambda said: self._met(discovery, said), end)
+            try:
+                await door.open()
+            except Unsupported as error:
+                _log.info("= %s; trying an older version of MQTT", error)
+                continue
+            clients.append(door)
+            self._version = "MQTT 5" if door.v5 else "MQTT 3.1.1"
+            return version
+        raise SiteBrokerRefused(
+            f"the broker at {self.setup.settings.uri} speaks neither MQTT 5 nor MQTT 3.1.1: what is it?"
+        )
+
+    def _met(self, discovery: LogDiscovery, received: Received) -> None:
+        if received.topic in (HOLDER, WHO):
+            self._claim.heard(received.topic, received.payload, received.retained)
+        elif received.topic == FILTERS:
+            self._inherited = received.payload if received.retained else self._inherited
+        elif self._withdrawal is None or not self._withdrawal.heard(received):
+            discovery.heard(received)
+
+    async def _claim_it(
+        self, door: MqttConnection, lost: "asyncio.Future[SiteBrokerError]", end: Any
+    ) -> None:
+        """Ask whether another node has this broker; raise `SiteBrokerRefused` if one has."""
+
+        def say(topic: str, payload: bytes, retained: bool) -> None:
+            door.post(Post(topic, payload, 1, retained, MqttProperties(), lambda code: None))
+
+        self._inherited = b""
+        own = [Filter(HOLDER, 1, own=True), Filter(WHO, 1, own=True), Filter(FILTERS, 1, own=True)]
+        holder, who, *_ = await door.subscribe([*own, Filter(VERSION, 0), Filter(ROUND, 1)])
+        self._claim.ask(say, lambda text: end(SiteBrokerRefused(text)))
+        await asyncio.sleep(0.05)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._claim.patience):
+                raise await asyncio.shield(lost)
+        if max(holder, who) >= FAILURE or (door.v5 and not self._claim.echoed):
+            raise SiteBrokerRefused(
+                f"the broker at {self.setup.settings.uri} does not let us write and read {OURS}#: give"
+                " site_broker's user the permissions that `sapwood node check` prints"
+            )
+        await door.unsubscribe([FILTERS])
+        self._claim.hold()
+
+    async def _close(self, clients: list[MqttConnection]) -> None:
+        hand, self._hand = self._hand, None
+        if self._discovery is not None:
+            self._discovery.end()
+        withdrawal, self._withdrawal = self._withdrawal, None
+        if withdrawal is not None:
+            withdrawal.end()
+        self._claim.leave()
+        if hand is not None:
+            await hand.close(forget=self._leaving)
+        for client in clients:
+            await client.close(forget=self._leaving)
+        if self._leaving and hand is not None and not hand.client.v5:
+            await self._end_sessions()
+        self._save()
+
+    async def _end_sessions(self) -> None:
+        """MQTT 3.1.1 ends them by connecting anew."""
+        for name in (self.client_id(), self.client_id("ear-")):
+            client = self._client(
+                name, MQTTProtocolVersion.MQTTv311, 0, lambda received: None, lambda error: None
+            )
+            with contextlib.suppress(SiteBrokerError):
+                await client.open()
+            await client.close()
+
+    # --- what the desk says
+
+    def want(self, wanted: frozenset[Destination]) -> None:
+        self.wanted = wanted
+        if self._hand is not None:
+            self._hand.want()
+
+    def deliver(self, batch: Sequence[Delivery]) -> None:
+        if self._hand is not None:
+            self._hand.deliver(batch)
+
+    def greets(self, consumer: Consumer) -> bool:
+        return False
+
+    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+        """Not so: the broker keeps what is retained itself."""
+
+    @property
+    def retains(self) -> bool:
+        return True
+
+    def review(self, pattern: str) -> None:
+        if self._withdrawal is not None:
+            self._withdrawal.review(pattern)
+
+    async def leave(self) -> None:
+        hand, withdrawal = self._hand, self._withdrawal
+        if hand is None or withdrawal is None:
+            raise SiteBrokerError(f"the broker at {self.setup.settings.uri} is not there")
+        withdrawal.end()
+        await hand.leave(withdrawal.door)
+        self._leaving = True
+
+    def farewell(self) -> list[str]:
+        where = address(self.setup.settings.uri)
+        user = f" -u {self.setup.settings.user} -P PASSWORD" if self.setup.settings.user else ""
+        start = f"mosquitto_sub -h {where.host} -p {where.port}{user}"
+        return [f"{start} -i {self.client_id(part)} -E -t x" for part in ("", "ear-")]
+
+    # --- memory
+
+    def save_soon(self) -> None:
+        if self._saving is None:
+            self._saving = asyncio.get_running_loop().call_later(_SAVE_AFTER, self._save)
+
+    def _save(self) -> None:
+        if self._saving is not None:
+            self._saving.cancel()
+            self._saving = None
+        if self.memory is not None:
+            if self._discovery is not None and self._discovery.tells:
+                self.memory.clients = self._discovery.table.keep()
+            self.memory.save_consumers()
+        if self._hand is not None and not self._leaving:
+            self._hand.saved()
+
+    # --- for people
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"protocol": self._version}
+        found |= self._discovery.status() if self._discovery is not None else {"discovery": ""}
+        return found | (self._hand.status() if self._hand is not None else {})
+
+    async def inspect(self) -> list[Finding]:
+        """What the broker lacks, with the lines for mosquitto.conf."""
+        return await inspect(self.setup, self.access, self.names, self._versions)

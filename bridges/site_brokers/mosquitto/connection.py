@@ -1,0 +1,414 @@
+"""One MQTT connection on an asyncio loop: raw paho-mqtt, driven by its socket, without a thread of its own.
+
+MQTT 5 where the broker has it, else 3.1.1 as a bridge (so that the broker sends nothing back that came from
+here, and keeps the retain flag). Law: nothing that is taken is answered before `answer`, QoS 2 included; an
+exception of paho or of the network becomes a `SiteBrokerError`.
+
+Wrinkle: only dialling (names, TCP, TLS) blocks in paho, so that runs in a thread. Wrinkle: paho does not heed
+how many messages the broker takes unanswered: what is more waits here. Wrinkle: paho hands out a QoS 2
+message after it has told the broker to forget it; `_Paho` hands it out before.
+"""
+
+import asyncio
+import contextlib
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import paho.mqtt.client as paho
+from paho.mqtt import MQTTException
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from bridges.mqtt.watch import PahoInSlices, PahoWatch
+from bridges.properties import MqttProperties
+from bridges.site_brokers.base import SiteBrokerError
+from bridges.site_brokers.mosquitto.messages import (
+    MqttAccess,
+    explained,
+    head_of,
+    publish_properties,
+    read_properties,
+    refusal,
+)
+from bridges.tls import CERTIFICATE
+
+KEEP_ALIVE: Final = 10
+FAILURE: Final = 0x80
+UNSPEAKABLE: Final = 0x100
+_LARGEST: Final = 268_435_455
+_IN_FLIGHT: Final = 65_535
+
+
+class Received(NamedTuple):
+    """A message from the broker. `number`: of its packet; `filters`: the ids of our filters it came for."""
+
+    topic: str
+    payload: bytes
+    qos: int
+    retained: bool
+    again: bool
+    number: int
+    properties: MqttProperties
+    filters: Sequence[int]
+
+
+class Post(NamedTuple):
+    """A message for the broker. `done` gets the broker's reason code; 0 at once for QoS 0.
+
+    `UNSPEAKABLE`: MQTT cannot say this; the broker has not heard of it.
+    """
+
+    topic: str
+    payload: bytes
+    qos: int
+    retained: bool
+    properties: MqttProperties
+    done: Callable[[int], None]
+
+
+class Filter(NamedTuple):
+    """What to subscribe to. `id`: comes with each message (MQTT 5)."""
+
+    text: str
+    qos: int
+    id: int = 0
+    own: bool = False
+    """Whether our own messages come as well; retained is then only what came because it is."""
+    greeted: bool = False
+    """Whether what is retained comes even if we are subscribed already."""
+
+
+class _Paho(PahoInSlices):
+    """Hands a QoS 2 message out when it comes, and tells the broker to forget it when it is answered.
+
+    Wrinkle: paho copies all that is left of a packet with each part of its head that it reads, eight times
+    and more with MQTT 5: seconds, if it is large. So it is given the head alone, and the payload apart.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._handed: set[int] = set()
+        self._payload = b""
+        self.codes: dict[int, int] = {}
+
+    def _handle_on_message(self, message: paho.MQTTMessage) -> None:
+        message.payload = self._payload
+        super()._handle_on_message(message)
+
+    def _send_pubrec(self, mid: int) -> MQTTErrorCode:
+        return MQTTErrorCode.MQTT_ERR_SUCCESS
+
+    def _handle_publish(self) -> MQTTErrorCode:
+        packet = self._in_packet["packet"]
+        start = head_of(self._in_packet["command"], packet, self._protocol == MQTTProtocolVersion.MQTTv5)
+        self._payload = bytes(memoryview(packet)[start:])
+        del packet[start:]
+        result = super()._handle_publish()
+        if len(self._in_messages) > len(self._handed):
+            for number in [each for each in self._in_messages if each not in self._handed]:
+                self._handed.add(number)
+                self._handle_on_message(self._in_messages[number])
+        return result
+
+    def _handle_pubrel(self) -> MQTTErrorCode:
+        number = int.from_bytes(self._in_packet["packet"][:2], "big")
+        self._in_messages.pop(number, None)
+        self._handed.discard(number)
+        return self._send_pubcomp(number)
+
+    def _handle_pubackcomp(self, cmd: Any) -> MQTTErrorCode:
+        """Mosquitto has reasons for a PUBACK that paho takes for a broken packet: they are read here."""
+        packet = self._in_packet["packet"]
+        if self._protocol == MQTTProtocolVersion.MQTTv5 and len(packet) > 2 and packet[2] >= FAILURE:
+            self.codes[int.from_bytes(packet[:2], "big")] = packet[2]
+            self._in_packet["packet"] = packet[:2]
+        return super()._handle_pubackcomp(cmd)
+
+    def answer(self, number: int, qos: int) -> None:
+        if qos == 2:
+            super()._send_pubrec(number)
+        else:
+            self.ack(number, qos)
+
+
+class MqttConnection:
+    """One connection. `on_message(received)`, `on_lost(error)`: called on the loop, never after `close`.
+
+    `session`: seconds for which the broker keeps it while it is away; 0 = not at all. `at_most`: messages
+    that the broker may send unanswered. `max_packet`, `max_qos`, `retains`: what the broker takes.
+    """
+
+    def __init__(
+        self,
+        access: MqttAccess,
+        client_id: str,
+        version: MQTTProtocolVersion,
+        *,
+        session: int,
+        at_most: int,
+        on_message: Callable[[Received], None],
+        on_lost: Callable[[SiteBrokerError], None],
+    ) -> None:
+        self._access = access
+        self.id = client_id
+        self.v5 = version == MQTTProtocolVersion.MQTTv5
+        self._session = session
+        self._at_most = at_most
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._over = False
+        self._posts: deque[Post] = deque()
+        self._unanswered: dict[int, Post] = {}
+        self._in_flight = _IN_FLIGHT
+        self._answers: dict[int, asyncio.Future[list[int]]] = {}
+        self._connected: asyncio.Future[bool] = self._loop.create_future()
+        self.max_packet = _LARGEST
+        self.max_qos = 2
+        self.retains = True
+        self._paho = self._make(version)
+        self._watch = PahoWatch(self._paho, self._was_lost)
+
+    def __repr__(self) -> str:
+        return f"<MqttConnection {self.id} unanswered={len(self._unanswered)} waiting={len(self._posts)}>"
+
+    def _make(self, version: MQTTProtocolVersion) -> _Paho:
+        clean = None if self.v5 else not self._session
+        client = _Paho(
+            CallbackAPIVersion.VERSION2,
+            client_id=self.id,
+            clean_session=clean,
+            protocol=version,
+            manual_ack=True,
+        )
+        if not self.v5:
+            client.enable_bridge_mode()
+        if self._access.user:
+            client.username_pw_set(self._access.user, self._access.password)
+        if self._access.tls is not None:
+            client.tls_set_context(self._access.tls)
+            client.tls_insecure_set(not self._access.tls.check_hostname)
+        client.max_inflight_messages = 0
+        client.on_connect = self._was_connected
+        client.on_disconnect = self._was_disconnected
+        client.on_message = self._was_given
+        client.on_publish = self._was_answered
+        client.on_subscribe = self._was_subscribed
+        client.on_unsubscribe = self._was_unsubscribed
+        return client
+
+    # --- opening
+
+    async def open(self) -> bool:
+        """Connect and log in; return whether the broker had kept the session. Raises `SiteBrokerError`."""
+        try:
+            async with asyncio.timeout(self._access.timeout):
+                await self._loop.run_in_executor(None, self._dial)
+                opened = self._paho.socket()
+                if opened is None:
+                    raise OSError("the broker closed the connection")
+                self._watch.begin(opened)
+                return await self._connected
+        except (OSError, ValueError) as error:
+            self._drop()
+            raise explained(error, self._access) from None
+        except BaseException:
+            self._drop()
+            raise
+
+    def _dial(self) -> None:
+        """In a thread."""
+        if not self.v5:
+            self._paho.connect(self._access.address.host, self._access.address.port, keepalive=KEEP_ALIVE)
+            return
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties.SessionExpiryInterval = self._session
+        properties.ReceiveMaximum = self._at_most
+        self._paho.connect(
+            self._access.address.host,
+            self._access.address.port,
+            keepalive=KEEP_ALIVE,
+            clean_start=not self._session,
+            properties=properties,
+        )
+
+    def _was_connected(
+        self, _client: object, _data: object, flags: Any, reason: ReasonCode, properties: Properties | None
+    ) -> None:
+        if self._connected.done():
+            return
+        if reason.is_failure:
+            self._connected.set_exception(refusal(reason, self._access))
+            return
+        said = properties.json() if properties is not None else {}  # type: ignore[no-untyped-call]
+        self.max_packet = int(said.get("MaximumPacketSize", _LARGEST))
+        self.max_qos = int(said.get("MaximumQoS", 2))
+        self.retains = bool(said.get("RetainAvailable", 1))
+        self._in_flight = int(said.get("ReceiveMaximum", _IN_FLIGHT))
+        self._connected.set_result(bool(flags.session_present))
+
+    # --- subscriptions
+
+    async def subscribe(self, filters: Sequence[Filter]) -> list[int]:
+        """Subscribe; return the broker's reason code for each. Raises `SiteBrokerError`."""
+        asked = [self._subscribe(each) for each in filters]
+        return [code for answer in asked for code in await answer]
+
+    def _subscribe(self, wanted: Filter) -> "asyncio.Future[list[int]]":
+        if not self.v5:
+            return self._asked(*self._paho.subscribe(wanted.text, wanted.qos))
+        options = SubscribeOptions(
+            qos=wanted.qos,
+            noLocal=not wanted.own,
+            retainAsPublished=not wanted.own,
+            retainHandling=0 if wanted.greeted else 1,
+        )
+        properties = None
+        if wanted.id:
+            properties = Properties(PacketTypes.SUBSCRIBE)  # type: ignore[no-untyped-call]
+            properties.SubscriptionIdentifier = wanted.id
+        return self._asked(*self._paho.subscribe([(wanted.text, options)], properties=properties))
+
+    async def unsubscribe(self, texts: Sequence[str]) -> None:
+        for answer in [self._asked(*self._paho.unsubscribe(text)) for text in texts]:
+            await answer
+
+    def _asked(self, result: MQTTErrorCode, number: int | None) -> "asyncio.Future[list[int]]":
+        answer: asyncio.Future[list[int]] = self._loop.create_future()
+        if result != MQTTErrorCode.MQTT_ERR_SUCCESS or number is None:
+            answer.set_exception(SiteBrokerError(f"the connection to {self._access.address.uri} was lost"))
+        else:
+            self._answers[number] = answer
+        return answer
+
+    def _was_subscribed(
+        self, _client: object, _data: object, number: int, reasons: list[ReasonCode], _properties: object
+    ) -> None:
+        self._watch.heard += 1
+        answer = self._answers.pop(number, None)
+        if answer is not None and not answer.done():
+            answer.set_result([reason.value for reason in reasons])
+
+    def _was_unsubscribed(self, _client: object, _data: object, number: int, *_rest: object) -> None:
+        self._was_subscribed(_client, _data, number, [], None)
+
+    # --- messages
+
+    def post(self, post: Post) -> None:
+        """Publish, in order, as many at once as the broker takes; in no better quality than it has."""
+        self._posts.append(
+            post._replace(qos=min(post.qos, self.max_qos), retained=post.retained and self.retains)
+        )
+        self._post_waiting()
+
+    def _post_waiting(self) -> None:
+        while self._posts and not self._over and len(self._unanswered) < self._in_flight:
+            post = self._posts.popleft()
+            try:
+                number = self._publish(post)
+            except (ValueError, TypeError, struct.error, MQTTException):
+                self._loop.call_soon(self._done, post, UNSPEAKABLE)
+                continue
+            if post.qos:
+                self._unanswered[number] = post
+            else:
+                self._loop.call_soon(self._done, post, 0)
+
+    def _done(self, post: Post, code: int) -> None:
+        if not self._over:
+            post.done(code)
+
+    def _publish(self, post: Post) -> int:
+        properties = publish_properties(post.properties) if self.v5 else None
+        return self._paho.publish(
+            post.topic, post.payload, post.qos, post.retained, properties=properties
+        ).mid
+
+    def _was_answered(
+        self, _client: object, _data: object, number: int, reason: ReasonCode, _properties: object
+    ) -> None:
+        self._watch.heard += 1
+        post = self._unanswered.pop(number, None)
+        code = self._paho.codes.pop(number, reason.value)
+        if post is not None:
+            self._done(post, code)
+        self._post_waiting()
+
+    def _was_given(self, _client: object, _data: object, message: paho.MQTTMessage) -> None:
+        self._watch.heard += 1
+        if self._over:
+            return
+        said = message.properties
+        self._on_message(
+            Received(
+                message.topic,
+                bytes(message.payload),
+                message.qos,
+                bool(message.retain),
+                bool(message.dup),
+                message.mid,
+                read_properties(said),
+                getattr(said, "SubscriptionIdentifier", ()) if said is not None else (),
+            )
+        )
+
+    def answer(self, received: Received) -> None:
+        """It is in our custody: the broker may forget it."""
+        if received.qos and not self._over:
+            self._paho.answer(received.number, received.qos)
+
+    # --- the end
+
+    def _was_disconnected(
+        self, _client: object, _data: object, flags: paho.DisconnectFlags, reason: ReasonCode, _: object
+    ) -> None:
+        uri = self._access.address.uri
+        if flags.is_disconnect_packet_from_server:
+            self._end(SiteBrokerError(f"the broker at {uri} ended the connection: {reason}"))
+        else:
+            self._was_lost()
+
+    def _was_lost(self) -> None:
+        hint = "" if self._connected.done() or not self._access.tls else f" before it answered; {CERTIFICATE}"
+        text = f"the connection to the broker at {self._access.address.uri} was lost{hint}"
+        self._end(SiteBrokerError(text))
+
+    def _end(self, error: SiteBrokerError) -> None:
+        if self._over:
+            return
+        self._drop()
+        is_open = self._connected.done() and self._connected.exception() is None
+        for waiting in self._waiting():
+            if not waiting.done():
+                waiting.set_exception(error)
+        if is_open:  # else `open` says so, or says why the broker refused
+            self._on_lost(error)
+
+    def _waiting(self) -> "list[asyncio.Future[Any]]":
+        return [self._connected, *self._answers.values()]
+
+    def _drop(self) -> None:
+        self._over = True
+        self._watch.end()
+        for waiting in self._waiting():
+            if waiting.done() and not waiting.cancelled():
+                waiting.exception()
+
+    async def close(self, *, forget: bool = False) -> None:
+        """Say goodbye. `forget`: the broker is to keep nothing (MQTT 5)."""
+        if self._over:
+            return
+        self._over = True
+        properties = None
+        if forget and self.v5:
+            properties = Properties(PacketTypes.DISCONNECT)  # type: ignore[no-untyped-call]
+            properties.SessionExpiryInterval = 0
+        self._paho.disconnect(properties=properties)
+        with contextlib.suppress(OSError):
+            self._paho.loop_write()
+        self._drop()

@@ -1,0 +1,257 @@
+"""Learning who reads what at a Mosquitto, from its log and its counts.
+
+On each connection: hear the log, what was said while we were away included (the broker keeps it for some
+seconds; if the end of our own last connection is still there, we miss nothing), find out whether it tells
+(our own second subscription must show in it), say who is known, and from then on what changes. The broker
+counts its subscriptions now and then; when nothing has happened for a while the count is compared with the
+table.
+
+Where the log does not tell, only the consumers that the site's file names are known.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from bridges.site_brokers.base import Consumer, Delivery, Desk, Setup
+from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Received
+from bridges.site_brokers.mosquitto.consumers import Change, SubscriptionTable
+from bridges.site_brokers.mosquitto.database import DatabaseError, subscriptions
+from bridges.site_brokers.mosquitto.log_lines import LOG, SUBSCRIBE, Went, colons, read
+from bridges.site_brokers.mosquitto.memory import Memory
+from bridges.site_brokers.mosquitto.names import Names
+from treeconnector.destinations import Destination, Kind
+from treeconnector.patterns import matches
+
+_log = logging.getLogger("sapwood.site")
+COUNT: Final = "$SYS/broker/subscriptions/count"
+SHARED: Final = "$SYS/broker/shared_subscriptions/count"
+VERSION: Final = "$SYS/broker/version"
+LOGS: Final = (LOG + "N", LOG + "E", LOG + "M/subscribe", LOG + "M/unsubscribe")
+_QUIET: Final = 11.0
+_LOOK_EVERY: Final = 2.0
+_PATIENCE: Final = 2.0
+_OTHERS: Final = 6
+_MOST_EARLY: Final = 100_000
+_SHOWN: Final = 100
+
+
+class LogDiscovery:
+    """Of one connection. `broker`: what it calls itself. `tells`: whether its log says who subscribes.
+
+    `last_words`: what the log said when our other connection ended.
+    """
+
+    def __init__(
+        self, setup: Setup, names: Names, memory: Memory, desk: Desk, changed: Callable[[], None]
+    ) -> None:
+        self._setup = setup
+        self._names = names
+        self._memory = memory
+        self._desk = desk
+        self._changed = changed
+        self._loop = asyncio.get_running_loop()
+        self.table = SubscriptionTable(setup.max_consumers)
+        self.table.restore(memory.clients)
+        self.broker = ""
+        self.tells = False
+        self._ear: MqttConnection | None = None
+        self._hand = ""
+        self.last_words = ""
+        self._own = 0
+        self._began = False
+        self._told = asyncio.Event()
+        self._colons: int | None = None
+        self._early: list[tuple[str, bytes]] = []
+        self._unspeakable: dict[str, str] = {}
+        self._counts: dict[bool, int] = {}
+        self._quiet_since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<LogDiscovery {self.table!r} tells={self.tells}>"
+
+    @property
+    def automatic(self) -> bool:
+        return self._setup.settings.discovery == "automatic"
+
+    # --- a connection
+
+    async def begin(self, ear: MqttConnection, hand: str) -> None:
+        """Hear the log; say who is known. `hand`: the id of our other connection."""
+        self._ear = ear
+        self._hand = hand
+        if self.automatic:
+            await ear.subscribe([Filter(text, 1) for text in LOGS])
+            codes = await ear.subscribe([Filter(text, 0) for text in (COUNT, SHARED)])
+            if max(codes) < FAILURE:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_PATIENCE):
+                        await self._told.wait()
+        self._early = []
+        if not self.tells:
+            self.table = SubscriptionTable(self._setup.max_consumers, self.table.own)
+            if self.automatic:
+                _log.warning(
+                    "! the site's broker does not tell who subscribes: only the consumers that the site's"
+                    " file names are known; `sapwood node check` prints the lines that mosquitto.conf needs"
+                )
+        if self.tells:
+            self._read_database()
+        self._began = True
+        self._desk.complete(self._consumers())
+        self._touch()
+        self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
+
+    def _read_database(self) -> None:
+        """Who was there before this node heard the log; of that only what outlives connections."""
+        file = self._setup.settings.persistence_file
+        if file is not None:
+            try:
+                self.table.found(subscriptions(file, self._setup.max_consumers))
+            except DatabaseError as error:
+                _log.warning("! %s", error)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _consumers(self) -> list[Consumer]:
+        found = []
+        for client, text in self.table.consumers():
+            key = self._consumed(text)
+            if key is not None:
+                found.append(Consumer(key, f"{client} {text}"))
+        return found
+
+    def _consumed(self, text: str) -> Destination | None:
+        key = self._names.consumed(text)
+        if key is None and text not in self._unspeakable and len(self._unspeakable) < _SHOWN:
+            why = self._names.why_left_out(text)
+            if why:
+                self._unspeakable[text] = why
+                _log.warning("! readers of %s are left out: %s", text[:200], why[:200])
+        return key
+
+    # --- what is heard
+
+    def heard(self, received: Received) -> None:
+        """A message at one of the broker's own topics."""
+        topic, payload = received.topic, received.payload
+        if topic.startswith(LOG):
+            self._line(topic, payload)
+        elif topic in (COUNT, SHARED):
+            with contextlib.suppress(ValueError):
+                self._counts[topic == SHARED] = int(payload)
+        elif topic == VERSION:
+            self.broker = payload.decode(errors="replace").replace("mosquitto version", "Mosquitto")[:80]
+
+    def _line(self, topic: str, payload: bytes) -> None:
+        """Lines wait until one of our own subscriptions has shown how the log is written."""
+        if self.tells:
+            self._understood(topic, payload)
+            return
+        if len(self._early) < _MOST_EARLY and not self._began:
+            self._early.append((topic, payload))
+        if topic == SUBSCRIBE and self._ear is not None:
+            self._colons = colons(payload, self._ear.id)
+        if self._colons is not None:
+            self.tells = True
+            self._told.set()
+            early, self._early = self._early, []
+            if not self._is_whole(early):
+                self.table.doubt()
+            for line in early:
+                self._understood(*line)
+
+    def _is_whole(self, lines: list[tuple[str, bytes]]) -> bool:
+        """Has the broker kept what it said while we were away? It does for 20 s: then our end is there."""
+        ear = self._ear.id if self._ear is not None else ""
+        return any(read(topic, payload, (ear,), self._colons) == Went(ear) for topic, payload in lines)
+
+    def _understood(self, topic: str, payload: bytes) -> None:
+        event = read(topic, payload, self.table, self._colons)
+        if isinstance(event, Went) and event.client == self._hand:
+            self.last_words = payload.decode(errors="replace").partition(": ")[2][:200]
+        if event is not None:
+            self._touch()
+            self._tell(self.table.heard(event))
+
+    def _tell(self, changes: list[Change]) -> None:
+        for came, client, text in changes:
+            key = self._consumed(text)
+            if key is not None and self._began:
+                consumer = Consumer(key, f"{client} {text}")
+                if came:
+                    self._desk.came(consumer)
+                else:
+                    self._desk.went(consumer)
+        if changes:
+            self._changed()
+
+    def _touch(self) -> None:
+        self._quiet_since = self._loop.time()
+
+    def own_changed(self, filters: int) -> None:
+        """Our other connection has so many subscriptions now."""
+        self._own = filters
+        self._touch()
+
+    # --- counts
+
+    def _look(self) -> None:
+        self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
+        if not self.tells or self._loop.time() - self._quiet_since < _QUIET:
+            return
+        for shared, count in self._counts.items():
+            before = self.table.unknown[shared]
+            ours = 0 if shared else self._own + len(LOGS) + _OTHERS
+            self._tell(self.table.counted(shared, count - ours))
+            if self.table.unknown[shared] != before and self.table.unknown[shared]:
+                _log.warning(
+                    "! the site's broker counts %d subscriptions that nobody told of: they are from before"
+                    " this node heard its log; they are known once their clients subscribe again, or list"
+                    " them as `consumers` of site_broker, or name its `persistence_file` there",
+                    self.table.unknown[shared],
+                )
+
+    def nobody(self, delivery: Delivery, topic: str) -> bool:
+        """The broker says that nobody is subscribed to this topic. True: the message goes elsewhere, or has
+        gone there, since its readers are withdrawn, maybe by the answer to the one before it.
+
+        Not so for a topic, whose message has done its duty; and not where the site's file says otherwise.
+        """
+        if not self.tells:
+            return False
+        key = delivery.destination
+        stale = []
+        for client, text in list(self.table.consumers()):
+            read_here = self._names.consumed(text)
+            if read_here is not None and read_here.kind == key.kind and matches(read_here.name, key.name):
+                stale.append((client, text))
+        self._tell(self.table.nobody(stale))
+        return key.kind == Kind.QUEUE and str(key) not in self._setup.settings.consumers
+
+    # --- for people
+
+    def status(self) -> dict[str, Any]:
+        if not self.automatic:
+            state = "static"
+        elif not self._began:
+            state = "begins"
+        elif not self.tells:
+            state = "the broker does not tell who subscribes"
+        elif self.table.missing:
+            state = f"{self.table.missing} subscriptions unknown"
+        else:
+            state = "complete"
+        return {
+            "discovery": state,
+            "subscriptions": len(self.table),
+            "unknown": self.table.missing,
+            "left_out_filters": self.table.over,
+            "cut_lines": self.table.cut,
+            "unspeakable": {text[:200]: why[:200] for text, why in self._unspeakable.items()},
+        }

@@ -1,0 +1,205 @@
+"""What a Mosquitto lacks for a node beside it, tried out: each kind of log line is provoked and listened for.
+
+Changes nothing at the broker, and disturbs no node that works there.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from paho.mqtt.enums import MQTTProtocolVersion
+
+from bridges.properties import MqttProperties
+from bridges.site_brokers.base import Finding, Setup, SiteBrokerError
+from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Post, Received
+from bridges.site_brokers.mosquitto.discovery import COUNT, LOGS, SHARED
+from bridges.site_brokers.mosquitto.log_lines import SUBSCRIBE, UNSUBSCRIBE, Came, Went, read
+from bridges.site_brokers.mosquitto.messages import ONE_ID, MqttAccess, Unsupported
+from bridges.site_brokers.mosquitto.names import OURS, Names
+from bridges.site_brokers.mosquitto.ownership import HOLDER, WHO
+
+_PATIENCE: Final = 3.0
+_PROBE: Final = OURS + "probe"
+KEPT: Final = ("persistence true", "max_queued_messages 100000")
+"""They let the broker keep what waits for the node while that is restarted. It cannot be seen from outside
+whether they are there; where no other is, they are not either."""
+LOG_LINES: Final = {
+    "subscribe": ("log_type subscribe",),
+    "unsubscribe": ("log_type unsubscribe",),
+    "connections": ("log_type notice", "connection_messages true"),
+    "taken-over ids": ("log_type error",),
+}
+
+
+class _Ears:
+    """What was heard of the log. `missing`: kinds of lines that were not.
+
+    `there`: subscriptions that there were before us. `held`: a node works here, or did.
+    """
+
+    def __init__(self, client_id: str) -> None:
+        self._id = client_id
+        self.missing = set(LOG_LINES)
+        self.counts: set[str] = set()
+        self.there = 0
+        self.held = False
+        self.complete = asyncio.Event()
+        self.pushed_out = False
+        self.echoed = asyncio.Event()
+
+    def lost(self, error: SiteBrokerError) -> None:
+        self.pushed_out = True
+
+    def heard(self, received: Received) -> None:
+        topic, payload = received.topic, received.payload
+        if topic == _PROBE:
+            self.echoed.set()
+        elif topic == HOLDER:
+            self.held = True
+        elif topic in (COUNT, SHARED):
+            self.there += int(payload) if topic not in self.counts and payload.isdigit() else 0
+            self.counts.add(topic)
+        elif self._id.encode() in payload:
+            event = read(topic, payload, (self._id,))
+            found = {
+                "subscribe": topic == SUBSCRIBE,
+                "unsubscribe": topic == UNSUBSCRIBE,
+                "connections": isinstance(event, Came),
+                "taken-over ids": isinstance(event, Went) and b"already connected" in payload,
+            }
+            self.missing -= {name for name, true in found.items() if true}
+        if not self.missing:
+            self.complete.set()
+
+
+async def inspect(
+    setup: Setup, access: MqttAccess, names: Names, versions: Sequence[MQTTProtocolVersion]
+) -> list[Finding]:
+    """Raises `SiteBrokerError` if the broker is not there."""
+    probe = f"sapwood-check-{secrets.token_hex(4)}"
+    ears = _Ears(probe)
+    ear = await _open(access, f"{probe}-ear", versions, ears)
+    try:
+        found = [*_protocol(setup, ear), *await _permissions(ear, names, ears)]
+        codes = await ear.subscribe([Filter(text, 0) for text in (*LOGS, COUNT, SHARED)])
+        if setup.settings.discovery == "automatic":
+            await _provoke(access, probe, versions)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    await ears.complete.wait()
+            if ears.pushed_out:
+                lines = ("per_listener_settings true", "listener PORT ADDRESS")
+                return [*found, Finding(True, f"the site's broker: {ONE_ID}", lines)]
+            found += _log(ears, max(codes) >= FAILURE)
+            found += _before(setup, ears)
+        return found
+    finally:
+        await ear.close()
+
+
+async def _open(
+    access: MqttAccess, client_id: str, versions: Sequence[MQTTProtocolVersion], ears: _Ears
+) -> MqttConnection:
+    for version in versions:
+        client = MqttConnection(
+            access,
+            client_id,
+            version,
+            session=0,
+            at_most=1000,
+            on_message=ears.heard,
+            on_lost=ears.lost,
+        )
+        with contextlib.suppress(Unsupported):
+            await client.open()
+            return client
+    raise SiteBrokerError(f"the broker at {access.address.uri} speaks neither MQTT 5 nor MQTT 3.1.1")
+
+
+def _protocol(setup: Setup, ear: MqttConnection) -> list[Finding]:
+    found = []
+    if not ear.v5:
+        text = (
+            "the broker speaks MQTT 3.1.1 only: properties (content type, response topic, user properties,"
+            " expiry) have no place there, and what it refuses cannot be told from what it takes"
+        )
+        found.append(Finding(False, text))
+    if ear.max_qos < 2:
+        text = f"the broker has no quality of service above {ear.max_qos}: messages are given to it with that"
+        text += (
+            "; with 0 it answers none, and they count as given when they are sent" if not ear.max_qos else ""
+        )
+        found.append(Finding(False, text, ("max_qos 2",)))
+    if not ear.retains:
+        text = "the broker retains nothing: what is retained in the tree is given to it as any other message"
+        found.append(Finding(False, text, ("retain_available true",)))
+    if ear.max_packet < setup.max_message:
+        text = (
+            f"the broker takes packets of at most {ear.max_packet} bytes, the tree messages of up to"
+            f" {setup.max_message}: larger ones become dead letters here"
+        )
+        found.append(Finding(False, text, (f"max_packet_size {setup.max_message + 65_536}",)))
+    return found
+
+
+async def _permissions(ear: MqttConnection, names: Names, ears: _Ears) -> list[Finding]:
+    """Tried by saying something that we hear: a Mosquitto with an acl_file grants every subscription."""
+    filters = [Filter(HOLDER, 1), Filter(WHO, 1), Filter(names.to_nodes, 1), Filter(_PROBE, 1, own=True)]
+    codes = await ear.subscribe(filters)
+    ear.post(Post(_PROBE, b"?", 1, False, MqttProperties(), lambda code: None))
+    if ear.v5:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await ears.echoed.wait()
+    if max(codes) < FAILURE and (ears.echoed.is_set() or not ear.v5):
+        return []
+    lines = (
+        "user THE_USER_OF_SITE_BROKER",
+        f"topic readwrite {OURS}#",
+        "topic read $SYS/#",
+        f"topic read {names.to_nodes}",
+        "topic readwrite # (or the topics and queues that may pass)",
+    )
+    return [
+        Finding(True, "the broker does not let us read what a node needs; lines for its acl_file:", lines)
+    ]
+
+
+async def _provoke(access: MqttAccess, probe: str, versions: Sequence[MQTTProtocolVersion]) -> None:
+    """A client that comes, subscribes, unsubscribes, and is pushed out by another one of its id."""
+    first = await _open(access, probe, versions, _Ears(""))
+    await first.subscribe([Filter(_PROBE, 0)])
+    await first.unsubscribe([_PROBE])
+    second = await _open(access, probe, versions, _Ears(""))
+    await first.close()
+    await second.close()
+
+
+def _log(ears: _Ears, denied: bool) -> list[Finding]:
+    found = []
+    if ears.missing:
+        missing = [name for name in LOG_LINES if name in ears.missing]
+        lines = [line for name in missing for line in LOG_LINES[name]]
+        if len(missing) == len(LOG_LINES):
+            lines = ["log_dest topic", *lines, *KEPT]
+        why = "we may not read it" if denied else "mosquitto.conf lacks lines; add them and restart Mosquitto"
+        text = f"consumers are not found: the broker's log does not show {', '.join(missing)}: {why}"
+        found.append(Finding(False, text, tuple(lines)))
+    if COUNT not in ears.counts:
+        text = "the broker does not count its subscriptions: what was missed is not noticed"
+        found.append(Finding(False, text, ("sys_interval 10",)))
+    return found
+
+
+def _before(setup: Setup, ears: _Ears) -> list[Finding]:
+    """Who subscribed before a node was here to hear of it."""
+    if ears.held or not ears.there or setup.settings.persistence_file is not None:
+        return []
+    text = (
+        f"the broker has {ears.there} subscriptions already, and no list of them: start the node, then"
+        " restart the broker once: its applications subscribe again, and are found. Else name what they read"
+        " under site_broker's `consumers`; of sessions that are kept, its `persistence_file` tells"
+    )
+    return [Finding(False, text)]

@@ -1,0 +1,116 @@
+"""The one queue through which topics are taken: durable, bound to the topic exchange by what is wanted.
+
+What is published while the node is away waits in it, up to a bound; then publishers with confirms are told.
+
+Law: what it is bound by is written down here before it is bound, because AMQP has no question for that: so a
+filter that nobody wants any more is unbound, even if the node was away when that happened.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from bridges.amqp.connection import Channel, Connection
+from bridges.amqp.errors import ChannelLost
+from bridges.site_brokers.rabbitmq.consumers import OURS
+
+TOPICS: Final = f"{OURS}topics"
+_FILE: Final = "rabbitmq-topics.json"
+_MOST_BYTES: Final = 256 * 1024 * 1024
+
+
+class Bindings:
+    """Those of one connection. `trouble(key, text)` is called with what the broker does not let us have."""
+
+    def __init__(
+        self, connection: Connection, exchange: str, directory: Path, trouble: Callable[[str, str], None]
+    ) -> None:
+        self._connection = connection
+        self._exchange = exchange
+        self._file = directory / _FILE
+        self._trouble = trouble
+        self._channel: Channel | None = None
+        self._written: frozenset[str] | None = None
+        self._bound: set[str] = set()
+        self._declared = False
+
+    def __repr__(self) -> str:
+        return f"<Bindings of {TOPICS} to {self._exchange} bound={len(self._bound)}>"
+
+    @property
+    def has_none(self) -> bool:
+        """Is nothing bound, nor was?"""
+        return self._written == frozenset()
+
+    def forget(self) -> None:
+        """The queue is no more: make it anew."""
+        self._declared = False
+        self._bound.clear()
+
+    async def settle(self, keys: frozenset[str]) -> bool:
+        """Be bound by exactly these; whether there is a queue to consume. Raises `ChannelLost` (code 0)."""
+        before = self._written
+        if before is None:
+            before = frozenset(await asyncio.to_thread(_load, self._file))
+        if not keys and not before:
+            self._written = frozenset()
+            return self._declared
+        self._declared = self._declared or await self._do(self._declare, "")
+        if not self._declared:
+            return False
+        fresh, gone = keys - self._bound, before - keys
+        if fresh or gone or self._written is None:
+            await self._write(keys | before)
+            for key in sorted(fresh):
+                if await self._do(self._bind, key):
+                    self._bound.add(key)
+            for key in sorted(gone):
+                await self._do(self._unbind, key)
+                self._bound.discard(key)
+            await self._write(keys)
+        return True
+
+    async def _write(self, keys: Iterable[str]) -> None:
+        self._written = frozenset(keys)
+        await asyncio.to_thread(_save, self._file, sorted(self._written))
+
+    async def _do(self, what: Callable[[Channel, str], Awaitable[Any]], key: str) -> bool:
+        """Whether the broker let us; if not, it has closed the channel."""
+        channel = self._channel
+        if channel is None or not channel.is_open:
+            channel = self._channel = await self._connection.channel()
+        try:
+            await what(channel, key)
+        except ChannelLost as error:
+            if error.code == 0:
+                raise
+            self._trouble(key, error.text)
+            return False
+        return True
+
+    async def _declare(self, channel: Channel, _key: str) -> None:
+        arguments = {"x-max-length-bytes": _MOST_BYTES, "x-overflow": "reject-publish"}
+        await channel.declare(TOPICS, durable=True, arguments=arguments)
+
+    async def _bind(self, channel: Channel, key: str) -> None:
+        await channel.bind(TOPICS, self._exchange, key)
+
+    async def _unbind(self, channel: Channel, key: str) -> None:
+        await channel.unbind(TOPICS, self._exchange, key)
+
+
+def _load(file: Path) -> list[str]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [key for key in found if isinstance(key, str)] if isinstance(found, list) else []
+
+
+def _save(file: Path, keys: list[str]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = file.with_suffix(".new")
+    fresh.write_text(json.dumps(keys), encoding="utf-8")
+    fresh.replace(file)

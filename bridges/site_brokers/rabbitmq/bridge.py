@@ -1,0 +1,340 @@
+"""The bridge between a node and RabbitMQ: the port `bridges.site_brokers.base.Bridge`.
+
+Two connections to the site's virtual host: on one it publishes, on the other it consumes and asks. A third,
+where the site's virtual host is not `/`, hears the event exchange, which lies there.
+
+Law: whatever ends one of them ends them all; the desk starts anew.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from bridges.amqp.connection import Connection, Incoming
+from bridges.amqp.errors import AmqpError, AmqpLost, AmqpRefused, AmqpUnreachable
+from bridges.site_brokers.base import (
+    Consumer,
+    Delivery,
+    Desk,
+    Finding,
+    Setup,
+    SiteBrokerError,
+    SiteBrokerRefused,
+    Taken,
+)
+from bridges.site_brokers.rabbitmq.bindings import TOPICS
+from bridges.site_brokers.rabbitmq.connection import management_of, server_of
+from bridges.site_brokers.rabbitmq.consumers import PLUGINS, REPLIES, QueueTable
+from bridges.site_brokers.rabbitmq.discovery import EVENTS_VHOST, EventDiscovery, Prober
+from bridges.site_brokers.rabbitmq.inspection import all_lines, inspect
+from bridges.site_brokers.rabbitmq.management import Management
+from bridges.site_brokers.rabbitmq.messages import (
+    TOPIC,
+    address_of,
+    properties_of,
+    taken_for,
+    taken_from_queue,
+    taken_from_topic,
+)
+from bridges.site_brokers.rabbitmq.ownership import claim
+from bridges.site_brokers.rabbitmq.publishing import NO_QUEUE, Outgoing, Publisher, Refused
+from bridges.site_brokers.rabbitmq.replies import ARGUMENTS, DIRECT, Replies, destination_of
+from bridges.site_brokers.rabbitmq.taking import Read, Taker
+from treeconnector.destinations import Destination, Kind, queue
+from treeconnector.errors import PatternError
+
+_SHOWN: Final = 100
+
+
+class RabbitBridge:
+    """One RabbitMQ. See `bridges.site_brokers.base.Bridge` for what its methods promise."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._server = server_of(setup)
+        self._management = management_of(setup)
+        self._wanted: frozenset[Destination] = frozenset()
+        self._visit: Visit | None = None
+
+    def __repr__(self) -> str:
+        return f"<RabbitBridge {self._server.uri} {self._visit!r}>"
+
+    async def run(self, desk: Desk) -> None:
+        opened: list[Connection] = []
+        try:
+            giving = await self._open(opened, f"sapwood {self._setup.node}, giving", self._server.vhost)
+            await claim(giving, self._setup.tree, self._setup.node, self._setup.store)
+            taking = await self._open(opened, f"sapwood {self._setup.node}, taking", self._server.vhost)
+            visit = self._visit = Visit(self._setup, self._management, giving, taking, desk)
+            visit.want(self._wanted)
+            hearing = taking
+            if self._server.vhost != EVENTS_VHOST:
+                hearing = await self._hear(opened) or taking
+            await visit.run(hearing)
+        except SiteBrokerError:
+            raise
+        except AmqpRefused as error:
+            raise SiteBrokerRefused(str(error)) from None
+        except AmqpError as error:
+            raise SiteBrokerError(str(error)) from None
+        finally:
+            self._visit = None
+            await asyncio.gather(*(connection.close() for connection in opened))
+
+    async def _open(self, opened: list[Connection], name: str, vhost: str) -> Connection:
+        server = replace(self._server, name=name).at(vhost)
+        connection = await Connection.open(server)
+        opened.append(connection)
+        return connection
+
+    async def _hear(self, opened: list[Connection]) -> Connection | None:
+        try:
+            return await self._open(opened, f"sapwood {self._setup.node}, hearing", EVENTS_VHOST)
+        except AmqpUnreachable:
+            return None
+
+    def want(self, wanted: frozenset[Destination]) -> None:
+        self._wanted = wanted
+        if self._visit is not None:
+            self._visit.want(wanted)
+
+    def deliver(self, batch: Sequence[Delivery]) -> None:
+        if self._visit is not None:
+            self._visit.deliver(batch)
+
+    def greets(self, consumer: Consumer) -> bool:
+        """Not those of plugins, which would take the name of the queue for the message's topic."""
+        return consumer.destination.kind == Kind.TOPIC and not consumer.id.startswith(PLUGINS)
+
+    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+        if self._visit is not None:
+            self._visit.greet(consumer, batch)
+
+    @property
+    def retains(self) -> bool:
+        return False
+
+    def review(self, pattern: str) -> None:
+        """Not so: RabbitMQ retains nothing."""
+
+    async def leave(self) -> None:
+        visit = self._visit
+        if visit is None:
+            raise SiteBrokerError(f"the broker at {self._server.uri} is not there")
+        try:
+            await visit.leave()
+        except AmqpError as error:
+            raise SiteBrokerError(str(error)) from None
+
+    def farewell(self) -> list[str]:
+        return [f"rabbitmqctl delete_queue -p {self._server.vhost} {TOPICS}"]
+
+    def status(self) -> dict[str, Any]:
+        return self._visit.status() if self._visit is not None else {"discovery": "none: not connected"}
+
+    async def inspect(self) -> list[Finding]:
+        try:
+            return await inspect(self._setup, self._server, self._management)
+        except AmqpRefused as error:
+            return [Finding(True, str(error), all_lines(self._setup, self._server))]
+        except AmqpError as error:
+            raise SiteBrokerError(str(error)) from None
+
+
+class Visit:
+    """One stay at the broker, on connections of its own."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        management: Management | None,
+        giving: Connection,
+        taking: Connection,
+        desk: Desk,
+    ) -> None:
+        self._setup = setup
+        self._exchange = setup.settings.exchange
+        self._giving = giving
+        self._taking = taking
+        self._desk = desk
+        self._census = QueueTable(setup.node, giving.server.vhost, self._exchange, setup.max_consumers)
+        self._prober = Prober(taking)
+        self._publisher = Publisher(giving, setup.node)
+        self._taker = Taker(
+            taking,
+            self._prober,
+            self._exchange,
+            setup.directory,
+            self._take,
+            self._read_queue,
+            self._read_topic,
+            self._may_take,
+        )
+        self._replies = Replies(setup.node, self._taker.want_replies, self._direct)
+        self._discovery = EventDiscovery(
+            self._census,
+            self._prober,
+            management,
+            self._taker.ours,
+            self._taker.look,
+            self._tell,
+            self._complete,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Visit {self._publisher!r} {self._taker!r} {self._discovery!r}>"
+
+    async def run(self, hearing: Connection) -> None:
+        """Until a connection is lost, which raises `AmqpError`."""
+        if self._setup.settings.discovery == "automatic":
+            await self._discovery.listen(hearing)
+            await self._discovery.begin()
+            self._replies.adopt(self._census.replies)
+        self._desk.connected(f"RabbitMQ {self._giving.version}")
+        work: list[Coroutine[Any, Any, None]] = [
+            self._publisher.run(),
+            self._taker.run(),
+            _until_lost(self._giving),
+            _until_lost(self._taking),
+        ]
+        if self._setup.settings.discovery == "automatic":
+            work += [self._discovery.run(), self._discovery.until_deaf()]
+        await _first_to_fail(work)
+
+    # --- consumers
+
+    def _tell(self, came: Iterable[Consumer], went: Iterable[Consumer]) -> None:
+        for consumer in came:
+            self._desk.came(consumer)
+        for consumer in went:
+            self._desk.went(consumer)
+
+    def _complete(self, consumers: Iterable[Consumer]) -> None:
+        self._desk.complete((*consumers, *map(self._waiting, self._replies.direct)))
+
+    def _waiting(self, name: str) -> Consumer:
+        return Consumer(queue(name, self._setup.node), name)
+
+    def _direct(self, name: str, there: bool) -> None:
+        """Somebody waits for an answer on his channel."""
+        (self._desk.came if there else self._desk.went)(self._waiting(name))
+
+    # --- from the broker
+
+    def want(self, wanted: frozenset[Destination]) -> None:
+        self._taker.want(
+            (each.name for each in wanted if each.kind == Kind.QUEUE),
+            (each.name for each in wanted if each.kind == Kind.TOPIC),
+        )
+
+    async def leave(self) -> None:
+        await self._taker.leave()
+
+    def _may_take(self, name: str) -> bool:
+        known = self._census.queues.get(name)
+        return known is None or not known.vanishing
+
+    def _take(self, batch: list[Taken], done: Any) -> None:
+        self._desk.take(batch, done)
+
+    def _read_queue(self, name: str) -> Read:
+        where = destination_of(name.removeprefix(REPLIES)) if name.startswith(REPLIES) else None
+        if where is not None:
+            return lambda message: taken_for(where, message, self._replies.read)
+        return lambda message: taken_from_queue(name, message, self._replies.read)
+
+    def _read_topic(self, message: Incoming) -> Taken | None:
+        return taken_from_topic(message, self._replies.read)
+
+    # --- to the broker
+
+    def deliver(self, batch: Sequence[Delivery]) -> None:
+        for delivery in batch:
+            self._deliver(delivery)
+
+    def _deliver(self, delivery: Delivery) -> None:
+        try:
+            exchange, key = address_of(delivery, self._exchange)
+        except PatternError as error:
+            self._desk.refuse(delivery.id, f"DESTINATION: {error}")
+            return
+        properties = properties_of(delivery, self._replies.spell)
+        first = properties.reply_to or ""
+
+        def done(refused: Refused | None) -> None:
+            if refused is None:
+                self._desk.confirm((delivery.id,))
+            elif refused.reason != NO_QUEUE or not self._vanished(delivery.destination.name):
+                self._desk.refuse(delivery.id, str(refused))
+
+        self._publisher.give(
+            Outgoing(
+                exchange,
+                key,
+                delivery.message.payload,
+                properties,
+                delivery.destination.kind == Kind.QUEUE and not key.startswith(DIRECT),
+                done,
+                first if first.startswith(REPLIES) else "",
+                ARGUMENTS,
+            )
+        )
+
+    def _vanished(self, name: str) -> bool:
+        """A queue has gone before the broker said so. Are those who read it away, so that another may have
+        what is for them? One that is declared is read whatever the broker tells.
+        """
+        if str(queue(name)) in self._setup.settings.consumers:
+            return False
+        self._census.counted(name, None)
+        came, went = self._census.changes()
+        self._tell(came, went)
+        return any(consumer.destination == queue(name) for consumer in went)
+
+    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+        """Into the consumer's queue."""
+        for delivery in batch:
+            with contextlib.suppress(PatternError):
+                _, key = address_of(delivery, self._exchange)
+                properties = properties_of(delivery, self._replies.spell)
+                properties.headers = {**(properties.headers or {}), TOPIC: key}
+                body = delivery.message.payload
+                self._publisher.give(Outgoing("", consumer.id, body, properties, True, lambda refused: None))
+
+    # --- for people
+
+    def status(self) -> dict[str, Any]:
+        static = self._setup.settings.discovery == "static"
+        return {
+            "discovery": "static" if static else self._discovery.how,
+            "lacks": dict(self._discovery.lacks),
+            "queues_known": len(self._census.queues),
+            "taking_queues": self._taker.taking[:_SHOWN],
+            "reply_queues": len(self._replies.queues),
+            "troubles": dict(list(self._taker.troubles.items())[:_SHOWN]),
+            "unspeakable": sorted(self._census.odd)[:_SHOWN],
+            "blocked": self._giving.blocked,
+            "confirmed": self._publisher.confirmed,
+            "refused": self._publisher.refused,
+            "published_again": self._publisher.repeated,
+        }
+
+
+async def _until_lost(connection: Connection) -> None:
+    raise await asyncio.shield(connection.ended)
+
+
+async def _first_to_fail(work: list[Coroutine[Any, Any, None]]) -> None:
+    """Run all until one fails; end the others, and raise what it raised."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in finished:
+            task.result()
+        raise AmqpLost("the work at the broker ended")
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

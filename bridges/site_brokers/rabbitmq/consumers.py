@@ -1,0 +1,292 @@
+"""Who consumes what at a RabbitMQ: events and lists in, consumers out. Pure.
+
+A queue that somebody consumes is `queue:NAME`. A queue that is bound to the topic exchange, and that somebody
+consumes or that keeps messages for whoever comes back (it is durable, or belongs to a connection alone), is
+`topic:PATTERN` for each of its bindings. The MQTT plugin's clients are such queues.
+
+Law: events are hints. How many consumers a queue has, the broker is asked (a passive declare does not lag,
+the management API does); an event only says which queue to ask for. So it does not matter that a killed
+channel may say no more than `channel.closed`, that a deleted queue says `consumer.deleted` twice, and that
+events get lost in a flood.
+
+Law: a list is as old as its making (`listing`): what happens meanwhile is taken in after it.
+
+Law: memory is bounded. Beyond `limit` queues, or channels, nothing more is remembered of an event but that
+there was one (`stale`): then everything has to be listed again.
+
+Wrinkle: a private queue (an exclusive one) cannot be asked for, and has an owner as long as it is there.
+Replies go to such queues, and to those that the broker has named: they are `queue:NAME@NODE`, of which no
+other node needs to be told. Queues that a plugin has named are reached through their bindings only.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from treeconnector.destinations import queue, topic
+from treeconnector.edge import Consumer
+from treeconnector.errors import InvalidName, PatternError
+from treeconnector.names import queue_name
+from treeconnector.patterns import from_amqp
+
+OURS: Final = "sapwood."
+"""How the names of our own queues begin."""
+REPLIES: Final = f"{OURS}reply."
+"""How those begin that lead to a reply queue elsewhere in the tree."""
+PLUGINS: Final = ("mqtt-subscription-", "stomp-subscription-")
+_UNNAMED: Final = ("amq.", *PLUGINS)
+EVENTS: Final = (
+    "consumer.created",
+    "consumer.deleted",
+    "queue.created",
+    "queue.deleted",
+    "binding.created",
+    "binding.deleted",
+    "channel.closed",
+)
+
+
+class Listed(NamedTuple):
+    """A queue as a list or an event describes it. `private`: exclusive to a connection."""
+
+    name: str
+    durable: bool
+    private: bool
+    vanishing: bool = False
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of a queue. `consumers`: by the broker's last answer, without ours.
+
+    `vanishing`: it goes with its last consumer. `keys`: of its bindings to the exchange.
+    """
+
+    durable: bool = False
+    private: bool = False
+    vanishing: bool = False
+    consumers: int = 0
+    keys: set[str] = field(default_factory=set)
+
+    @property
+    def keeps(self) -> bool:
+        """Does what comes into it reach somebody, now or when he is back?"""
+        return self.consumers > 0 or self.durable or self.private
+
+
+class QueueTable:
+    """The queues of one virtual host, and their bindings to one exchange.
+
+    `doubtful`: queues to ask the broker for, then call `counted`. `stale`: list everything again. `arrived`:
+    queues that were made. All three are the caller's to empty. `odd`: queues with a name or a key that has no
+    spelling in the tree. `replies`: our own reply queues, when they were listed last.
+    """
+
+    def __init__(self, node: str, vhost: str, exchange: str, limit: int) -> None:
+        self.queues: dict[str, Known] = {}
+        self.doubtful: dict[str, None] = {}
+        self.arrived: dict[str, None] = {}
+        self.stale = False
+        self.odd: set[str] = set()
+        self.replies: set[str] = set()
+        self._node = node
+        self.vhost = vhost
+        self.exchange = exchange
+        self._limit = limit
+        self._channels: dict[str, set[str]] = {}
+        self._touched: set[str] = set()
+        self._told: dict[str, frozenset[Consumer]] = {}
+        self._since: list[tuple[str, Mapping[str, Any]]] | None = None
+
+    def __repr__(self) -> str:
+        counts = f"queues={len(self.queues)} doubtful={len(self.doubtful)} stale={self.stale}"
+        return f"<QueueTable of {self.vhost} {counts}>"
+
+    # --- what the broker says
+
+    def event(self, kind: str, headers: Mapping[str, Any]) -> None:
+        """Something happened. `kind`: the event's routing key. Other virtual hosts are left aside."""
+        if self._since is not None and len(self._since) <= self._limit:
+            self._since.append((kind, headers))
+        if kind == "channel.closed":
+            self._channel_closed(str(headers.get("pid", "")))
+            return
+        if headers.get("vhost") != self.vhost:
+            return
+        name = headers.get("queue", headers.get("name", headers.get("destination_name")))
+        if not isinstance(name, str) or name.startswith(OURS):
+            return
+        match kind:
+            case "consumer.created":
+                self._index(str(headers.get("channel", "")), name)
+                self._doubt(name)
+            case "consumer.deleted":
+                self._doubt(name)
+            case "queue.created":
+                self._made(name, headers)
+            case "queue.deleted":
+                self._drop(name)
+            case "binding.created" | "binding.deleted":
+                self._bound(name, headers, kind == "binding.created")
+
+    def _made(self, name: str, headers: Mapping[str, Any]) -> None:
+        private = bool(headers.get("exclusive")) or bool(headers.get("owner_pid"))
+        listed = Listed(name, bool(headers.get("durable")), private, bool(headers.get("auto_delete")))
+        self._arrived(name)
+        if self._describe(listed):
+            self._doubt(name)
+
+    def _arrived(self, name: str) -> None:
+        if len(self.arrived) < self._limit:
+            self.arrived[name] = None
+        else:
+            self.stale = True
+
+    def _bound(self, name: str, headers: Mapping[str, Any], come: bool) -> None:
+        if headers.get("source_name") != self.exchange or headers.get("destination_kind") != "queue":
+            return
+        key = str(headers.get("routing_key", ""))
+        known = self._know(name) if come else self.queues.get(name)
+        if known is None:
+            return
+        if come and len(known.keys) >= self._limit:
+            self.stale = True
+        elif come:
+            known.keys.add(key)
+        else:
+            known.keys.discard(key)
+        self._touched.add(name)
+
+    def _channel_closed(self, pid: str) -> None:
+        """Its consumers have gone with it. Of consumers that were here before us, we know no channels."""
+        names = self._channels.pop(pid, None)
+        if names is None:
+            indexed = set().union(*self._channels.values())
+            names = {name for name, known in self.queues.items() if known.consumers and name not in indexed}
+        for name in names:
+            self._doubt(name)
+
+    def _index(self, channel: str, name: str) -> None:
+        names = self._channels.get(channel)
+        if names is None:
+            if len(self._channels) >= self._limit:
+                self._channels.pop(next(iter(self._channels)))
+            names = self._channels[channel] = set()
+        if len(names) < self._limit:
+            names.add(name)
+
+    def _doubt(self, name: str) -> None:
+        if name in self.doubtful or len(self.doubtful) < self._limit:
+            self.doubtful[name] = None
+        else:
+            self.stale = True
+
+    def _know(self, name: str) -> Known | None:
+        known = self.queues.get(name)
+        if known is None:
+            if len(self.queues) >= self._limit:
+                self.stale = True
+                return None
+            known = self.queues[name] = Known()
+            self._doubt(name)
+        return known
+
+    def _describe(self, listed: Listed) -> Known | None:
+        known = self._know(listed.name)
+        if known is not None:
+            known.durable, known.private, known.vanishing = listed[1:]
+            self._touched.add(listed.name)
+        return known
+
+    def _drop(self, name: str) -> None:
+        self.doubtful.pop(name, None)
+        self.arrived.pop(name, None)
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self.queues.pop(name, None)
+        self._touched.add(name)
+
+    # --- what the broker answers
+
+    def listing(self) -> None:
+        """A list is being made from now on; `listed` or `doubt_all` ends that."""
+        self._since = []
+
+    def listed(self, queues: Iterable[Listed], bindings: Iterable[tuple[str, str]]) -> None:
+        """A whole list: all queues, and all bindings (queue, key) to the exchange. Each is doubtful now."""
+        since, self._since = self._since or [], None
+        keys: dict[str, set[str]] = {}
+        for name, key in bindings:
+            keys.setdefault(name, set()).add(key)
+        self.stale = len(since) > self._limit
+        there = {listed.name: listed for listed in queues}
+        self.replies = {name for name in there if name.startswith(REPLIES)}
+        for name in [name for name in there if name.startswith(OURS)]:
+            del there[name]
+        for name in [name for name in self.queues if name not in there]:
+            self._drop(name)
+        for name, listed in there.items():
+            if (known := self._describe(listed)) is not None:
+                known.keys = keys.get(name, set())
+                self._doubt(name)
+        for kind, headers in since:
+            self.event(kind, headers)
+
+    def doubt_all(self) -> None:
+        """Nothing can be listed: ask for each queue that is known."""
+        self._since = None
+        for name in self.queues:
+            self._doubt(name)
+
+    def counted(self, name: str, consumers: int | None, *, private: bool = False) -> None:
+        """The broker's answer: `consumers` without ours; None: there is no such queue.
+
+        What an event has put in doubt since the broker was asked stays so: the answer may be from before it.
+        """
+        if consumers is None:
+            self._forget(name)
+            return
+        known = self._know(name)
+        if known is not None:
+            known.consumers = consumers
+            known.private = known.private or private
+            self._touched.add(name)
+
+    # --- who there is
+
+    def consumers(self) -> list[Consumer]:
+        """All consumers: one for each queue that is read, one for each binding that keeps."""
+        self.changes()
+        return [consumer for found in self._told.values() for consumer in found]
+
+    def changes(self) -> tuple[list[Consumer], list[Consumer]]:
+        """Who came and who went since the last call."""
+        came: list[Consumer] = []
+        went: list[Consumer] = []
+        for name in self._touched:
+            before, now = self._told.pop(name, frozenset()), self._of(name)
+            if now:
+                self._told[name] = now
+            came += now - before
+            went += before - now
+        self._touched.clear()
+        return came, went
+
+    def _of(self, name: str) -> frozenset[Consumer]:
+        self.odd.discard(name)
+        known = self.queues.get(name)
+        if known is None:
+            return frozenset()
+        found: set[Consumer] = set()
+        try:
+            if known.private or (known.consumers > 0 and name.startswith(_UNNAMED)):
+                if not name.startswith(PLUGINS):
+                    found.add(Consumer(queue(queue_name(name), self._node), name))
+            elif known.consumers > 0:
+                found.add(Consumer(queue(queue_name(name)), name))
+            if known.keeps:
+                found.update(Consumer(topic(from_amqp(key)), name) for key in known.keys)
+        except (InvalidName, PatternError):
+            self.odd.add(name)
+        return frozenset(found)

@@ -1,0 +1,252 @@
+"""Discovery: feeds the census with what a RabbitMQ tells, and tells the desk who came and who went.
+
+Three sources, of which each may be missing: the event exchange says at once that something happened; the
+management API lists what there is; a passive declare counts the consumers of one queue, without lag. First
+the event exchange is listened to, then all is listed, then listed again after a few seconds, and then every
+minute. Where there are no events, lists come every few seconds; where there are no lists either, only queues
+that are wanted or configured are known, and asked for one by one.
+
+Law: who has heard events and hears them no more says so: the whole visit ends, and the next one begins with a
+list.
+
+Wrinkle: the event exchange lies in one virtual host, usually `/`, and tells of all of them.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from bridges.amqp.connection import Channel, Connection, Incoming
+from bridges.amqp.errors import (
+    NOT_FOUND,
+    RESOURCE_LOCKED,
+    ChannelLost,
+    ManagementError,
+)
+from bridges.site_brokers.rabbitmq.consumers import EVENTS, OURS, QueueTable
+from bridges.site_brokers.rabbitmq.management import Management
+from treeconnector.edge import Consumer
+
+EXCHANGE: Final = "amq.rabbitmq.event"
+EVENTS_VHOST: Final = "/"
+AGAIN_AFTER: Final = 6.0
+EVERY: Final = 60.0
+WITHOUT_EVENTS: Final = 5.0
+_EVENT_QUEUE: Final = 10_000
+_SETTLE: Final = 0.02
+_UNSURE: Final = 0.1
+
+_log = logging.getLogger("sapwood.site")
+
+
+class Prober:
+    """Asks for queues one by one, on a channel of its own, which the broker closes with each bad news."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._channel: Channel | None = None
+        self._lock = asyncio.Lock()
+
+    async def count(self, queue: str) -> tuple[int | None, bool]:
+        """How many consumers, ours included, or None if there is no such queue; and whether it is private.
+
+        Raises `AmqpError` when the connection is lost.
+        """
+        async with self._lock:
+            channel = self._channel
+            if channel is None or not channel.is_open:
+                channel = self._channel = await self._connection.channel()
+            try:
+                return (await channel.declare(queue, passive=True)).consumers, False
+            except ChannelLost as error:
+                if error.code == RESOURCE_LOCKED:
+                    return 1, True
+                if error.code == NOT_FOUND:
+                    return None, False
+                raise
+
+
+class Events:
+    """The event exchange, heard through an exclusive queue of bounded length."""
+
+    def __init__(self, connection: Connection, census: QueueTable, news: asyncio.Event) -> None:
+        self._connection = connection
+        self._census = census
+        self._news = news
+        self._channel: Channel | None = None
+
+    async def bind(self) -> None:
+        """From here on every event reaches the census. Raises `ChannelLost` if there is no event exchange."""
+        channel = await self._connection.channel()
+        await channel.check_exchange(EXCHANGE)
+        queue = f"{OURS}events.{secrets.token_hex(8)}"
+        await channel.declare(queue, exclusive=True, arguments={"x-max-length": _EVENT_QUEUE})
+        for event in EVENTS:
+            await channel.bind(queue, EXCHANGE, event)
+        await channel.prefetch(_EVENT_QUEUE)
+        lost = ChannelLost(0, "the queue through which events of the broker were heard is deleted")
+        channel.on_cancelled = lambda tag: channel.end(lost)
+        await channel.consume(queue, self._heard, acknowledged=False, tag=f"{OURS}events")
+        self._channel = channel
+
+    async def until_lost(self) -> None:
+        """Until nothing is heard any more, which raises `ChannelLost`."""
+        assert self._channel is not None
+        raise await asyncio.shield(self._channel.ended)
+
+    def _heard(self, message: Incoming) -> None:
+        self._census.event(message.key, message.properties.headers or {})
+        self._news.set()
+
+
+class EventDiscovery:
+    """One for each connection. `ours(queue)`: how many consumers of a queue are ours; None: it changes now.
+
+    `on_arrived`: called with queues that were made. `tell(came, went)`: what changed; `complete(all)`.
+    """
+
+    def __init__(
+        self,
+        census: QueueTable,
+        prober: Prober,
+        management: Management | None,
+        ours: Callable[[str], int | None],
+        on_arrived: Callable[[Iterable[str]], None],
+        tell: Callable[[list[Consumer], list[Consumer]], None],
+        complete: Callable[[list[Consumer]], None],
+    ) -> None:
+        self._census = census
+        self._prober = prober
+        self._management = management
+        self._ours = ours
+        self._on_arrived = on_arrived
+        self._tell = tell
+        self._complete = complete
+        self.news = asyncio.Event()
+        self.events: Events | None = None
+        self.lists = False
+        self.lacks: dict[str, str] = {}
+        self._listed_at = 0.0
+        self._unsure: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<EventDiscovery {self.how} {self._census!r}>"
+
+    @property
+    def how(self) -> str:
+        """How consumers are learned."""
+        return {
+            (True, True): "events and lists",
+            (True, False): "events, without a list of what was there before",
+            (False, True): f"lists, every {WITHOUT_EVENTS:g} s",
+            (False, False): "queues that are wanted or configured, one by one",
+        }[self.events is not None, self.lists]
+
+    async def listen(self, connection: Connection) -> None:
+        """Hear events over `connection`, which is one to the virtual host of the event exchange."""
+        events = Events(connection, self._census, self.news)
+        try:
+            await events.bind()
+        except ChannelLost as error:
+            if error.code == 0:
+                raise
+            self._lack("events", f"no events: {error.text}")
+            return
+        self.events = events
+        self.lacks.pop("events", None)
+
+    async def until_deaf(self) -> None:
+        """Until events are heard no more, which raises `AmqpError`; returns where none ever were."""
+        if self.events is not None:
+            await self.events.until_lost()
+
+    def _lack(self, what: str, text: str) -> None:
+        if self.lacks.get(what) != text:
+            _log.warning("! discovery of consumers: %s", text, extra={"reason": text})
+        self.lacks[what] = text
+
+    async def begin(self) -> None:
+        """List what there is, and tell it as complete. Raises `AmqpError` when the connection is lost."""
+        await self._list()
+        await self._ask()
+        self._complete(self._census.consumers())
+
+    async def run(self) -> None:
+        """Follow what happens, for ever. Raises `AmqpError` when the connection is lost."""
+        pause = AGAIN_AFTER
+        while True:
+            due = self._listed_at + pause
+            if self._census.stale:
+                due = min(due, self._listed_at + AGAIN_AFTER)
+            if await self._until(due):
+                await self.begin()
+                pause = EVERY if self.events is not None else WITHOUT_EVENTS
+            else:
+                await self._ask()
+                self._tell(*self._census.changes())
+            self._arrived()
+
+    async def _until(self, due: float) -> bool:
+        """Wait for news, or until `due`; whether it is due."""
+        loop = asyncio.get_running_loop()
+        soon = _UNSURE if self._unsure else max(due - loop.time(), 0)
+        try:
+            async with asyncio.timeout(min(soon, max(due - loop.time(), 0))):
+                await self.news.wait()
+            await asyncio.sleep(_SETTLE)
+        except TimeoutError:
+            pass
+        self.news.clear()
+        for name in self._unsure:
+            self._census.doubtful[name] = None
+        self._unsure.clear()
+        return loop.time() >= due
+
+    def _arrived(self) -> None:
+        if self._census.arrived:
+            arrived = list(self._census.arrived)
+            self._census.arrived.clear()
+            self._on_arrived(arrived)
+
+    async def _list(self) -> None:
+        census, management = self._census, self._management
+        self._listed_at = asyncio.get_running_loop().time()
+        census.stale = False
+        self.lists = False
+        if management is not None:
+            census.listing()
+            try:
+                queues = await management.queues(census.vhost)
+                bindings = await management.bindings(census.vhost, census.exchange)
+            except ManagementError as error:
+                self._lack("lists", f"no lists: {error}")
+            else:
+                census.listed(queues, bindings)
+                self.lists = True
+                self.lacks.pop("lists", None)
+        if not self.lists:
+            census.doubt_all()
+
+    async def _ask(self) -> None:
+        """Count the consumers of each queue that is in doubt."""
+        census = self._census
+        for name in list(census.doubtful):
+            census.doubtful.pop(name, None)
+            known = census.queues.get(name)
+            if known is not None and known.private:
+                continue
+            before = self._ours(name)
+            consumers, private = await self._prober.count(name)
+            ours = self._ours(name)
+            if consumers is None:
+                census.counted(name, None)
+            elif private:
+                census.counted(name, 0, private=True)
+            elif ours is None or ours != before:
+                self._unsure.add(name)
+            else:
+                census.counted(name, max(consumers - ours, 0))
+        if census.doubtful:
+            self.news.set()

@@ -1,0 +1,166 @@
+"""What a RabbitMQ lacks for the bridge, and the lines that its administrator runs to change that.
+
+Nothing is changed to find out. A refusal is an answer, on a channel of its own. Whether queues may be made is
+tried on one of ours, which goes with the connection. Whether messages may be published is tried with one that
+has no valid expiry: RabbitMQ looks at the permission first, and then refuses the message.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import pika
+
+from bridges.amqp.connection import Channel, Connection, Server
+from bridges.amqp.errors import ACCESS_REFUSED, NOT_FOUND, AmqpUnreachable, ChannelLost, ManagementError
+from bridges.site_brokers.base import Finding, Setup
+from bridges.site_brokers.rabbitmq.consumers import OURS
+from bridges.site_brokers.rabbitmq.discovery import EVENTS_VHOST, EXCHANGE
+from bridges.site_brokers.rabbitmq.management import Management
+from bridges.site_brokers.rabbitmq.ownership import holder
+
+_OUR_QUEUES: Final = r"^sapwood\..*"
+_NOTHING_OLD: Final = "consumers that are there before the node starts are not found, but for configured ones"
+_NOTHING_SOON: Final = "consumers that come and go are noticed within seconds instead of at once"
+
+
+async def inspect(setup: Setup, server: Server, management: Management) -> list[Finding]:
+    """All findings. Raises `AmqpError` if there is no connection at all."""
+    look = _Look(setup, server)
+    connection = await Connection.open(server)
+    try:
+        await look.at_holder(connection)
+        await look.at_exchange(connection)
+        await look.at_permissions(connection)
+    finally:
+        await connection.close()
+    await look.at_events()
+    await look.at_management(management)
+    return look.found
+
+
+def all_lines(setup: Setup, server: Server) -> tuple[str, ...]:
+    """What an administrator runs at a broker that knows nothing of us yet."""
+    user, vhost = server.user, server.vhost
+    lines = ["rabbitmq-plugins enable rabbitmq_event_exchange rabbitmq_management"]
+    lines += [f"rabbitmqctl add_vhost {vhost}"] if vhost != EVENTS_VHOST else []
+    lines += [f"rabbitmqctl add_user {user} PASSWORD", _in_vhost(user, vhost, setup.settings.exchange)]
+    lines += [_at_events(user)] if vhost != EVENTS_VHOST else []
+    return (*lines, f"rabbitmqctl set_user_tags {user} monitoring")
+
+
+def _in_vhost(user: str, vhost: str, exchange: str) -> str:
+    spelled = exchange.replace(".", r"\.")
+    write = rf"^(sapwood\..*|amq\.default|{spelled})$"
+    return f"rabbitmqctl set_permissions -p {vhost} {user} '{_OUR_QUEUES}' '{write}' '.*'"
+
+
+def _at_events(user: str) -> str:
+    read = r"^(sapwood\..*|amq\.rabbitmq\.event)$"
+    return f"rabbitmqctl set_permissions -p {EVENTS_VHOST} {user} '{_OUR_QUEUES}' '{_OUR_QUEUES}' '{read}'"
+
+
+class _Look:
+    def __init__(self, setup: Setup, server: Server) -> None:
+        self.found: list[Finding] = []
+        self._setup = setup
+        self._server = server
+        self._exchange = setup.settings.exchange
+
+    def _say(self, text: str, *lines: str, fatal: bool = False) -> None:
+        self.found.append(Finding(fatal, text, lines))
+
+    async def at_holder(self, connection: Connection) -> None:
+        """Is another node at this virtual host?"""
+        who = await holder(connection)
+        if who is not None and who.get("store") != self._setup.store and who.get("node") != self._setup.node:
+            self._say(
+                f"the virtual host {self._server.vhost!r} belongs to node {str(who.get('node'))[:80]!r}: one"
+                " virtual host has one node; stop one of the two, or give this one another virtual host",
+                fatal=True,
+            )
+
+    async def at_exchange(self, connection: Connection) -> None:
+        error = await _refusal(connection, lambda channel: channel.check_exchange(self._exchange))
+        if error is not None and error.code == NOT_FOUND:
+            declare = f"declare exchange name={self._exchange} type=topic durable=true"
+            self._say(
+                f"there is no exchange {self._exchange!r} in {self._server.vhost!r}",
+                f"rabbitmqadmin -V {self._server.vhost} {declare}",
+                fatal=True,
+            )
+
+    async def at_permissions(self, connection: Connection) -> None:
+        """May we make and read our queues, bind them, and publish?"""
+        exchange = self._exchange
+        refused = await _refusal(connection, lambda channel: _use_queue(channel, exchange))
+        refused = refused or await _refusal(connection, lambda channel: _publish(channel, exchange))
+        refused = refused or await _refusal(connection, lambda channel: _publish(channel, ""))
+        if refused is not None and refused.code == ACCESS_REFUSED:
+            user, vhost = self._server.user, self._server.vhost
+            self._say(
+                f"user {user!r} lacks rights in the virtual host {vhost!r}: {refused.text}",
+                _in_vhost(user, vhost, exchange),
+                fatal=True,
+            )
+
+    async def at_events(self) -> None:
+        """May we hear the event exchange?"""
+        user = self._server.user
+        permit = _at_events(user)
+        if self._server.vhost == EVENTS_VHOST:
+            permit = f"rabbitmqctl set_permissions -p {EVENTS_VHOST} {user} '{_OUR_QUEUES}' '.*' '.*'"
+        try:
+            connection = await Connection.open(self._server.at(EVENTS_VHOST))
+        except AmqpUnreachable as error:
+            self._say(f"no events, so {_NOTHING_SOON}: {error}", permit)
+            return
+        try:
+            refused = await _refusal(connection, lambda channel: channel.check_exchange(EXCHANGE))
+            refused = refused or await _refusal(connection, lambda channel: _use_queue(channel, EXCHANGE))
+        finally:
+            await connection.close()
+        if refused is not None and refused.code == NOT_FOUND:
+            self._say(
+                f"no event exchange, so {_NOTHING_SOON}", "rabbitmq-plugins enable rabbitmq_event_exchange"
+            )
+        elif refused is not None:
+            self._say(f"no events, so {_NOTHING_SOON}: {refused.text}", permit)
+
+    async def at_management(self, management: Management) -> None:
+        try:
+            await management.queues(self._server.vhost)
+            await management.bindings(self._server.vhost, self._exchange)
+        except ManagementError as error:
+            line = "rabbitmq-plugins enable rabbitmq_management"
+            if error.status in (401, 403):
+                line = f"rabbitmqctl set_user_tags {self._server.user} monitoring"
+            self._say(f"no lists, so {_NOTHING_OLD}: {error}", line)
+
+
+async def _refusal(connection: Connection, what: Callable[[Channel], Awaitable[Any]]) -> ChannelLost | None:
+    """How the broker refuses something; None if it does not. `ChannelLost` is the connection's loss."""
+    channel = await connection.channel(confirms=True)
+    try:
+        await what(channel)
+    except ChannelLost as error:
+        if error.code == 0:
+            raise
+        return error
+    await channel.close()
+    return None
+
+
+async def _use_queue(channel: Channel, exchange: str) -> None:
+    name = f"{OURS}check.{secrets.token_hex(8)}"
+    await channel.declare(name, exclusive=True)
+    await channel.bind(name, exchange, name)
+    await channel.consume(name, lambda message: None, acknowledged=False)
+
+
+async def _publish(channel: Channel, exchange: str) -> None:
+    """Returns if we may; the broker refuses the message itself in any case."""
+    channel.publish(exchange, f"{OURS}check", b"", pika.BasicProperties(expiration="never"))
+    error = await channel.ended
+    if error.code in (0, ACCESS_REFUSED):
+        raise error

@@ -1,0 +1,118 @@
+"""RabbitMQ's management API, as far as it is needed: the queues of a virtual host, and bindings.
+
+It tells what AMQP has no question for. Its counts of consumers lag by seconds and are not used.
+"""
+
+import ssl
+from base64 import b64encode
+from typing import Any, Final
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+
+from bridges.amqp.errors import ManagementError
+from bridges.site_brokers.rabbitmq.consumers import Listed
+
+PORT: Final = 15672
+TLS_PORT: Final = 15671
+_PAGE: Final = 500
+_MAX_ANSWER: Final = 64 * 1024 * 1024
+
+
+class _Queue(msgspec.Struct):
+    name: str
+    durable: bool = False
+    exclusive: bool = False
+    auto_delete: bool = False
+
+
+class _Page(msgspec.Struct):
+    items: list[_Queue]
+    page_count: int = 1
+
+
+class _Binding(msgspec.Struct):
+    destination: str
+    destination_type: str
+    routing_key: str
+
+
+class _User(msgspec.Struct):
+    name: str
+    tags: list[str] | str = ""
+
+
+class Management:
+    """Questions to one management API. `uri`: such as http://localhost:15672. Raises `ManagementError`."""
+
+    def __init__(
+        self, uri: str, user: str, password: str, tls: ssl.SSLContext | None = None, timeout: float = 10.0
+    ) -> None:
+        self.uri = uri.rstrip("/")
+        self._user = user
+        self._credentials = "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+        self._tls = tls
+        self._timeout = timeout
+
+    def __repr__(self) -> str:
+        return f"<Management {self.uri} as {self._user}>"
+
+    async def tags(self) -> list[str]:
+        """What our user may do there, in the broker's words."""
+        found = await self._get("/whoami", _User)
+        return found.tags.split(",") if isinstance(found.tags, str) else found.tags
+
+    async def queues(self, vhost: str) -> list[Listed]:
+        """All queues of a virtual host."""
+        found: list[Listed] = []
+        page = pages = 1
+        while page <= pages:
+            path = f"/queues/{_quoted(vhost)}?page={page}&page_size={_PAGE}&pagination=true"
+            answer = await self._get(path + "&columns=name,durable,exclusive,auto_delete", _Page)
+            found += (
+                Listed(each.name, each.durable, each.exclusive, each.auto_delete) for each in answer.items
+            )
+            page, pages = page + 1, answer.page_count
+        return found
+
+    async def bindings(self, vhost: str, exchange: str) -> list[tuple[str, str]]:
+        """All bindings of queues to an exchange: (queue, key)."""
+        path = f"/exchanges/{_quoted(vhost)}/{_quoted(exchange)}/bindings/source"
+        answer = await self._get(path, list[_Binding])
+        return [(each.destination, each.routing_key) for each in answer if each.destination_type == "queue"]
+
+    async def _get(self, path: str, kind: Any) -> Any:
+        session = aiohttp.ClientSession(
+            headers={"Authorization": self._credentials},
+            timeout=aiohttp.ClientTimeout(total=self._timeout),
+        )
+        try:
+            async with session, session.get(f"{self.uri}/api{path}", ssl=self._tls or True) as answer:
+                if answer.status != 200:
+                    raise ManagementError(self._refusal(answer.status), answer.status)
+                body = await answer.content.read(_MAX_ANSWER + 1)
+                while not answer.content.at_eof() and len(body) <= _MAX_ANSWER:
+                    body += await answer.content.read(_MAX_ANSWER)
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise ManagementError(
+                f"{self.uri} does not answer: {str(error) or type(error).__name__}"
+            ) from None
+        return self._read(body, kind)
+
+    def _read(self, body: bytes, kind: Any) -> Any:
+        if len(body) > _MAX_ANSWER:
+            raise ManagementError(f"{self.uri} answers with more than {_MAX_ANSWER} bytes")
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise ManagementError(f"{self.uri} answers what no RabbitMQ answers: {error}") from None
+
+    def _refusal(self, status: int) -> str:
+        if status in (401, 403):
+            return f"{self.uri} does not let user {self._user!r} in [{status}]"
+        return f"{self.uri} answers with status {status}"
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")

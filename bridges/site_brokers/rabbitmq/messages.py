@@ -1,0 +1,112 @@
+"""Messages between RabbitMQ and the tree: their destination, their properties, and the mark that tells whose
+they are.
+
+Every message that a node gives to its broker has a header `x-sapwood`: the node, a number, and a check of
+exchange and key. What comes back through the topic exchange with a mark that fits was given by a node, and
+goes nowhere; an application that sends a message on, headers and all, to somewhere else is not mistaken.
+
+Wrinkle: what was given to a queue may be taken back from it, and only when nobody reads it there any more:
+so it follows the queue's readers, as any message that waits does. By its mark it is another one than before:
+what was given to the broker is in its custody, and counts as taken only once it is taken again.
+"""
+
+import zlib
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any, Final
+
+import pika
+
+from bridges.amqp.connection import Incoming
+from bridges.properties import from_amqp, to_amqp
+from treeconnector.bundles import Message
+from treeconnector.destinations import Destination, Kind, queue, topic
+from treeconnector.edge import Delivery, Taken
+from treeconnector.errors import PatternError
+from treeconnector.patterns import MANY, ONE, topic_from_amqp, topic_to_amqp
+
+MARK: Final = "x-sapwood"
+TOPIC: Final = "sapwood-topic"
+"""The routing key of a message that a consumer was given alone, since it was retained before he came."""
+_LONGEST_TEXT: Final = 300
+
+Spell = Callable[[str], str]
+
+
+def mark(node: str, number: int, exchange: str, key: str, visit: str = "") -> str:
+    """`number` counts within a `visit`, and `visit` is never the same again."""
+    return f"{node}/{number}/{visit}/{_check(exchange, key)}"
+
+
+def _check(exchange: str, key: str) -> str:
+    return f"{zlib.crc32(f'{exchange}/{key}'.encode()):08x}"
+
+
+def is_ours(properties: pika.BasicProperties, exchange: str, key: str) -> bool:
+    """Did a node give this message to this exchange with this key?"""
+    text = (properties.headers or {}).get(MARK)
+    return isinstance(text, str) and text.endswith(f"/{_check(exchange, key)}")
+
+
+def number_of(properties: pika.BasicProperties) -> int:
+    """The number in a message's mark, 0 if it has none."""
+    text = (properties.headers or {}).get(MARK)
+    parts = text.split("/") if isinstance(text, str) else []
+    return int(parts[1]) if len(parts) == 4 and parts[1].isdecimal() else 0
+
+
+def taken_from_queue(name: str, message: Incoming, reply: Spell) -> Taken:
+    """A message of a queue, for the tree."""
+    return _taken(queue(name), name, message, reply)
+
+
+def taken_from_topic(message: Incoming, reply: Spell) -> Taken | None:
+    """A message of the topic exchange; None if a node gave it. A key that is no topic makes a dead letter."""
+    if is_ours(message.properties, message.exchange, message.key):
+        return None
+    try:
+        destination = topic(topic_from_amqp(message.key))
+    except PatternError:
+        destination = Destination(Kind.TOPIC, message.key.replace("*", ONE).replace("#", MANY))
+    return _taken(destination, "", message, reply)
+
+
+def unreadable(message: Incoming, mistake: Exception) -> Taken:
+    """A message that cannot be read: its body alone, for the dead letters."""
+    text = f"UNREADABLE: a message of exchange {message.exchange!r}, key {message.key!r}: {mistake!r}"
+    return Taken(topic("unreadable"), Message(message.body), odd=text[:_LONGEST_TEXT])
+
+
+def taken_for(destination: Destination, message: Incoming, reply: Spell) -> Taken:
+    """A message that goes to `destination`, wherever it was found."""
+    return _taken(destination, str(destination), message, reply)
+
+
+def _taken(destination: Destination, place: str, message: Incoming, reply: Spell) -> Taken:
+    properties, retained = from_amqp(message.properties, reply)
+    given = properties.headers.pop(MARK, None)
+    key = f"{place}\n{message.properties.app_id or ''}\n{properties.message_id}\n{given or ''}\n"
+    return Taken(
+        destination,
+        Message(message.body, properties),
+        retained=retained and destination.kind == Kind.TOPIC,
+        key=_digest(key, message.body) if properties.message_id else "",
+        again=message.redelivered,
+    )
+
+
+def _digest(key: str, body: bytes) -> str:
+    return blake2b(body, key=blake2b(key.encode(), digest_size=32).digest(), digest_size=16).hexdigest()
+
+
+def address_of(delivery: Delivery, exchange: str) -> tuple[str, str]:
+    """Exchange and routing key for a delivery. Raises `PatternError` if AMQP has no room for its topic."""
+    destination = delivery.destination
+    if destination.kind == Kind.TOPIC:
+        return exchange, topic_to_amqp(destination.name)
+    return "", destination.name
+
+
+def properties_of(delivery: Delivery, reply: Spell) -> pika.BasicProperties:
+    given: dict[str, Any] = to_amqp(delivery.message.properties, delivery.retained, reply, delivery.again)
+    return pika.BasicProperties(**given)

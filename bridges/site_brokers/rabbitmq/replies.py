@@ -1,0 +1,104 @@
+"""Replies across the tree: where an AMQP application answers, and how its answer finds its way.
+
+A request that leaves this site says where to answer: the queue's name and this node's, `NAME@york`. An
+application elsewhere answers to the name that it is given, through the default exchange: so what it is given
+is a queue of ours at its broker, `sapwood.reply.NAME@york`; what comes into that goes on to `NAME@york`.
+
+An application may also ask to be answered on its very channel (*direct reply-to*): that is no queue, has a
+name of the broker's, and no event tells of it. It counts as a consumer of this node's from the request on.
+
+Law: their number is bounded; the one that was not used for longest goes first. The broker deletes one that
+nobody consumes for an hour; until then a reply that came late waits in it, and is fetched when it is needed
+again or when the node starts again.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from bridges.site_brokers.rabbitmq.consumers import REPLIES
+from treeconnector.destinations import Destination, parse
+from treeconnector.errors import InvalidName
+
+ARGUMENTS: Final[dict[str, Any]] = {"x-expires": 3_600_000}
+MOST: Final = 1000
+_LONGEST: Final = 255
+DIRECT: Final = "amq.rabbitmq.reply-to."
+
+
+class Replies:
+    """The reply queues of one node. `on_change(queues)`: consume exactly these.
+
+    `on_direct(name, there)`: somebody waits on his channel for an answer of that name, or is forgotten.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        on_change: Callable[[frozenset[str]], None],
+        on_direct: Callable[[str, bool], None] = lambda name, there: None,
+    ) -> None:
+        self._node = node
+        self._on_change = on_change
+        self._on_direct = on_direct
+        self._direct: OrderedDict[str, None] = OrderedDict()
+        self._used: OrderedDict[str, None] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<Replies of {self._node} queues={len(self._used)}>"
+
+    @property
+    def queues(self) -> frozenset[str]:
+        return frozenset(self._used)
+
+    def read(self, name: str) -> str:
+        """The address in the tree of a reply queue of this site; '' if it can have none."""
+        if name.startswith(DIRECT):
+            self._waits(name)
+        address = name.removeprefix(REPLIES) if name.startswith(REPLIES) else f"{name}@{self._node}"
+        return address if destination_of(address) is not None else ""
+
+    @property
+    def direct(self) -> list[str]:
+        """The names that somebody waits for on his channel."""
+        return list(self._direct)
+
+    def _waits(self, name: str) -> None:
+        if name not in self._direct:
+            self._on_direct(name, True)
+        self._direct[name] = None
+        self._direct.move_to_end(name)
+        if len(self._direct) > MOST:
+            self._on_direct(self._direct.popitem(last=False)[0], False)
+
+    def spell(self, address: str) -> str:
+        """The queue at this site's broker that leads to an address in the tree; '' if there is none."""
+        where = destination_of(address)
+        if where is None:
+            return ""
+        if where.node == self._node:
+            return where.name
+        name = REPLIES + address
+        if len(name.encode()) > _LONGEST:
+            return ""
+        self.adopt((name,))
+        return name
+
+    def adopt(self, queues: Iterable[str]) -> None:
+        """Use these; of too many, forget the oldest."""
+        before = self.queues
+        for name in queues:
+            self._used[name] = None
+            self._used.move_to_end(name)
+        while len(self._used) > MOST:
+            self._used.popitem(last=False)
+        if self.queues != before:
+            self._on_change(self.queues)
+
+
+def destination_of(address: str) -> Destination | None:
+    """Where a reply goes: `queue:NAME@NODE`, `topic:NAME`, or a queue's name alone."""
+    try:
+        return parse(address if address.startswith(("queue:", "topic:")) else f"queue:{address}")
+    except InvalidName:
+        return None

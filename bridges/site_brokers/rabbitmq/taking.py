@@ -1,0 +1,338 @@
+"""Taking: what others want is consumed from the site's broker, and acknowledged once it is in our custody.
+
+A queue that is wanted is consumed where it is, below all priorities, so that an application that comes
+meanwhile is served first. Topics come through one durable queue of ours, bound to the topic exchange by each
+filter that is wanted: so what is published while the node is away waits for it, up to a bound.
+
+Law: a queue is never made or changed for an application: it would not find it as it declares it.
+
+Law: messages are acknowledged in the order in which they came on their channel, and only by `done`. Since one
+acknowledgement covers all before it, none is sent after a batch that could not be handed over.
+
+Wrinkle: each queue has a channel of its own, because the broker closes the channel when it refuses.
+
+Wrinkle: a queue that vanishes with its last consumer is left alone: it would vanish with us.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from bridges.amqp.connection import Channel, Connection, Incoming
+from bridges.amqp.errors import NOT_FOUND, PRECONDITION_FAILED, ChannelLost
+from bridges.site_brokers.rabbitmq.bindings import TOPICS, Bindings
+from bridges.site_brokers.rabbitmq.consumers import OURS
+from bridges.site_brokers.rabbitmq.discovery import Prober
+from bridges.site_brokers.rabbitmq.messages import unreadable
+from treeconnector.edge import Taken
+from treeconnector.errors import PatternError
+from treeconnector.patterns import to_amqp
+
+PRIORITY: Final = -10
+PREFETCH: Final = 500
+LOOK_AGAIN: Final = 5.0
+MOST_QUEUES: Final = 1000
+_LEAVES_EVERY: Final = 0.05
+
+_log = logging.getLogger("sapwood.site")
+
+Read = Callable[[Incoming], Taken | None]
+Take = Callable[[list[Taken], Callable[[], None]], None]
+
+
+class Tap:
+    """One queue that we consume. `read` makes of a message what goes into the tree, or nothing."""
+
+    __slots__ = ("_batches", "channel", "leaving", "queue", "read", "tag")
+
+    def __init__(self, queue: str, channel: Channel, read: Read) -> None:
+        self.queue = queue
+        self.channel = channel
+        self.read = read
+        self.tag = ""
+        self.leaving = False
+        self._batches: deque[list[int]] = deque()
+
+    def __repr__(self) -> str:
+        return f"<Tap {self.queue} unanswered={len(self._batches)} leaving={self.leaving}>"
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._batches
+
+    def handed(self, last: int) -> list[int]:
+        """All messages up to this tag were handed over; the result is for `settle`."""
+        self._batches.append(batch := [last, 0])
+        return batch
+
+    def settle(self, batch: list[int]) -> None:
+        """A batch is in our custody: acknowledge it, once those before it are."""
+        batch[1] = 1
+        last = 0
+        while self._batches and self._batches[0][1]:
+            last = self._batches.popleft()[0]
+        if last and self.channel.is_open:
+            self.channel.acknowledge(last, multiple=True)
+
+
+class Taker:
+    """Consumes what is wanted, over one connection. `read_queue(name)`, `read_topic`: see `Tap`.
+
+    `may_take(queue)`: False for one that must be left alone. `troubles`: queues and filters that the broker
+    does not let us have, and why.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        prober: Prober,
+        exchange: str,
+        directory: Path,
+        take: Take,
+        read_queue: Callable[[str], Read],
+        read_topic: Read,
+        may_take: Callable[[str], bool],
+    ) -> None:
+        self._connection = connection
+        self._prober = prober
+        self._bindings = Bindings(connection, exchange, directory, self._not_bound)
+        self._take = take
+        self._read_queue = read_queue
+        self._read_topic = read_topic
+        self._may_take = may_take
+        self._queues: frozenset[str] = frozenset()
+        self._replies: frozenset[str] = frozenset()
+        self._keys: frozenset[str] = frozenset()
+        self._taps: dict[str, Tap] = {}
+        self._changing: set[str] = set()
+        self._gathered: list[tuple[Tap, Incoming]] = []
+        self._mistake: Exception | None = None
+        self._is_leaving = False
+        self._is_done = False
+        self._news = asyncio.Event()
+        self.troubles: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<Taker queues={len(self._taps)} filters={len(self._keys)}>"
+
+    def want(self, queues: Iterable[str], patterns: Iterable[str]) -> None:
+        """Take exactly these."""
+        if self._is_leaving:
+            return
+        self._queues = frozenset(queues)
+        keys: set[str] = set()
+        for pattern in patterns:
+            try:
+                keys.add(to_amqp(pattern))
+            except PatternError as error:
+                self._trouble(f"topic:{pattern}", str(error))
+        self._keys = frozenset(keys)
+        self._news.set()
+
+    def want_replies(self, queues: frozenset[str]) -> None:
+        """Take all that comes into these, which are ours."""
+        self._replies = queues
+        self._news.set()
+
+    def look(self, queues: Iterable[str]) -> None:
+        """These queues were made."""
+        if not self._queues.isdisjoint(queues):
+            self._news.set()
+
+    def ours(self, queue: str) -> int | None:
+        """How many consumers of a queue are ours; None while that changes."""
+        return None if queue in self._changing else int(queue in self._taps)
+
+    @property
+    def taking(self) -> list[str]:
+        """The queues that we consume."""
+        return sorted(name for name in self._taps if not name.startswith(OURS))
+
+    async def run(self) -> None:
+        """For ever. Raises `AmqpError` when the connection is lost."""
+        while True:
+            self._news.clear()
+            if self._mistake is not None:
+                raise self._mistake
+            wanted = self._queues | self._replies
+            if await self._bindings.settle(self._keys) or self._is_leaving:
+                wanted = wanted | {TOPICS}
+            if self._is_done:
+                wanted = frozenset()
+            await self._leave(wanted)
+            missing = await self._enter(wanted)
+            leaving = any(tap.leaving for tap in self._taps.values())
+            pause = 0.05 if leaving else LOOK_AGAIN if missing else None
+            try:
+                async with asyncio.timeout(pause):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    async def leave(self) -> None:
+        """Take nothing more but what is in our own queue, and delete that. Raises `AmqpError`.
+
+        A queue counts as empty while we hold the last of it: so it is left first, with all acknowledged.
+        """
+        self.want((), ())
+        self.want_replies(frozenset())
+        self._is_leaving = True
+        while not self._bindings.has_none:
+            await asyncio.sleep(_LEAVES_EVERY)
+        while not await self._delete_if_empty():
+            self._is_done = False
+            self._news.set()
+            await asyncio.sleep(_LEAVES_EVERY)
+
+    async def _delete_if_empty(self) -> bool:
+        """Delete our queue, unless something is in it still. Returns whether it is gone."""
+        channel = await self._connection.channel()
+        try:
+            if (await channel.declare(TOPICS, passive=True)).messages:
+                return False
+            self._is_done = True
+            self._news.set()
+            while self._taps or self._changing:
+                await asyncio.sleep(_LEAVES_EVERY)
+            await channel.delete(TOPICS, if_empty=True)
+        except ChannelLost as error:
+            if error.code == PRECONDITION_FAILED:
+                return False
+            if error.code != NOT_FOUND:
+                raise
+        finally:
+            await channel.close()
+        return True
+
+    # --- queues
+
+    async def _enter(self, wanted: frozenset[str]) -> bool:
+        """Consume what is wanted and there; whether something is not."""
+        missing = False
+        for name in sorted(wanted - self._taps.keys()):
+            if len(self._taps) > MOST_QUEUES:
+                self._trouble(f"queue:{name}", f"more than {MOST_QUEUES} queues at once are not taken from")
+                return True
+            consumers, private = await self._prober.count(name)
+            if consumers is None and name == TOPICS:
+                self._bindings.forget()
+            if consumers is None or private or not self._may_take(name):
+                missing = True
+                continue
+            read = self._read_topic if name == TOPICS else self._read_queue(name)
+            missing = not await self._open(name, read) or missing
+        return missing
+
+    async def _open(self, name: str, read: Read) -> bool:
+        channel = await self._connection.channel()
+        self._changing.add(name)
+        tap = self._taps[name] = Tap(name, channel, read)
+        try:
+            await channel.prefetch(PREFETCH)
+            tap.tag = await channel.consume(
+                name,
+                lambda message: self._came(tap, message),
+                priority=0 if name.startswith(OURS) else PRIORITY,
+            )
+        except ChannelLost as error:
+            self._lost(tap, error)
+            return False
+        finally:
+            self._changing.discard(name)
+        channel.on_cancelled = lambda tag: self._cancelled(tap)
+        channel.ended.add_done_callback(lambda ended: self._lost(tap, ended.result()))
+        self.troubles.pop(f"queue:{name}", None)
+        return True
+
+    def _cancelled(self, tap: Tap) -> None:
+        """The queue was deleted."""
+        if tap.queue == TOPICS:
+            self._bindings.forget()
+        if self._taps.get(tap.queue) is tap:
+            del self._taps[tap.queue]
+            self._news.set()
+
+    def _lost(self, tap: Tap, error: ChannelLost) -> None:
+        if self._taps.get(tap.queue) is not tap:
+            return
+        del self._taps[tap.queue]
+        self._changing.discard(tap.queue)
+        if error.code:
+            self._trouble(f"queue:{tap.queue}", error.text)
+        asyncio.get_running_loop().call_later(LOOK_AGAIN, self._news.set)
+
+    async def _leave(self, wanted: frozenset[str]) -> None:
+        """Stop consuming what is not wanted; what we have of it is acknowledged first."""
+        for tap in list(self._taps.values()):
+            if tap.queue in wanted and not tap.leaving:
+                continue
+            try:
+                await self._close(tap)
+            except ChannelLost as error:
+                if error.code == 0:
+                    raise
+                self._lost(tap, error)
+
+    async def _close(self, tap: Tap) -> None:
+        if not tap.leaving:
+            tap.leaving = True
+            self._changing.add(tap.queue)
+            await tap.channel.cancel(tap.tag)
+        if tap.is_idle and not any(each is tap for each, _ in self._gathered):
+            del self._taps[tap.queue]
+            await tap.channel.close()
+            self._changing.discard(tap.queue)
+
+    def _not_bound(self, key: str, text: str) -> None:
+        self._trouble(f"topic {key}" if key else f"queue:{TOPICS}", text)
+
+    def _trouble(self, what: str, text: str) -> None:
+        if self.troubles.get(what) != text and len(self.troubles) < MOST_QUEUES:
+            self.troubles[what] = text
+            _log.warning("! %s is not taken from the site's broker: %s", what, text, extra={"reason": text})
+
+    # --- messages
+
+    def _came(self, tap: Tap, message: Incoming) -> None:
+        if not self._gathered:
+            asyncio.get_running_loop().call_soon(self._hand_over)
+        self._gathered.append((tap, message))
+
+    def _hand_over(self) -> None:
+        """All that has come, as one batch. After a mistake of ours nothing more is acknowledged."""
+        if self._mistake is not None:
+            return
+        try:
+            self._hand_all_over()
+        except Exception as mistake:
+            self._mistake = mistake
+            self._news.set()
+
+    def _hand_all_over(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        batch: list[Taken] = []
+        lasts: dict[Tap, int] = {}
+        for tap, message in gathered:
+            lasts[tap] = message.tag
+            taken = _read(tap, message)
+            if taken is not None:
+                batch.append(taken)
+        handed = [(tap, tap.handed(last)) for tap, last in lasts.items()]
+
+        def done() -> None:
+            for tap, each in handed:
+                tap.settle(each)
+
+        self._take(batch, done)
+
+
+def _read(tap: Tap, message: Incoming) -> Taken | None:
+    """Whatever an application may have put into a message, it stops none but this one."""
+    try:
+        return tap.read(message)
+    except Exception as mistake:
+        _log.warning("! a message of %s cannot be read: %r", tap.queue, mistake, extra={"queue": tap.queue})
+        return unreadable(message, mistake)

@@ -1,0 +1,141 @@
+"""The whole bridge at a real Mosquitto, with a desk that writes down what it is told, in both versions."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from mosquitto_clients import Listener, publish, publish_lines
+from mosquitto_server import DISCOVERY, MosquittoServer
+from paho.mqtt.enums import MQTTProtocolVersion
+from rabbitmq_site import FakeDesk
+
+from bridges.site_brokers.base import Delivery, Setup
+from bridges.site_brokers.mosquitto import MosquittoBridge
+from config.model import SiteBroker
+from treeconnector.bundles import Message, Properties
+from treeconnector.destinations import Destination, Kind, parse
+
+V5, V3 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[MosquittoServer]:
+    made = MosquittoServer(tmp_path / "mosquitto", *DISCOVERY)
+    made.start()
+    yield made
+    made.kill()
+
+
+@pytest_asyncio.fixture(params=[V5, V3], ids=["5", "3.1.1"])
+async def joined(
+    request: pytest.FixtureRequest, server: MosquittoServer, tmp_path: Path
+) -> AsyncIterator[tuple[MosquittoBridge, FakeDesk, int]]:
+    settings = SiteBroker(uri=server.uri)
+    store = f"{request.param:032x}"
+    setup = Setup("test", "york", store, tmp_path, settings, None, None, 5.0, 1 << 20, 1000)
+    bridge, desk = MosquittoBridge(setup, (request.param,)), FakeDesk()
+    bridge.want(frozenset({parse("topic:up/#"), parse("queue:orders")}))
+    running = asyncio.ensure_future(bridge.run(desk))
+    await until(lambda: desk.completed > 0 and "queue/orders" in bridge.status().get("taking", ()))
+    yield bridge, desk, server.port
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not true():
+            await asyncio.sleep(0.02)
+
+
+def delivery(id: int, destination: str, payload: bytes, retained: bool = False) -> Delivery:
+    return Delivery(id, parse(destination), Message(payload, Properties()), True, retained, False)
+
+
+async def test_consumers_are_found_given_to_and_taken_from(
+    joined: tuple[MosquittoBridge, FakeDesk, int],
+) -> None:
+    bridge, desk, port = joined
+    assert desk.broker.startswith("Mosquitto ")
+    with Listener(port, "-t", "down/#", "-t", "$share/g/queue/jobs", "-q", "1", "-i", "till") as till:
+        await until(lambda: desk.destinations == {"topic:down/#", "queue:jobs"})
+        bridge.deliver([delivery(1, "topic:down/x", b"1"), delivery(2, "queue:jobs", b"2")])
+        bridge.deliver([delivery(3, "queue:a+b", b"3")])
+        await till.until(2)
+        await until(lambda: sorted(desk.confirmed) == [1, 2])
+        assert desk.refused[3].startswith("UNROUTABLE")
+    await until(lambda: desk.destinations == set())
+    publish(port, "up/x", b"4")
+    publish(port, "queue/orders", b"5")
+    publish(port, "elsewhere", b"6")
+    publish(port, "node/hq/answers", b"7")
+    await until(lambda: len(desk.taken) == 3)
+    assert [(str(each.destination), each.message.payload) for each in desk.taken] == [
+        ("topic:up/x", b"4"),
+        ("queue:orders", b"5"),
+        ("queue:answers@hq", b"7"),
+    ]
+
+
+async def test_what_was_given_does_not_come_back(joined: tuple[MosquittoBridge, FakeDesk, int]) -> None:
+    bridge, desk, port = joined
+    bridge.deliver([delivery(1, "topic:up/mine", b"1"), delivery(2, "topic:later/mine", b"2", retained=True)])
+    await until(lambda: sorted(desk.confirmed) == [1, 2])
+    bridge.want(bridge.wanted | {parse("topic:later/#")})
+    publish(port, "up/theirs", b"3")
+    await until(lambda: "later/#" in bridge.status()["taking"])
+    publish(port, "later/theirs", b"4", "-r")
+    await until(lambda: len(desk.taken) == 2)
+    assert [each.message.payload for each in desk.taken] == [b"3", b"4"]
+
+
+async def test_nothing_else_suffers_from_what_mqtt_cannot_ask_for(
+    joined: tuple[MosquittoBridge, FakeDesk, int],
+) -> None:
+    bridge, desk, port = joined
+    odd = {Destination(Kind.TOPIC, "a\x01b/#"), parse("topic:$share/g/x"), parse("queue:a+b")}
+    bridge.want(bridge.wanted | odd | {parse("topic:later/#")})
+    await until(lambda: "later/#" in bridge.status()["taking"])
+    publish(port, "later/x", b"1")
+    await until(lambda: [each.message.payload for each in desk.taken] == [b"1"])
+    assert sorted(bridge.status()["not_taken"]) == sorted(map(str, odd))
+
+
+@asynccontextmanager
+async def machine(
+    directory: Path, server: MosquittoServer, *wanted: str, is_told: bool = True
+) -> AsyncIterator[tuple[MosquittoBridge, FakeDesk]]:
+    """The node york on a machine with a database of its own, which is killed at the end."""
+    settings = SiteBroker(uri=server.uri)
+    setup = Setup("test", "york", directory.name, directory, settings, None, None, 5.0, 1 << 20, 1000)
+    bridge, desk = MosquittoBridge(setup), FakeDesk()
+    desk.is_told = is_told
+    bridge.want(frozenset(map(parse, wanted)))
+    running = asyncio.ensure_future(bridge.run(desk))
+    await until(lambda: len(bridge.status().get("taking", ())) > len(wanted))
+    yield bridge, desk
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.parametrize("filters", ["as they were", "unknown"])
+async def test_what_was_kept_for_the_machine_before_waits_until_the_new_one_knows_who_reads_it(
+    server: MosquittoServer, tmp_path: Path, filters: str
+) -> None:
+    async with machine(tmp_path / "old", server, "topic:up/#"):
+        pass
+    publish_lines(server.port, "up/x", [b"%d" % number for number in range(1500)])  # more than AT_MOST
+    if filters == "unknown":
+        publish(server.port, "$sapwood/bridge/filters", b"", "-r")
+    for _ in range(2):  # the second time its database is not new any more
+        async with machine(tmp_path / "new", server, is_told=False) as (_, desk):
+            assert not desk.taken
+    async with machine(tmp_path / "new", server, is_told=False) as (bridge, desk):
+        bridge.want(frozenset({parse("topic:up/#")}))
+        await until(lambda: len({each.message.payload for each in desk.taken}) == 1500)

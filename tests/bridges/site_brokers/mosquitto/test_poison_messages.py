@@ -1,0 +1,39 @@
+"""Which message a broker ends its connections for; and what is our own echo."""
+
+from bridges.site_brokers.mosquitto.loop_detection import LoopDetection, digest
+from bridges.site_brokers.mosquitto.poison_messages import PoisonMessages
+
+
+def test_who_is_alone_three_times_is_guilty() -> None:
+    suspects = PoisonMessages()
+    suspects.lost([1, 2, 3])
+    assert suspects.any
+    suspects.cleared(1)
+    for _ in range(3):
+        assert not suspects.guilty(2)
+        suspects.lost([2])
+    assert suspects.guilty(2)
+    assert not suspects.guilty(2)
+    suspects.cleared(3)
+    assert not suspects.any
+
+
+def test_an_echo_is_known_once_and_what_is_retained_as_long_as_it_is() -> None:
+    echoes = LoopDetection({})
+    echoes.said("t", b"1")
+    assert echoes.is_one("t", b"1", False)
+    assert not echoes.is_one("t", b"1", False)
+    echoes.retained("r", digest("r", b"9"))
+    assert echoes.is_one("r", b"9", True)
+    assert not echoes.is_one("r", b"9", False)
+    assert not echoes.is_one("r", b"8", True)
+    assert not echoes.is_one("r", b"9", True)
+    assert echoes.count == 2
+
+
+def test_memory_of_echoes_is_bounded() -> None:
+    echoes = LoopDetection({})
+    for number in range(20_000):
+        echoes.said("t", str(number).encode())
+    assert not echoes.is_one("t", b"1", False)
+    assert echoes.is_one("t", b"19999", False)

@@ -1,0 +1,393 @@
+"""The bridge at a real RabbitMQ, with a desk that writes down: what is given, taken, refused."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pika
+import pytest
+from rabbitmq_server import RabbitServer
+
+from bridges.site_brokers.base import SiteBrokerError, SiteBrokerRefused, Taken
+from bridges.site_brokers.rabbitmq.taking import PREFETCH
+
+
+class TestGiving:
+    async def test_a_message_goes_into_its_queue_and_is_confirmed(self, york, applications) -> None:
+        applications.channel().queue_declare("till", durable=True)
+        number = york.deliver("queue:till", b"one", message_id="m1", expires_in=60_000)
+        await york.until_answered(number)
+        assert york.desk.confirmed == [number]
+        ((body, properties),) = applications.drain("till")
+        assert (body, properties.message_id, properties.delivery_mode) == (b"one", "m1", 2)
+        assert properties.expiration == "60000"
+
+    async def test_a_message_goes_through_the_topic_exchange(self, york, applications) -> None:
+        channel = applications.channel()
+        channel.queue_declare("all", durable=True)
+        channel.queue_bind("all", "amq.topic", "prices.*.milk")
+        numbers = [
+            york.deliver(f"topic:prices/{place}/milk", place.encode()) for place in ("uk", "fr", "de/north")
+        ]
+        await york.until_answered(*numbers)
+        assert york.desk.refused == {}
+        assert [body for body, _ in applications.drain("all")] == [b"uk", b"fr"]
+
+    async def test_what_has_no_queue_is_refused_and_blocks_nothing(self, york, applications) -> None:
+        applications.channel().queue_declare("till", durable=True)
+        gone, there = york.deliver("queue:nobody", b"x"), york.deliver("queue:till", b"y")
+        await york.until_answered(gone, there)
+        assert york.desk.confirmed == [there]
+        assert york.desk.refused[gone].startswith("QUEUE_DOES_NOT_EXIST: ")
+
+    async def test_what_is_for_a_queue_that_vanished_is_routed_again(
+        self, york, applications, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The reader is told to have gone, and what it was given is not refused."""
+        channel = applications.channel()
+        channel.queue_declare("passing", auto_delete=True)
+        tag = channel.basic_consume("passing", lambda *message: None)
+        await york.desk.until_consumers("queue:passing")
+        monkeypatch.setattr(york.bridge._visit._census, "event", lambda kind, headers: None)
+        channel.basic_cancel(tag)
+        york.deliver("queue:passing", b"late")
+        await york.desk.until_consumers()
+        assert york.desk.refused == {}
+
+    async def test_a_queue_that_is_declared_is_read_whatever_the_broker_tells(self, place) -> None:
+        york = await place(consumers=("queue:passing",)).start()
+        number = york.deliver("queue:passing", b"late")
+        await york.until_answered(number)
+        assert york.desk.refused[number].startswith("QUEUE_DOES_NOT_EXIST: ")
+
+    async def test_what_is_too_large_for_a_queue_or_the_broker_is_refused(self, york, applications) -> None:
+        small = {"x-max-length-bytes": 10, "x-overflow": "reject-publish"}
+        applications.channel().queue_declare("small", durable=True, arguments=small)
+        applications.publish("small", b"0123456789")
+        full = york.deliver("queue:small", b"x" * 20)
+        long = york.deliver("topic:" + "/".join(["level"] * 60), b"x")
+        await york.until_answered(full, long)
+        assert york.desk.refused[full].startswith("REFUSED_BY_BROKER: queue 'small'")
+        assert york.desk.refused[long].startswith("DESTINATION: ")
+
+    async def test_what_we_may_not_publish_is_refused_with_the_brokers_words(
+        self, place, applications, rabbitmq: RabbitServer, vhost: str
+    ) -> None:
+        rabbitmq.add_user("weak", "monitoring")
+        rabbitmq.permit(vhost, "weak", write=r"^(sapwood\..*|amq\.default)$")
+        applications.channel().queue_declare("till", durable=True)
+        york = await place(user="weak", password="weak").start()
+        refused, given = york.deliver("topic:prices", b"x"), york.deliver("queue:till", b"y")
+        await york.until_answered(refused, given)
+        assert york.desk.confirmed == [given]
+        assert "access to exchange 'amq.topic'" in york.desk.refused[refused]
+
+
+class TestTaking:
+    async def test_a_wanted_queue_is_taken_from(self, york, applications) -> None:
+        applications.channel().queue_declare("orders", durable=True)
+        applications.publish(
+            "orders", b"before", properties=pika.BasicProperties(message_id="m", headers={"a": 1})
+        )
+        york.want("queue:orders", "queue:not there")
+        applications.publish("orders", b"after")
+        await york.desk.until(lambda: york.desk.payloads == [b"before", b"after"])
+        first = york.desk.taken[0]
+        assert (str(first.destination), first.message.properties.headers) == ("queue:orders", {"a": 1})
+        assert first.key != ""
+        assert not first.again
+        await york.stop()
+        assert applications.drain("orders") == []
+
+    async def test_a_queue_that_is_made_later_is_taken_from(self, york, applications) -> None:
+        york.want("queue:orders")
+        applications.channel().queue_declare("orders", durable=True)
+        applications.publish("orders", b"1")
+        await york.desk.until(lambda: york.desk.payloads == [b"1"])
+
+    async def test_what_nobody_wants_any_more_stays(self, york, applications) -> None:
+        applications.channel().queue_declare("orders", durable=True)
+        york.want("queue:orders")
+        applications.publish("orders", b"1")
+        await york.desk.until(lambda: york.desk.payloads == [b"1"])
+        york.want()
+        await york.desk.until(lambda: york.bridge.status()["taking_queues"] == [])
+        applications.publish("orders", b"2")
+        assert [body for body, _ in applications.drain("orders")] == [b"2"]
+        assert york.desk.payloads == [b"1"]
+
+    async def test_nothing_is_acknowledged_before_the_commit(self, york, applications) -> None:
+        applications.channel().queue_declare("orders", durable=True)
+        york.desk.holding = True
+        york.want("queue:orders")
+        for number in range(PREFETCH + 20):
+            applications.publish("orders", b"%d" % number)
+        await york.desk.until(lambda: len(york.desk.taken) == PREFETCH)
+        assert [body for body, _ in applications.drain("orders")] == [
+            b"%d" % n for n in range(PREFETCH, PREFETCH + 20)
+        ]
+        await york.stop()
+        found = [body for body, _ in applications.drain("orders")]
+        assert found == [b"%d" % number for number in range(PREFETCH)]
+
+    async def test_what_was_not_acknowledged_comes_again_marked(self, york, applications) -> None:
+        applications.channel().queue_declare("orders", durable=True)
+        york.desk.holding = True
+        york.want("queue:orders")
+        applications.publish("orders", b"1", properties=pika.BasicProperties(message_id="m1"))
+        await york.desk.until(lambda: york.desk.payloads == [b"1"])
+        await york.stop()
+        york.desk.holding = False
+        await york.start()
+        await york.desk.until(lambda: york.desk.payloads == [b"1", b"1"])
+        first, second = york.desk.taken
+        assert (first.again, second.again, first.key == second.key) == (False, True, True)
+        york.desk.held[0]()
+        await york.stop()
+        assert applications.drain("orders") == []
+
+    async def test_a_local_consumer_comes_first(self, york, applications) -> None:
+        """Even before it is known that there is one."""
+        channel = applications.channel()
+        channel.queue_declare("orders", durable=True)
+        york.want("queue:orders")
+        await york.desk.until(lambda: york.bridge.status()["taking_queues"] == ["orders"])
+        got: list[bytes] = []
+        channel.basic_consume("orders", lambda ch, method, properties, body: got.append(body), auto_ack=True)
+        for number in range(50):
+            applications.publish("orders", b"%d" % number)
+        async with asyncio.timeout(60):
+            while len(got) < 50:
+                channel.connection.process_data_events(0.05)
+        assert york.desk.payloads == []
+
+    async def test_a_deleted_queue_ends_taking_until_it_is_there_again(self, york, applications) -> None:
+        channel = applications.channel()
+        channel.queue_declare("orders", durable=True)
+        york.want("queue:orders")
+        await york.desk.until(lambda: york.bridge.status()["taking_queues"] == ["orders"])
+        channel.queue_delete("orders")
+        await york.desk.until(lambda: york.bridge.status()["taking_queues"] == [])
+        channel.queue_declare("orders", durable=True)
+        applications.publish("orders", b"1")
+        await york.desk.until(lambda: york.desk.payloads == [b"1"])
+
+    async def test_queues_that_would_vanish_with_us_are_left_alone(self, york, applications) -> None:
+        channel = applications.channel()
+        channel.queue_declare("passing", auto_delete=True)
+        channel.queue_declare("mine", exclusive=True)
+        channel.queue_declare("orders")
+        await york.desk.until(lambda: york.bridge.status()["queues_known"] == 3)
+        york.want("queue:passing", "queue:mine", "queue:orders")
+        await york.desk.until(lambda: york.bridge.status()["taking_queues"] == ["orders"])
+
+    async def test_a_message_that_cannot_be_read_takes_no_other_with_it(self, york, applications) -> None:
+        york.want("topic:h/#")
+        await until_bound(york, 1)
+        channel = applications.channel()
+        deep: list[object] = []
+        for _ in range(200):
+            deep = [deep]
+        for number in range(30):
+            properties = pika.BasicProperties(
+                delivery_mode=2, headers={"deep": deep} if number == 9 else None
+            )
+            channel.basic_publish(
+                "amq.topic", "h.x" if number != 5 else b"h.\xff", b"%d" % number, properties
+            )
+        await york.desk.until(lambda: len(york.desk.payloads) == 30)
+        assert york.desk.payloads == [b"%d" % number for number in range(30)]
+        assert [taken.message.payload for taken in york.desk.taken if taken.odd] == [b"5"]
+        await york.stop()
+        assert applications.drain("sapwood.topics") == []
+
+    async def test_a_mistake_of_ours_ends_the_connection_and_acknowledges_nothing(
+        self, york, applications, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        applications.channel().queue_declare("orders", durable=True)
+        mistakes = iter([ZeroDivisionError()])
+        take = york.desk.take
+
+        def broken(batch: Sequence[Taken], done: Callable[[], None]) -> None:
+            for mistake in mistakes:
+                raise mistake
+            take(batch, done)
+
+        monkeypatch.setattr(york.desk, "take", broken)
+        york.want("queue:orders")
+        for number in range(20):
+            applications.publish("orders", b"%d" % number)
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.wait_for(york.task, 60)
+        assert york.desk.payloads == []
+        assert len(applications.drain("orders")) == 20
+
+    async def test_a_queue_that_may_not_be_read_is_shown_and_blocks_no_other(
+        self, place, applications, rabbitmq: RabbitServer, vhost: str
+    ) -> None:
+        rabbitmq.add_user("blind", "monitoring")
+        rabbitmq.permit(vhost, "blind", read=r"^(sapwood\..*|amq\.topic|orders)$")
+        for queue in ("accounts", "orders"):
+            applications.channel().queue_declare(queue, durable=True)
+            applications.publish(queue, queue.encode())
+        york = await place(user="blind", password="blind").start()
+        york.want("queue:accounts", "queue:orders")
+        await york.desk.until(lambda: york.desk.payloads == [b"orders"])
+        assert "access to queue 'accounts'" in york.bridge.status()["troubles"]["queue:accounts"]
+
+
+class TestTopics:
+    async def test_what_is_wanted_is_taken_and_nothing_else(self, york, applications) -> None:
+        york.want("topic:sales/+/york", "topic:alarms/#")
+        await until_bound(york, 2)
+        for key in ("sales.1.york", "sales.1.leeds", "alarms", "alarms.fire.7"):
+            applications.publish(key, key.encode(), "amq.topic")
+        await york.desk.until(lambda: len(york.desk.taken) >= 3)
+        found = [str(taken.destination) for taken in york.desk.taken]
+        assert found == ["topic:sales/1/york", "topic:alarms", "topic:alarms/fire/7"]
+
+    async def test_what_the_bridge_gave_it_does_not_take_back(self, york, applications) -> None:
+        york.want("topic:sales/#")
+        await until_bound(york, 1)
+        number = york.deliver("topic:sales/1", b"from the tree")
+        await york.until_answered(number)
+        applications.publish("sales.2", b"from here", "amq.topic")
+        await york.desk.until(lambda: york.desk.payloads != [])
+        assert york.desk.payloads == [b"from here"]
+
+    async def test_what_an_application_sends_on_with_its_headers_is_taken(self, york, applications) -> None:
+        york.want("topic:sales/#")
+        channel = applications.channel()
+        channel.queue_declare("copy", durable=True)
+        channel.queue_bind("copy", "amq.topic", "sales.1")
+        await until_bound(york, 1)
+        await york.until_answered(york.deliver("topic:sales/1", b"x"))
+        ((body, properties),) = applications.drain("copy")
+        applications.publish("sales.total", body, "amq.topic", properties)
+        await york.desk.until(lambda: york.desk.payloads == [b"x"])
+        assert "x-sapwood" not in york.desk.taken[0].message.properties.headers
+
+    async def test_what_is_published_while_the_node_is_away_waits_for_it(self, york, applications) -> None:
+        york.want("topic:sales/#")
+        await until_bound(york, 1)
+        await york.stop()
+        applications.publish("sales.1", b"meanwhile", "amq.topic")
+        await york.start()
+        await york.desk.until(lambda: york.desk.payloads == [b"meanwhile"])
+
+    async def test_a_filter_that_went_while_the_node_was_away_is_unbound(
+        self, york, applications, rabbitmq: RabbitServer, vhost: str
+    ) -> None:
+        york.want("topic:sales/#", "topic:alarms/#")
+        await until_bound(york, 2)
+        await york.stop()
+        york.want("topic:alarms/#")
+        await york.start()
+        path = f"/exchanges/{vhost}/amq.topic/bindings/source"
+        await york.desk.until(
+            lambda: [each["routing_key"] for each in rabbitmq.api("GET", path)] == ["alarms.#"]
+        )
+
+    async def test_our_queue_is_made_anew_when_somebody_deletes_it(self, york, applications) -> None:
+        york.want("topic:sales/#")
+        await until_bound(york, 1)
+        applications.channel().queue_delete("sapwood.topics")
+
+        def arrives() -> bool:
+            applications.publish("sales.1", b"again", "amq.topic")
+            return b"again" in york.desk.payloads
+
+        await york.desk.until(arrives)
+
+
+async def until_bound(york, count: int) -> None:
+    """Wait until as many filters are bound."""
+    bindings = york.bridge._visit._taker._bindings
+    await york.desk.until(lambda: len(bindings._bound) == count, f"bound by {count}")
+
+
+class TestOneNode:
+    async def test_a_second_node_is_refused_by_name(self, place) -> None:
+        await place("york").start()
+        with pytest.raises(SiteBrokerRefused, match="belongs to node 'york' of tree 'acme' already"):
+            await place("leeds").start()
+
+    async def test_a_copy_of_the_node_is_refused(self, place) -> None:
+        await place("york", store="one").start()
+        with pytest.raises(SiteBrokerRefused, match="another process of this very node"):
+            await place("york", store="one").start()
+
+    async def test_who_comes_after_the_first_has_gone_is_welcome(self, place) -> None:
+        first = await place("york").start()
+        await first.stop()
+        assert (await place("leeds").start()).desk.broker.startswith("RabbitMQ 3.")
+
+    async def test_a_holder_that_does_not_answer_is_waited_for(self, place, applications) -> None:
+        applications.channel().queue_declare("sapwood.claim", exclusive=True, arguments={"x-max-length": 100})
+        with pytest.raises(SiteBrokerError, match="does not answer") as told:
+            await place("york").start()
+        assert not isinstance(told.value, SiteBrokerRefused)
+
+
+class TestReplies:
+    async def test_a_request_says_where_to_answer(self, york, applications) -> None:
+        channel = applications.channel()
+        mine = channel.queue_declare("", exclusive=True).method.queue
+        channel.queue_declare("stock", durable=True)
+        york.want("queue:stock")
+        applications.publish("stock", b"how many?", properties=pika.BasicProperties(reply_to=mine))
+        await york.desk.until(lambda: york.desk.payloads == [b"how many?"])
+        assert york.desk.taken[0].message.properties.reply_to == f"{mine}@york"
+        await york.desk.until_consumers(f"queue:{mine}@york")
+        await york.until_answered(york.deliver(f"queue:{mine}", b"seven"))
+        assert channel.basic_get(mine, auto_ack=True)[2] == b"seven"
+
+    async def test_a_request_from_elsewhere_is_answered(self, york, applications) -> None:
+        applications.channel().queue_declare("stock", durable=True)
+        await york.until_answered(york.deliver("queue:stock", b"how many?", reply_to="amq.gen-1@leeds"))
+        ((_, properties),) = applications.drain("stock")
+        applications.publish(properties.reply_to, b"seven")
+        await york.desk.until(lambda: york.desk.payloads == [b"seven"])
+        assert str(york.desk.taken[0].destination) == "queue:amq.gen-1@leeds"
+
+    async def test_an_answer_that_came_while_the_node_was_away_is_fetched(
+        self, york, place, applications
+    ) -> None:
+        applications.channel().queue_declare("stock", durable=True)
+        await york.until_answered(york.deliver("queue:stock", b"how many?", reply_to="topic:answers/7"))
+        await york.stop()
+        ((_, properties),) = applications.drain("stock")
+        applications.publish(properties.reply_to, b"seven")
+        again = await place().start()
+        await again.desk.until(lambda: again.desk.payloads == [b"seven"])
+        assert str(again.desk.taken[0].destination) == "topic:answers/7"
+
+
+async def test_an_answer_comes_to_the_channel_that_waits_for_it(york, applications) -> None:
+    """Direct reply-to: RabbitMQ gives the channel a name of its own."""
+    channel = applications.channel()
+    channel.queue_declare("stock", durable=True)
+    got: list[bytes] = []
+    channel.basic_consume("amq.rabbitmq.reply-to", lambda *given: got.append(given[3]), auto_ack=True)
+    york.want("queue:stock")
+    channel.basic_publish("", "stock", b"?", pika.BasicProperties(reply_to="amq.rabbitmq.reply-to"))
+    await york.desk.until(lambda: york.desk.payloads == [b"?"])
+    address = york.desk.taken[0].message.properties.reply_to
+    assert f"queue:{address}" in york.desk.destinations
+    completed = york.desk.completed
+    await york.desk.until(lambda: york.desk.completed > completed)
+    assert f"queue:{address}" in york.desk.destinations
+    number = york.deliver(f"queue:{address.removesuffix('@york')}", b"seven")
+    await york.until_answered(number)
+    assert york.desk.refused == {}
+    async with asyncio.timeout(60):
+        while not got:
+            channel.connection.process_data_events(0.05)
+    assert got == [b"seven"]
+
+
+async def test_a_broker_that_is_not_there_is_an_error_that_says_so(place, rabbitmq: RabbitServer) -> None:
+    york = place()
+    await asyncio.to_thread(rabbitmq.kill)
+    with pytest.raises(SiteBrokerError, match="is RabbitMQ running there"):
+        await york.start()
+    assert york.bridge.status() == {"discovery": "none: not connected"}

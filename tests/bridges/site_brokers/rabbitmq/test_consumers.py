@@ -1,0 +1,193 @@
+"""Events and lists in, consumers out; no broker is needed."""
+
+import pytest
+
+from bridges.site_brokers.rabbitmq.consumers import Listed, QueueTable
+
+ALL = ("till", True, False)
+
+
+@pytest.fixture
+def census() -> QueueTable:
+    return QueueTable("york", "shop", "amq.topic", limit=100)
+
+
+def made(census: QueueTable, name: str, **headers: object) -> None:
+    census.event("queue.created", {"vhost": "shop", "name": name, "durable": False, **headers})
+
+
+def bound(census: QueueTable, name: str, key: str, kind: str = "created", source: str = "amq.topic") -> None:
+    headers = {"vhost": "shop", "source_name": source, "destination_kind": "queue"}
+    census.event(f"binding.{kind}", {**headers, "destination_name": name, "routing_key": key})
+
+
+def consumed(census: QueueTable, name: str, channel: str = "<1>", kind: str = "created") -> None:
+    census.event(
+        f"consumer.{kind}", {"vhost": "shop", "queue": name, "channel": channel, "consumer_tag": "t"}
+    )
+
+
+def told(census: QueueTable) -> list[str]:
+    return sorted(str(consumer.destination) for consumer in census.consumers())
+
+
+def asked(census: QueueTable) -> list[str]:
+    """The queues in doubt, which are in doubt no longer."""
+    names = sorted(census.doubtful)
+    census.doubtful.clear()
+    return names
+
+
+def test_an_event_only_says_whom_to_ask_for(census: QueueTable) -> None:
+    consumed(census, "till")
+    assert (told(census), asked(census)) == ([], ["till"])
+    census.counted("till", 1)
+    assert told(census) == ["queue:till"]
+    consumed(census, "till", kind="deleted")
+    assert (told(census), asked(census)) == (["queue:till"], ["till"])
+    census.counted("till", 0)
+    assert told(census) == []
+
+
+def test_changes_are_told_once(census: QueueTable) -> None:
+    made(census, "till", durable=True)
+    bound(census, "till", "a.#")
+    census.counted("till", 2)
+    came, went = census.changes()
+    assert sorted(str(consumer.destination) for consumer in came) == ["queue:till", "topic:a/#"]
+    assert (went, census.changes()) == ([], ([], []))
+    census.counted("till", 1)
+    assert census.changes() == ([], [])
+    census.counted("till", None)
+    came, went = census.changes()
+    assert (came, sorted(str(consumer.destination) for consumer in went)) == ([], ["queue:till", "topic:a/#"])
+
+
+def test_the_end_of_a_channel_puts_its_queues_in_doubt(census: QueueTable) -> None:
+    for name, channel in (("a", "<1>"), ("b", "<1>"), ("c", "<2>")):
+        consumed(census, name, channel)
+        census.counted(name, 1)
+    asked(census)
+    census.event("channel.closed", {"pid": "<1>"})
+    assert asked(census) == ["a", "b"]
+
+
+def test_the_end_of_an_unknown_channel_puts_those_in_doubt_that_were_there_before(census: QueueTable) -> None:
+    census.listed([Listed("old", False, False), Listed("unread", False, False)], [])
+    consumed(census, "new", "<1>")
+    for name, consumers in (("old", 1), ("unread", 0), ("new", 1)):
+        census.counted(name, consumers)
+    asked(census)
+    census.event("channel.closed", {"pid": "<9>"})
+    assert asked(census) == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("queue", "consumers", "expected"),
+    [
+        (Listed("q", False, False), 0, []),
+        (Listed("q", False, False), 1, ["queue:q", "topic:a/#"]),
+        (Listed("q", True, False), 0, ["topic:a/#"]),
+        (Listed("q", False, True), 0, ["queue:q@york", "topic:a/#"]),
+        (Listed("amq.gen-1", False, False), 1, ["queue:amq.gen-1@york", "topic:a/#"]),
+        (Listed("mqtt-subscription-xqos1", True, False), 0, ["topic:a/#"]),
+        (Listed("mqtt-subscription-xqos0", False, False, True), 1, ["topic:a/#"]),
+        (Listed("sapwood.topics", True, False), 1, []),
+    ],
+)
+def test_what_a_queue_is_to_the_tree(
+    census: QueueTable, queue: Listed, consumers: int, expected: list[str]
+) -> None:
+    census.listed([queue], [(queue.name, "a.#")])
+    if queue.name in census.queues and not queue.private:
+        census.counted(queue.name, consumers)
+    assert told(census) == expected
+
+
+def test_a_list_ends_what_is_not_in_it(census: QueueTable) -> None:
+    census.listed([Listed(*ALL), Listed("gone", True, False)], [("till", "a"), ("till", "b"), ("gone", "c")])
+    assert told(census) == ["topic:a", "topic:b", "topic:c"]
+    census.listed([Listed(*ALL)], [("till", "b")])
+    assert told(census) == ["topic:b"]
+
+
+def test_a_list_knows_our_reply_queues(census: QueueTable) -> None:
+    census.listed([Listed("sapwood.reply.x@leeds", True, False), Listed("sapwood.claim", False, True)], [])
+    assert (census.replies, told(census)) == ({"sapwood.reply.x@leeds"}, [])
+
+
+def test_other_virtual_hosts_and_exchanges_are_left_aside(census: QueueTable) -> None:
+    census.event("queue.created", {"vhost": "other", "name": "q", "durable": True})
+    made(census, "till", durable=True)
+    bound(census, "till", "a", source="amq.direct")
+    assert (list(census.queues), told(census)) == (["till"], [])
+
+
+def test_what_is_ours_is_left_aside(census: QueueTable) -> None:
+    made(census, "sapwood.topics", durable=True)
+    consumed(census, "sapwood.topics")
+    assert (list(census.queues), asked(census)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"vhost": "shop"}, {"vhost": "shop", "name": 7}, {"vhost": "shop", "queue": None}]
+)
+@pytest.mark.parametrize(
+    "kind", ["queue.created", "consumer.deleted", "binding.created", "channel.closed", "x"]
+)
+def test_odd_events_do_no_harm(census: QueueTable, kind: str, headers: dict[str, object]) -> None:
+    census.event(kind, headers)
+    assert told(census) == []
+
+
+def test_names_without_a_spelling_are_shown(census: QueueTable) -> None:
+    for name in ("a@b", "fine"):
+        consumed(census, name)
+        census.counted(name, 1)
+    assert (told(census), census.odd) == (["queue:fine"], {"a@b"})
+    census.counted("a@b", None)
+    census.changes()
+    assert census.odd == set()
+
+
+def test_made_queues_are_passed_on(census: QueueTable) -> None:
+    made(census, "orders", durable=True)
+    assert list(census.arrived) == ["orders"]
+    census.event("queue.deleted", {"vhost": "shop", "name": "orders"})
+    assert list(census.arrived) == []
+
+
+def test_it_shows_how_it_stands(census: QueueTable) -> None:
+    made(census, "orders")
+    assert repr(census) == "<QueueTable of shop queues=1 doubtful=1 stale=False>"
+
+
+def test_what_happens_while_a_list_is_made_counts_after_it(census: QueueTable) -> None:
+    """The list was made before; or it would be a minute until the next one says so."""
+    census.listed([Listed("till", True, False), Listed("old", True, False)], [("till", "gone")])
+    census.listing()
+    made(census, "new", durable=True)
+    bound(census, "new", "news.#")
+    consumed(census, "new")
+    bound(census, "till", "fresh")
+    bound(census, "till", "gone", "deleted")
+    census.event("queue.deleted", {"vhost": "shop", "name": "old"})
+    census.listed([Listed("till", True, False), Listed("old", True, False)], [("till", "gone"), ("old", "a")])
+    assert asked(census) == ["new", "till"]
+    census.counted("new", 1)
+    assert told(census) == ["queue:new", "topic:fresh", "topic:news/#"]
+    census.listed([Listed("till", True, False)], [])
+    assert told(census) == []
+
+
+def test_a_list_during_which_too_much_happened_is_made_again(census: QueueTable) -> None:
+    census.listing()
+    for number in range(101):
+        bound(census, "till", f"k{number % 50}")
+    census.listed([Listed("till", True, False)], [])
+    assert census.stale
+    census.listing()
+    bound(census, "till", "k")
+    census.doubt_all()
+    census.listed([Listed("till", True, False)], [])
+    assert (told(census), census.stale) == ([], False)

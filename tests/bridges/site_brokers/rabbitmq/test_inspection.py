@@ -1,0 +1,124 @@
+"""What a real RabbitMQ lacks, and that the printed lines, run as they are, end the lack."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+from rabbitmq_server import RabbitServer
+
+from bridges.site_brokers.base import SiteBrokerError
+
+
+def run(server: RabbitServer, line: str) -> None:
+    program, *arguments = shlex.split(line)
+    server.control(program, *arguments)
+
+
+async def test_a_broker_with_everything_lacks_nothing(place) -> None:
+    assert await place().bridge.inspect() == []
+
+
+async def test_it_may_run_beside_a_node_that_works_and_leaves_nothing(
+    york, place, rabbitmq, vhost: str
+) -> None:
+    before = rabbitmq.api("GET", f"/queues/{vhost}")
+    assert await york.bridge.inspect() == []
+    assert await place("york").bridge.inspect() == []
+    names = [each["name"] for each in rabbitmq.api("GET", f"/queues/{vhost}")]
+    assert names == [each["name"] for each in before]
+
+
+async def test_another_nodes_broker_is_said_to_be_one(york, place) -> None:
+    (found,) = await place("leeds").bridge.inspect()
+    assert found.fatal
+    assert "belongs to node 'york'" in found.text
+
+
+async def test_a_user_with_no_rights_is_told_the_lines_that_give_him_all(place, rabbitmq, vhost: str) -> None:
+    user = f"poor-{vhost}"
+    rabbitmq.add_user(user)
+    york = place(user=user, password=user)
+    (unknown,) = await york.bridge.inspect()
+    assert unknown.fatal
+    (permit,) = (line for line in unknown.lines if f"set_permissions -p {vhost} " in line)
+    run(rabbitmq, permit.partition("'")[0] + "'^$' '^$' '^$'")
+    found = await york.bridge.inspect()
+    assert [(one.fatal, one.text.partition(" ")[0]) for one in found] == [
+        (True, "user"),
+        (False, "no"),
+        (False, "no"),
+    ]
+    assert f"lacks rights in the virtual host {vhost!r}" in found[0].text
+    assert "no events" in found[1].text
+    assert "no lists" in found[2].text
+    for line in [line for one in found for line in one.lines]:
+        run(rabbitmq, line)
+    assert await york.bridge.inspect() == []
+    await york.start()
+    assert york.bridge.status()["discovery"] == "events and lists"
+    york.want("topic:sales/#")
+    await york.until_answered(york.deliver("topic:a", b"x"))
+    assert york.bridge.status()["troubles"] == {}
+
+
+async def test_a_user_that_is_not_there_yet_is_told_all_lines(place, vhost: str) -> None:
+    (found,) = await place(user=f"new-{vhost}", password="secret").bridge.inspect()
+    assert f"refuses user 'new-{vhost}'" in found.text
+    words = [" ".join(line.split()[:2]) for line in found.lines]
+    assert words == [
+        "rabbitmq-plugins enable",
+        "rabbitmqctl add_vhost",
+        "rabbitmqctl add_user",
+        "rabbitmqctl set_permissions",
+        "rabbitmqctl set_permissions",
+        "rabbitmqctl set_user_tags",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("write", "read"),
+    [(r"^sapwood\..*", ".*"), (r"^(sapwood\..*|amq\.topic)$", ".*"), (".*", r"^sapwood\..*")],
+)
+async def test_each_missing_right_is_noticed(place, rabbitmq, vhost: str, write: str, read: str) -> None:
+    user = f"half-{vhost}"
+    rabbitmq.add_user(user, "monitoring")
+    rabbitmq.permit("/", user)
+    rabbitmq.permit(vhost, user, write=write, read=read)
+    (found,) = await place(user=user, password=user).bridge.inspect()
+    assert found.fatal
+    assert "access" in found.text
+
+
+async def test_an_exchange_that_is_not_there_is_fatal(place, vhost: str) -> None:
+    found = (await place(exchange="chain").bridge.inspect())[0]
+    assert found.fatal
+    assert found.lines == (f"rabbitmqadmin -V {vhost} declare exchange name=chain type=topic durable=true",)
+
+
+async def test_missing_plugins_are_named_with_the_lines_that_enable_them(
+    place, tmp_path: Path, rabbitmq: RabbitServer
+) -> None:
+    del rabbitmq
+    bare = RabbitServer(tmp_path / "bare", plugins=())
+    try:
+        bare.start()
+        york = place(uri=bare.uri(), management=bare.management_uri)
+        found = await york.bridge.inspect()
+        assert [(one.fatal, one.lines) for one in found] == [
+            (False, ("rabbitmq-plugins enable rabbitmq_event_exchange",)),
+            (False, ("rabbitmq-plugins enable rabbitmq_management",)),
+        ]
+        await york.start()
+        assert york.bridge.status()["discovery"] == "queues that are wanted or configured, one by one"
+        with bare.connect("/") as application:
+            application.channel().queue_declare("orders", durable=True)
+            york.want("queue:orders")
+            await york.desk.until(lambda: york.bridge.status()["taking_queues"] == ["orders"])
+        await york.stop()
+    finally:
+        bare.stop()
+
+
+async def test_a_broker_that_is_not_there_is_an_error(place) -> None:
+    with pytest.raises(SiteBrokerError, match="cannot be reached"):
+        await place(uri="amqp://127.0.0.1:9").bridge.inspect()

@@ -1,0 +1,64 @@
+"""The management API of a real RabbitMQ, and of somebody who is none."""
+
+import asyncio
+
+import pytest
+from aiohttp import web
+from rabbitmq_server import RabbitServer
+
+from bridges.amqp.errors import ManagementError
+from bridges.site_brokers.rabbitmq.consumers import Listed
+from bridges.site_brokers.rabbitmq.management import Management
+
+
+async def test_queues_and_bindings_are_listed_page_by_page(
+    rabbitmq: RabbitServer, vhost: str, applications
+) -> None:
+    channel = applications.channel()
+    names = [f"q{number:04}" for number in range(620)]
+    for name in names:
+        channel.queue_declare(name)
+    channel.queue_declare("durable", durable=True)
+    channel.queue_declare("passing", auto_delete=True)
+    channel.queue_declare("mine", exclusive=True)
+    channel.queue_bind("durable", "amq.topic", "a.#")
+    channel.queue_bind("durable", "amq.direct", "b")
+    management = Management(rabbitmq.management_uri, "guest", "guest")
+    found = {listed.name: listed for listed in await management.queues(vhost)}
+    assert set(found) == {*names, "durable", "passing", "mine"}
+    assert found["durable"] == Listed("durable", True, False, False)
+    assert found["passing"] == Listed("passing", False, False, True)
+    assert found["mine"].private
+    assert await management.bindings(vhost, "amq.topic") == [("durable", "a.#")]
+
+
+async def test_who_is_not_let_in_is_told_so(rabbitmq: RabbitServer, vhost: str) -> None:
+    with pytest.raises(ManagementError, match="does not let user 'guest' in") as refused:
+        await Management(rabbitmq.management_uri, "guest", "wrong").queues(vhost)
+    assert refused.value.status == 401
+
+
+async def test_nobody_there() -> None:
+    with pytest.raises(ManagementError, match="does not answer") as refused:
+        await Management("http://127.0.0.1:9", "guest", "guest").queues("/")
+    assert refused.value.status == 0
+
+
+@pytest.mark.parametrize("answer", ["no JSON", "[]", '{"items": [{"name": 7}]}', '{"items": 3}'])
+async def test_an_odd_answer_is_an_error(answer: str) -> None:
+    async def say(request: web.Request) -> web.Response:
+        return web.Response(text=answer)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", say)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    listening = web.TCPSite(runner, "127.0.0.1", 0)
+    await listening.start()
+    port = listening._server.sockets[0].getsockname()[1]
+    try:
+        with pytest.raises(ManagementError, match="what no RabbitMQ answers"):
+            await Management(f"http://127.0.0.1:{port}", "guest", "guest").queues("/")
+    finally:
+        await runner.cleanup()
+        await asyncio.sleep(0)

@@ -1,0 +1,186 @@
+"""Confirms in a window, and each way in which RabbitMQ says no."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pika
+import pytest
+from rabbitmq_server import RabbitServer
+
+from bridges.amqp.connection import Connection, Server
+from bridges.amqp.errors import AmqpError
+from bridges.site_brokers.rabbitmq.messages import is_ours
+from bridges.site_brokers.rabbitmq.publishing import Outgoing, Publisher, Refused
+
+
+class Ledger:
+    """What became of each message, by its body."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[bytes, Refused | None] = {}
+
+    def outgoing(self, key: str, body: bytes, exchange: str = "", mandatory: bool = True) -> Outgoing:
+        def done(refused: Refused | None) -> None:
+            assert body not in self.outcomes
+            self.outcomes[body] = refused
+
+        return Outgoing(exchange, key, body, pika.BasicProperties(delivery_mode=2), mandatory, done)
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(60):
+            while len(self.outcomes) < count:
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def publishing(connection: Connection, window: int = 1024) -> AsyncIterator[Publisher]:
+    publisher = Publisher(connection, "york", window)
+    task = asyncio.create_task(publisher.run())
+    yield publisher
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger()
+
+
+def bodies_of(rabbitmq: RabbitServer, vhost: str, queue: str) -> list[bytes]:
+    """What a plain application finds in a queue."""
+    with rabbitmq.connect(vhost) as application:
+        channel = application.channel()
+        found = []
+        while (got := channel.basic_get(queue, auto_ack=True))[0]:
+            assert is_ours(got[1], "", queue)
+            found.append(got[2])
+        return found
+
+
+async def test_all_are_confirmed_in_order_within_the_window(
+    rabbitmq: RabbitServer, vhost: str, connect, ledger: Ledger
+) -> None:
+    connection = await connect()
+    await (await connection.channel()).declare("till", durable=True)
+    bodies = [b"%d" % number for number in range(500)]
+    async with publishing(connection, window=16) as publisher:
+        for body in bodies:
+            publisher.give(ledger.outgoing("till", body))
+        assert len(publisher) == 500
+        await ledger.until(500)
+        assert (publisher.confirmed, publisher.refused, len(publisher)) == (500, 0, 0)
+        assert repr(publisher) == "<Publisher of york confirmed=500 refused=0 outstanding=0>"
+    assert await asyncio.to_thread(bodies_of, rabbitmq, vhost, "till") == bodies
+
+
+async def test_what_no_queue_takes_is_refused_and_the_others_are_not(
+    rabbitmq: RabbitServer, vhost: str, connect, ledger: Ledger
+) -> None:
+    connection = await connect()
+    await (await connection.channel()).declare("till", durable=True)
+    async with publishing(connection) as publisher:
+        for number in range(60):
+            publisher.give(ledger.outgoing("nobody" if number % 3 == 0 else "till", b"%d" % number))
+        publisher.give(ledger.outgoing("nobody", b"to whom it may concern", mandatory=False))
+        await ledger.until(61)
+    refused = {int(body) for body, outcome in ledger.outcomes.items() if outcome is not None}
+    assert refused == set(range(0, 60, 3))
+    assert {outcome.reason for outcome in ledger.outcomes.values() if outcome} == {"QUEUE_DOES_NOT_EXIST"}
+    found = await asyncio.to_thread(bodies_of, rabbitmq, vhost, "till")
+    assert found == [b"%d" % number for number in range(60) if number % 3]
+
+
+async def test_what_a_full_queue_rejects_is_refused(
+    rabbitmq: RabbitServer, vhost: str, connect, ledger: Ledger
+) -> None:
+    connection = await connect()
+    arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    await (await connection.channel()).declare("small", durable=True, arguments=arguments)
+    async with publishing(connection) as publisher:
+        publisher.give(ledger.outgoing("small", b"first"))
+        await ledger.until(1)
+        publisher.give(ledger.outgoing("small", b"second"))
+        await ledger.until(2)
+    assert ledger.outcomes[b"first"] is None
+    second = ledger.outcomes[b"second"]
+    assert second is not None
+    assert str(second).startswith("REFUSED_BY_BROKER: queue 'small'")
+
+
+async def test_what_closes_the_channel_is_found_and_those_behind_it_arrive(
+    rabbitmq: RabbitServer, vhost: str, connect, ledger: Ledger
+) -> None:
+    connection = await connect()
+    await (await connection.channel()).declare("till", durable=True)
+    async with publishing(connection) as publisher:
+        for number in range(20):
+            exchange = "no such exchange" if number in (3, 11) else ""
+            publisher.give(ledger.outgoing("till", b"%d" % number, exchange))
+        await ledger.until(20)
+        publisher.give(ledger.outgoing("till", b"and on"))
+        await ledger.until(21)
+        assert publisher.repeated >= 1
+    refused = {body: outcome for body, outcome in ledger.outcomes.items() if outcome is not None}
+    assert set(refused) == {b"3", b"11"}
+    assert "no exchange 'no such exchange'" in refused[b"3"].text
+    found = await asyncio.to_thread(bodies_of, rabbitmq, vhost, "till")
+    assert set(found) == {b"%d" % number for number in range(20) if number not in (3, 11)} | {b"and on"}
+    assert list(dict.fromkeys(found)) == sorted(set(found), key=found.index)
+
+
+async def test_what_we_may_not_write_is_refused(rabbitmq: RabbitServer, vhost: str, ledger: Ledger) -> None:
+    rabbitmq.add_user("weak")
+    rabbitmq.permit(vhost, "weak", write="(amq.default|amq.topic)")
+    connection = await Connection.open(Server(rabbitmq.uri(vhost), "weak", "weak"))
+    async with publishing(connection) as publisher:
+        publisher.give(ledger.outgoing("a.b", b"not allowed", "amq.fanout", mandatory=False))
+        publisher.give(ledger.outgoing("a.b", b"allowed", "amq.topic", mandatory=False))
+        await ledger.until(2)
+    await connection.close()
+    refused = ledger.outcomes[b"not allowed"]
+    assert refused is not None
+    assert "access to exchange 'amq.fanout'" in refused.text
+    assert ledger.outcomes[b"allowed"] is None
+
+
+async def test_what_amqp_cannot_say_is_refused(connect, ledger: Ledger) -> None:
+    async with publishing(await connect()) as publisher:
+        publisher.give(ledger.outgoing("k" * 300, b"too long"))
+        publisher.give(ledger.outgoing("a", b"fine", "amq.topic", mandatory=False))
+        await ledger.until(2)
+    assert ledger.outcomes[b"too long"] is not None
+    assert ledger.outcomes[b"fine"] is None
+
+
+async def test_a_lost_connection_says_nothing_of_what_was_under_way(
+    rabbitmq: RabbitServer, connect, ledger: Ledger
+) -> None:
+    connection = await connect()
+    publisher = Publisher(connection, "york")
+    task = asyncio.create_task(publisher.run())
+    publisher.give(ledger.outgoing("a", b"first", "amq.topic", mandatory=False))
+    await ledger.until(1)
+    await asyncio.to_thread(rabbitmq.kill)
+    async with asyncio.timeout(60):
+        await connection.ended
+    publisher.give(ledger.outgoing("a", b"second", "amq.topic", mandatory=False))
+    with pytest.raises(AmqpError):
+        await task
+    assert list(ledger.outcomes) == [b"first"]
+    assert len(publisher) == 1
+
+
+async def test_what_amqp_cannot_say_takes_no_room_of_the_window(
+    rabbitmq: RabbitServer, vhost: str, connect, ledger: Ledger
+) -> None:
+    connection = await connect()
+    await (await connection.channel()).declare("till", durable=True)
+    async with publishing(connection) as publisher:
+        for number in range(12):
+            large = b"%d" % number + bytes(1_000_000)
+            publisher.give(ledger.outgoing("x" * 300, large))
+        publisher.give(ledger.outgoing("till", b"after"))
+        await ledger.until(13)
+        assert ledger.outcomes.pop(b"after") is None
+        assert all(refused is not None for refused in ledger.outcomes.values())

@@ -1,0 +1,75 @@
+"""Where replies go, and that the reply queues are bounded."""
+
+import pytest
+
+from bridges.site_brokers.rabbitmq.replies import MOST, Replies
+
+
+@pytest.fixture
+def changes() -> list[frozenset[str]]:
+    return []
+
+
+@pytest.fixture
+def replies(changes: list[frozenset[str]]) -> Replies:
+    return Replies("york", changes.append)
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("answers", "answers@york"),
+        ("amq.gen-x/y+z", "amq.gen-x/y+z@york"),
+        ("sapwood.reply.answers@leeds", "answers@leeds"),
+        ("sapwood.reply.topic:a/b", "topic:a/b"),
+        ("who@where", ""),
+    ],
+)
+def test_a_reply_queue_of_this_site_has_an_address_in_the_tree(
+    replies: Replies, name: str, address: str
+) -> None:
+    assert replies.read(name) == address
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("answers@york", "answers"),
+        ("answers@leeds", "sapwood.reply.answers@leeds"),
+        ("queue:answers@leeds", "sapwood.reply.queue:answers@leeds"),
+        ("topic:a/b", "sapwood.reply.topic:a/b"),
+        ("answers", "sapwood.reply.answers"),
+        ("x" * 250 + "@leeds", ""),
+        ("no\nname@leeds", ""),
+    ],
+)
+def test_an_address_in_the_tree_has_a_queue_at_this_site(replies: Replies, address: str, name: str) -> None:
+    assert replies.spell(address) == name
+    assert replies.queues == ({name} if name.startswith("sapwood.") else frozenset())
+
+
+def test_each_queue_is_told_of_once(replies: Replies, changes: list[frozenset[str]]) -> None:
+    for _ in range(3):
+        replies.spell("a@leeds")
+    assert changes == [frozenset({"sapwood.reply.a@leeds"})]
+
+
+def test_who_waits_on_his_channel_is_told_of_once_and_forgotten_in_the_end() -> None:
+    told: list[tuple[str, bool]] = []
+    replies = Replies("york", lambda queues: None, lambda name, there: told.append((name, there)))
+    name = "amq.rabbitmq.reply-to.g1h2AA/+="
+    assert replies.read(name) == replies.read(name) == f"{name}@york"
+    assert (told, replies.direct) == ([(name, True)], [name])
+    for number in range(MOST):
+        replies.read(f"amq.rabbitmq.reply-to.{number}")
+    assert (told[-1], len(replies.direct)) == ((name, False), MOST)
+
+
+def test_the_one_not_used_for_longest_goes_first(replies: Replies) -> None:
+    for number in range(MOST):
+        replies.spell(f"q{number}@leeds")
+    replies.spell("q0@leeds")
+    replies.spell("one more@leeds")
+    assert len(replies.queues) == MOST
+    assert "sapwood.reply.q0@leeds" in replies.queues
+    assert "sapwood.reply.q1@leeds" not in replies.queues
