@@ -82,8 +82,7 @@ class Moves:
 
     def name_rests(self, neighbour: Neighbour, name: str) -> None:
         """A child misses a name. If it is live elsewhere, it has moved."""
-        ways = self._core.table.gateways(domain(name))
-        if any(ways[other.name].live for other in self._others(neighbour, ways)):
+        if self._live_elsewhere(neighbour, name):
             self._tell(neighbour, name)
 
     def settle(self, neighbour: Neighbour) -> None:
@@ -118,12 +117,21 @@ class Moves:
         for key, route in list(core.table.routes_of(neighbour.name).items()):
             if key.kind != Kind.DOMAIN or core.table.spread(key)[0] < 2 or key.name in neighbour.untold:
                 continue
-            ways = core.table.gateways(key)
-            others = self._others(neighbour, ways)
-            if any(other.up and ways[other.name].live for other in others):
+            others = self._others(neighbour, core.table.gateways(key))
+            if any(other.up for other in self._live_elsewhere(neighbour, key.name)):
                 self._tell(neighbour, key.name)
             elif route.live:
                 self._tell_others(key.name, others)
+
+    def _live_elsewhere(self, neighbour: Neighbour, name: str) -> list[Neighbour]:
+        """The other children with a live way to a name, but for those that were told to let go of it.
+
+        Such a child's word may be older than its being told. If it counted, both would let go, and nobody
+        would keep anything for that node while it is away.
+        """
+        ways = self._core.table.gateways(domain(name))
+        others = self._others(neighbour, ways)
+        return [each for each in others if ways[each.name].live and name not in each.untold]
 
     def _others(self, neighbour: Neighbour, ways: Iterable[str]) -> list[Neighbour]:
         """The other children among these; those of one mesh are one."""
