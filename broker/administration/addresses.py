@@ -1,11 +1,12 @@
 """Logical addresses for people: what a node knows of names and incarnations, and who has one."""
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from broker.administration import routing_answers as told
 from broker.administration.asking import asked
 from broker.administration.asking import told as in_words
+from broker.administration.pages import Cut, cut_of, page_at_once
 from broker.cells.cells import Arguments, Command
 from broker.cells.errors import CellError
 from broker.cells.paths import Paths
@@ -21,8 +22,6 @@ from treeconnector.names import incarnation_text, node_name
 if TYPE_CHECKING:
     from broker.node import Node
 
-_MOST: Final = 5_000
-
 
 class AddressBook:
     """Asks and answers for one node. Calls raise `SwitchError`s."""
@@ -36,19 +35,19 @@ class AddressBook:
         return f"<AddressBook of {self._node.site.name}>"
 
     def _answer(self, _asker: str, arguments: Arguments) -> told.Addresses:
-        return self.here(str(arguments.get("search", "")))
+        return self.here(str(arguments.get("search", "")), cut_of(arguments))
 
-    def here(self, search: str) -> told.Addresses:
+    def here(self, search: str, cut: Cut) -> told.Addresses:
         """What this node knows; of names and incarnations only those that contain `search`."""
         core, known = self._node.core, self._node.core.addressing
-        entries = sorted(known.cache, key=lambda entry: entry.found.name)
-        shown = [made for entry in entries if search in (made := self._entry(entry)).name + made.incarnation]
+        page = page_at_once(known.cache, _key, cut, lambda entry: search in "".join(_key(entry)))
         return told.Addresses(
             node=core.identity.name,
             incarnation=known.own,
             addresses=core.addresses,
-            known=shown[:_MOST],
-            more=max(len(shown) - _MOST, 0),
+            known=[self._entry(entry) for entry in page.items],
+            more=page.more,
+            next=page.next,
             size=len(known.cache),
             most=known.capacity,
             evicted=known.cache.evicted,
@@ -68,11 +67,11 @@ class AddressBook:
             told=sorted(entry.told),
         )
 
-    async def of(self, node: str, search: str) -> told.Addresses:
+    async def of(self, node: str, search: str, cut: Cut) -> told.Addresses:
         """What a node knows, '' = this one."""
         if node in ("", self._node.site.name):
-            return self.here(search)
-        return await asked(self._node, node, "addresses", {"search": search}, told.Addresses)
+            return self.here(search, cut)
+        return await asked(self._node, node, "addresses", {"search": search, **cut._asdict()}, told.Addresses)
 
     async def who_has(self, key: str) -> told.WhoHas:
         """The node that has a name or an incarnation, as this one knows or the tree answers."""
@@ -101,6 +100,10 @@ class AddressBook:
         self._node.core.addressing.announce([_checked(each) for each in change.addresses])
         self._node.wake()
         return told.Announced(node=self._node.site.name, addresses=self._node.core.addresses)
+
+
+def _key(entry: Entry) -> tuple[str, str]:
+    return entry.found.name, incarnation_text(entry.found.incarnation)
 
 
 def _checked(text: str) -> str:

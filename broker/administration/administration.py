@@ -10,6 +10,7 @@ from broker.administration import answers
 from broker.administration.dead import Dead
 from broker.administration.follow import Following
 from broker.administration.invitations import Invitations
+from broker.administration.pages import cut_of
 from broker.administration.permits import Permits
 from broker.administration.queues import Queues
 from broker.administration.routes import Routes
@@ -42,7 +43,7 @@ class Administration:
         self.tree = TreeView(node)
         self.following = Following(node)
         self.invitations = Invitations(node)
-        node.cells.commands["tree"] = Command(lambda asker, arguments: self.tree.here())
+        node.cells.commands["tree"] = Command(lambda asker, arguments: self.tree.here(cut_of(arguments)))
         node.cells.commands["status"] = Command(lambda asker, arguments: node.status())
 
     def __repr__(self) -> str:

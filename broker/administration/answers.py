@@ -335,7 +335,8 @@ class Below(Answer):
 
 
 class TreeChild(TreeLink, kw_only=True):
-    """`below`: the nodes known below it, itself left out; `below_more`: how many of them are not listed."""
+    """`below`: the nodes known below it, itself left out; `below_more`: how many of them are not
+    listed; its routes of the kind domain list all, a page at a time."""
 
     role: str
     dormant: bool
@@ -344,7 +345,7 @@ class TreeChild(TreeLink, kw_only=True):
 
 
 class Tree(Answer):
-    """One node's place: `chain` from itself up to the root, the link to its parent, its children.
+    """One node's place: `chain` from itself up to the root, the link to its parent, a page of its children.
 
     `parents`: all nodes above that it is linked with, several where they are a mesh; `parent` is one of them.
     `mesh`: the other nodes of its own.
@@ -355,6 +356,7 @@ class Tree(Answer):
     parent: TreeLink | None
     children: list[TreeChild]
     children_more: int
+    next: str | None = None
     parents: list[TreeLink] = []
     mesh: list[TreeLink] = []
 

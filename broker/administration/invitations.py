@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING, Final
 
+from broker.administration.pages import Cut, Key, page_at_once
 from broker.core.errors import BadRequest, NotFound, SwitchError
 from broker.enrolment.errors import EnrolmentRefused
-from broker.enrolment.messages import Invite, Invited, Listed, Revoked
+from broker.enrolment.messages import Invite, Invited, Listed, ListedInvitation, ListedMember, Revoked
 from broker.enrolment.tokens import write_token
 from config.kinds import Fault
 from config.uris import LINK_URI, address
@@ -53,8 +54,16 @@ class Invitations:
             name=made.name, role=made.role, token=write_token(made), ends=made.ends, ways=list(made.ways)
         )
 
-    def listed(self) -> Listed:
-        return self._office.listed()
+    def listed(self, cut: Cut) -> Listed:
+        found = self._office.listed()
+        listed: list[ListedInvitation | ListedMember] = [*found.invitations, *found.members]
+        page = page_at_once(listed, _key, cut)
+        return Listed(
+            invitations=[each for each in page.items if isinstance(each, ListedInvitation)],
+            members=[each for each in page.items if isinstance(each, ListedMember)],
+            more=page.more,
+            next=page.next,
+        )
 
     async def revoke(self, what: str) -> Revoked:
         """Take back what is open for a name or of an id; a child that has joined is out at once."""
@@ -72,6 +81,13 @@ class Invitations:
         if child is not None and child.link is not None:
             core.links.handle(child.link, child.link.pause(why))
             self._node.wake()
+
+
+def _key(each: ListedInvitation | ListedMember) -> Key:
+    """Invitations come before members."""
+    if isinstance(each, ListedInvitation):
+        return 0, each.name, each.ends, each.id
+    return 1, each.name
 
 
 def _ways(uris: list[str]) -> list[str]:

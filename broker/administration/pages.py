@@ -7,7 +7,7 @@ after every `CHUNK` items they do have it.
 import asyncio
 import heapq
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -36,6 +36,19 @@ class Page(NamedTuple, Generic[Item]):
     items: list[Item]
     more: int
     next: str | None
+
+
+def cut_of(question: Mapping[str, Any]) -> Cut:
+    """The page that another node asks for. One that says no limit is of an earlier version: it has the most.
+
+    Raises `BadRequest`.
+    """
+    limit, after = question.get("limit", MOST), question.get("after", "")
+    if not isinstance(limit, int) or not 1 <= limit <= MOST:
+        raise BadRequest(f"limit={str(limit)[:40]}: expected 1 to {MOST}")
+    if not isinstance(after, str):
+        raise BadRequest("after is no text")
+    return Cut(limit, after)
 
 
 async def chunks(items: Sequence[Item]) -> AsyncIterator[Sequence[Item]]:

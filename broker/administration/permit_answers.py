@@ -59,6 +59,7 @@ class Permits(Answer):
     granted: list[Grant]
     children: list[ChildPermit]
     more: int
+    next: str | None = None
 
 
 class Reloaded(Answer):

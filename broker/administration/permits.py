@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.administration import permit_answers as told
 from broker.administration.asking import asked
+from broker.administration.pages import Cut, cut_of, page_at_once
 from broker.administration.permit_answers import PermitChange
 from broker.cells.cells import Arguments, Command
 from broker.core.errors import BadRequest
@@ -19,7 +20,6 @@ from treeconnector.permits import OWN, Grant
 if TYPE_CHECKING:
     from broker.node import Node
 
-_MOST: Final = 5_000
 _LISTED: Final = 20
 _MOST_RULES: Final = 10_000
 
@@ -31,7 +31,9 @@ class Permits:
         self._node = node
         self._me = node.site.name
         commands = node.cells.commands
-        commands["permits"] = Command(lambda asker, arguments: self._here(_child(arguments)))
+        commands["permits"] = Command(
+            lambda asker, arguments: self._here(_child(arguments), cut_of(arguments))
+        )
         commands["permit set"] = Command(lambda asker, arguments: self._set(arguments), changes=True)
         commands["permit unset"] = Command(lambda asker, arguments: self._unset(arguments), changes=True)
         commands["permits reload"] = Command(lambda asker, arguments: self._reload(), changes=True)
@@ -41,16 +43,18 @@ class Permits:
 
     # --- what this node answers
 
-    def _here(self, name: str) -> told.Permits:
+    def _here(self, name: str, cut: Cut) -> told.Permits:
         core = self._node.core
         children = {child.name: child for child in core.children()}
-        names = [name] if name else sorted(children.keys() | core.permitting.set_for)
+        names = {name} if name else children.keys() | core.permitting.set_for
+        page = page_at_once(names, lambda each: (each,), cut)
         return told.Permits(
             node=self._me,
             enforced=not self._node.grants.open,
             granted=[_grant(grant) for grant in core.permitting.granted_here()],
-            children=[self._child(each, children.get(each)) for each in names[:_MOST]],
-            more=max(len(names) - _MOST, 0),
+            children=[self._child(each, children.get(each)) for each in page.items],
+            more=page.more,
+            next=page.next,
         )
 
     def _child(self, name: str, child: Neighbour | None) -> told.ChildPermit:
@@ -99,9 +103,10 @@ class Permits:
 
     # --- what an operator asks
 
-    async def show(self, node: str, child: str) -> told.Permits:
+    async def show(self, node: str, child: str, cut: Cut) -> told.Permits:
         """What the children of a node may do, '' = of this one; or one child."""
-        return await asked(self._node, node or self._me, "permits", {"child": child}, told.Permits)
+        arguments = {"child": child, **cut._asdict()}
+        return await asked(self._node, node or self._me, "permits", arguments, told.Permits)
 
     async def set(self, change: PermitChange) -> told.ChildPermit:
         """Say what a child may do; it has its effect, and is on disk, when this returns."""

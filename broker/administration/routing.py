@@ -5,21 +5,21 @@ asked by itself or a node above it; ping and traceroute by everybody.
 """
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from broker.administration import answers
 from broker.administration import routing_answers as told
 from broker.administration.addresses import AddressBook
 from broker.administration.asking import asked
 from broker.administration.asking import told as in_words
-from broker.administration.pages import DEFAULT_LIMIT, MOST, Cut
+from broker.administration.pages import Cut, Key, cut_of, page_at_once
 from broker.administration.proofs import proof
 from broker.administration.routing_answers import RouteChange
 from broker.cells.cells import Arguments, Command
 from broker.cells.errors import CellError
 from broker.cells.paths import MOST_GATEWAYS, Hop, Paths
 from broker.core.custody import Place
-from broker.core.errors import BadRequest
+from broker.core.errors import BadRequest, NotFound
 from broker.core.neighbours import Neighbour
 from broker.core.trace import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
 from treeconnector.names import LOCAL, incarnation_text
@@ -28,9 +28,6 @@ from treeconnector.static_routes import StaticRoute
 
 if TYPE_CHECKING:
     from broker.node import Node
-
-_MOST_CELLS: Final = 2_000
-_MOST_LINKS: Final = 5_000
 
 
 class Routing:
@@ -42,8 +39,9 @@ class Routing:
         self._paths = Paths(node, node.cells)
         self.addresses = AddressBook(node, self._paths)
         cells = node.cells.cells
-        cells[SYSTEM]["cells"] = Command(lambda asker, arguments: self._cells())
-        cells[LOCATION_MANAGER]["links"] = Command(lambda asker, arguments: self._links())
+        cells[SYSTEM]["cells"] = Command(lambda asker, arguments: self._cells(cut_of(arguments)))
+        cells[LOCATION_MANAGER]["links"] = Command(lambda asker, arguments: self._links(cut_of(arguments)))
+        cells[LOCATION_MANAGER]["holds"] = Command(lambda asker, arguments: self._holds(arguments))
         cells[ROUTING_MANAGER]["show"] = Command(lambda asker, arguments: self._show(arguments))
         cells[ROUTING_MANAGER]["add"] = Command(lambda asker, arguments: self._add(arguments), changes=True)
         cells[ROUTING_MANAGER]["remove"] = Command(
@@ -56,13 +54,8 @@ class Routing:
     # --- what this node answers
 
     def _show(self, arguments: Arguments) -> answers.Routes:
-        limit = arguments.get("limit", DEFAULT_LIMIT)
-        if not isinstance(limit, int) or not 1 <= limit <= MOST:
-            raise BadRequest(f"limit={str(limit)[:40]}: expected 1 to {MOST}")
-        search, kind, gateway, after = (
-            _text(arguments, name) for name in ("search", "kind", "gateway", "after")
-        )
-        return self._node.administration.routes.page_now(search, kind, gateway, Cut(limit, after))
+        search, kind, gateway = (_text(arguments, name) for name in ("search", "kind", "gateway"))
+        return self._node.administration.routes.page_now(search, kind, gateway, cut_of(arguments))
 
     def _add(self, arguments: Arguments) -> told.StaticRoute:
         return self._set(self._node.core.static_routing.add(*_words(arguments)))
@@ -77,17 +70,23 @@ class Routing:
             node=self._me, kind=str(route.kind), destination=destination, gateway=route.to
         )
 
-    def _cells(self) -> told.Cells:
+    def _cells(self, cut: Cut) -> told.Cells:
         """The node's own cells, and the queues that applications have here."""
-        own = [
-            told.Cell(name=name, own=True, readers=1, messages=0, also=[]) for name in self._node.cells.cells
-        ]
+        own = list(self._node.cells.cells)
         places = [place for place in self._node.core.custody.places.values() if _is_cell(place)]
-        places.sort(key=lambda place: place.name)
-        listed = [self._cell(place) for place in places[:_MOST_CELLS]]
-        return told.Cells(node=self._me, cells=own + listed, more=len(places) - len(listed))
+        listed: list[Place | str] = [*own, *places]
 
-    def _cell(self, place: Place) -> told.Cell:
+        def key(each: Place | str) -> Key:
+            return (0, own.index(each)) if isinstance(each, str) else (1, each.name)
+
+        page = page_at_once(listed, key, cut)
+        return told.Cells(
+            node=self._me, cells=[self._cell(each) for each in page.items], more=page.more, next=page.next
+        )
+
+    def _cell(self, place: Place | str) -> told.Cell:
+        if isinstance(place, str):
+            return told.Cell(name=place, own=True, readers=1, messages=0, also=[])
         assert place.destination is not None
         also = sorted(name for name in self._node.core.table.gateways(place.destination) if name != LOCAL)
         return told.Cell(
@@ -98,17 +97,29 @@ class Routing:
             also=also[:MOST_GATEWAYS],
         )
 
-    def _links(self) -> told.Links:
+    def _links(self, cut: Cut) -> told.Links:
         core = self._node.core
-        links = sorted(
-            core.neighbours.values(), key=lambda each: (each.relation is not Relation.PARENT, each.name)
+        page = page_at_once(
+            core.neighbours.values(),
+            lambda each: (int(each.relation is not Relation.PARENT), each.name),
+            cut,
         )
         return told.Links(
             node=self._me,
             chain=core.chain,
-            links=[self._link(each) for each in links[:_MOST_LINKS]],
-            more=max(len(links) - _MOST_LINKS, 0),
+            links=[self._link(each) for each in page.items],
+            more=page.more,
+            next=page.next,
         )
+
+    def _holds(self, arguments: Arguments) -> answers.Holds:
+        """What a neighbour of this node has asked it to keep."""
+        link = _text(arguments, "link")
+        neighbour = self._node.core.neighbours.get(link)
+        if neighbour is None:
+            raise NotFound(f"{self._me} has no link with {link[:64]!r}")
+        page = page_at_once(list(neighbour.peer_holds), lambda hold: (hold,), cut_of(arguments))
+        return answers.Holds(holds=page.items, more=page.more, next=page.next)
 
     def _link(self, neighbour: Neighbour) -> told.Link:
         core, incarnation = self._node.core, neighbour.detail.incarnation
@@ -162,13 +173,18 @@ class Routing:
             await self._node.administration.committed()
         return done
 
-    async def cells(self, node: str) -> told.Cells:
+    async def cells(self, node: str, cut: Cut) -> told.Cells:
         """The cells of a node, '' = this one."""
-        return await asked(self._node, node or self._me, "cells", {}, told.Cells)
+        return await asked(self._node, node or self._me, "cells", cut._asdict(), told.Cells)
 
-    async def links(self, node: str) -> told.Links:
+    async def links(self, node: str, cut: Cut) -> told.Links:
         """The links of a node, '' = this one."""
-        return await asked(self._node, node or self._me, "links", {}, told.Links, LOCATION_MANAGER)
+        return await asked(self._node, node or self._me, "links", cut._asdict(), told.Links, LOCATION_MANAGER)
+
+    async def holds(self, node: str, link: str, cut: Cut) -> answers.Holds:
+        """What a neighbour of a node has asked it to keep, '' = of this one. Raises `NotFound`."""
+        arguments = {"link": link, **cut._asdict()}
+        return await asked(self._node, node or self._me, "holds", arguments, answers.Holds, LOCATION_MANAGER)
 
     async def ping(self, address: str) -> told.Ping:
         """Ask the node where a cell is whether it is there."""

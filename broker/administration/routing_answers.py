@@ -39,11 +39,10 @@ class Cell(Answer):
 
 
 class Cells(Answer):
-    """`more`: how many are not listed."""
-
     node: str
     cells: list[Cell]
     more: int
+    next: str | None = None
 
 
 class Link(Answer):
@@ -76,6 +75,7 @@ class Links(Answer):
     chain: list[str]
     links: list[Link]
     more: int
+    next: str | None = None
 
 
 class Ping(Answer):
@@ -129,7 +129,7 @@ class Address(Answer):
 
 
 class Addresses(Answer):
-    """What a node knows of logical addresses. `incarnation`, `addresses`: its own. `more`: not listed.
+    """What a node knows of logical addresses. `incarnation`, `addresses`: its own.
 
     `size` entries of at most `most`; `evicted`: that had to go for others. `asking`: questions without an
     answer yet; `waiting`: messages for whose incarnation the node asks. `counters`: of what links said.
@@ -146,6 +146,7 @@ class Addresses(Answer):
     asking: int
     waiting: int
     counters: dict[str, int]
+    next: str | None = None
 
 
 class WhoHas(Answer):

@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.administration import answers
 from broker.administration.asking import asked
-from broker.administration.pages import Cut, page_of
-from broker.core.errors import NotFound
+from broker.administration.pages import MOST, Cut, page_at_once
 from broker.core.neighbours import Neighbour
 from treeconnector.destinations import Kind
 
 if TYPE_CHECKING:
     from broker.node import Node
 
-_MOST_CHILDREN: Final = 5_000
 _MOST_NAMES: Final = 10_000
+_ALL: Final = Cut(5 * MOST)
 _FIELDS: Final = {"in": "messages_in", "out": "messages_out"}
 
 
@@ -28,13 +27,16 @@ class TreeView:
     def __init__(self, node: "Node") -> None:
         self._node = node
 
-    def here(self) -> answers.Tree:
-        """This node's place. Takes as long as it has routes: milliseconds for tens of thousands."""
+    def here(self, cut: Cut = _ALL) -> answers.Tree:
+        """This node's place, with a page of its children.
+
+        Takes as long as it has routes: milliseconds for tens of thousands.
+        """
         core = self._node.core
-        children = by_name(core.children())
+        page = page_at_once(core.children(), lambda child: (child.name,), cut)
         room = _MOST_NAMES
         listed: list[answers.TreeChild] = []
-        for child in children[:_MOST_CHILDREN]:
+        for child in page.items:
             listed.append(self._child(child, room))
             room -= len(listed[-1].below)
         identity = core.identity
@@ -49,7 +51,8 @@ class TreeView:
             chain=core.chain,
             parent=self._parent(),
             children=listed,
-            children_more=max(len(children) - _MOST_CHILDREN, 0),
+            children_more=page.more,
+            next=page.next,
             parents=[self._dialled(parent) for parent in by_name(core.neighbourhood.parents())],
             mesh=self._mesh(),
         )
@@ -103,16 +106,8 @@ class TreeView:
             for name, value in neighbour.figures(self._node.core.moment.now).items()
         }
 
-    async def holds(self, link: str, cut: Cut) -> answers.Holds:
-        """What a neighbour of this node has asked it to keep. Raises `NotFound`."""
-        neighbour = self._node.core.neighbours.get(link)
-        if neighbour is None:
-            raise NotFound(f"{self._node.site.name} has no link with {link[:64]!r}")
-        page = await page_of(list(neighbour.peer_holds), lambda hold: (hold,), cut)
-        return answers.Holds(holds=page.items, more=page.more, next=page.next)
-
-    async def of(self, name: str) -> answers.Tree:
+    async def of(self, name: str, cut: Cut) -> answers.Tree:
         """Another node's place. Raises `NotFound`, `Unreachable`, or what that node refuses with."""
         if name == self._node.core.identity.name:
-            return self.here()
-        return await asked(self._node, name, "tree", {}, answers.Tree)
+            return self.here(cut)
+        return await asked(self._node, name, "tree", cut._asdict(), answers.Tree)

@@ -2,6 +2,7 @@
 
 from broker.cli.node_api import NodeApi
 from broker.cli.output import note, print_json, print_table, table
+from broker.cli.queues import say_more
 from broker.cli.status import duration
 
 
@@ -16,9 +17,9 @@ def show_who_has(api: NodeApi, key: str, *, as_json: bool) -> None:
         print(f"  {uri}")
 
 
-def show_addresses(api: NodeApi, node: str, search: str, *, as_json: bool) -> None:
+def show_addresses(api: NodeApi, node: str, search: str, limit: int, *, as_json: bool) -> None:
     """Print what a node knows. Raises `CommandError`."""
-    found = api.get("/api/addresses", node=node, search=search)
+    found = api.pages("/api/addresses", "known", limit, node=node, search=search)
     if as_json:
         print_json(found)
         return
@@ -34,8 +35,7 @@ def show_addresses(api: NodeApi, node: str, search: str, *, as_json: bool) -> No
             ", ".join(each["addresses"]),
         )
     print_table(made)
-    if found["more"]:
-        note(f"{found['more']} more")
+    say_more(found)
     if found["asking"]:
         note(f"{found['asking']} questions have no answer yet; {found['waiting']} messages wait for one")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from broker.cli.errors import WELL, WRONG_USE, CommandError
 from broker.cli.node_api import NodeApi, part
 from broker.cli.output import note, print_json, print_table, table
+from broker.cli.queues import say_more
 from broker.enrolment.errors import FolderError, TokenError, without_library
 from config.kinds import Duration, Fault
 from config.uris import ANNOUNCED_URI, BROKER_URI, EMBEDDED
@@ -63,9 +64,9 @@ def invite_child(api: NodeApi, wanted: Wanted, *, as_json: bool) -> None:
     print(made["token"])
 
 
-def list_invitations(api: NodeApi, *, as_json: bool) -> None:
+def list_invitations(api: NodeApi, limit: int, *, as_json: bool) -> None:
     """Print invitations and who has joined. Raises `CommandError`."""
-    found = api.get("/api/invitations")
+    found = api.pages("/api/invitations", "invitations", limit, "members")
     if as_json:
         print_json(found)
         return
@@ -78,6 +79,7 @@ def list_invitations(api: NodeApi, *, as_json: bool) -> None:
         state = "revoked" if each["revoked"] else ""
         made.add_row(each["name"], each["role"], _day(each["certificate_ends"]), state)
     print_table(made)
+    say_more(found)
 
 
 def revoke_child(api: NodeApi, what: str, *, as_json: bool) -> None:

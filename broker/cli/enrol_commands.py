@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import Asked, Json, asks_a_node
+from broker.cli.options import Asked, Json, Limit, asks_a_node
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,6 +34,7 @@ def invite(
             metavar="NAME",
         ),
     ] = "",
+    limit: Limit = 100,
     *,
     asked: Asked,
 ) -> None:
@@ -44,7 +45,7 @@ def invite(
     if (bool(name), list_, bool(revoke)).count(True) != 1:
         raise CommandError("say one of: a NAME to invite, --list, --revoke NAME", WRONG_USE)
     if list_:
-        list_invitations(asked.api, as_json=asked.json)
+        list_invitations(asked.api, limit, as_json=asked.json)
     elif revoke:
         revoke_child(asked.api, revoke, as_json=asked.json)
     else:

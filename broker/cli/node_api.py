@@ -43,16 +43,21 @@ class NodeApi:
             )
         return found
 
-    def pages(self, path: str, what: str, limit: int, **query: Any) -> Fields:
-        """The first `limit` of a long list; the answer is that of the last page, with all of them in it."""
-        listed: list[Any] = []
-        after = ""
+    def pages(self, path: str, what: str, limit: int, *others: str, **query: Any) -> Fields:
+        """The first `limit` of a long list; the answer is that of the last page, with all of them in it.
+
+        `others`: lists in the same pages, each counted.
+        """
+        lists: dict[str, list[Any]] = {name: [] for name in (what, *others)}
+        left, after = limit, ""
         while True:
-            page = self.get(path, limit=min(limit - len(listed), PAGE), after=after, **query)
-            listed += page[what]
+            page = self.get(path, limit=min(left, PAGE), after=after, **query)
+            for name, listed in lists.items():
+                listed += page[name]
+                left -= len(page[name])
             after = page.get("next") or ""
-            if not after or len(listed) >= limit:
-                return {**page, what: listed}
+            if not after or left <= 0:
+                return {**page, **lists}
 
     def stream(self, path: str, **query: Any) -> Iterator[Any]:
         """Objects as they come."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import Asked, asks_a_node
+from broker.cli.options import Asked, Limit, asks_a_node
 
 permits_app = typer.Typer(
     help="What children may consume and send.",
@@ -42,13 +42,14 @@ def add_to(app: typer.Typer) -> None:
 def permits_show(
     child: Annotated[str, typer.Argument(metavar="CHILD", help="Only this child.")] = "",
     node: Node = "",
+    limit: Limit = 100,
     *,
     asked: Asked,
 ) -> None:
     """Show what children may do. What they were refused by which rule; what the node itself may do."""
     from broker.cli.permits import show_permits
 
-    show_permits(asked.api, child, node, as_json=asked.json)
+    show_permits(asked.api, child, node, limit, as_json=asked.json)
 
 
 @permits_app.command("set")

@@ -5,15 +5,17 @@ from typing import Final
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.node_api import Fields, NodeApi
 from broker.cli.output import note, print_json, print_table, table
+from broker.cli.queues import say_more
 from config.errors import did_you_mean
 
 _NOT_HERE: Final = "unknown"
 _SHOWN: Final = 5
+_KNOWN: Final = 5_000
 
 
-def show_permits(api: NodeApi, child: str, node: str, *, as_json: bool) -> None:
+def show_permits(api: NodeApi, child: str, node: str, limit: int, *, as_json: bool) -> None:
     """Print what the children of a node may do. Raises `CommandError`."""
-    found = api.get("/api/permits", node=node, child=child)
+    found = api.pages("/api/permits", "children", limit, node=node, child=child)
     if as_json:
         print_json(found)
         return
@@ -24,8 +26,7 @@ def show_permits(api: NodeApi, child: str, node: str, *, as_json: bool) -> None:
         print(f"the file of {found['node']} is open: of itself it lets its children do everything")
     for each in found["children"]:
         _print_child(each)
-    if found["more"]:
-        note(f"{found['more']} more")
+    say_more(found)
 
 
 def set_permit(
@@ -46,7 +47,8 @@ def set_permit(
     changed = api.change("POST", "/api/permits", {"child": child, "node": node, **rules})
     _print_changed(changed, as_json)
     if changed["state"] == _NOT_HERE:
-        note(f"sapwood: {_who_is_not_here(api.get('/api/permits', node=node), child)}")
+        found = api.pages("/api/permits", "children", _KNOWN, node=node)
+        note(f"sapwood: {_who_is_not_here(found, child)}")
 
 
 def _who_is_not_here(found: Fields, child: str) -> str:

@@ -30,6 +30,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(traceroute)
     app.command()(cells)
     app.command()(links)
+    app.command()(holds)
     app.command("who-has")(who_has)
     app.command()(addresses)
     app.command()(announce)
@@ -89,19 +90,33 @@ def traceroute(address: Address, *, asked: Asked) -> None:
 
 
 @asks_a_node
-def cells(node: Node = "", *, asked: Asked) -> None:
+def cells(node: Node = "", limit: Limit = 100, *, asked: Asked) -> None:
     """List the cells of a node. Its own, and the queues that applications have there."""
     from broker.cli.routes import show_cells
 
-    show_cells(asked.api, node, as_json=asked.json)
+    show_cells(asked.api, node, limit, as_json=asked.json)
 
 
 @asks_a_node
-def links(node: Node = "", *, asked: Asked) -> None:
+def links(node: Node = "", limit: Limit = 100, *, asked: Asked) -> None:
     """List the links of a node."""
     from broker.cli.routes import show_links
 
-    show_links(asked.api, node, as_json=asked.json)
+    show_links(asked.api, node, limit, as_json=asked.json)
+
+
+@asks_a_node
+def holds(
+    link: Annotated[str, typer.Argument(metavar="NEIGHBOUR", help="Who has asked for it.")],
+    node: Node = "",
+    limit: Limit = 100,
+    *,
+    asked: Asked,
+) -> None:
+    """List what a neighbour has asked a node to keep. It has no room for that; all else goes on."""
+    from broker.cli.routes import show_holds
+
+    show_holds(asked.api, link, node, limit, as_json=asked.json)
 
 
 @asks_a_node
@@ -117,11 +132,11 @@ def who_has(
 
 
 @asks_a_node
-def addresses(node: Node = "", search: Search = "", *, asked: Asked) -> None:
+def addresses(node: Node = "", search: Search = "", limit: Limit = 100, *, asked: Asked) -> None:
     """List the names and incarnations that a node knows. Who said so, and who heard it from there."""
     from broker.cli.addresses import show_addresses
 
-    show_addresses(asked.api, node, search, as_json=asked.json)
+    show_addresses(asked.api, node, search, limit, as_json=asked.json)
 
 
 @asks_a_node

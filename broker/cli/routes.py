@@ -4,7 +4,8 @@ from typing import Final
 
 from broker.cli.errors import FAILED, WRONG_USE, CommandError
 from broker.cli.node_api import Fields, NodeApi
-from broker.cli.output import note, print_json, print_table, table
+from broker.cli.output import print_json, print_table, printable, table
+from broker.cli.queues import say_more
 from broker.cli.status import duration
 
 _FORMS: Final = {
@@ -75,9 +76,9 @@ def _print_hops(found: Fields) -> None:
     print_table(made)
 
 
-def show_cells(api: NodeApi, node: str, *, as_json: bool) -> None:
+def show_cells(api: NodeApi, node: str, limit: int, *, as_json: bool) -> None:
     """Print a node's cells. Raises `CommandError`."""
-    found = api.get("/api/cells", node=node)
+    found = api.pages("/api/cells", "cells", limit, node=node)
     if as_json:
         print_json(found)
         return
@@ -88,13 +89,12 @@ def show_cells(api: NodeApi, node: str, *, as_json: bool) -> None:
         figures = str(cell["readers"]), str(cell["messages"])
         made.add_row(name, what, *figures, ", ".join(cell["also"]))
     print_table(made)
-    if found["more"]:
-        note(f"{found['more']} more")
+    say_more(found)
 
 
-def show_links(api: NodeApi, node: str, *, as_json: bool) -> None:
+def show_links(api: NodeApi, node: str, limit: int, *, as_json: bool) -> None:
     """Print a node's links. Raises `CommandError`."""
-    found = api.get("/api/links", node=node)
+    found = api.pages("/api/links", "links", limit, node=node)
     if as_json:
         print_json(found)
         return
@@ -116,3 +116,17 @@ def show_links(api: NodeApi, node: str, *, as_json: bool) -> None:
             link["error"],
         )
     print_table(made)
+    say_more(found)
+
+
+def show_holds(api: NodeApi, link: str, node: str, limit: int, *, as_json: bool) -> None:
+    """Print what a neighbour of a node has asked it to keep. Raises `CommandError`."""
+    found = api.pages("/api/holds", "holds", limit, link=link, node=node)
+    if as_json:
+        print_json(found)
+        return
+    for hold in found["holds"]:
+        print(printable(hold or "everything"))
+    if not found["holds"]:
+        print(f"{link} takes everything")
+    say_more(found)

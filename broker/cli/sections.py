@@ -14,6 +14,7 @@ SECTIONS: Final = {
         "consumers",
         "sessions",
         "links",
+        "holds",
         "routes",
         "follow",
         "trace",

@@ -54,10 +54,12 @@ class ListedMember(msgspec.Struct, kw_only=True):
 
 
 class Listed(msgspec.Struct, kw_only=True):
-    """All invitations of the last weeks, and all children that joined by one."""
+    """Invitations of the last weeks, then children that joined by one; `more` of both follow this page."""
 
     invitations: list[ListedInvitation]
     members: list[ListedMember]
+    more: int = 0
+    next: str | None = None
 
 
 class Invite(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -48,7 +48,9 @@ def test_ping_traceroute_cells_and_links(running: Any, sapwood: Sapwood) -> None
         sapwood("traceroute", "till@york")
     assert "RoutingMgr@hq" in sapwood("cells")
     assert sapwood("links").startswith("hq, below nobody")
-    assert sapwood("links", "--json") == {"node": "hq", "chain": ["hq"], "links": [], "more": 0}
+    assert sapwood("links", "--json") == {"node": "hq", "chain": ["hq"], "links": [], "more": 0, "next": None}
+    with pytest.raises(CommandError, match="hq has no link with 'york'"):
+        sapwood("holds", "york")
 
 
 def test_names_and_incarnations(running: Any, sapwood: Sapwood) -> None:

@@ -28,8 +28,9 @@ KNOWN = {
     "consumers": {"search", *_PAGE},
     "dead": {"reason", "destination", *_PAGE},
     "routes": {"search", "kind", "gateway", "node", *_PAGE},
-    "links": {"node"},
-    "cells": {"node"},
+    "links": {"node", *_PAGE},
+    "cells": {"node", *_PAGE},
+    "tree": set(_PAGE),
     "advisories": {"limit"},
 }
 """What each part of the API takes; what it does not know it refuses, as a node does."""

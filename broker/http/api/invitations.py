@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from broker.enrolment.messages import Invite, Invited, Listed, Revoked
 from broker.http.api.operations import Call, Operation, Parameter
-from broker.http.api.parameters import GONE
+from broker.http.api.parameters import GONE, PAGE, cut_of
 from broker.http.ports import NodePort
 
 _REFUSED: Final = {409: "REFUSED: this node invites nobody; or the text says why."}
@@ -14,8 +14,8 @@ _WHAT: Final = Parameter("what", "A child's name, or the id of an invitation.", 
 def of_invitations(node: NodePort) -> list[Operation]:
     """Of one node."""
 
-    async def listed(_call: Call) -> Any:
-        return node.administration.invitations.listed()
+    async def listed(call: Call) -> Any:
+        return node.administration.invitations.listed(cut_of(call))
 
     async def invite(call: Call) -> Any:
         return await node.administration.invitations.invite(call.body)
@@ -32,6 +32,7 @@ def of_invitations(node: NodePort) -> list[Operation]:
             "invitations",
             Listed,
             listed,
+            PAGE,
             errors=_REFUSED,
         ),
         Operation(

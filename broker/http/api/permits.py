@@ -5,7 +5,7 @@ from typing import Any, Final
 from broker.administration import permit_answers
 from broker.administration.permit_answers import PermitChange
 from broker.http.api.operations import Call, Operation, Parameter
-from broker.http.api.parameters import GONE
+from broker.http.api.parameters import GONE, PAGE, cut_of
 from broker.http.ports import NodePort
 
 _AWAY: Final = {
@@ -20,7 +20,7 @@ def of_permits(node: NodePort) -> list[Operation]:
     """Of one node."""
 
     async def show(call: Call) -> Any:
-        return await node.administration.permits.show(call["node"], call["child"])
+        return await node.administration.permits.show(call["node"], call["child"], cut_of(call))
 
     async def change(call: Call) -> Any:
         return await node.administration.permits.set(call.body)
@@ -41,7 +41,7 @@ def of_permits(node: NodePort) -> list[Operation]:
             "tree",
             permit_answers.Permits,
             show,
-            (_AT, _CHILD),
+            (_AT, _CHILD, *PAGE),
             errors=errors,
         ),
         Operation(

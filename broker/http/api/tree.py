@@ -29,11 +29,11 @@ def _tree(node: NodePort) -> list[Operation]:
     async def advisories(call: Call) -> Any:
         return node.administration.advisories(call["limit"])
 
-    async def tree(_call: Call) -> Any:
-        return node.administration.tree.here()
+    async def tree(call: Call) -> Any:
+        return node.administration.tree.here(cut_of(call))
 
     async def tree_of(call: Call) -> Any:
-        return await node.administration.tree.of(call["node"])
+        return await node.administration.tree.of(call["node"], cut_of(call))
 
     return [
         Operation(
@@ -45,7 +45,7 @@ def _tree(node: NodePort) -> list[Operation]:
             advisories,
             (LIMIT,),
         ),
-        Operation("GET", "/api/tree", "This node's place in the tree.", "tree", answers.Tree, tree),
+        Operation("GET", "/api/tree", "This node's place in the tree.", "tree", answers.Tree, tree, PAGE),
         Operation(
             "GET",
             "/api/tree/{node}",
@@ -53,7 +53,7 @@ def _tree(node: NodePort) -> list[Operation]:
             "tree",
             answers.Tree,
             tree_of,
-            (NODE,),
+            (NODE, *PAGE),
             errors=_ASKED,
         ),
     ]
@@ -109,7 +109,7 @@ def _routes(node: NodePort) -> list[Operation]:
 
 def _addresses(node: NodePort) -> list[Operation]:
     async def addresses(call: Call) -> Any:
-        return await node.administration.routing.addresses.of(call["node"], call["search"])
+        return await node.administration.routing.addresses.of(call["node"], call["search"], cut_of(call))
 
     async def who_has(call: Call) -> Any:
         return await node.administration.routing.addresses.who_has(call["key"])
@@ -126,7 +126,7 @@ def _addresses(node: NodePort) -> list[Operation]:
             "tree",
             routing_answers.Addresses,
             addresses,
-            (_AT, SEARCH),
+            (_AT, SEARCH, *PAGE),
             errors=_ASKED,
         ),
         Operation(
@@ -153,13 +153,13 @@ def _addresses(node: NodePort) -> list[Operation]:
 
 def _ways(node: NodePort) -> list[Operation]:
     async def cells(call: Call) -> Any:
-        return await node.administration.routing.cells(call["node"])
+        return await node.administration.routing.cells(call["node"], cut_of(call))
 
     async def links(call: Call) -> Any:
-        return await node.administration.routing.links(call["node"])
+        return await node.administration.routing.links(call["node"], cut_of(call))
 
     async def holds(call: Call) -> Any:
-        return await node.administration.tree.holds(call["link"], cut_of(call))
+        return await node.administration.routing.holds(call["node"], call["link"], cut_of(call))
 
     async def ping(call: Call) -> Any:
         return await node.administration.routing.ping(call["address"])
@@ -175,7 +175,7 @@ def _ways(node: NodePort) -> list[Operation]:
             "tree",
             routing_answers.Cells,
             cells,
-            (_AT,),
+            (_AT, *PAGE),
             errors=_ASKED,
         ),
         Operation(
@@ -185,18 +185,18 @@ def _ways(node: NodePort) -> list[Operation]:
             "tree",
             routing_answers.Links,
             links,
-            (_AT,),
+            (_AT, *PAGE),
             errors=_ASKED,
         ),
         Operation(
             "GET",
             "/api/holds",
-            "The destinations that a neighbour has asked this node to keep, since it has no room.",
+            "The destinations that a neighbour has asked a node to keep, since it has no room.",
             "tree",
             answers.Holds,
             holds,
-            (Parameter("link", "The neighbour's name."), *PAGE),
-            errors=GONE,
+            (_AT, Parameter("link", "The neighbour's name."), *PAGE),
+            errors=_ASKED,
         ),
         Operation(
             "GET",

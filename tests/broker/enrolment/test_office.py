@@ -2,11 +2,14 @@
 
 import asyncio
 import logging
+from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
 
 from bridges import certificates
+from broker.administration.invitations import Invitations
+from broker.administration.pages import Cut
 from broker.enrolment import proofs
 from broker.enrolment.errors import EnrolmentRefused
 from broker.enrolment.messages import Join
@@ -268,6 +271,23 @@ async def test_garbage_is_refused_by_name(desk) -> None:
     with pytest.raises(EnrolmentRefused, match="no certificate request in PEM") as caught:
         await desk.office.join(Join(invitation=invitation.id, request=b"garbage", proof=b""))
     assert caught.value.code == "BAD_REQUEST"
+
+
+async def test_invitations_and_then_members_are_listed_in_pages(desk) -> None:
+    for name in ("york", "bath", "leeds"):
+        await joined(desk, name)
+    for name in ("ely", "deal"):
+        await desk.invite(name)
+    listing = Invitations(SimpleNamespace(enrolment=desk.office))  # type: ignore[arg-type]
+    found, after = [], ""
+    while True:
+        page = listing.listed(Cut(2, after))
+        found.append([each.name for each in (*page.invitations, *page.members)])
+        assert page.more == 8 - sum(map(len, found))
+        if page.next is None:
+            break
+        after = page.next
+    assert found == [["bath", "deal"], ["ely", "leeds"], ["york", "bath"], ["leeds", "york"]]
 
 
 async def test_nothing_secret_is_logged_or_listed(desk, caplog) -> None:

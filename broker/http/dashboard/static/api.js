@@ -2,6 +2,8 @@
 
 const BASE = new URL("../api/", document.baseURI);
 const TOKEN = "sapwood-token";
+const PAGE = 1000;
+const MOST_PAGES = 20;
 
 export class ApiError extends Error {
   constructor(status, code, text) {
@@ -68,6 +70,17 @@ export async function ask(path, options) {
   return text ? JSON.parse(text) : null;
 }
 
+// Every page of a list, `MOST_PAGES` at most: the first answer, with the items of all of them in it.
+export async function askAll(path, name, { query, signal } = {}) {
+  const found = await ask(path, { query: { ...query, limit: PAGE }, signal });
+  for (let pages = 1; found?.next && pages < MOST_PAGES; pages += 1) {
+    const page = await ask(path, { query: { ...query, limit: PAGE, after: found.next }, signal });
+    found[name].push(...page[name]);
+    Object.assign(found, { ...page, [name]: found[name] });
+  }
+  return found;
+}
+
 // Calls `take(object)` for each line of a stream until it ends; resolves then. Throws ApiError or TypeError.
 export async function stream(path, { query, signal }, take) {
   const answer = await send(path, { query, signal });
@@ -86,7 +99,7 @@ export async function stream(path, { query, signal }, take) {
 
 // Asks again and again until stopped: `take(answer)` or `fail(error)`. Rests while the page is hidden.
 // First when the caller is done: `options` may then use what the caller makes of what this returns.
-export function poll(path, seconds, options, take, fail) {
+export function poll(path, seconds, options, take, fail, asking = ask) {
   const controller = new AbortController();
   let timer = 0;
   const again = () => {
@@ -95,7 +108,7 @@ export function poll(path, seconds, options, take, fail) {
   async function once() {
     if (document.hidden) return again();
     try {
-      const found = await ask(path, { ...options(), signal: controller.signal });
+      const found = await asking(path, { ...options(), signal: controller.signal });
       if (!controller.signal.aborted) take(found);
     } catch (error) {
       if (!controller.signal.aborted) fail(error);

@@ -11,7 +11,7 @@ const MOST = 20_000;
 
 // `path`, `list(answer)` -> rows, `what` (for errors), `one`/`many`, `columns`, `keyOf`, `found(row, text)`;
 // optional: `searches`: the node itself looks for the searched text, `query()` beside that and the limit, `every` seconds, `extras` in the head, `told(answer)`,
-// `plain`: the list has no pages; `fallback(error)` rows for a node without this API, `drawn(rows)`, `kept(row)`, `above` elements, and what a
+// `fallback(error)` rows for a node without this API, `drawn(rows)`, `kept(row)`, `above` elements, and what a
 // `Table` takes. The first page is asked again and again; further ones once, when somebody scrolls there.
 export function listing(root, options) {
   const { title, path, list, what, one, many = `${one}s`, placeholder, every = 2, extras = [], above = [] } = options;
@@ -22,7 +22,7 @@ export function listing(root, options) {
   let more = 0;
   let failed = null;
   let loading = null;
-  const query = () => ({ ...(options.searches ? { search: searched } : {}), ...(options.plain ? {} : { limit: PAGE }), ...options.query?.() });
+  const query = () => ({ ...(options.searches ? { search: searched } : {}), limit: PAGE, ...options.query?.() });
   const top = head(title, { placeholder, searched: (text) => {
     searched = text;
     renew();

@@ -85,7 +85,6 @@ function show(root, { rest, go }) {
     ...shown,
     title: titleAt(shown.title, name),
     every: EVERY,
-    plain: true,
     query: () => ({ node: name }),
     above: [h("div", { class: "head" }, whichNode(name, (other) => go("node", other, shown.path)), parts.element)],
   });

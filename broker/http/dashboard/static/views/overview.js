@@ -1,6 +1,6 @@
 // The node at a glance: figures with their last two minutes, what needs somebody, its links and queues.
 
-import { poll } from "../api.js";
+import { askAll, poll } from "../api.js";
 import { drawer, h, setText } from "../dom.js";
 import { age, bytes, count, duration, plural, rate, short, visible } from "../format.js";
 import { linkState, shape, stateMark } from "../icons.js";
@@ -158,7 +158,7 @@ function show(root, { live }) {
   const asking = poll("tree", () => 10, () => ({}), (found) => {
     dormant = dormantBelow(found);
     draw();
-  }, () => {});
+  }, () => {}, (path, options) => askAll(path, "children", options));
   const draw = () => {
     const { status, rates, histories } = live;
     if (!status) return;

@@ -3,7 +3,7 @@
 // A node knows its own links, and of what is below a child only names and whether they are live. Unfolding a
 // child asks that node itself, through this one, for its links; while it is unfolded it is asked again.
 
-import { ask, poll } from "../api.js";
+import { ask, askAll, poll } from "../api.js";
 import { h } from "../dom.js";
 import { age, bytes, count, duration, plural, rate, short, visible } from "../format.js";
 import { glyph, linkState, shape, stateMark } from "../icons.js";
@@ -14,6 +14,9 @@ import { Table } from "../table.js";
 const AGAIN = 4;
 const MOST_ASKED = 24;
 const SHOW = ["all", "running", "blocked", "connecting", "down", "dormant"];
+
+// A node's place, with all its children.
+const withChildren = (path, options) => askAll(path, "children", options);
 
 // A name below a child: an object, a pair, or a bare name.
 export function named(item) {
@@ -70,7 +73,7 @@ class Below {
     if (this.open.size < MOST_ASKED) {
       asking = poll(`tree/${encodeURIComponent(name)}`, () => AGAIN, () => ({}),
         (found) => this.learn(name, { tree: found }),
-        (error) => this.learn(name, { ...this.known.get(name), error }));
+        (error) => this.learn(name, { ...this.known.get(name), error }), withChildren);
     }
     this.open.set(path, asking);
   }
@@ -306,7 +309,7 @@ function showNode(row, go) {
   const asked = h("div", {});
   side.body.append(about, asked);
   if (row.hearsay) {
-    ask(`tree/${encodeURIComponent(row.hearsay)}`).then((found) => {
+    withChildren(`tree/${encodeURIComponent(row.hearsay)}`).then((found) => {
       const link = (found?.children ?? []).find((child) => child.name === row.name);
       if (link) about.replaceChildren(linkFacts({ ...row, state: linkState(link), hearsay: "" }, link));
     }, () => {});
@@ -316,7 +319,7 @@ function showNode(row, go) {
     h("a", { href: placeOf("node", row.name) }, "its links"), h("a", { href: placeOf("node", row.name, "cells") }, "its cells"), h("a", { href: placeOf("routes", row.name) }, "its routes")));
   if (row.own && ["down", "dormant", "connecting"].includes(row.state)) asked.before(forgetting(row, side));
   asked.append(h("p", { class: "muted" }, "asking the node…"));
-  ask(`tree/${encodeURIComponent(row.name)}`).then(
+  withChildren(`tree/${encodeURIComponent(row.name)}`).then(
     (found) => asked.replaceChildren(nodeFacts(found)),
     (error) => asked.replaceChildren(h("p", { class: "muted" }, missing(error, "more of that node"))),
   );
