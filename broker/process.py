@@ -5,7 +5,9 @@ import contextlib
 import gc
 import logging
 import signal
+import sys
 from collections.abc import Callable
+from typing import Final
 
 from broker import memory
 from broker.core.errors import SwitchError
@@ -14,6 +16,10 @@ from broker.node import Node
 from config.model import Site
 
 _log = logging.getLogger("sapwood.node")
+_SWITCH: Final = 0.001
+"""Seconds that a thread waits for the interpreter while another has it. A commit on a slow disk asks for it
+twice, in a thread, and all messages wait meanwhile: Python's own 5 ms would be 10 for each of them while one
+child keeps the loop busy."""
 
 
 async def _run(site: Site, read: Callable[[], Site] | None) -> int:
@@ -56,6 +62,7 @@ def run_node(site: Site, read: Callable[[], Site] | None = None) -> int:
 
     set_up(site)
     memory.set_up()
+    sys.setswitchinterval(_SWITCH)
     try:
         import uvloop
     except ImportError:

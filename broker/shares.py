@@ -69,3 +69,17 @@ class Share:
         if owed:
             await asyncio.sleep(self._shares.owe(owed, asyncio.get_running_loop().time()))
         self.begin()
+
+    def give_way_and(self, go_on: Callable[[], None]) -> None:
+        """As `give_way`, for whoever is called back: `go_on` is called then, and begins the slice."""
+        loop, owed = asyncio.get_running_loop(), self.owed()
+
+        def turn(left: int) -> None:
+            if left:
+                loop.call_soon(turn, left - 1)
+            elif owed:
+                loop.call_later(self._shares.owe(owed, loop.time()), go_on)
+            else:
+                go_on()
+
+        turn(TURNS)

@@ -10,6 +10,7 @@ advice goes into a list of its own at the end of `Advise`. Everything else that 
 Surprise: msgspec lets `UnicodeDecodeError` and `RecursionError` through, so `_UNREADABLE` names them.
 """
 
+from collections.abc import Iterator
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -27,6 +28,7 @@ MAX_GIVEN_IN_FRAME: Final = 500
 PACKET_OVERHEAD: Final = 5
 _MOMENT: Final = 16 * 1024
 _MOST_IN_PIECE: Final = 1000
+_MOST_IN_PACKET: Final = 0xFFFF
 
 
 class Advice(NamedTuple):
@@ -360,15 +362,13 @@ def packet(encoded: list[bytes]) -> bytes:
     return head + b"".join(encoded)
 
 
-def packets(encoded: list[bytes], max_frame: int, most: int = 0xFFFF) -> list[bytes]:
-    """Join encoded frames to as few packets of at most `max_frame` bytes, and `most` frames, as their order
-    allows.
-    """
+def packets(encoded: list[bytes], max_frame: int) -> list[bytes]:
+    """Join encoded frames to as few packets of at most `max_frame` bytes as their order allows."""
     result: list[bytes] = []
     batch: list[bytes] = []
     size = PACKET_OVERHEAD
     for item in encoded:
-        if batch and (size + len(item) > max_frame or len(batch) == most):
+        if batch and (size + len(item) > max_frame or len(batch) == _MOST_IN_PACKET):
             result.append(packet(batch))
             batch, size = [], PACKET_OVERHEAD
         batch.append(item)
@@ -378,17 +378,21 @@ def packets(encoded: list[bytes], max_frame: int, most: int = 0xFFFF) -> list[by
     return result
 
 
-def pieces(data: bytes) -> list[bytes]:
+def pieces(data: bytes) -> Iterator[bytes]:
     """The same frames in the same order as packets that are read in a moment each, were `data` made of very
-    many small ones: a millisecond is for frames to be read, not a second.
+    many small ones: a millisecond is for frames to be read, not a second. Each is made when it is asked for.
     """
     if len(data) <= _MOMENT or data[0] & 0xF0 == 0x90:
-        return [data]
+        yield data
+        return
     try:
-        items = [bytes(item) for item in _raw_decoder.decode(data)]
+        items = _raw_decoder.decode(data)
     except _UNREADABLE:
-        return [data]
-    return packets(items, _MOMENT, _MOST_IN_PIECE)
+        yield data
+        return
+    for start in range(0, len(items), _MOST_IN_PIECE):
+        some = items[start : start + _MOST_IN_PIECE]
+        yield from packets([bytes(item) for item in some], _MOMENT)
 
 
 def decode_packet(data: bytes, max_frame: int) -> list[AnyFrame | Unknown]:

@@ -1,6 +1,6 @@
 """Every link's state, time and end. What frames mean stands in `link_handshake` and `link`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -125,7 +125,7 @@ class LinkMachine:
 
     # --- bytes and time
 
-    def pieces(self, packet: bytes) -> list[bytes]:
+    def pieces(self, packet: bytes) -> Iterable[bytes]:
         """A packet as what may be received one after the other in its place, each of it in a moment."""
         return frames.pieces(packet) if len(packet) <= self._limit else [packet]
 

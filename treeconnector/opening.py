@@ -59,14 +59,18 @@ class Opening:
         return f"<Opening of {self._header}{'' if self._found is None else ', looked into'}>"
 
     def properties(self) -> list[Properties]:
-        """Raises `FrameError` if it cannot be read."""
+        """Raises `FrameError` if it cannot be read.
+
+        Each time a new one: an error that was raised here leads back here, and would keep the body in memory
+        until the collector finds the two.
+        """
         if self._found is None:
             try:
                 self._found = opened(self._header, self._body)
             except FrameError as error:
-                self._found = error
+                self._found = type(error)(*error.args)
         if isinstance(self._found, FrameError):
-            raise self._found
+            raise type(self._found)(*self._found.args)
         return self._found
 
 

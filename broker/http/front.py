@@ -12,6 +12,9 @@ does not read its answers is read no further. An idle connection is never closed
 Law of strangers: who has neither logged in nor shown the token of the administration sends small bodies only,
 which is decided by the head; and logs in, asks for a page or goes within `PATIENCE`. Nobody takes longer than
 that for a head, nor for a body but for the time that it takes at `SLOWEST`.
+
+Law of shares: requests that came together are performed for one slice of the loop (`broker.shares`); then all
+others have their turns, and this connection is read no further meanwhile.
 """
 
 import asyncio
@@ -55,6 +58,7 @@ from broker.http.verbs import (
     too_large,
 )
 from broker.intake import Guest
+from broker.shares import Share
 
 PATIENCE: Final = 30.0
 """Seconds for a first request, and for the head of every other."""
@@ -125,7 +129,8 @@ class Front(asyncio.Protocol):
         self._chunks: Chunks | None = None
         self._passing = 0
         self._dropping = 0
-        self._aside = self._full = self._paused = self._closing = False
+        self._aside = self._full = self._paused = self._closing = self._resting = False
+        self._share = Share(verbs.shares)
         self._slots: deque[_Slot] = deque()
         self._known = _NOTHING_KNOWN
         self._opened = self._heard = self._began = 0.0
@@ -219,11 +224,18 @@ class Front(asyncio.Protocol):
     # --- reading
 
     def _go_on(self) -> None:
-        """Take as many requests as may be taken, then see whether more should be read."""
-        while self._data and not (self._closing or self._aside) and self._take():
-            pass
+        """Take as many requests as may be taken in a slice, then see whether more should be read."""
+        self._share.begin()
+        while self._data and not (self._closing or self._aside or self._resting) and self._take():
+            if self._inner is None and self._share.is_over:  # aiohttp takes its requests one by one
+                self._resting = True
+                self._share.give_way_and(self._rested)
         if self._inner is None and not self._closing:
             self._see_whether_to_read()
+
+    def _rested(self) -> None:
+        self._resting = False
+        self._go_on()
 
     def _see_whether_to_read(self) -> None:
         body = max(self._head.length, 0) if self._head is not None else 0

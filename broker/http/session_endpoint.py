@@ -149,20 +149,25 @@ class StreamingSession:
             packets = await self._packets()
             share.begin()
             for packet in packets:
-                arrived = decode_client_packet(packet)
-                if not self._logged_in:
-                    await self._check_login(arrived)
-                self._count(arrived, len(packet))
                 connection.bytes_in += len(packet)
-                for frame in arrived:
-                    node.switch.receive(connection, [frame])
-                    if share.is_over:
-                        node.wake()
-                        await share.give_way()
+                for piece in frames.pieces(packet):
+                    await self._hear(piece, share)
             node.wake()
             while self._unconfirmed > self._settings.max_unconfirmed:
                 self._confirmed.clear()
                 await self._confirmed.wait()
+
+    async def _hear(self, packet: bytes, share: Share) -> None:
+        """Tell the switch what is in a packet; all others have their turns in between."""
+        arrived = decode_client_packet(packet)
+        if not self._logged_in:
+            await self._check_login(arrived)
+        self._count(arrived, len(packet))
+        for frame in arrived:
+            self._node.switch.receive(self._connection, [frame])
+            if share.is_over:
+                self._node.wake()
+                await share.give_way()
 
     async def _packets(self) -> list[bytes]:
         """What has arrived next. Raises `_Refused` if nothing comes from a client that has not logged in."""

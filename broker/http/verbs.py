@@ -25,6 +25,7 @@ from broker.http.guard import bearer, credentials, from_a_web_page, is_here, is_
 from broker.http.heads import parts_of, path_of
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
+from broker.shares import Shares
 from treeconnector.bundles import Message, Properties
 from treeconnector.errors import SapwoodError
 
@@ -132,6 +133,10 @@ class Verbs:
     @property
     def max_body(self) -> int:
         return self._settings.max_message
+
+    @property
+    def shares(self) -> Shares:
+        return self._node.shares
 
     def holds_token(self, request: Any) -> bool:
         """Does such a request carry the token of the administration? See `facts_of`."""

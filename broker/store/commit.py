@@ -7,7 +7,7 @@ Commits run on the event loop while the measured fsync stays below `THRESHOLD` (
 than the disk does), else in one worker thread. Rows are always written on the loop.
 
 Wrinkle: a commit in a thread seems slower than it is, as it waits for the interpreter's lock on its way
-back (up to the switch interval, 5 ms). So where a thread's commits look fast enough to be in doubt, every
+back (up to the switch interval). So where a thread's commits look fast enough to be in doubt, every
 `_PROBE_EVERY`th is made on the loop, to measure the disk alone.
 """
 

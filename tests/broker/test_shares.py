@@ -87,3 +87,28 @@ def test_a_share_is_over_when_its_slice_is(monkeypatch: pytest.MonkeyPatch) -> N
     assert share.is_over
     share.begin()
     assert not share.is_over
+
+
+async def test_whoever_is_called_back_goes_on_after_the_turns_of_the_others() -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    had = asyncio.get_running_loop().create_future()
+    Share(Shares(Processor())).give_way_and(lambda: had.set_result(turns))
+    assert await had >= TURNS
+    task.cancel()
+
+
+async def test_whoever_is_called_back_pays_too() -> None:
+    processor, loop = Processor(), asyncio.get_running_loop()
+    share = Share(Shares(processor))
+    processor.now += 2 * SLICE + 0.05
+    began, done = loop.time(), loop.create_future()
+    share.give_way_and(lambda: done.set_result(loop.time()))
+    assert await done - began >= 0.9 * PAYS * 0.05

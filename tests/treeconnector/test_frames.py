@@ -193,10 +193,19 @@ def test_mutated_frames(chosen, data):
 def test_a_packet_of_very_many_frames_is_several_that_are_read_in_a_moment():
     encoded = [frames.encode(frames.Ping(number)) for number in range(50_000)]
     (whole,) = frames.packets(encoded, 1 << 20)
-    found = frames.pieces(whole)
+    found = list(frames.pieces(whole))
     assert len(found) == 50
     read = [frame for piece in found for frame in frames.decode_packet(piece, 1 << 20)]
     assert read == [frames.Ping(number) for number in range(50_000)]
+
+
+def test_no_more_of_a_packet_is_made_than_is_read(monkeypatch):
+    (whole,) = frames.packets([frames.encode(frames.Ping(number)) for number in range(50_000)], 1 << 20)
+    made = []
+    monkeypatch.setattr(frames, "packets", lambda encoded, most: made.append(encoded) or [b"".join(encoded)])
+    first = next(frames.pieces(whole))
+    assert [len(each) for each in made] == [1000]
+    assert first == b"".join(made[0])
 
 
 def test_a_packet_of_large_frames_is_divided_by_its_bytes_and_a_small_one_is_left():
@@ -210,7 +219,7 @@ def test_a_packet_of_large_frames_is_divided_by_its_bytes_and_a_small_one_is_lef
         bytes(100_000),
         b"\xdd" + b"\xff" * 99_999,
     ):
-        assert frames.pieces(small) == [small]
+        assert list(frames.pieces(small)) == [small]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Opening: it says of each body what unpacking says, and has no large message in memory for it."""
 
+import gc
+import sys
 import tracemalloc
 
 import hypothesis.strategies as st
@@ -153,3 +155,18 @@ def test_a_body_is_looked_into_once():
     for _ in range(2):
         with pytest.raises(FrameError, match="says 4 bytes and has 3"):
             wrong.properties()
+
+
+def test_a_body_that_cannot_be_read_is_not_kept_by_its_error():
+    body = bytes([0xC1]) * 1000
+    gc.disable()
+    try:
+        before = sys.getrefcount(body)
+        opening = Opening(header(size=len(body)), body)
+        for _ in range(3):
+            with pytest.raises(FrameError, match="not 1 messages"):
+                opening.properties()
+        del opening
+        assert sys.getrefcount(body) == before
+    finally:
+        gc.enable()

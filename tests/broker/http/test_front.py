@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker import shares
 from broker.http.front import MOST_OF_A_STRANGER, PATIENCE, SLOWEST, Front
 from broker.http.settings import HttpSettings
 from broker.http.verbs import Verbs
@@ -70,6 +71,12 @@ class Stand:
 
     def say(self, *requests: str) -> None:
         self.front.data_received("".join(f"{request}\r\n\r\n" for request in requests).encode())
+
+
+@pytest.fixture(autouse=True)
+def long_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice ends with time: on a busy machine at any request, and here where a test says so."""
+    monkeypatch.setattr(shares, "SLICE", 60.0)
 
 
 @pytest.fixture
@@ -323,3 +330,48 @@ async def test_only_a_websocket_is_an_upgrade(stand: Stand) -> None:
     stand.say("GET /a/page HTTP/1.1\r\nUpgrade: other", "GET /b HTTP/1.1")
     assert b"Upgrade" not in stand.inner.data
     assert b"GET /b HTTP/1.1" in stand.inner.data
+
+
+async def test_others_have_turns_between_requests_that_came_together(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand.say("GET /login/t HTTP/1.1", "GET /create/q HTTP/1.1")
+    await turn()
+    stand.transport.written = b""
+    monkeypatch.setattr(shares, "SLICE", 0.0)
+    stand.front.data_received(sends(20))
+    turns = 0
+    while len(stand.node.switch.queues["q"]) < 20:
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns >= 19 * shares.TURNS
+    await turn()
+    assert stand.transport.statuses() == [200] * 20
+
+
+async def test_while_others_have_their_turns_no_more_is_read_than_else(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand.say("GET /login/t HTTP/1.1", "GET /create/q HTTP/1.1")
+    await turn()
+    monkeypatch.setattr(shares, "SLICE", 0.0)
+    stand.front.data_received(sends(10_000))
+    assert not stand.transport.reading
+    assert len(stand.node.switch.queues["q"]) <= 1
+    monkeypatch.setattr(shares, "SLICE", 60.0)
+    while not stand.transport.reading:
+        await asyncio.sleep(0)
+    assert len(stand.transport.statuses()) > 1000
+
+
+async def test_a_connection_that_goes_while_others_have_their_turns_is_not_read_again(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand.say("GET /login/t HTTP/1.1", "GET /create/q HTTP/1.1")
+    await turn()
+    monkeypatch.setattr(shares, "SLICE", 0.0)
+    stand.front.data_received(sends(20))
+    stand.front.connection_lost(None)
+    for _ in range(4 * shares.TURNS):
+        await asyncio.sleep(0)
+    assert len(stand.node.switch.queues["q"]) <= 1
