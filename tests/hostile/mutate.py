@@ -7,7 +7,8 @@
 
 With `--guided` coverage leads the way, where `atheris` is installed (`pip install atheris`): what reached new
 code is changed further. Without it, inputs are drawn from the examples alone. `--inputs` is for the quickest
-parsers; some that take a thousand times as long get a share of it (`parsers.py`).
+parsers; some that take a thousand times as long get a share of it (`parsers.py`). With `--seconds` none takes
+longer than that. Each line of output says how many inputs its parser was given.
 
 Exit code 0: every parser kept to what it promises; 1: some did not, and the inputs are in `--found`;
 put what was found into `tests/hostile/seeds/PARSER/`, where the tests try it for ever.
@@ -16,10 +17,13 @@ put what was found into `tests/hostile/seeds/PARSER/`, where the tests try it fo
 import argparse
 import hashlib
 import importlib.util
+import mmap
 import os
 import resource
+import struct
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from random import Random
@@ -35,6 +39,20 @@ MEMORY: Final = 2 << 30
 _LONGEST: Final = 64 * 1024
 
 
+class Count:
+    """How many inputs were tried, in a file of eight bytes: it outlives the process that counts."""
+
+    def __init__(self, file: Path) -> None:
+        with file.open("r+b") as opened:
+            self._bytes = mmap.mmap(opened.fileno(), 8)
+
+    def one_more(self) -> None:
+        struct.pack_into("=q", self._bytes, 0, int(self) + 1)
+
+    def __int__(self) -> int:
+        return int(struct.unpack_from("=q", self._bytes, 0)[0])
+
+
 def main() -> int:
     options = _options()
     if options.one:
@@ -47,10 +65,14 @@ def _options() -> argparse.Namespace:
     made = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     made.add_argument("--inputs", type=int, default=20_000, help="for each of the quickest parsers")
     made.add_argument("--seed", type=int, default=1)
+    made.add_argument(
+        "--seconds", type=int, default=0, help="for each parser at most; 0 = as long as it takes"
+    )
     made.add_argument("--parsers", nargs="*", default=[], help="their names; all unless given")
     made.add_argument("--guided", action="store_true", help="by coverage, if atheris is installed")
     made.add_argument("--found", type=Path, default=Path("failures/hostile"))
     made.add_argument("--one", default="", help=argparse.SUPPRESS)
+    made.add_argument("--count", type=Path, help=argparse.SUPPRESS)
     return made.parse_args()
 
 
@@ -65,21 +87,17 @@ def _run(name: str, options: argparse.Namespace) -> int:
     guided = options.guided and importlib.util.find_spec("atheris") is not None
     if options.guided and not guided:
         print(f"{name}: atheris is not installed, so nothing guides: pip install atheris", file=sys.stderr)
-    words = [
-        sys.executable,
-        str(HERE),
-        "--one",
-        name,
-        "--inputs",
-        str(options.inputs),
-        "--seed",
-        str(options.seed),
-    ]
-    words += ["--found", str(options.found), *(["--guided"] if guided else [])]
+    words = [sys.executable, str(HERE), "--one", name, "--found", str(options.found)]
+    for each in ("inputs", "seed", "seconds"):
+        words += [f"--{each}", str(getattr(options, each))]
     began = time.monotonic()
-    code = subprocess.run(words, check=False).returncode
+    with tempfile.NamedTemporaryFile() as counted:
+        Path(counted.name).write_bytes(bytes(8))
+        words += ["--count", counted.name, *(["--guided"] if guided else [])]
+        code = subprocess.run(words, check=False).returncode
+        count = int(Count(Path(counted.name)))
     what = "well" if code == 0 else f"FAULTY (exit code {code}): see {options.found / name}"
-    print(f"{name:12} {what}, {time.monotonic() - began:.0f} s", flush=True)
+    print(f"{name:12} {what}, {count} inputs, {time.monotonic() - began:.0f} s", flush=True)
     return 1 if code else 0
 
 
@@ -98,8 +116,12 @@ def _blind(options: argparse.Namespace, found: Path) -> int:
     count = max(int(options.inputs * parser.share), 1)
     mutator = parser.mutator()
     mutator.examples += [file.read_bytes() for file in sorted((SEEDS / parser.name).glob("*"))]
+    tried, ends = Count(options.count), time.monotonic() + (options.seconds or float("inf"))
     with watched():
         for number in range(count):
+            if time.monotonic() > ends:
+                break
+            tried.one_more()
             if number % 16 == 0:
                 still_well()
             data = mutator.next(random)
@@ -137,10 +159,17 @@ def _guided(options: argparse.Namespace, found: Path) -> int:
         return mutator.spoilt(random, data)[:most]
 
     words = [sys.argv[0], f"-runs={count}", f"-seed={options.seed}", f"-max_len={parser.most}", "-timeout=20"]
-    words += [f"-artifact_prefix={found}/", "-print_final_stats=1", "-verbosity=0", "-rss_limit_mb=2048"]
+    words += [f"-artifact_prefix={found}/", "-verbosity=0", "-rss_limit_mb=2048"]
+    words += [f"-max_total_time={options.seconds}"]
     seeds = SEEDS / parser.name
     words += [str(corpus), *([str(seeds)] if seeds.is_dir() else [])]
-    atheris.Setup(words, lambda data: trials.attempt(parser, data), custom_mutator=mutated)
+    tried = Count(options.count)
+
+    def attempt(data: bytes) -> None:
+        tried.one_more()
+        trials.attempt(parser, data)
+
+    atheris.Setup(words, attempt, custom_mutator=mutated)
     atheris.Fuzz()
     return 0
 

@@ -33,7 +33,7 @@ from worlds import play_core, play_link, play_switch
 
 from bridges import certificates
 from bridges.carriers.brokered import envelopes
-from bridges.site_brokers.mosquitto import database, inheritance
+from bridges.site_brokers.mosquitto import database, session_takeover
 from broker.advisory_log import LogError
 from broker.core.errors import BadRequest
 from broker.enrolment import tokens
@@ -211,7 +211,7 @@ PARSERS: Final = (
             b"$SYS/broker/log/M/unsubscribe|1: till prices/#",
             b"$SYS/broker/log/N|1: New client connected from 1.2.3.4:5 as till (p2, c1, k60, u'x').",
             b"$SYS/broker/log/N|1: Client till closed its connection.",
-            b"a|" + inheritance.written({"prices/#": 1}),
+            b"a|" + session_takeover.written({"prices/#": 1}),
         ),
         words=(b": ", b"Client ", b" 1 ", b" (p2, c1, k60)"),
         share=0.3,

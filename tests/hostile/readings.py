@@ -16,7 +16,7 @@ from bridges.amqp.connection import _UNSPEAKABLE as UNSPEAKABLE
 from bridges.certificates import CertificateError
 from bridges.dns import records
 from bridges.mqtt.texts import unescaped
-from bridges.site_brokers.mosquitto import inheritance, log_lines
+from bridges.site_brokers.mosquitto import log_lines, session_takeover
 from broker.administration import pages
 from broker.advisory_log import read_log
 from broker.cli.errors import CommandError
@@ -212,7 +212,7 @@ def read_mosquitto_line(data: bytes) -> None:
     topic_name, _, payload = data.partition(b"|")
     log_lines.read(text_of(topic_name), payload, {"till"}, None)
     log_lines.colons(payload, "till")
-    inheritance.read(payload)
+    session_takeover.read(payload)
 
 
 def read_from_mqtt(data: bytes) -> None:

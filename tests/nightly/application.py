@@ -3,8 +3,10 @@
     python application.py JOURNAL '{"url": "http://127.0.0.1:7600", "role": "producer", …}'
 
 It uses the client library as any application does and knows nothing of nodes. SIGTERM ends it: a producer
-finishes what it has begun first. The journal has a line for each event, `checker` reads it:
+finishes what it has begun first. Started again after SIGKILL it goes on under its names: a producer with the
+number after the last that its node has. The journal has a line for each event, `checker` reads it:
 
+    begun AT                      the process has started, maybe again
     sent FLOW FIRST LAST AT       these numbers are about to be handed to the node
     confirmed FLOW FIRST LAST AT  the node has confirmed them
     refused FLOW FIRST LAST AT    the node has refused some of them
@@ -23,6 +25,7 @@ import random
 import signal
 import sys
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -43,38 +46,58 @@ class Journal:
         os.write(self._file, (" ".join(map(str, words)) + "\n").encode())
 
 
+def next_number(file: Path, word: str, flow: str, field: int) -> int:
+    """The number after the last one of a flow that stands in a journal in lines of this word."""
+    number = 0
+    for line in file.read_text().splitlines():
+        words = line.split(" ")
+        if words[:2] == [word, flow]:
+            number = max(number, int(words[field]) + 1)
+    return number
+
+
 class Application:
     """What one process does. `told`: its flows and how it goes about them, see `chain`."""
 
-    def __init__(self, journal: Journal, told: dict[str, Any]) -> None:
-        self.journal = journal
+    def __init__(self, file: Path, told: dict[str, Any]) -> None:
+        self.file = file
+        self.journal = Journal(file)
         self.told = told
         self.enough = asyncio.Event()
 
     async def run(self) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.enough.set)
-        name = self.told["name"]
-        client = connect(self.told["url"], session=name, producer=name, timeout=PATIENCE)
-        async with client, asyncio.TaskGroup() as group:
-            await {"producer": self.produce, "consumer": self.consume}[self.told["role"]](client, group)
+        self.journal.write("begun", time.monotonic())
+        async with AsyncExitStack() as clients, asyncio.TaskGroup() as group:
+            await {"producer": self.produce, "consumer": self.consume}[self.told["role"]](clients, group)
             self.journal.write("ready", time.monotonic())
             await self.enough.wait()
         self.journal.write("end", time.monotonic())
 
+    async def _client(self, clients: AsyncExitStack, *names: str) -> Client:
+        """A session and a stream of sends that go on after a restart."""
+        name = "-".join((self.told["name"], *names))
+        client = connect(self.told["url"], session=name, producer=name, timeout=PATIENCE)
+        return await clients.enter_async_context(client)
+
     # --- sending
 
-    async def produce(self, client: Client, group: asyncio.TaskGroup) -> None:
+    async def produce(self, clients: AsyncExitStack, group: asyncio.TaskGroup) -> None:
         for flow, destination in self.told.get("sends", {}).items():
-            group.create_task(self._send(client, flow, destination))
+            group.create_task(self._send(await self._client(clients, flow), flow, destination))
         calls = self.told.get("calls", {})
         if calls:
-            group.create_task(self._call_all(client, calls))
+            group.create_task(self._call_all(await self._client(clients), calls))
 
-    def _chance(self, flow: str) -> random.Random:
-        return random.Random(f"{self.told['seed']} {flow}")
+    def _chance(self, flow: str, number: int) -> random.Random:
+        return random.Random(f"{self.told['seed']} {flow} {number}")
 
     async def _send(self, client: Client, flow: str, destination: str) -> None:
-        chance, number, rate = self._chance(flow), 0, self.told["rate"]
+        """A flow is a producer of its own, so its numbers are the producer's, less one: what was under way
+        when this process was killed is known to the node, or is sent under the same numbers.
+        """
+        number, rate = client.committed, self.told["rate"]
+        chance = self._chance(flow, number)
         while not self.enough.is_set():
             count = chance.randint(1, 20)
             first, last = number, number + count - 1
@@ -95,7 +118,8 @@ class Application:
 
     async def _call(self, rpc: Rpc, flow: str, queue: str) -> None:
         """One call after the other, in a few lines at once, so that one which waits does not hold up all."""
-        chance, number = self._chance(flow), 0
+        number = next_number(self.file, "asked", flow, 2)
+        chance = self._chance(flow, number)
         running: set[asyncio.Task[None]] = set()
         while not self.enough.is_set():
             if len(running) < 50:
@@ -117,8 +141,8 @@ class Application:
 
     # --- receiving
 
-    async def consume(self, client: Client, group: asyncio.TaskGroup) -> None:
-        tasks = []
+    async def consume(self, clients: AsyncExitStack, group: asyncio.TaskGroup) -> None:
+        client, tasks = await self._client(clients), []
         for destination, durable in self.told.get("reads", {}).items():
             if destination.startswith("queue:"):
                 await client.create(destination.removeprefix("queue:"))
@@ -154,4 +178,4 @@ class Application:
 
 
 if __name__ == "__main__":
-    asyncio.run(Application(Journal(Path(sys.argv[1])), json.loads(sys.argv[2])).run())
+    asyncio.run(Application(Path(sys.argv[1]), json.loads(sys.argv[2])).run())

@@ -1,7 +1,9 @@
 """The independent checker: it reads journals of applications and of the killer, and nothing of any node.
 
 `lost`: a confirmed message that nobody got who should have. `unmarked`: copies beyond the first that did not
-say that they may be repetitions, and that the sender had not made itself by sending again.
+say that they may be repetitions, and that the sender had not made itself by sending again. `strange`: came,
+and nobody had begun to send it. A call whose process was killed before it ended is `abandoned`: nobody is
+there to hear the answer.
 
 Three figures tell how late a message was, in seconds:
 - `age`: from its confirmation to its receipt;
@@ -35,14 +37,14 @@ class Flow:
 
 
 class Outages:
-    """When something was away, by the killer's journal: `down NAME AT` and `up NAME AT`."""
+    """When something was away, by the killer's journal: `down NAME AT KIND` and `up NAME AT KIND`."""
 
     def __init__(self, lines: Iterable[list[str]]) -> None:
         away: set[str] = set()
         self.starts: list[float] = []
         self.ends: list[float] = []
         self.kills = 0
-        for word, name, at in lines:
+        for word, name, at, _ in lines:
             if word == "down":
                 self.kills += 1
                 if not away:
@@ -101,6 +103,7 @@ class Account:
     lost: list[int] = field(default_factory=list)
     twice: int = 0
     unmarked: list[int] = field(default_factory=list)
+    strange: list[int] = field(default_factory=list)
     age: Late = field(default_factory=Late)
     late: Late = field(default_factory=Late)
     whole: Late = field(default_factory=Late)
@@ -119,6 +122,7 @@ class Calls:
     answered: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     unended: list[int] = field(default_factory=list)
+    abandoned: int = 0
     unmarked: int = 0
     age: Late = field(default_factory=Late)
     late: Late = field(default_factory=Late)
@@ -126,6 +130,7 @@ class Calls:
 
     def __str__(self) -> str:
         words = f"{self.name}: {self.asked} calls, {self.answered} answered, errors {dict(self.errors)}"
+        words = f"{words}, abandoned {self.abandoned}"
         return f"{words}, without an end {len(self.unended)}; late {self.late}"
 
 
@@ -148,9 +153,12 @@ class Checker:
         self.journals = Journals(folder)
         self.flows = flows
         self.outages = Outages(self.journals.lines("killer"))
+        self.begun: dict[str, int] = {}
         self.confirmed: dict[str, dict[int, float]] = defaultdict(dict)
         self.repeated: dict[str, set[int]] = defaultdict(set)
         self.asked: dict[str, dict[int, float]] = defaultdict(dict)
+        self.abandoned: set[Key] = set()
+        self._calls: dict[str, set[Key]] = defaultdict(set)
         self.ended: dict[str, dict[int, tuple[float, str]]] = defaultdict(dict)
         self.got: dict[tuple[str, str], dict[int, list[tuple[float, bool]]]] = defaultdict(dict)
         self.handled: dict[str, list[bool]] = defaultdict(list)
@@ -161,15 +169,21 @@ class Checker:
 
     def _take(self, name: str, words: list[str]) -> None:
         match words:
+            case ["sent", flow, _, last, _]:
+                self.begun[flow] = max(int(last), self.begun.get(flow, -1))
             case ["confirmed", flow, first, last, at]:
                 self.confirmed[flow].update(dict.fromkeys(range(int(first), int(last) + 1), float(at)))
             case ["repeated", flow, number, _]:
                 self.repeated[flow].add(int(number))
             case ["got", flow, number, at, marked]:
                 self.got[name, flow].setdefault(int(number), []).append((float(at), marked == "1"))
+            case ["begun", _]:
+                self.abandoned |= self._calls.pop(name, set())
             case ["asked", flow, number, at]:
                 self.asked[flow][int(number)] = float(at)
+                self._calls[name].add((flow, int(number)))
             case ["answered", flow, number, at, said]:
+                self._calls[name].discard((flow, int(number)))
                 self.ended[flow][int(number)] = float(at), said
             case ["handled", key, _, _, marked]:
                 self.handled[key].append(marked == "1")
@@ -186,8 +200,11 @@ class Checker:
                     at < moment and number not in came for number, at in self.confirmed[name].items()
                 )
         for name, asked in self.asked.items():
-            missing += sum(at < moment and number not in self.ended[name] for number, at in asked.items())
+            missing += sum(at < moment and self._is_open(name, number) for number, at in asked.items())
         return missing
+
+    def _is_open(self, flow: str, number: int) -> bool:
+        return number not in self.ended[flow] and (flow, number) not in self.abandoned
 
     def accounts(self) -> list[Account]:
         return [
@@ -209,6 +226,8 @@ class Checker:
                 continue
             self._time(found, at, min(copies[number])[0], f"{flow} {number}")
         for number, some in copies.items():
+            if number > self.begun.get(flow, -1):
+                found.strange.append(number)
             beyond = len(some) - 1
             found.twice += beyond
             marked = sum(mark for _, mark in some)
@@ -228,7 +247,10 @@ class Checker:
             found = Calls(flow, len(asked))
             for number, at in asked.items():
                 if number not in self.ended[flow]:
-                    found.unended.append(number)
+                    if self._is_open(flow, number):
+                        found.unended.append(number)
+                    else:
+                        found.abandoned += 1
                     continue
                 until, said = self.ended[flow][number]
                 found.answered += said == "ok"
@@ -249,6 +271,7 @@ class Verdict:
         self.accounts, self.calls = checker.accounts(), checker.calls()
         self.lost = sum(len(account.lost) for account in self.accounts)
         self.unmarked = sum(len(account.unmarked) for account in self.accounts)
+        self.strange = sum(len(account.strange) for account in self.accounts)
         self.handled_unmarked = checker.handled_unmarked()
         self.confirmed = sum(account.confirmed for account in self.accounts)
         self.unended = sum(len(calls.unended) for calls in self.calls)
@@ -264,7 +287,7 @@ class Verdict:
 
     @property
     def well(self) -> bool:
-        bad = self.lost, self.unmarked, len(self.handled_unmarked), self.unended, self.wrong
+        bad = self.lost, self.unmarked, self.strange, len(self.handled_unmarked), self.unended, self.wrong
         return self.confirmed > 0 and not any(bad)
 
     def __str__(self) -> str:
@@ -274,7 +297,8 @@ class Verdict:
         lines += [f"whole, such times in all: {self.whole}"]
         unmarked = self.unmarked + len(self.handled_unmarked)
         head = f"{self.kills} faults, {self.confirmed} confirmed messages: {self.lost} lost, {unmarked}"
-        lines += [f"{head} unmarked duplicates, {self.unended} calls without an end, {self.wrong} wrong"]
+        lines += [f"{head} unmarked duplicates, {self.strange} from nowhere"]
+        lines[-1] += f", {self.unended} calls without an end, {self.wrong} wrong"
         return "\n".join(lines)
 
     def json(self) -> str:
@@ -283,6 +307,7 @@ class Verdict:
             "confirmed": self.confirmed,
             "lost": self.lost,
             "unmarked": self.unmarked + len(self.handled_unmarked),
+            "strange": self.strange,
             "calls_without_an_end": self.unended,
             "wrong_answers": self.wrong,
             "worst_age": self.age.worst,

@@ -1,4 +1,5 @@
-"""Kill rounds: a chain of real nodes and brokers under load, killed at random, with an independent checker.
+"""Kill rounds: a chain of real nodes, brokers and applications under load, killed at random, with an
+independent checker.
 
     python tests/nightly/kill_rounds.py --rounds 1000 --seed 1
     python tests/nightly/kill_rounds.py --rounds 30 --no-brokers --trial kill --trial stop
@@ -10,6 +11,7 @@ later than `--latest` seconds after the last node was back.
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
 import time
@@ -23,7 +25,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 from chain import Chain
 from checker import Checker, Verdict
-from faults import FAULTS, SHIMMED, Killer
+from faults import FAULTS, SHIMMED, USUAL, Killer
 
 
 def options() -> argparse.Namespace:
@@ -36,7 +38,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--calm", type=int, default=20, help="faults between two calms")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds after which one is lost")
     parser.add_argument("--latest", type=float, default=0.0, help="latest that one may come; 0 = any time")
-    parser.add_argument("--trial", action="append", choices=sorted(FAULTS), help="what is done; kill")
+    parser.add_argument("--trial", action="append", choices=sorted(FAULTS), help="what is done; all")
     parser.add_argument("--no-brokers", action="store_true", help="without Mosquitto and RabbitMQ")
     parser.add_argument("--folder", type=Path, help="where files are kept; without it they go")
     parser.add_argument("--json", action="store_true", help="the last line in JSON")
@@ -54,11 +56,11 @@ async def until_all_came(chain: Chain, patience: float) -> None:
 
 
 async def run(told: argparse.Namespace, folder: Path) -> Verdict:
-    kinds = told.trial or ["kill"]
+    kinds = told.trial or [kind for kind in USUAL if kind != "kill-broker" or not told.no_brokers]
     shimmed = any(kind in SHIMMED for kind in kinds)
     chain = Chain(folder, brokers=not told.no_brokers, rate=told.rate, seed=told.seed, shimmed=shimmed)
-    async with chain:
-        killer = Killer(chain, told.seed, kinds=kinds, longest=told.longest, pause=told.pause)
+    harm = {"kinds": kinds, "longest": told.longest, "pause": told.pause}
+    async with chain, Killer(chain, told.seed, **harm) as killer:
         left = told.rounds
         while left > 0:
             await killer.rounds(min(left, told.calm))
@@ -67,9 +69,17 @@ async def run(told: argparse.Namespace, folder: Path) -> Verdict:
             await until_all_came(chain, told.patience)
             print(f"{told.rounds - max(left, 0)} faults", file=sys.stderr, flush=True)
         print(f"{killer.stopped} nodes ended by themselves", *chain.shims.values(), file=sys.stderr)
+        print(*(f"{kind} {count}" for kind, count in killer.done.items()), sep=", ", file=sys.stderr)
         await chain.end_senders()
         await until_all_came(chain, told.patience)
         return Verdict(Checker(chain.journals, chain.flows))
+
+
+async def ended_by_sigterm(told: argparse.Namespace, folder: Path) -> Verdict:
+    """SIGTERM ends what was started, too."""
+    running = asyncio.create_task(run(told, folder))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    return await running
 
 
 def main() -> int:
@@ -77,7 +87,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kill-rounds-") as temporary:
         folder = told.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        verdict = asyncio.run(run(told, folder))
+        verdict = asyncio.run(ended_by_sigterm(told, folder))
     print(verdict)
     if told.json:
         print(verdict.json())

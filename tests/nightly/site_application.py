@@ -3,7 +3,8 @@
     python site_application.py JOURNAL '{"server": {"kind": "mosquitto", "port": 1883}, "sends": …}'
 
 A third event stands in its journal: `repeated FLOW NUMBER AT`, the broker did not answer and the message was
-sent again: what comes twice then was made at the entry. SIGUSR1 ends the sending, `end AT` says when.
+sent again: what comes twice then was made at the entry. SIGUSR1 ends the sending, `end AT` says when. Started
+again after SIGKILL it goes on after what it sent last: the fate of what had no answer is unknown.
 """
 
 import asyncio
@@ -12,6 +13,8 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +26,7 @@ sys.path.insert(0, str(HERE.parent / "brokers"))
 
 import pika
 import programs
-from application import Journal
+from application import Journal, next_number
 from programs import AmqpConsumer, AmqpProducer, Consumer, MqttConsumer, MqttProducer, Producer
 
 programs.PATIENCE = 300.0
@@ -51,33 +54,46 @@ def watch(consumer: Consumer, journal: Journal) -> None:
     consumer.copies = Copies()
 
 
+def note_repetitions(producer: Producer, journal: Journal) -> None:
+    """Write down what has no answer before it is sent again: this process may be killed in between."""
+
+    class Repeated(set[str]):
+        def add(self, body: str) -> None:
+            journal.write("repeated", *body.split(), time.monotonic())
+            super().add(body)
+
+        def update(self, *bodies: Iterable[str]) -> None:
+            for body in chain.from_iterable(bodies):
+                self.add(body)
+
+    producer.repeated = Repeated()
+
+
 async def send(
-    producer: Producer, flow: str, journal: Journal, rate: float, seed: int, enough: asyncio.Event
+    producer: Producer, flow: str, number: int, journal: Journal, told: dict[str, Any], enough: asyncio.Event
 ) -> None:
-    chance, number = random.Random(f"{seed} {flow}"), 0
-    confirmed = repeated = 0
-    known: set[str] = set()
+    chance = random.Random(f"{told['seed']} {flow} {number}")
+    confirmed = 0
 
     def note() -> None:
-        nonlocal confirmed, repeated
+        nonlocal confirmed
         for body in producer.acknowledged[confirmed:]:
             journal.write("confirmed", flow, body.split()[1], body.split()[1], time.monotonic())
         confirmed = len(producer.acknowledged)
-        for body in producer.repeated - known:
-            journal.write("repeated", flow, body.split()[1], time.monotonic())
-            known.add(body)
 
     while not enough.is_set():
         journal.write("sent", flow, number, number, time.monotonic())
         await producer.send(f"{flow} {number}")
         note()
         number += 1
-        await asyncio.sleep(chance.uniform(0, 2 / rate))
+        await asyncio.sleep(chance.uniform(0, 2 / told["rate"]))
     await producer.finish()
     note()
 
 
-async def main(journal: Journal, told: dict[str, Any]) -> None:
+async def main(file: Path, told: dict[str, Any]) -> None:
+    journal = Journal(file)
+    journal.write("begun", time.monotonic())
     enough, over = asyncio.Event(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, enough.set)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
@@ -97,11 +113,13 @@ async def main(journal: Journal, told: dict[str, Any]) -> None:
             producers[flow] = MqttProducer(server, f"{told['name']}-{flow}", where)
         else:
             producers[flow] = AmqpProducer(server, where)
+        note_repetitions(producers[flow], journal)
         producers[flow].__enter__()
     journal.write("ready", time.monotonic())
     async with asyncio.TaskGroup() as group:
         for flow, producer in producers.items():
-            group.create_task(send(producer, flow, journal, told["rate"], told["seed"], enough))
+            number = next_number(file, "sent", flow, 3)
+            group.create_task(send(producer, flow, number, journal, told, enough))
     journal.write("end", time.monotonic())
     await over.wait()
     for program in (*consumers, *producers.values()):
@@ -109,4 +127,4 @@ async def main(journal: Journal, told: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Journal(Path(sys.argv[1])), json.loads(sys.argv[2])))
+    asyncio.run(main(Path(sys.argv[1]), json.loads(sys.argv[2])))

@@ -1,0 +1,42 @@
+"""Runs the nightly program of kill rounds for a short while; its checker knows journals and no node."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+PROGRAM = Path(__file__).parents[1] / "nightly" / "kill_rounds.py"
+LATEST = 30.0
+"""Seconds after the last node is back: twice what is promised, since a busy machine is no fault of ours."""
+
+
+async def run(*options: str) -> tuple[int, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(PROGRAM),
+        *options,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+    assert process.returncode is not None
+    return process.returncode, output.decode()
+
+
+async def expect_nothing_wrong(folder: Path, trials: list[str], *options: str) -> dict[str, Any]:
+    """Nothing is lost, comes twice unmarked, from nowhere or late; returns what was counted."""
+    said = ["--json", "--folder", str(folder), *(f"--trial={kind}" for kind in trials)]
+    code, output = await run(*said, *options)
+    print(output)
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
+    assert code == 0
+    assert (found["lost"], found["unmarked"], found["strange"]) == (0, 0, 0)
+    assert (found["calls_without_an_end"], found["wrong_answers"]) == (0, 0)
+    assert found["worst_late"] < LATEST
+    return found
