@@ -289,11 +289,15 @@ class Authorities(Frame, frozen=True, tag=91):
 
 
 class Given(Frame, frozen=True, tag=92):
-    """Between nodes of a mesh, optional: queues' bundles that were given to children with permits, each with
-    a digest of whom and what; an empty one where it has come back.
+    """Between nodes of a mesh, optional: queues' bundles that were given to children, each with a digest of
+    whom and what; an empty one where it has come back. `known`: perhaps long ago, told since the link is new.
+    `back`: for each empty digest in turn the digest, and in 4 bytes more how often the bundle was rerouted;
+    an older node does not say it.
     """
 
     bundles: Annotated[list[tuple[bytes, bytes]], Meta(max_length=2 * MAX_GIVEN_IN_FRAME)]
+    known: bool = False
+    back: Annotated[list[bytes], Meta(max_length=MAX_GIVEN_IN_FRAME)] = []
 
 
 class Granted(Frame, frozen=True, tag=80):

@@ -60,6 +60,7 @@ from treeconnector.permits import Grant, pack, pieces
 MAX_AUTHORITIES: Final = 24 * 1024
 _UNPACKED_AS_A_FRAME: Final = 16 * 1024
 _DIGEST: Final = 16
+_DIGEST_BACK: Final = 20
 
 __all__ = [
     "Acked",
@@ -195,10 +196,14 @@ class Link(Handshake):
         events.append(PeerAuthorities(frame.certificates))
 
     def _on_given(self, frame: frames.Given, events: list[Event]) -> None:
-        sound = all(len(each) == BUNDLE_ID_BYTES and len(digest) <= _DIGEST for each, digest in frame.bundles)
+        sizes = {(len(bundle), len(digest)) for bundle, digest in frame.bundles}
+        sound = sizes <= {(BUNDLE_ID_BYTES, 0), (BUNDLE_ID_BYTES, _DIGEST)}
+        sound = sound and all(len(each) == _DIGEST_BACK for each in frame.back)
         if not sound or len(frame.bundles) > frames.MAX_GIVEN_IN_FRAME:
             raise FrameError("bundles that were given: expected ids and digests of 16 bytes, 500 at most")
-        events.append(PeerGave(frame.bundles))
+        back = iter(frame.back)
+        given = [(bundle, digest or next(back, b"")) for bundle, digest in frame.bundles]
+        events.append(PeerGave(given, frame.known))
 
     def _on_granted(self, frame: frames.Granted, events: list[Event]) -> None:
         rules = self._in.granted(frame)
@@ -288,10 +293,14 @@ class Link(Handshake):
         if self._require(frames.Authorities):
             self._out.control(frames.Authorities(certificates))
 
-    def send_given(self, given: Sequence[tuple[bytes, bytes]]) -> None:
-        """To a node of our mesh: at most 500 bundles that children may give back, or have."""
+    def send_given(self, given: Sequence[tuple[bytes, bytes]], *, known: bool = False) -> None:
+        """To a node of our mesh: at most 500 bundles that children may give back (16 bytes), or have (20).
+        `known`: it is no news, and told since the link is new.
+        """
         if self._require(frames.Given):
-            self._out.control(frames.Given(list(given)))
+            plain = [(bundle, mark if len(mark) == _DIGEST else b"") for bundle, mark in given]
+            back = [mark for _, mark in given if len(mark) == _DIGEST_BACK]
+            self._out.control(frames.Given(plain, known, back))
 
     def moved(self, name: str) -> None:
         """Parent only. `name`, which is below the peer, is live elsewhere."""

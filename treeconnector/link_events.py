@@ -104,9 +104,12 @@ class PeerAuthorities(Event, frozen=True):
 
 
 class PeerGave(Event, frozen=True):
-    """Between nodes of a mesh: ids of bundles and digests, '' where a bundle has come back."""
+    """Between nodes of a mesh: ids of bundles and digests, with 4 bytes more where a bundle has come back, or
+    '' from an older node. `known`: it is no news.
+    """
 
     bundles: list[tuple[bytes, bytes]]
+    known: bool = False
 
 
 class PeerMoved(Event, frozen=True):

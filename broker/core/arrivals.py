@@ -46,6 +46,7 @@ class Arrivals:
         self.told: Callable[[Neighbour, Destination, str], None] = lambda *refused: None
         self.keeps_dead: Callable[[Neighbour, int], bool] = lambda *arrived: True
         self.keep_dead: Callable[[Neighbour, Copy], None] = lambda *arrived: None
+        self.is_twin: Callable[[Neighbour, Header, bytes], bool] = lambda *arrived: False
 
     def __repr__(self) -> str:
         return f"<Arrivals {self.seen!r}>"
@@ -91,6 +92,9 @@ class Arrivals:
         left = (1 << header.count) - 1 & ~mask_bits(header.done)
         if not left:
             self._custody.trace.dropped(header, "none of its messages is left")
+        elif fault and self.is_twin(neighbour, header, body):
+            self._forwarder.counters["duplicates_dropped"] += left.bit_count()
+            self._custody.trace.dropped(header, "it was given back before")
         elif fault:
             self._bury(stored, neighbour, fault)
             self.told(neighbour, destination, fault)

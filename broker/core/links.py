@@ -123,8 +123,8 @@ class Links:
                 core.advising.declined(neighbour, keys, text)
             case events.PeerAuthorities(certificates) if neighbour.relation is Relation.PARENT:
                 core.mesh.on_authorities(certificates)
-            case events.PeerGave(entries) if neighbour.relation is Relation.MESH:
-                core.permitting.given.heard(entries)
+            case events.PeerGave(entries, known) if neighbour.relation is Relation.MESH:
+                core.permitting.given.heard(entries, known=known)
             case events.PeerGrants(rules):
                 core.permitting.told(neighbour, rules)
             case events.PeerLeft():
@@ -286,6 +286,8 @@ class Links:
             core.mesh.greet(neighbour)
         if neighbour.relation is Relation.CHILD:
             core.moves.settle(neighbour)
+        elif neighbour.relation is Relation.MESH:
+            core.permitting.given.tell_all(neighbour)
 
     def _neighbour(self, link: Link, hello: Hello) -> Neighbour:
         core = self._core

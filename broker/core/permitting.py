@@ -75,7 +75,7 @@ class Permitting:
         self.on_change: Callable[[], None] = lambda: None
         core.arrivals.why_not_taken, core.arrivals.told = self.why_not_taken, self._tell
         core.arrivals.keeps_dead, core.arrivals.keep_dead = self.keeps_dead, self.keep_dead
-        core.forwarder.gave = self.given.add
+        core.arrivals.is_twin, core.forwarder.gave = self.given.was_taken, self.given.add
         core.addressing.why_not_told = self.may_ask
         core.counters.setdefault("refused", 0)
         core.counters.setdefault("refused_unkept", 0)
@@ -377,6 +377,7 @@ class Permitting:
         return False
 
     def keep_dead(self, neighbour: Neighbour, copy: Copy) -> None:
+        self.given.refused(neighbour, copy)
         if neighbour.permit:
             self._dead.setdefault(neighbour.name, []).append(copy)
 

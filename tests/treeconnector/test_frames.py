@@ -61,6 +61,7 @@ EXAMPLES = [
     frames.Mesh([], ["hq-3"]),
     frames.Authorities(b"certificates"),
     frames.Given([(b"b" * 16, b"d" * 16), (b"c" * 16, b"")]),
+    frames.Given([(b"b" * 16, b"d" * 16), (b"c" * 16, b"")], True, [b"d" * 20]),
 ]
 
 

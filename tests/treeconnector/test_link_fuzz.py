@@ -52,7 +52,12 @@ FRAME = st.one_of(
     st.builds(frames.Nobody, NAMES, TEXT),
     st.builds(frames.Granted, st.binary(max_size=40), st.booleans()),
     st.builds(frames.Authorities, st.binary(max_size=40)),
-    st.builds(frames.Given, st.lists(st.tuples(st.binary(max_size=20), st.binary(max_size=20)), max_size=3)),
+    st.builds(
+        frames.Given,
+        st.lists(st.tuples(st.binary(max_size=20), st.binary(max_size=20)), max_size=3),
+        st.booleans(),
+        st.lists(st.binary(max_size=24), max_size=3),
+    ),
     st.builds(
         frames.Prove,
         proof=BYTES,

@@ -82,6 +82,8 @@ def test_a_mesh_of_roots_that_crash_and_cannot_reach_each_other(seed: int) -> No
 @example(seed=292)  # a region let go of a store before another root knew the new way
 @example(seed=528)  # the same, where that root was just coming back
 @example(seed=596)  # the word that a name is still there did not say which bundles it reads
+@example(seed=40132)  # two children were given one bundle, and gave back both
+@example(seed=40136)  # a child was given one bundle by two roots, and gave back both
 @example(seed=10062)  # a region that was about to let go of a store counted as the place where it is
 def test_stores_that_move_below_a_mesh_of_roots(seed: int) -> None:
     Chaos(seed, frozenset({"crash", "split", "move"}), tree=MESH).run()

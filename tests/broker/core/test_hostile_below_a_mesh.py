@@ -76,6 +76,59 @@ def test_what_one_gave_may_be_given_back_over_the_other_once(forest: Forest) -> 
         assert len(dead(forest, core)) == refused
 
 
+def test_the_twin_of_what_came_back_is_dropped_and_not_what_came_back_later(forest: Forest) -> None:
+    """Two roots gave york one bundle, since a line broke between them: it gives back both, and says so."""
+    header = given(forest)
+    doubted = Header(**{**as_dict(header), "flags": BACK | Flag.MAYBE_DUPLICATE}, reroutes=1)
+    for core in ("hq-1", "hq-1", "hq-2"):
+        forest[core].core.arrivals.from_neighbour(liar(forest, core), doubted, BODY)
+        forest.settle()
+    assert dead(forest, "hq-1") == dead(forest, "hq-2") == []
+    assert [forest[core].core.counters["duplicates_dropped"] for core in CORES] == [1, 1]
+    assert forest["hq-1"].core.custody.queue(queue("orders")).messages == 1
+    later = Header(**as_dict(doubted), reroutes=2)
+    forest["hq-2"].core.arrivals.from_neighbour(liar(forest, "hq-2"), later, BODY)
+    assert dead(forest, "hq-2") == ["PERMIT"]
+
+
+def test_two_children_that_were_given_one_bundle_may_both_give_it_back(forest: Forest) -> None:
+    header = given(forest)
+    hq = forest["hq-1"].core
+    hq.permitting.given.add(hq.neighbours["leeds"], header, BODY)
+    forest.settle(1)
+    for core, child in (("hq-2", "york"), ("hq-1", "leeds")):
+        site = forest[core].core
+        site.arrivals.from_neighbour(site.neighbours[child], header, BODY)
+        forest.settle()
+        assert dead(forest, core) == []
+    for core in CORES:
+        site = forest[core].core
+        site.arrivals.from_neighbour(site.neighbours["leeds"], header, BODY)
+        assert dead(forest, core) == ["PERMIT"]
+
+
+def test_what_comes_back_before_the_word_of_its_being_given_waits_for_it(forest: Forest) -> None:
+    """hq-2 was off when hq-1 gave it, and hq-1 is off when it comes back: no message is lost to either."""
+    forest["hq-2"].crash()
+    reader = forest.consumer("york", "queue:orders", credit=1, auto=False)
+    forest.settle(1)
+    forest.producer("hq-1").send("queue:orders", b"x")
+    forest.settle(1)
+    assert reader.payloads == [b"x"]
+    forest["hq-1"].crash()
+    forest["hq-2"].boot()
+    late = forest.consumer("hq-2", "queue:orders", name="late")
+    reader.disconnect()
+    for _ in range(30):
+        forest.dial_all()
+        forest.settle(2)
+    assert dead(forest, "hq-2") == ["ORIGIN"]
+    forest.heal(5)
+    forest.settle(60)
+    assert late.payloads == [b"x"]
+    assert dead(forest, "hq-1") == dead(forest, "hq-2") == []
+
+
 def as_dict(header: Header) -> dict[str, object]:
     return {name: getattr(header, name) for name in ("id", "destination", "flags", "origin", "size")}
 
