@@ -24,7 +24,7 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.processes import machine
-from broker.core.custody import Place
+from broker.core.messages.custody import Queue
 from simulation.deployment import generated
 from simulation.machine import Machine
 from simulation.run import Simulation, Task
@@ -201,7 +201,7 @@ def _find_all(root: Machine) -> None:
     core = root.core
     for entry in list(core.addressing.cache):
         address = queue("till", incarnation_text(entry.found.incarnation))
-        ways = core.forwarder.targets(Place(str(address), address, core.custody.cooling))
+        ways = core.forwarder.targets(Queue(str(address), address, core.custody.paging))
         _expect(ways == frozenset((entry.via,)), True, f"one way to {entry.found.name}")
 
 

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from broker.core.clients.switch import Switch
 from broker.core.node import NodeCore
-from broker.core.switch import Switch
 from broker.http.front import Front
 from broker.http.session_endpoint import StreamingSession
 from broker.http.verbs import Verbs, _Blocked

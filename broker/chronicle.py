@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from broker.administration.advisories import RecentAdvisories
 from broker.advisory_log import AdvisoryLog
-from broker.journal import Journal
+from broker.operator_log import OperatorLog
 from broker.usage import UsageLog
 from config.model import Site
 from treeconnector.destinations import Destination
@@ -25,7 +25,7 @@ class Chronicle:
     def __init__(self, site: Site) -> None:
         settings = site.advisory_log
         self.recent = RecentAdvisories(site.name)
-        self.journal: Journal | None = None
+        self.journal: OperatorLog | None = None
         self._log: AdvisoryLog | None = None
         self._usage: UsageLog | None = None
         if settings.enabled:

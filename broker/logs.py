@@ -12,7 +12,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Final
 
-from broker.core.doubling import warning
+from broker.core.clients.duplicate_injection import warning
 from config.model import Site
 
 _log = logging.getLogger("sapwood.node")

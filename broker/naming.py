@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from broker.core.policies.trace import SYSTEM
 from broker.core.rows import MetaRow
-from broker.core.trace import SYSTEM
 from broker.store import Store
 from config.model import Site
 from treeconnector.errors import Refusal
@@ -97,5 +97,5 @@ class Naming:
         core = self._node.core
         if self._marked or core.counters["entered"] or core.topics.subscriptions:
             return True
-        places = core.custody.places.values()
+        places = core.custody.queues.values()
         return any(place.messages or (place.created and place.owner != SYSTEM) for place in places)

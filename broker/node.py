@@ -14,10 +14,10 @@ from broker.administration import Administration
 from broker.cells import Cells
 from broker.cells.tracing import Tracing
 from broker.chronicle import Chronicle
-from broker.core.neighbours import Neighbour
+from broker.core.commit import CommitBatch
+from broker.core.links.neighbour import Neighbour
 from broker.core.node import NodeCore
 from broker.core.rows import MetaRow, QueueRow
-from broker.core.turn import Turn
 from broker.diallers import Diallers
 from broker.enrolment import office_of, renewal_of, sharing_of
 from broker.entrance.entrance import Entrance
@@ -26,13 +26,14 @@ from broker.entrance.policy import policy_of
 from broker.grants import Grants
 from broker.headroom import Headroom
 from broker.intake import Admission
-from broker.journal import Journal
 from broker.link_brokers import LinkBroker
+from broker.link_driver import LinkDriver
+from broker.link_secrets import LinkSecrets
 from broker.location.registrar import Registrar, zone_of
 from broker.memory import OUT_OF_MEMORY, Leftovers, Watch
 from broker.naming import Naming
-from broker.permits import Permits
-from broker.reread import reread
+from broker.operator_log import OperatorLog
+from broker.reload import reread
 from broker.settings import (
     announced,
     core_settings,
@@ -49,14 +50,13 @@ from broker.store import GroupCommit, Store
 from broker.store.files import RECOVERED
 from broker.supervisor import Supervisor
 from broker.vital import vital
-from broker.wires import Wires
 from config.model import Site
 from treeconnector.errors import SapwoodError, StoreError
 from treeconnector.identity import Identity, new_uuid
 
 if TYPE_CHECKING:
-    from broker.enrolment.office import Office
-    from broker.enrolment.renewal import Renewal
+    from broker.enrolment.registrar import Registry
+    from broker.enrolment.renewal import CertificateRenewal
     from broker.enrolment.sharing import Sharing
     from broker.http.app import Port
     from broker.mqtt import Door
@@ -82,7 +82,7 @@ class Node:
         self.committer: GroupCommit
         self.entrance: Entrance
         self.chronicle: Chronicle
-        self.journal: Journal
+        self.journal: OperatorLog
         self.cells: Cells
         self.tracing: Tracing
         self.administration: Administration
@@ -91,8 +91,8 @@ class Node:
         self.diallers: Diallers
         self.link_brokers: list[LinkBroker] = []
         self.registrar: Registrar | None = None
-        self.enrolment: Office | None = None
-        self.renewal: Renewal | None = None
+        self.enrolment: Registry | None = None
+        self.renewal: CertificateRenewal | None = None
         self.sharing: Sharing | None = None
         self.grants = Grants(site)
         self.memory = Watch(lambda: self.fail(SapwoodError(OUT_OF_MEMORY)))
@@ -107,7 +107,7 @@ class Node:
         self.port = 0
         self.started_at = time.time()
         self.shares = Shares()
-        self.wires = Wires(self)
+        self.wires = LinkDriver(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._port: Port | None = None
         self.door: Door | None = None
@@ -129,7 +129,7 @@ class Node:
         """Open the store, be the node that it describes, listen, and dial the parent."""
         site = self.site
         policy = policy_of(site)
-        permits = self.permits = Permits(site)
+        permits = self.permits = LinkSecrets(site)
         self.names_children = permits.closed
         self._loop = asyncio.get_running_loop()
         self.memory.listen(self._loop)
@@ -170,7 +170,7 @@ class Node:
         self.grants.warn(_log)
         _log.info("= node %s (%s) of tree %s listens on port %d", site.name, site.role, site.tree, self.port)
 
-    def _make_core(self, permits: Permits) -> None:
+    def _make_core(self, permits: LinkSecrets) -> None:
         site = self.site
         loaded = self.store.load()
         self.naming.restore(loaded.rows(MetaRow))
@@ -199,7 +199,7 @@ class Node:
         )
         self.grants.tell(self.core)
         self.core.start(loaded)
-        self.journal = self.chronicle.journal = Journal(self.core)
+        self.journal = self.chronicle.journal = OperatorLog(self.core)
         if self.store.recovered_from:
             self.core.links.void_positions()
             self.core.custody.transaction.delete(MetaRow, RECOVERED)  # once, with the same commit
@@ -375,7 +375,7 @@ class Node:
         self._turn(True)
 
     @vital
-    def _committed(self, turn: Turn, error: StoreError | None) -> None:
+    def _committed(self, turn: CommitBatch, error: StoreError | None) -> None:
         self._committing = False
         if error is not None:
             return

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from bridges.tls import TlsSettings, server_context
-from broker.core.settings import CoreSettings, MeshSettings, Overflow, Policy
+from broker.core.settings import CoreSettings, MeshSettings, Overflow, QueuePolicy
 from broker.http.settings import HttpSettings
 from broker.intake import Bounds, most_files
 from broker.metrics.collector import Labels
@@ -22,7 +22,7 @@ _EVERYWHERE: Final = ("0.0.0.0", "::", "[::]")  # noqa: S104 (nothing is bound h
 
 _WITHOUT_TOPICS: Final = {"all": "queues", "topics": "none", "none": "none"}
 """dCache's cores keep their topic routes from the satellites, whose topics come to a core in any case."""
-_IN_A_STAR: Final = (Policy(kind=Kind.TOPIC, scope=Scope.TREE),)
+_IN_A_STAR: Final = (QueuePolicy(kind=Kind.TOPIC, scope=Scope.TREE),)
 
 
 def core_settings(site: Site) -> CoreSettings:
@@ -65,11 +65,11 @@ def core_settings(site: Site) -> CoreSettings:
     )
 
 
-def _policy(site: Site, given: DestinationPolicy) -> Policy:
+def _policy(site: Site, given: DestinationPolicy) -> QueuePolicy:
     kind, _, pattern = given.pattern.partition(":")
     scope = given.scope or ("tree" if site.scheme else "vertical")
-    plain = Policy()
-    return Policy(
+    plain = QueuePolicy()
+    return QueuePolicy(
         kind=Kind(kind),
         pattern=pattern,
         scope=Scope[scope.upper()],

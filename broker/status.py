@@ -10,14 +10,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.administration.queues import is_shown, queue_fields
-from broker.core.masking import masked
+from broker.core.clients.masking import masked
 from config.uris import EMBEDDED
 from treeconnector.names import incarnation_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from broker.core.neighbours import Neighbour
+    from broker.core.links.neighbour import Neighbour
     from broker.node import Node
 
 _LISTED: Final = 500
@@ -28,7 +28,7 @@ _CALM: Final = {"running": 2, "connecting": 1}
 
 def status(node: "Node") -> dict[str, Any]:
     core = node.core
-    now = core.moment.now
+    now = core.clock.now
     identity = core.identity
     parent = core.parent
     children = troubled_first(core.children())
@@ -64,7 +64,7 @@ def status(node: "Node") -> dict[str, Any]:
                 "session": masked(item.session),
                 "name": item.name,
                 "pattern": item.pattern,
-                "messages": item.place.messages,
+                "messages": item.queue.messages,
                 "attached": item.attached,
             }
             for item in islice(core.topics.subscriptions.values(), _LISTED)
@@ -140,7 +140,7 @@ def _mesh(node: "Node") -> list[dict[str, Any]]:
 
 
 def _link(node: "Node", neighbour: "Neighbour") -> dict[str, Any]:
-    return {**neighbour.status(node.core.moment.now), **_dialled(node, neighbour.name)}
+    return {**neighbour.status(node.core.clock.now), **_dialled(node, neighbour.name)}
 
 
 def _dialled(node: "Node", name: str) -> dict[str, Any]:
@@ -155,9 +155,9 @@ def _route_counts(node: "Node") -> list[tuple[tuple[str, str], int]]:
 
 def _queues(node: "Node") -> dict[str, Any]:
     """The queues with most messages."""
-    places = [place for place in node.core.custody.places.values() if is_shown(place)]
+    places = [place for place in node.core.custody.queues.values() if is_shown(place)]
     largest = nsmallest(_LISTED, places, key=lambda place: (-place.messages, place.name))
-    now = node.core.moment.now
+    now = node.core.clock.now
     return {
         "queues": [queue_fields(place, now) for place in largest],
         "queues_more": len(places) - len(largest),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from broker.advisory_log import iso_time
-from broker.core.usage import RouteUsage, UsageRow
+from broker.core.policies.usage import RouteUsage, UsageRow
 from treeconnector.destinations import Destination, Kind
 
 if TYPE_CHECKING:

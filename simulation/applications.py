@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.core.sessions import Connection
+from broker.core.clients.sessions import Connection
 from treeconnector import bundles
 from treeconnector.bundles import Message, Properties
 from treeconnector.destinations import Destination, Kind

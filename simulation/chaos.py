@@ -365,7 +365,7 @@ class Chaos:
         for site in self.forest.sites.values():
             places = {
                 name: place.messages
-                for name, place in site.core.custody.places.items()
+                for name, place in site.core.custody.queues.items()
                 if place.messages and name != "dead"
             }
             assert not places, f"{site.name} still keeps {places}"

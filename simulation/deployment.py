@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from broker.core.permitting import GrantOf, everything
+from broker.core.policies.permits import GrantOf, everything
 from broker.grants import Grants
 from config.errors import ConfigurationError, did_you_mean
 from config.fleet.permits import Permitted

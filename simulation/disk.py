@@ -9,12 +9,12 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from broker.core.rows import KEYS, BundleRow, CopyRow, RouteRow, StoredCopy, Transaction
+from broker.core.rows import KEYS, BundleRow, CopyRow, RouteRow, StoredEntry, Transaction
 from treeconnector.destinations import Destination, Kind
 from treeconnector.routes import Route
 
 
-class StoredBundle(NamedTuple):
+class DiskBundle(NamedTuple):
     """A bundle as a start reads it: the size of its body instead of the body."""
 
     row: int
@@ -157,22 +157,22 @@ class Disk:
             assert bundle is not None or number not in self._copies, f"bundle {number} goes, its copies stay"
 
     @property
-    def bundles(self) -> list[StoredBundle]:
+    def bundles(self) -> list[DiskBundle]:
         rows = sorted(self.tables[BundleRow].values())
-        return [StoredBundle(row.row, row.header, len(row.body)) for row in rows]
+        return [DiskBundle(row.row, row.header, len(row.body)) for row in rows]
 
     def rows(self, table: type[Any]) -> list[Any]:
         found = self.tables[table]
         return [found[key] for key in sorted(found)]
 
-    def copies(self) -> Iterator[StoredCopy]:
+    def copies(self) -> Iterator[StoredEntry]:
         return iter(self.read_copies(sorted(self.tables[CopyRow]), False))
 
-    def read_copies(self, rows: Sequence[int], with_bodies: bool) -> list[StoredCopy]:
+    def read_copies(self, rows: Sequence[int], with_bodies: bool) -> list[StoredEntry]:
         copies, bundles = self.tables[CopyRow], self.tables[BundleRow]
         found = [(copies[row], bundles[copies[row].bundle]) for row in rows if row in copies]
         return [
-            StoredCopy(copy, bundle.header, len(bundle.body), bundle.body if with_bodies else None)
+            StoredEntry(copy, bundle.header, len(bundle.body), bundle.body if with_bodies else None)
             for copy, bundle in found
         ]
 

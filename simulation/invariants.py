@@ -111,7 +111,7 @@ def check_nothing_counts(site: Site) -> None:
     """Where nothing waits, nothing is counted as if it did; else a queue or spool stays full for ever."""
     custody = site.core.custody
     assert not any(custody.spools.values()), f"{site.name} counts {custody.spools} of nothing"
-    for name, place in custody.places.items():
+    for name, place in custody.queues.items():
         if name != "dead":
             counts = place.size, place.together, len(place.waiting), place.senders
             assert not any(counts), f"{site.name} counts {counts} of nothing in {name}"

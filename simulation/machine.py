@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.core.node import Chronicle, NodeCore
-from broker.core.permitting import GrantOf, everything
+from broker.core.node import AdvisoryRecorder, NodeCore
+from broker.core.policies.permits import GrantOf, everything
 from broker.core.settings import CoreSettings
 from simulation.lines import End, LineSettings
 from simulation.site import Site, World
@@ -38,7 +38,7 @@ class Machine(Site):
         line: LineSettings,
         *,
         tree: str,
-        chronicle: Chronicle,
+        chronicle: AdvisoryRecorder,
         random_bytes: Callable[[int], bytes],
         mesh: Sequence[str] = (),
         grant_of: GrantOf = everything,

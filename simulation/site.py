@@ -8,11 +8,11 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from broker.core.node import Chronicle, NodeCore
-from broker.core.permitting import GrantOf, everything
+from broker.core.commit import CommitBatch
+from broker.core.node import AdvisoryRecorder, NodeCore
+from broker.core.policies.permits import GrantOf, everything
 from broker.core.rows import MetaRow
 from broker.core.settings import CoreSettings, MeshSettings
-from broker.core.turn import Turn
 from simulation.disk import Disk
 from treeconnector import bundles
 from treeconnector.bundles import Message
@@ -58,7 +58,7 @@ class Site:
         links: LinkSettings,
         *,
         tree: str = "test",
-        chronicle: Chronicle | None = None,
+        chronicle: AdvisoryRecorder | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
         mesh: Sequence[str] = (),
         grant_of: GrantOf = everything,
@@ -72,11 +72,11 @@ class Site:
         self.tree = tree
         self.mesh = tuple(mesh)
         self.grant_of = grant_of
-        self.chronicle: Chronicle = chronicle or Silent()
+        self.chronicle: AdvisoryRecorder = chronicle or Silent()
         self.random_bytes = random_bytes
         self.disk = Disk(random_bytes(16))
         self.maybe_core: NodeCore | None = None
-        self.turn: Turn | None = None
+        self.turn: CommitBatch | None = None
         self.written = False
         self.errors: list[str] = []
         self._clock_base = 0.0
@@ -182,7 +182,7 @@ class Site:
 
     def waiting(self) -> int:
         """Messages in custody, but for dead letters."""
-        places = self.core.custody.places.values()
+        places = self.core.custody.queues.values()
         return sum(place.messages for place in places if place is not self.core.custody.dead)
 
     def dead(self) -> list[tuple[str, Message]]:

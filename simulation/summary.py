@@ -73,7 +73,7 @@ def messages(machines: list[Machine], deliveries: Deliveries) -> dict[str, Any]:
     waiting = dead = 0
     for machine in machines:
         if machine.running:
-            for place in machine.core.custody.places.values():
+            for place in machine.core.custody.queues.values():
                 if place is machine.core.custody.dead:
                     dead += place.messages
                 elif place.messages:

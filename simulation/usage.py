@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from broker.core.usage import RouteUsage, UsageRow
+from broker.core.policies.usage import RouteUsage, UsageRow
 from simulation.machine import Machine
 
 

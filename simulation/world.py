@@ -21,7 +21,7 @@ from operator import attrgetter
 from random import Random
 from typing import Any, Final
 
-from broker.core.permitting import GrantOf, everything
+from broker.core.policies.permits import GrantOf, everything
 from broker.core.settings import CoreSettings
 from simulation.advisory_log import NodeLog, Row
 from simulation.deployment import Deployment
@@ -164,7 +164,7 @@ class World:
         if machine.running:
             core = machine.core
             core.advance(machine.now)
-            core.switch.consumer(op, parse(destination), _AT_THE_BROKER)
+            core.switch.consumer_changed(op, parse(destination), _AT_THE_BROKER)
 
     # --- turns
 

@@ -1,6 +1,6 @@
 """What passes between a node and the broker of its site's applications, as values.
 
-The port itself is `bridges.site_brokers.base`; what a broker is to the tree is `broker.core.site`.
+The port itself is `bridges.site_brokers.base`; what a broker is to the tree is `broker.core.site.site`.
 """
 
 from typing import Final, NamedTuple

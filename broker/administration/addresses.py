@@ -11,7 +11,7 @@ from broker.cells.cells import Arguments, Command
 from broker.cells.errors import CellError
 from broker.cells.paths import Paths
 from broker.core.errors import BadRequest
-from broker.core.trace import SYSTEM
+from broker.core.policies.trace import SYSTEM
 from config.kinds import Fault
 from config.uris import ANNOUNCED_URI
 from treeconnector.addresses import Entry
@@ -57,7 +57,7 @@ class AddressBook:
         )
 
     def _entry(self, entry: Entry) -> told.Address:
-        left = None if entry.is_kept else round(entry.expires - self._node.core.moment.now, 3)
+        left = None if entry.is_kept else round(entry.expires - self._node.core.clock.now, 3)
         return told.Address(
             name=entry.found.name,
             incarnation=incarnation_text(entry.found.incarnation),

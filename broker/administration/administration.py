@@ -19,7 +19,7 @@ from broker.administration.sessions import Sessions
 from broker.administration.tree import TreeView
 from broker.cells.cells import Command
 from broker.core.errors import NotFound, SwitchError
-from broker.core.neighbours import Neighbour
+from broker.core.links.neighbour import Neighbour
 from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Administration:
             node.say_goodbye(core.children())
             core.handover.leave()
         await self._handed_over(others)
-        kept = sum(place.messages for place in core.custody.places.values())
+        kept = sum(place.messages for place in core.custody.queues.values())
         core.root.forget()
         node.say_goodbye(others)
         node.stop_soon()
@@ -113,7 +113,7 @@ class Administration:
         end = time.monotonic() + _HAND_OVER
         while time.monotonic() < end:
             left = (each for each in neighbours if each.up)
-            if not any(each.outbox or each.place.waiting or each.wants for each in left):
+            if not any(each.outbox or each.queue.waiting or each.wants for each in left):
                 return
             await asyncio.sleep(_LOOK_AGAIN)
 
@@ -146,7 +146,7 @@ class Administration:
             raise NotFound(f"{node.site.name} has no child {name!r}")
         if neighbour.up:
             raise SwitchError(f"{name!r} is connected: run 'sapwood node leave' there, or stop it first")
-        waiting = neighbour.place.messages
+        waiting = neighbour.queue.messages
         node.core.mesh.left(name)
         node.core.moves.forget(neighbour, moved=False)
         node.wake()

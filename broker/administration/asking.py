@@ -7,7 +7,7 @@ import msgspec.inspect
 
 from broker.cells.errors import Refused
 from broker.core.errors import BadRequest, NotFound, SwitchError
-from broker.core.trace import SYSTEM
+from broker.core.policies.trace import SYSTEM
 from treeconnector.errors import InvalidName, SapwoodError
 
 if TYPE_CHECKING:

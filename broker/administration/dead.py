@@ -8,8 +8,8 @@ import msgspec
 from broker.administration import answers, previews
 from broker.administration.filters import DestinationFilter
 from broker.administration.pages import Cut, Key, chunks, cursor, key_of, page_of
-from broker.core.copies import Copy
 from broker.core.errors import BadRequest
+from broker.core.messages.entries import QueueEntry
 from treeconnector.bundles import Message
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _MOST_IDS: Final = 10_000
 _PAGE_BYTES: Final = 8 * 1024 * 1024
 _AT_ONCE: Final = 500
 _ALL: Final = -1
-Chosen = list[tuple[Copy, int]]
+Chosen = list[tuple[QueueEntry, int]]
 
 
 class Selection(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -52,7 +52,7 @@ class Dead:
         row, index = _place_in(cut.after)
         test, total = _test(selection), 0
 
-        def wanted(copy: Copy) -> bool:
+        def wanted(copy: QueueEntry) -> bool:
             nonlocal total
             holds = (not row or copy.row <= row) and test(copy)
             if holds:
@@ -66,7 +66,7 @@ class Dead:
         for copy in page.items:
             if len(found) == cut.limit or read > _PAGE_BYTES:
                 break
-            if copy.place is not dead:
+            if copy.queue is not dead:
                 continue
             read += copy.stored.header.size
             messages = previews.read(custody, copy)
@@ -83,14 +83,14 @@ class Dead:
             reasons=dict(custody.buried),
         )
 
-    def _letter(self, copy: Copy, position: int, messages: list[Message] | str) -> answers.DeadLetter:
+    def _letter(self, copy: QueueEntry, position: int, messages: list[Message] | str) -> answers.DeadLetter:
         core, header = self._node.core, copy.stored.header
         return answers.DeadLetter(
             id=f"{copy.row}-{position}",
             message=f"{header.id.hex()}-{position}",
             destination=str(header.destination),
             reason=copy.note,
-            age_s=round(max(core.moment.now - copy.since, 0.0), 3),
+            age_s=round(max(core.clock.now - copy.since, 0.0), 3),
             origin=header.origin,
             deliveries=copy.deliveries,
             **previews.shown(messages, position)._asdict(),
@@ -110,7 +110,7 @@ class Dead:
         count = await self._each(await self._chosen(selection), self._node.core.letters.discard)
         return answers.Count(messages=count)
 
-    async def _each(self, chosen: Chosen, work: Callable[[Sequence[tuple[Copy, int]]], int]) -> int:
+    async def _each(self, chosen: Chosen, work: Callable[[Sequence[tuple[QueueEntry, int]]], int]) -> int:
         count = 0
         for start in range(0, len(chosen), _AT_ONCE):
             count += work(chosen[start : start + _AT_ONCE])
@@ -120,7 +120,7 @@ class Dead:
     async def _chosen(self, selection: Selection) -> Chosen:
         """The letters that were there when this was asked, each with the mask of what is meant of it."""
         masks = _masks(selection.ids)
-        test, found = _test(selection), list[tuple[Copy, int]]()
+        test, found = _test(selection), list[tuple[QueueEntry, int]]()
         async for part in chunks(list(self._node.core.custody.dead.waiting)):
             found += [
                 (copy, masks.get(copy.row, _ALL) if selection.ids else _ALL) for copy in part if test(copy)
@@ -143,12 +143,12 @@ def _masks(ids: list[str]) -> dict[int, int]:
     return masks
 
 
-def _test(selection: Selection) -> Callable[[Copy], bool]:
+def _test(selection: Selection) -> Callable[[QueueEntry], bool]:
     masks = _masks(selection.ids)
     destination = DestinationFilter(selection.destination)
     reason = selection.reason
 
-    def holds(copy: Copy) -> bool:
+    def holds(copy: QueueEntry) -> bool:
         return (
             (not masks or copy.row in masks)
             and (not reason or copy.note == reason or copy.note.startswith((f"{reason} ", f"{reason}:")))
@@ -158,7 +158,7 @@ def _test(selection: Selection) -> Callable[[Copy], bool]:
     return holds
 
 
-def _open(copy: Copy, after: int) -> list[int]:
+def _open(copy: QueueEntry, after: int) -> list[int]:
     return [index for index in range(after + 1, copy.stored.header.count) if not copy.done >> index & 1]
 
 

@@ -17,10 +17,10 @@ import msgspec
 from broker.administration import answers, previews
 from broker.administration.filters import DestinationFilter
 from broker.advisory_log import iso_time
-from broker.core.copies import Stored
+from broker.core.clients.masking import masked
 from broker.core.errors import BadRequest, SwitchError
-from broker.core.masking import masked
-from broker.core.trace import NAMES, Record, is_internal
+from broker.core.messages.entries import StoredBundle
+from broker.core.policies.trace import NAMES, Record, is_internal
 from treeconnector import bundles
 from treeconnector.bundles import Message
 from treeconnector.errors import FrameError
@@ -93,7 +93,7 @@ class Follower:
         self._wanted = wanted
         self._destination = DestinationFilter(wanted.destination)
         self._last = node.core.trace.next_id - 1
-        self._bodies: OrderedDict[bytes, Stored | list[Message]] = OrderedDict()
+        self._bodies: OrderedDict[bytes, StoredBundle | list[Message]] = OrderedDict()
         self._kept = 0
         self._lines: deque[bytes] = deque()
         self.dropped = 0
@@ -102,24 +102,24 @@ class Follower:
 
     # --- what passes
 
-    def passes(self, stored: Stored) -> None:
+    def passes(self, stored: StoredBundle) -> None:
         """A bundle comes in, its body in memory. Costs next to nothing where it is not wanted."""
         header = stored.header
         if stored.body is None or is_internal(header.destination):
             return
         if self._destination.holds(header.destination):
-            self._bodies[header.id] = Stored(stored.row, header, stored.body, stored.size, stored.since)
+            self._bodies[header.id] = StoredBundle(stored.row, header, stored.body, stored.size, stored.since)
             self._kept += stored.size
             while self._kept > _KEPT_BYTES and len(self._bodies) > 1:
                 self._forget()
 
     def _forget(self) -> None:
         _, oldest = self._bodies.popitem(last=False)
-        self._kept -= oldest.size if isinstance(oldest, Stored) else 0
+        self._kept -= oldest.size if isinstance(oldest, StoredBundle) else 0
 
     def _message(self, record: Record, position: int) -> Message | None:
         found = self._bodies.get(record.bundle)
-        if isinstance(found, Stored):
+        if isinstance(found, StoredBundle):
             self._kept -= found.size
             try:
                 found = bundles.unpack(found.header, found.body or b"")

@@ -11,7 +11,7 @@ from config.kinds import Fault
 from config.uris import LINK_URI, address
 
 if TYPE_CHECKING:
-    from broker.enrolment.office import Office
+    from broker.enrolment.registrar import Registry
     from broker.node import Node
 
 LONGEST: Final = 90 * 86_400.0
@@ -31,7 +31,7 @@ class Invitations:
         return f"<Invitations of {self._node.site.name}>"
 
     @property
-    def _office(self) -> "Office":
+    def _office(self) -> "Registry":
         office = self._node.enrolment
         if office is None:
             raise SwitchError(

@@ -12,7 +12,7 @@ from broker.administration.pages import Cut, cut_of, page_at_once
 from broker.administration.permit_answers import PermitChange
 from broker.cells.cells import Arguments, Command
 from broker.core.errors import BadRequest
-from broker.core.neighbours import Neighbour
+from broker.core.links.neighbour import Neighbour
 from treeconnector.errors import InvalidName
 from treeconnector.names import node_name
 from treeconnector.permits import OWN, Grant

@@ -4,8 +4,8 @@ import codecs
 from base64 import b64encode
 from typing import Final, NamedTuple
 
-from broker.core.copies import Copy
-from broker.core.custody import Custody
+from broker.core.messages.custody import Custody
+from broker.core.messages.entries import QueueEntry
 from treeconnector import bundles
 from treeconnector.errors import FrameError
 
@@ -26,7 +26,7 @@ class Shown(NamedTuple):
     unreadable: str
 
 
-def read(custody: Custody, copy: Copy) -> list[bundles.Message] | str:
+def read(custody: Custody, copy: QueueEntry) -> list[bundles.Message] | str:
     """A copy's messages, or why they cannot be read. Nothing of it stays in memory."""
     stored = copy.stored
     if stored.messages is not None:

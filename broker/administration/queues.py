@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.administration import answers, previews
 from broker.administration.pages import CHUNK, Cut, Key, cursor, key_of, page_of
-from broker.core.copies import Copy
-from broker.core.custody import Place
+from broker.core.clients.masking import masked
 from broker.core.errors import BadRequest, NotFound
-from broker.core.masking import masked
-from broker.core.statistics import count_of, mean_of, quantile_of
-from broker.core.trace import is_internal
+from broker.core.messages.custody import Queue
+from broker.core.messages.entries import QueueEntry
+from broker.core.policies.statistics import count_of, mean_of, quantile_of
+from broker.core.policies.trace import is_internal
 from broker.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ _MOST_GIVEN: Final = 20_000
 _NEVER: Final = 1e300
 _PAGE_BYTES: Final = 8 * 1024 * 1024
 
-_ORDERS: Final[dict[str, Callable[[Place], float]]] = {
+_ORDERS: Final[dict[str, Callable[[Queue], float]]] = {
     "messages": lambda place: place.messages,
     "bytes": lambda place: place.size,
     "oldest_s": lambda place: -(place.oldest if place.oldest is not None else _NEVER),
-    "readers": lambda place: len(place.readers),
+    "readers": lambda place: len(place.consumers),
     "in_total": lambda place: place.tally.entered,
     "out_total": lambda place: place.left,
     "in_per_s": lambda place: place.tally.in_per_s,
@@ -54,12 +54,12 @@ class Queues:
             raise BadRequest(f"sort={sort[:40]!r}: expected one of {', '.join(ORDERS)}")
         wanted = search.lower()
         page = await page_of(
-            [place for place in self._node.core.custody.places.values() if is_shown(place)],
+            [place for place in self._node.core.custody.queues.values() if is_shown(place)],
             _key(order),
             cut,
             lambda place: wanted in str(place.destination).lower(),
         )
-        now = self._node.core.moment.now
+        now = self._node.core.clock.now
         return answers.Queues(
             queues=[answers.Queue(**queue_fields(place, now)) for place in page.items],
             more=page.more,
@@ -68,11 +68,11 @@ class Queues:
 
     def detail(self, name: str) -> answers.QueueDetail:
         """One queue and who reads it."""
-        places = self._node.core.removal.places(name)
-        place = next((each for each in places if each.created or each.readers), places[0])
-        readers = place.readers
+        places = self._node.core.removal.queues(name)
+        place = next((each for each in places if each.created or each.consumers), places[0])
+        readers = place.consumers
         return answers.QueueDetail(
-            **queue_fields(place, self._node.core.moment.now),
+            **queue_fields(place, self._node.core.clock.now),
             given=sum(reader.outstanding for reader in readers),
             reading=[
                 answers.QueueReader(
@@ -90,7 +90,7 @@ class Queues:
         """The messages of a queue, oldest first; those that readers have are among them."""
         found: list[answers.Message] = []
         last: Key | None = None
-        places = self._node.core.removal.places(name)
+        places = self._node.core.removal.queues(name)
         row, index = _place_in(cut.after)
         read = 0
         copies = sorted((copy for place in places for copy in self._from(place, row)), key=_row)
@@ -107,7 +107,7 @@ class Queues:
                 return answers.Messages(messages=found, more=True, next=_cursor(last))
         return answers.Messages(messages=found, more=False, next=None)
 
-    def _from(self, place: Place, row: int) -> list[Copy]:
+    def _from(self, place: Queue, row: int) -> list[QueueEntry]:
         """Copies of a place from a row on, in order: as many as a page can need, and one more."""
         waiting = list(islice(place.waiting.look(row), CHUNK))
         others = {copy.row: copy for copy in _given(place)} | place.resting
@@ -115,11 +115,11 @@ class Queues:
         merged = {copy.row: copy for copy in [*waiting, *beside]}
         return [merged[each] for each in sorted(merged)]
 
-    def _messages(self, copy: Copy, after: int) -> Iterator[tuple[answers.Message, int]]:
+    def _messages(self, copy: QueueEntry, after: int) -> Iterator[tuple[answers.Message, int]]:
         core = self._node.core
         messages = previews.read(core.custody, copy)
         sessions = _sessions_of(copy)
-        age = round(max(core.moment.now - copy.since, 0.0), 3)
+        age = round(max(core.clock.now - copy.since, 0.0), 3)
         for index in range(after + 1, copy.stored.header.count):
             if copy.done >> index & 1:
                 continue
@@ -145,12 +145,12 @@ class Queues:
         while part := doomed.take(CHUNK):
             count += node.core.removal.discard(part)
             await node.administration.committed()
-        return answers.QueueDeleted(deleted=name, messages=count, readers=doomed.readers)
+        return answers.QueueDeleted(deleted=name, messages=count, readers=doomed.consumers)
 
     async def delete_message(self, name: str, message: str) -> answers.MessageDeleted:
         """Delete one message that waits; `Given` if a reader has it."""
         bundle, index = _message_id(message)
-        for place in self._node.core.removal.places(name):
+        for place in self._node.core.removal.queues(name):
             copy = await self._find(place, bundle)
             if copy is not None:
                 self._node.core.removal.delete_message(copy, index)
@@ -158,18 +158,18 @@ class Queues:
                 return answers.MessageDeleted(deleted=message)
         raise NotFound(f"queue {name!r} has no message {message!r} here")
 
-    async def _find(self, place: Place, bundle: bytes) -> Copy | None:
+    async def _find(self, place: Queue, bundle: bytes) -> QueueEntry | None:
         """The copy that has it. Others have their turn while the pages on disk are looked through."""
         beside = {*place.resting.values(), *_given(place)}
         for number, copy in enumerate(chain(beside, place.waiting.look())):
-            if copy.stored.header.id == bundle and copy.place is place and copy.done != copy.all:
+            if copy.stored.header.id == bundle and copy.queue is place and copy.done != copy.all:
                 return copy if copy in beside else place.waiting.wake(copy.row)
             if number % CHUNK == 0:
                 await asyncio.sleep(0)
         return None
 
 
-def queue_fields(place: Place, now: float) -> dict[str, Any]:
+def queue_fields(place: Queue, now: float) -> dict[str, Any]:
     """What is said of a queue in a list: the fields of `answers.Queue`."""
     tally, latency = place.tally, place.tally.latency_s
     return {
@@ -177,7 +177,7 @@ def queue_fields(place: Place, now: float) -> dict[str, Any]:
         "messages": place.messages,
         "bytes": place.size,
         "oldest_s": 0.0 if place.oldest is None else round(max(now - place.oldest, 0.0), 3),
-        "readers": len(place.readers),
+        "readers": len(place.consumers),
         "created": place.created,
         "home": place.home,
         "transient": bool(place.owner),
@@ -191,16 +191,16 @@ def queue_fields(place: Place, now: float) -> dict[str, Any]:
     }
 
 
-def is_shown(place: Place) -> bool:
+def is_shown(place: Queue) -> bool:
     """Is it a queue of somebody's, and not the node's own?"""
     return place.destination is not None and not is_internal(place.destination)
 
 
-def _row(copy: Copy) -> int:
+def _row(copy: QueueEntry) -> int:
     return copy.row
 
 
-def _key(order: Callable[[Place], float] | None) -> Callable[[Place], Key]:
+def _key(order: Callable[[Queue], float] | None) -> Callable[[Queue], Key]:
     if order is None:
         return lambda place: (str(place.destination),)
     return lambda place: (-order(place), str(place.destination))
@@ -220,24 +220,24 @@ def _latency(histogram: Histogram | None) -> answers.Latency | None:
     )
 
 
-def _given(place: Place) -> set[Copy]:
+def _given(place: Queue) -> set[QueueEntry]:
     """Copies of a place of which readers have some, the first of each reader."""
     return {
-        given.copy
-        for reader in dict.fromkeys(reader.session for reader in place.readers)
+        given.entry
+        for reader in dict.fromkeys(reader.session for reader in place.consumers)
         for given in islice(reader.desk.all(), _MOST_GIVEN)
-        if given.copy.place is place
+        if given.entry.queue is place
     }
 
 
-def _sessions_of(copy: Copy) -> dict[int, str]:
+def _sessions_of(copy: QueueEntry) -> dict[int, str]:
     """Which session has which of a copy's messages."""
     if not copy.given:
         return {}
     found: dict[int, str] = {}
-    for session in dict.fromkeys(reader.session for reader in copy.place.readers):
+    for session in dict.fromkeys(reader.session for reader in copy.queue.consumers):
         for given in islice(session.desk.all(), _MOST_GIVEN):
-            if given.copy is copy:
+            if given.entry is copy:
                 name = masked(session.token)
                 found.update(dict.fromkeys(range(given.position, given.position + given.messages), name))
     return found

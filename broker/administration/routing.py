@@ -18,10 +18,10 @@ from broker.administration.routing_answers import RouteChange
 from broker.cells.cells import Arguments, Command
 from broker.cells.errors import CellError
 from broker.cells.paths import MOST_GATEWAYS, Hop, Paths
-from broker.core.custody import Place
 from broker.core.errors import BadRequest, NotFound
-from broker.core.neighbours import Neighbour
-from broker.core.trace import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.custody import Queue
+from broker.core.policies.trace import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
 from treeconnector.names import LOCAL, incarnation_text
 from treeconnector.relations import Relation
 from treeconnector.static_routes import StaticRoute
@@ -73,10 +73,10 @@ class Routing:
     def _cells(self, cut: Cut) -> told.Cells:
         """The node's own cells, and the queues that applications have here."""
         own = list(self._node.cells.cells)
-        places = [place for place in self._node.core.custody.places.values() if _is_cell(place)]
-        listed: list[Place | str] = [*own, *places]
+        places = [place for place in self._node.core.custody.queues.values() if _is_cell(place)]
+        listed: list[Queue | str] = [*own, *places]
 
-        def key(each: Place | str) -> Key:
+        def key(each: Queue | str) -> Key:
             return (0, own.index(each)) if isinstance(each, str) else (1, each.name)
 
         page = page_at_once(listed, key, cut)
@@ -84,7 +84,7 @@ class Routing:
             node=self._me, cells=[self._cell(each) for each in page.items], more=page.more, next=page.next
         )
 
-    def _cell(self, place: Place | str) -> told.Cell:
+    def _cell(self, place: Queue | str) -> told.Cell:
         if isinstance(place, str):
             return told.Cell(name=place, own=True, readers=1, messages=0, also=[])
         assert place.destination is not None
@@ -92,7 +92,7 @@ class Routing:
         return told.Cell(
             name=place.destination.name,
             own=False,
-            readers=len(place.readers),
+            readers=len(place.consumers),
             messages=place.messages,
             also=also[:MOST_GATEWAYS],
         )
@@ -127,7 +127,7 @@ class Routing:
             name=neighbour.name,
             relation=neighbour.relation,
             state=neighbour.state,
-            since_s=round(core.moment.now - neighbour.since, 3),
+            since_s=round(core.clock.now - neighbour.since, 3),
             error=neighbour.why,
             zone=neighbour.detail.zone,
             addresses=neighbour.detail.addresses,
@@ -210,10 +210,10 @@ class Routing:
         )
 
 
-def _is_cell(place: Place) -> bool:
+def _is_cell(place: Queue) -> bool:
     """A queue that was made here or is read here, once for `x` and `x@this-node`."""
     named = place.destination is not None and not place.destination.node
-    return named and not place.owner and bool(place.created or place.readers)
+    return named and not place.owner and bool(place.created or place.consumers)
 
 
 def _hop(hop: Hop) -> told.Hop:

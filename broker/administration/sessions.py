@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from broker.administration import answers
 from broker.administration.pages import Cut, chunks, page_of
+from broker.core.clients.masking import masked
+from broker.core.clients.sessions import Connection, Session
+from broker.core.delivery.consumers import PushConsumer
 from broker.core.errors import NotFound
-from broker.core.masking import masked
-from broker.core.places import SUBSCRIPTION
-from broker.core.readers import Reader
-from broker.core.sessions import Connection, Session
-from broker.core.topics import Subscription
+from broker.core.messages.queue_names import SUBSCRIPTION
+from broker.core.routing.topics import Subscription
 from treeconnector.destinations import Destination, Kind
 from treeconnector.names import LOCAL
 
@@ -41,9 +41,9 @@ class Sessions:
         return answers.Session(
             session=masked(session.token),
             connections=[self._connection(connection) for connection in connections[:_MOST_LISTED]],
-            subscriptions=[self._wanted(reader) for reader in islice(session.readers, _MOST_LISTED)],
-            subscriptions_total=len(session.readers),
-            unacknowledged=sum(reader.outstanding for reader in session.readers),
+            subscriptions=[self._wanted(reader) for reader in islice(session.consumers, _MOST_LISTED)],
+            subscriptions_total=len(session.consumers),
+            unacknowledged=sum(reader.outstanding for reader in session.consumers),
             transient=len(session.transient),
             messages_in=messages_in,
             messages_out=messages_out,
@@ -51,9 +51,9 @@ class Sessions:
             bytes_out=bytes_out,
         )
 
-    def _wanted(self, reader: Reader) -> str:
+    def _wanted(self, reader: PushConsumer) -> str:
         """What a reader reads, as a destination."""
-        place = reader.places[0]
+        place = reader.queues[0]
         if place.destination is not None:
             return str(place.destination)
         subscription = self._node.core.topics.subscriptions.get(place.name.removeprefix(SUBSCRIPTION))
@@ -64,7 +64,7 @@ class Sessions:
         return answers.SessionConnection(
             address=connection.address,
             kind=kind,
-            heard_s=round(max(self._node.core.moment.now - connection.heard, 0.0), 3),
+            heard_s=round(max(self._node.core.clock.now - connection.heard, 0.0), 3),
             messages_in=connection.messages_in,
             messages_out=connection.messages_out,
             bytes_in=connection.bytes_in,
@@ -87,8 +87,8 @@ class Sessions:
     def _all(self) -> Iterator[answers.Consumer]:
         core = self._node.core
         for session in core.switch.sessions.values():
-            for reader in session.readers:
-                if reader.places[0].destination is not None:
+            for reader in session.consumers:
+                if reader.queues[0].destination is not None:
                     yield _reader(reader)
         for subscription in core.topics.subscriptions.values():
             yield _subscription(subscription)
@@ -110,22 +110,22 @@ class Sessions:
         raise NotFound(f"node {node.site.name} has no subscription {handle[:80]!r}")
 
 
-def _reader(reader: Reader) -> answers.Consumer:
+def _reader(reader: PushConsumer) -> answers.Consumer:
     return answers.Consumer(
         id=None,
-        destination=str(reader.places[0].destination),
+        destination=str(reader.queues[0].destination),
         session=masked(reader.session.token),
         durable="",
         attached=True,
         recovering=False,
         credit=reader.credit,
         outstanding=reader.outstanding,
-        messages=sum(place.messages for place in reader.places),
+        messages=sum(place.messages for place in reader.queues),
     )
 
 
 def _subscription(subscription: Subscription) -> answers.Consumer:
-    readers = subscription.place.readers
+    readers = subscription.queue.consumers
     return answers.Consumer(
         id=masked(subscription.id),
         destination=str(Destination(Kind.TOPIC, subscription.pattern)),
@@ -135,7 +135,7 @@ def _subscription(subscription: Subscription) -> answers.Consumer:
         recovering=False,
         credit=sum(reader.credit for reader in readers),
         outstanding=sum(reader.outstanding for reader in readers),
-        messages=subscription.place.messages,
+        messages=subscription.queue.messages,
     )
 
 

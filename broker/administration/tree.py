@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.administration import answers
 from broker.administration.asking import asked
 from broker.administration.pages import MOST, Cut, page_at_once
-from broker.core.neighbours import Neighbour
+from broker.core.links.neighbour import Neighbour
 from treeconnector.destinations import Kind
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class TreeView:
     def _link(self, neighbour: Neighbour) -> dict[str, Any]:
         return {
             _FIELDS.get(name, name): value
-            for name, value in neighbour.figures(self._node.core.moment.now).items()
+            for name, value in neighbour.figures(self._node.core.clock.now).items()
         }
 
     async def of(self, name: str, cut: Cut) -> answers.Tree:

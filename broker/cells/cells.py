@@ -20,8 +20,8 @@ import msgspec
 
 from broker.cells.errors import Busy, NoAnswer, Refused
 from broker.core.errors import SwitchError
-from broker.core.inside import Inside, Letter
-from broker.core.trace import SYSTEM
+from broker.core.policies.trace import SYSTEM
+from broker.core.site.internal_queues import InternalMessage, InternalQueues
 from treeconnector.bundles import Flag, Message, Properties
 from treeconnector.destinations import Destination, parse, queue
 from treeconnector.errors import SapwoodError
@@ -92,7 +92,7 @@ class Cells:
         self._node = node
         self._me = node.site.name
         self._loop = asyncio.get_running_loop()
-        self._inside = Inside(node.core, self._letters_wait)
+        self._inside = InternalQueues(node.core, self._letters_wait)
         self._replies = f"{SYSTEM}.{secrets.token_urlsafe(12)}"
         self._asked: dict[int, tuple[str, asyncio.Future[_Answer]]] = {}
         self._allowance, self._allowed_at = _ANSWERS_AT_ONCE, self._loop.time()
@@ -161,12 +161,12 @@ class Cells:
     def _check_way(self, node: str) -> None:
         """Raise `NoAnswer` at once where nothing can go there now."""
         core = self._node.core
-        ways = core.forwarder.targets(core.custody.queue(queue(SYSTEM, node)))
+        ways = core.forwarder.targets(core.custody.queue_for(queue(SYSTEM, node)))
         if not ways:
             raise NoAnswer(node, f"nobody here knows a node {node!r}")
         down = [core.neighbours[way] for way in ways if not core.neighbours[way].up]
         if len(down) == len(ways):
-            since = core.moment.now - down[0].since
+            since = core.clock.now - down[0].since
             raise NoAnswer(node, f"the link to {down[0].name!r} has been down for {since:.0f} s")
 
     def _carry_out_here(self, cell: str, name: str, arguments: Arguments) -> Any:
@@ -188,7 +188,7 @@ class Cells:
                 self._answered(letter)
         self._node.wake()
 
-    def _answered(self, letter: Letter) -> None:
+    def _answered(self, letter: InternalMessage) -> None:
         """An answer counts only from the node that was asked."""
         number = letter.message.properties.correlation_id
         node, future = self._asked.get(-1 if number is None else number, ("", None))
@@ -200,7 +200,7 @@ class Cells:
             except (msgspec.DecodeError, ValueError, RecursionError):
                 future.set_result(_Answer(error=_Fault("BAD_ANSWER", "the answer is not understood")))
 
-    def _answer(self, letter: Letter) -> None:
+    def _answer(self, letter: InternalMessage) -> None:
         """Answer a question, if it is one and there is somebody to answer."""
         number = letter.message.properties.correlation_id
         reply_to = _node_queue(letter.message.properties.reply_to, letter.origin)
@@ -234,7 +234,7 @@ class Cells:
 
         self._node.core.switch.when_committed(say)
 
-    def _payload(self, letter: Letter) -> tuple[bool, bytes]:
+    def _payload(self, letter: InternalMessage) -> tuple[bool, bytes]:
         """(whether that changed anything, the answer)."""
         try:
             command, arguments = self._asked_for(letter)
@@ -247,7 +247,7 @@ class Cells:
         except (SapwoodError, ValueError, TypeError, LookupError, RecursionError) as error:
             return False, _fault("BAD_REQUEST", f"not understood: {error}")
 
-    def _asked_for(self, letter: Letter) -> tuple[Command, Arguments]:
+    def _asked_for(self, letter: InternalMessage) -> tuple[Command, Arguments]:
         if len(letter.message.payload) > _LARGEST_QUESTION:
             raise SwitchError(f"a question has at most {_LARGEST_QUESTION} bytes")
         question = _read_question(letter.message.payload)

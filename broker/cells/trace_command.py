@@ -15,10 +15,10 @@ import time
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.core.copies import Copy
+from broker.core.clients.masking import masked
 from broker.core.errors import BadRequest
-from broker.core.masking import masked
-from broker.core.trace import (
+from broker.core.messages.entries import QueueEntry
+from broker.core.policies.trace import (
     ACKNOWLEDGED,
     ARRIVED,
     BURIED,
@@ -82,7 +82,7 @@ class TraceCommand:
 
     def _down(self) -> dict[str, str]:
         """The neighbours that are away, and for how long."""
-        now = self._core.moment.now
+        now = self._core.clock.now
         away = [neighbour for neighbour in self._core.neighbours.values() if not neighbour.up]
         return {
             each.name: f"its link to {self._core.identity.name} has been down for {now - each.since:.0f} s"
@@ -153,12 +153,12 @@ class TraceCommand:
             "origin": header.origin,
             "came": [copy.came] if copy.came else [],
             "went": [],
-            "events": [event | ({"reason": copy.note} if copy.place is self._core.custody.dead else {})],
+            "events": [event | ({"reason": copy.note} if copy.queue is self._core.custody.dead else {})],
         }
 
-    def _copy_of(self, message: MessageId) -> Copy | None:
+    def _copy_of(self, message: MessageId) -> QueueEntry | None:
         custody = self._core.custody
-        waiting = (place.waiting.look() for place in list(custody.places.values()))
+        waiting = (place.waiting.look() for place in list(custody.queues.values()))
         outboxes = (neighbour.outbox for neighbour in self._core.neighbours.values())
         copies = chain.from_iterable(chain(waiting, outboxes))
         for copy in islice(copies, _LOOKED_THROUGH):
@@ -195,9 +195,9 @@ def _message_id(text: Any) -> MessageId:
         raise BadRequest(str(error)) from None
 
 
-def _shown(copy: Copy) -> str:
+def _shown(copy: QueueEntry) -> str:
     """A place's name without what names a session."""
-    return copy.place.name.partition(":")[0] if copy.place.destination is None else copy.place.name
+    return copy.queue.name.partition(":")[0] if copy.queue.destination is None else copy.queue.name
 
 
 def _micros(seconds: float) -> int:

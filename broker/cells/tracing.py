@@ -12,9 +12,9 @@ from broker.cells.cells import Command
 from broker.cells.timeline import message_story, task_story
 from broker.cells.trace_command import TraceCommand
 from broker.cells.walk import ANSWER_WITHIN, Walk
+from broker.core.clients.masking import masked
 from broker.core.errors import BadRequest
-from broker.core.masking import masked
-from broker.core.trace import DEALT_WITH, DELIVERED, ENTERED, Record
+from broker.core.policies.trace import DEALT_WITH, DELIVERED, ENTERED, Record
 from treeconnector.destinations import Kind
 from treeconnector.identity import MessageId, parse_message_id
 
@@ -37,7 +37,7 @@ class Tracing:
         self._cells = cells
         self._command = TraceCommand(node)
         self._ring = node.core.trace
-        self._ring.clock = node.now
+        self._ring.fine_clock = node.now
         cells.commands["trace"] = Command(self._command, open=True)
 
     def __repr__(self) -> str:

@@ -13,39 +13,39 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
-from broker.core import doubling
-from broker.core.addresses import Addresses
-from broker.core.advising import Advising
-from broker.core.ancestry import Ancestry
-from broker.core.arrivals import Arrivals
-from broker.core.cooling import ReadCopies
-from broker.core.custody import Custody, ReadBodies
-from broker.core.entry import Entry
-from broker.core.forwarding import Forwarder
-from broker.core.handover import Handover
-from broker.core.letters import Letters
-from broker.core.links import Links
-from broker.core.mesh import Mesh
-from broker.core.moment import Moment
-from broker.core.moves import Moves
-from broker.core.neighbourhood import Neighbourhood
-from broker.core.neighbours import Neighbour
-from broker.core.permitting import Permitting
-from broker.core.pressure import Pressure
-from broker.core.removal import Removal
-from broker.core.renewal import Renewal
+from broker.core.clients import duplicate_injection
+from broker.core.clients.batching import Batching
+from broker.core.clients.mandatory import MandatoryNotices
+from broker.core.clock import Clock
+from broker.core.commit import CommitBatch, LinkAccount
+from broker.core.housekeeping import Housekeeping
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.custody import Custody, ReadBodies
+from broker.core.messages.paging import ReadCopies
+from broker.core.neighbours.admission import LinkAdmission
+from broker.core.neighbours.advertising import Advertising
+from broker.core.neighbours.ancestry import Ancestry
+from broker.core.neighbours.handover import Handover
+from broker.core.neighbours.mesh import OwnMesh
+from broker.core.neighbours.neighbourhood import Neighbourhood
+from broker.core.neighbours.relocation import Relocation
+from broker.core.neighbours.root import ChainRoot
+from broker.core.operations.dead_letters import Redrive
+from broker.core.operations.removal import Removal
+from broker.core.operations.static_routing import StaticRouting
+from broker.core.policies.backpressure import Backpressure
+from broker.core.policies.permits import ChildPermits
+from broker.core.policies.statistics import Statistics
+from broker.core.policies.trace import Trace
 from broker.core.restore import restore
-from broker.core.root import Root
-from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, SeenRow, StoredCopy
+from broker.core.routing.addresses import LogicalAddresses
+from broker.core.routing.arrivals import Arrivals
+from broker.core.routing.forwarding import Forwarder
+from broker.core.routing.topics import Topics
+from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, SeenRow, StoredEntry
 from broker.core.settings import CoreSettings, MeshSettings
-from broker.core.site import Site
-from broker.core.static_routing import StaticRouting
-from broker.core.statistics import Statistics
-from broker.core.sweeps import Sweeps
-from broker.core.telling import Telling
-from broker.core.topics import Topics
-from broker.core.trace import Trace
-from broker.core.turn import Account, Turn
+from broker.core.site.retained_interest import RetainedInterest
+from broker.core.site.site import SiteClient
 from treeconnector import bundles
 from treeconnector.advisories import Advertiser, Down, Up
 from treeconnector.destinations import Destination, domain
@@ -71,19 +71,19 @@ Secrets = Callable[[str, bool, Shown, str], bytes | None]
 
 
 class Rows(Protocol):
-    """What a start loads: all rows of a table; but of copies and bundles, of which there may be millions, one
-    copy after the other, with its bundle's header (empty, if there is none) and size.
+    """What a start loads: all rows of a table; but of entries and bundles, of which there may be millions, one
+    entry after the other, with its bundle's header (empty, if there is none) and size.
 
-    `shared_bundles`: those with several copies; `lone_bundles`: with none.
+    `shared_bundles`: those with several entries; `lone_bundles`: with none.
     """
 
     def rows(self, table: type[Any]) -> list[Any]: ...
-    def copies(self) -> Iterator[StoredCopy]: ...
+    def copies(self) -> Iterator[StoredEntry]: ...
     def shared_bundles(self) -> Iterable[int]: ...
     def lone_bundles(self) -> Iterable[int]: ...
 
 
-class Chronicle(Protocol):
+class AdvisoryRecorder(Protocol):
     """Where the advisory log is written."""
 
     def consumer(self, op: str, key: Destination, cause: str) -> None: ...
@@ -112,7 +112,7 @@ class NodeCore:
         read_bodies: ReadBodies,
         read_copies: ReadCopies,
         secret_of: Secrets,
-        chronicle: Chronicle,
+        chronicle: AdvisoryRecorder,
         addresses: list[str] | None = None,
         zone: str = "",
         mesh: MeshSettings = MeshSettings(),  # noqa: B008 - frozen
@@ -127,7 +127,7 @@ class NodeCore:
         self.addresses = addresses or []
         self._link_settings = link_settings
         self._zone = zone
-        self.moment = Moment(now)
+        self.clock = Clock(now)
         self.counters = dict.fromkeys(
             (
                 "entered",
@@ -147,40 +147,42 @@ class NodeCore:
             0,
         )
         self.neighbours: dict[str, Neighbour] = {}
-        self.trace = Trace(self.moment, identity.start, settings.trace_events)
+        self.trace = Trace(self.clock, identity.start, settings.trace_events)
         self.custody = Custody(
             name, read_bodies, read_copies, settings.cache_bytes, settings.cache_copies, self.trace
         )
         self.custody.is_home = lambda destination: settings.policy(destination).home
-        self.statistics = Statistics(self.moment, self.custody, self.counters, self.neighbours)
+        self.statistics = Statistics(self.clock, self.custody, self.counters, self.neighbours)
         self.table = RoutingTable()
         self.interests = Interests(self.table, name, settings.reattach_time)
         self.forwarder = Forwarder(
-            name, settings, self.moment, self.custody, self.table, self.neighbours, self.counters
+            name, settings, self.clock, self.custody, self.table, self.neighbours, self.counters
         )
         self.forwarder.zone = zone
         self.topics = Topics(self.forwarder)
         self.arrivals = Arrivals(self.forwarder, self.topics)
-        self.entry = Entry(name, identity.store_id, BundleIds(), self.arrivals.enter, self.trace.entered)
-        self.switch = doubling.switch_for(settings)(
-            name, identity.start, self.forwarder, self.topics, self.interests, self.entry
+        self.batching = Batching(
+            name, identity.store_id, BundleIds(), self.arrivals.enter, self.trace.entered
         )
-        self.site = Site(self)
-        self.renewal = Renewal(self)
-        self.links = Links(self)
+        self.switch = duplicate_injection.switch_for(settings)(
+            name, identity.start, self.forwarder, self.topics, self.interests, self.batching
+        )
+        self.site = SiteClient(self)
+        self.renewal = RetainedInterest(self)
+        self.links = LinkAdmission(self)
         self.neighbourhood = Neighbourhood(self)
-        self.mesh = Mesh(self, mesh)
+        self.mesh = OwnMesh(self, mesh)
         self.handover = Handover(self)
-        self.moves = Moves(self)
-        self.root = Root(self)
+        self.moves = Relocation(self)
+        self.root = ChainRoot(self)
         self.ancestry = Ancestry(self)
-        self.advising = Advising(self)
-        self.pressure = Pressure(self)
-        self.sweeps = Sweeps(self)
+        self.advising = Advertising(self)
+        self.pressure = Backpressure(self)
+        self.sweeps = Housekeeping(self)
         self.removal = Removal(self)
         self.static_routing = StaticRouting(self)
-        self.letters = Letters(self)
-        self.telling = Telling(self)
+        self.letters = Redrive(self)
+        self.telling = MandatoryNotices(self)
         self._changed_routes: dict[Destination, None] = {}
         self._unsaid = True
         self._ticks = now
@@ -199,8 +201,8 @@ class NodeCore:
         self.switch.on_local_route = self.advising.keep_local
         self.switch.on_interest = self.site.route_changed
         self.table.watch(self._route_changed)
-        self.addressing = Addresses(self)
-        self.permitting = Permitting(self)
+        self.addressing = LogicalAddresses(self)
+        self.permitting = ChildPermits(self)
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))
 
     def __repr__(self) -> str:
@@ -230,8 +232,8 @@ class NodeCore:
                 self.moves.forget(parent, moved=False)
         self.permitting.begin()
         self._settle()
-        for place in list(self.custody.places.values()):
-            self.forwarder.dispatch(place)
+        for queue in list(self.custody.queues.values()):
+            self.forwarder.dispatch(queue)
 
     def start_transfer_ids(self, first_free: int) -> None:
         """Transfer ids go on above every block that an earlier start has reserved."""
@@ -267,7 +269,7 @@ class NodeCore:
             settings,
             dials=dials,
             chain=chain,
-            now=self.moment.now,
+            now=self.clock.now,
             addresses=self.addresses,
             zone=self._zone,
             mesh=self.mesh.said,
@@ -285,7 +287,7 @@ class NodeCore:
     def hear(self, link: Link, packet: bytes) -> Iterator[None]:
         """Receive a packet, one step after the other; others may have their turn in between."""
         for piece in link.pieces(packet):
-            said = link.receive(piece, self.moment.now)
+            said = link.receive(piece, self.clock.now)
             yield
             for event in said:
                 for part in parts(event):
@@ -319,16 +321,16 @@ class NodeCore:
 
     def advance(self, now: float) -> None:
         """Time has passed; `now` never goes back."""
-        self.moment.now = max(now, self.moment.now)
+        self.clock.now = max(now, self.clock.now)
 
     def handle_timer(self) -> None:
         """Do what is due."""
         for link in list(self.open_links):
             deadline = link.next_deadline()
-            if deadline is not None and deadline <= self.moment.now:
-                self.links.handle(link, link.handle_timer(self.moment.now))
-        self.moment.run_due()
-        for key in self.interests.expire(self.moment.now):
+            if deadline is not None and deadline <= self.clock.now:
+                self.links.handle(link, link.handle_timer(self.clock.now))
+        self.clock.run_due()
+        for key in self.interests.expire(self.clock.now):
             self.advising.keep_local(key)
         self.sweeps.run()
         self._settle()
@@ -341,7 +343,7 @@ class NodeCore:
 
     def soonest(self) -> float | None:
         """The next of what may have to be done within a fraction of a second."""
-        soon = self.moment.next
+        soon = self.clock.next
         if self._unsaid:
             upward = self.up.next_deadline() if self.advising.tells_upward else None
             beside = self.mesh.offers.next_deadline() if self.mesh.offers is not None else None
@@ -363,7 +365,7 @@ class NodeCore:
 
     def is_urgent(self) -> bool:
         """Does anybody wait for the next commit? What only removes may wait, and then costs nothing."""
-        self.entry.seal()
+        self.batching.seal()
         self._settle()
         if self.forwarder.turn or self.custody.fresh:
             return True
@@ -373,14 +375,14 @@ class NodeCore:
                 return True
         return any(neighbour.is_owed for neighbour in self.forwarder.touched.values())
 
-    def take(self) -> Turn | None:
+    def take(self) -> CommitBatch | None:
         """Everything since the last turn, to be committed; None if there is nothing."""
-        self.entry.seal()
+        self.batching.seal()
         self._settle()
         turn = self.forwarder.turn
         first = self.forwarder.next_transfer
-        for place in turn.places.values():
-            self.forwarder.number(place)
+        for queue in turn.queues.values():
+            self.forwarder.number(queue)
         turn.numbered = range(first, self.forwarder.next_transfer)
         custody = self.custody
         for neighbour in self.forwarder.touched.values():
@@ -392,19 +394,19 @@ class NodeCore:
         self.keep_ticks(_TICKS_EVERY)
         turn.transaction, turn.fresh = custody.take()
         turn.next_transfer = self.forwarder.next_transfer
-        self.forwarder.turn = Turn()
+        self.forwarder.turn = CommitBatch()
         return turn
 
     def keep_ticks(self, older: float = _TICKS_AT_LEAST) -> None:
         """Keep the running time on disk if what is there is older than `older` seconds: an idle node too."""
-        if self.moment.now - self._ticks >= older:
-            self._ticks = self.moment.now
+        if self.clock.now - self._ticks >= older:
+            self._ticks = self.clock.now
             self.custody.transaction.put(MetaRow("ticks", str(int(self._ticks * 1000)).encode()))
 
-    def _close_account(self, turn: Turn, neighbour: Neighbour) -> None:
+    def _close_account(self, turn: CommitBatch, neighbour: Neighbour) -> None:
         if self.neighbours.get(neighbour.name) is neighbour:
             self.custody.transaction.put(neighbour.row())
-            account = Account(
+            account = LinkAccount(
                 neighbour, neighbour.link, neighbour.epoch, neighbour.assigned, neighbour.received
             )
             turn.accounts.append(account)
@@ -415,22 +417,22 @@ class NodeCore:
             self._transfer_reserved = self.forwarder.next_transfer + _TRANSFER_BLOCK
             self.custody.transaction.put(MetaRow("transfer", str(self._transfer_reserved).encode()))
 
-    def committed(self, turn: Turn) -> None:
+    def committed(self, turn: CommitBatch) -> None:
         """The turn is on disk: tell everybody."""
         self.custody.committed(turn.fresh)
         self.forwarder.transfers_known = turn.next_transfer
         self.forwarder.numbered_now = turn.numbered
         for account in turn.accounts:
             self._go_on(account)
-        for place in turn.places.values():
-            self.forwarder.dispatch(place)
+        for queue in turn.queues.values():
+            self.forwarder.dispatch(queue)
         self.forwarder.numbered_now = range(0)
         self.permitting.given.tell()
         self.switch.sending.confirm(turn.confirms)
         for call in turn.after:
             call()
 
-    def _go_on(self, account: Account) -> None:
+    def _go_on(self, account: LinkAccount) -> None:
         """Send what has its number on disk, acknowledge what is."""
         neighbour, link, epoch, assigned, received = account
         if link is None or neighbour.link is not link or not neighbour.up:
@@ -443,7 +445,7 @@ class NodeCore:
             self._say_received(neighbour)
         elif not neighbour.will_say and received:
             neighbour.will_say = True
-            self.moment.after(_SAY_WITHIN, partial(self._say_received, neighbour))
+            self.clock.after(_SAY_WITHIN, partial(self._say_received, neighbour))
 
     @staticmethod
     def _say_received(neighbour: Neighbour) -> None:

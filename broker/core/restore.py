@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING, Final
 
-from broker.core.custody import DOUBTED, SUBSCRIPTION, Place, Stored
-from broker.core.links import ENDED
-from broker.core.neighbours import Neighbour
-from broker.core.places import SITE, is_of_a_session
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.custody import DOUBTED, SUBSCRIPTION, Queue, StoredBundle
+from broker.core.messages.queue_names import SITE, is_of_a_session
+from broker.core.neighbours.admission import ENDED
+from broker.core.routing.topics import Subscription
 from broker.core.rows import (
     FORMER,
     BundleRow,
@@ -18,11 +19,10 @@ from broker.core.rows import (
     RetainedRow,
     RouteRow,
     SeenRow,
-    StoredCopy,
+    StoredEntry,
     SubscriptionRow,
 )
-from broker.core.site import TAKEN
-from broker.core.topics import Subscription
+from broker.core.site.site import TAKEN
 from treeconnector.bundles import decode_header
 from treeconnector.destinations import Destination, Kind
 from treeconnector.names import LOCAL
@@ -42,8 +42,8 @@ def restore(core: "NodeCore", loaded: "Rows") -> None:
     core.ancestry.restore(meta.get("chain"))
     core.links.restore(any(row.name == ENDED for row in loaded.rows(MetaRow)))
     core.static_routing.restore(loaded.rows(MetaRow))
-    for queue in loaded.rows(QueueRow):
-        core.switch.queues.restore(queue)
+    for row in loaded.rows(QueueRow):
+        core.switch.local_queues.restore(row)
     for producer in loaded.rows(ProducerRow):
         core.switch.sending.restore(producer)
     for rejected in loaded.rows(RejectedRow):
@@ -78,15 +78,15 @@ def _neighbours(core: "NodeCore", loaded: "Rows") -> None:
     for row in loaded.rows(RouteRow):
         routes.setdefault(row.gateway, []).append(row)
     local = [Destination(Kind(row.kind), row.name) for row in routes.pop(LOCAL, [])]
-    core.interests.recover((key for key in local if key.kind != Kind.DOMAIN), core.moment.now)
+    core.interests.recover((key for key in local if key.kind != Kind.DOMAIN), core.clock.now)
     for name, held in routes.items():
         if name in core.neighbours:
             core.neighbours[name].held.restore(row for row in held if row.declined != FORMER)
             core.neighbours[name].former = {row.name: None for row in held if row.declined == FORMER}
     core.neighbourhood.look_again()
     for neighbour in core.neighbours.values():
-        neighbour.detail.down_since = neighbour.detail.down_since or max(core.moment.now, 0.001)
-        neighbour.broken_at = core.moment.now
+        neighbour.detail.down_since = neighbour.detail.down_since or max(core.clock.now, 0.001)
+        neighbour.broken_at = core.clock.now
         core.touch(neighbour)
         core.neighbourhood.rest_while_down(neighbour)
 
@@ -101,7 +101,7 @@ def _subscriptions(core: "NodeCore", loaded: "Rows") -> None:
         subscription = core.topics.restore(row)
         key = Destination(Kind.TOPIC, subscription.pattern)
         if subscription.name:
-            core.interests.add(key, subscription.id, _RECOVERED, core.moment.now)
+            core.interests.add(key, subscription.id, _RECOVERED, core.clock.now)
         else:
             plain.append(subscription)
 
@@ -110,14 +110,14 @@ def _subscriptions(core: "NodeCore", loaded: "Rows") -> None:
             if not subscription.attached and core.topics.subscriptions.get(subscription.id) is subscription:
                 core.topics.end(subscription)
 
-    core.moment.after(core.settings.reattach_time, give_up)
+    core.clock.after(core.settings.reattach_time, give_up)
 
 
 def _custody(core: "NodeCore", loaded: "Rows") -> None:
     """Where many wait, they leave memory again on the way."""
-    shared: dict[int, Stored | None] = dict.fromkeys(loaded.shared_bundles())
-    core.custody.cooling.parted = shared
-    orphaned: dict[Place, None] = {}
+    shared: dict[int, StoredBundle | None] = dict.fromkeys(loaded.shared_bundles())
+    core.custody.paging.parted = shared
+    orphaned: dict[Queue, None] = {}
     for number, found in enumerate(loaded.copies()):
         row = found.copy
         if row.place == SUBSCRIPTION + SITE:
@@ -128,26 +128,26 @@ def _custody(core: "NodeCore", loaded: "Rows") -> None:
         if bundle is None:
             core.custody.transaction.delete(CopyRow, row.row)
         elif _is_orphan(core, row):
-            orphaned[core.custody.load_copy(row._replace(number=0), bundle).place] = None
+            orphaned[core.custody.load_copy(row._replace(number=0), bundle).queue] = None
         else:
-            copy = core.custody.load_copy(row, bundle)
+            entry = core.custody.load_copy(row, bundle)
             if row.number:
-                _outbox(core, row).outbox.append(copy)
+                _outbox(core, row).outbox.append(entry)
         if number % _AT_ONCE == 0:
-            core.custody.cooling.cool()
-    core.custody.cooling.parted = ()
+            core.custody.paging.cool()
+    core.custody.paging.parted = ()
     for row_number in loaded.lone_bundles():
         core.custody.transaction.delete(BundleRow, row_number)
     for neighbour in core.neighbours.values():
-        ordered = sorted(neighbour.outbox, key=lambda copy: copy.number)
+        ordered = sorted(neighbour.outbox, key=lambda entry: entry.number)
         neighbour.outbox.clear()
         neighbour.outbox.extend(ordered)
-        neighbour.outbox_bytes = sum(copy.stored.size for copy in ordered)
-    for place in orphaned:
-        core.removal.end_orphans(place)
+        neighbour.outbox_bytes = sum(entry.stored.size for entry in ordered)
+    for queue in orphaned:
+        core.removal.end_orphans(queue)
 
 
-def _bundle(core: "NodeCore", found: StoredCopy) -> Stored | None:
+def _bundle(core: "NodeCore", found: StoredEntry) -> StoredBundle | None:
     if not found.header:
         return None
     return core.custody.load_bundle(found.copy.bundle, decode_header(found.header), found.size)
@@ -158,9 +158,9 @@ def _outbox(core: "NodeCore", row: CopyRow) -> Neighbour:
 
 
 def _is_orphan(core: "NodeCore", row: CopyRow) -> bool:
-    """Does a copy wait in a place that is none any more?"""
+    """Does an entry wait in a queue that is none any more?"""
     if is_of_a_session(row.place, core.identity.name):
-        plain = core.custody.places.get(row.place.rpartition("@")[0])
+        plain = core.custody.queues.get(row.place.rpartition("@")[0])
         return plain is None or not plain.created
     if row.place.startswith("link:"):
         return row.place.removeprefix("link:") not in core.neighbours

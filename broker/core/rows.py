@@ -43,7 +43,7 @@ class CopyRow(NamedTuple):
     note: str
 
 
-class StoredCopy(NamedTuple):
+class StoredEntry(NamedTuple):
     """A copy with its bundle, as they are read together. `size`: of the body, which is read only if asked."""
 
     copy: CopyRow

@@ -12,7 +12,7 @@ DAY = 86_400.0
 
 
 class Overflow(StrEnum):
-    """What happens to a message for a place that is full."""
+    """What happens to a message for a queue that is full."""
 
     REFUSE = "refuse"
     DROP_OLDEST = "drop-oldest"
@@ -20,7 +20,7 @@ class Overflow(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class QueuePolicy:
     """What holds for destinations that match `pattern` (a topic pattern, or a queue's name with `#`, `+`)."""
 
     kind: Kind = Kind.QUEUE
@@ -32,7 +32,7 @@ class Policy:
     home: bool = False
 
 
-DEFAULT_POLICY = Policy()
+DEFAULT_POLICY = QueuePolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ class CoreSettings:
     trace_events: int = 20_000
     deliver_twice: float = 0.0
     seed: int = 0
-    policies: tuple[Policy, ...] = field(default=())
+    policies: tuple[QueuePolicy, ...] = field(default=())
 
-    def policy(self, destination: Destination) -> Policy:
+    def policy(self, destination: Destination) -> QueuePolicy:
         """The first policy that matches, else the default."""
         for policy in self.policies:
             if policy.kind == destination.kind and matches(policy.pattern, destination.name):

@@ -13,8 +13,8 @@ from broker.core.rows import InvitationRow, MemberRow, MetaRow
 from broker.enrolment.errors import without_library
 
 if TYPE_CHECKING:
-    from broker.enrolment.office import Office
-    from broker.enrolment.renewal import Renewal
+    from broker.enrolment.registrar import Registry
+    from broker.enrolment.renewal import CertificateRenewal
     from broker.enrolment.sharing import Sharing
     from broker.node import Node
     from broker.store.loaded import Loaded
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 __all__ = ["office_of", "renewal_of", "sharing_of"]
 
 
-def office_of(node: "Node", loaded: "Loaded") -> "Office | None":
+def office_of(node: "Node", loaded: "Loaded") -> "Registry | None":
     """What decides who joins, where the site's file names an authority. Raises `EnrolmentError`."""
     site = node.site
     if site.enrolment.authority is None:
         return None
     try:
         from broker.enrolment.authority import KeptAuthority
-        from broker.enrolment.office import Office
+        from broker.enrolment.registrar import Registry
     except ModuleNotFoundError as error:
         raise without_library(error) from None
-    return Office(
+    return Registry(
         site,
         KeptAuthority(site.enrolment.authority, site),
         loaded.rows(InvitationRow),
@@ -51,16 +51,16 @@ def sharing_of(node: "Node", rows: Iterable[MetaRow]) -> "Sharing | None":
     return Sharing(node, node.enrolment, rows)
 
 
-def renewal_of(node: "Node") -> "Renewal | None":
+def renewal_of(node: "Node") -> "CertificateRenewal | None":
     """What renews the node's certificate, where its connector says so. Raises `EnrolmentError`."""
     connector = node.site.connector
     if connector is None or not connector.renew:
         return None
     try:
-        from broker.enrolment.renewal import Renewal
+        from broker.enrolment.renewal import CertificateRenewal
     except ModuleNotFoundError as error:
         raise without_library(error) from None
-    renewal = Renewal(node.site)
+    renewal = CertificateRenewal(node.site)
     renewal.ways_beside = lambda: [way for ways in node.core.mesh.parents_to_dial().values() for way in ways]
     node.core.mesh.on_authorities = renewal.trust
     return renewal

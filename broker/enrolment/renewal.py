@@ -32,7 +32,7 @@ _EARLIER: Final = 0.05
 _MOST_AUTHORITIES: Final = 64
 
 
-class Renewal:
+class CertificateRenewal:
     """Of the certificate in the tree connector's `tls`. `error`: of the latest attempt, '' if it was good.
 
     `ends`: of the present certificate, seconds since 1970. `renewed`: how often, since this start.
@@ -73,7 +73,7 @@ class Renewal:
             raise EnrolmentError(f"{self._file}: {error}") from None
 
     def __repr__(self) -> str:
-        return f"<Renewal of {self._site.name} ends={self.ends:.0f} renewed={self.renewed}>"
+        return f"<CertificateRenewal of {self._site.name} ends={self.ends:.0f} renewed={self.renewed}>"
 
     def _look(self) -> None:
         found = certificates.facts(self._file.read_bytes())

@@ -26,7 +26,7 @@ from treeconnector.names import own_name
 from treeconnector.roles import ROLES
 
 if TYPE_CHECKING:
-    from broker.enrolment.office import Office
+    from broker.enrolment.registrar import Registry
     from broker.node import Node
 
 _log = logging.getLogger("sapwood.enrolment")
@@ -81,7 +81,7 @@ class Kept(msgspec.Struct, array_like=True):
 class Sharing:
     """Of one inviting node. `kept`: the authorities of the others, by name."""
 
-    def __init__(self, node: "Node", office: "Office", rows: Iterable[MetaRow]) -> None:
+    def __init__(self, node: "Node", office: "Registry", rows: Iterable[MetaRow]) -> None:
         self._node = node
         self._office = office
         self._exchanged: dict[str, float] = {}

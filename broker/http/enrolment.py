@@ -24,7 +24,7 @@ from broker.enrolment.messages import (
 from broker.http.guard import address, from_a_web_page
 
 if TYPE_CHECKING:
-    from broker.enrolment.office import Office
+    from broker.enrolment.registrar import Registry
 
 Asked = TypeVar("Asked", Join, Renew)
 TRIES: Final = 30
@@ -59,7 +59,7 @@ class Tries:
 class EnrolmentEndpoint:
     """Handlers of `/enrol/…`."""
 
-    def __init__(self, office: "Office") -> None:
+    def __init__(self, office: "Registry") -> None:
         self._office = office
         self._tries = Tries(asyncio.get_running_loop().time)
 

@@ -4,16 +4,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bridges.carriers.base import Carrier
+from broker.core.clients.sessions import Connection
+from broker.core.clients.transfers import Fetched
 from broker.core.errors import SwitchError
-from broker.core.sessions import Connection
-from broker.core.transfers import Fetched
 from broker.shares import Shares
 from treeconnector.bundles import Message
 from treeconnector.session_frames import ClientFrame
 
 if TYPE_CHECKING:
     from broker.administration import Administration
-    from broker.enrolment.office import Office
+    from broker.enrolment.registrar import Registry
     from broker.entrance.entrance import Entrance
 
 Outcome = Callable[[SwitchError | None], None]
@@ -98,7 +98,7 @@ class NodePort(Protocol):
     def shares(self) -> Shares: ...
 
     @property
-    def enrolment(self) -> "Office | None": ...
+    def enrolment(self) -> "Registry | None": ...
 
     @property
     def administration(self) -> "Administration": ...

@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from aiohttp import web
 
+from broker.core.clients.transfers import Fetched
 from broker.core.errors import BadRequest, NotFound, SwitchError, TooLarge
-from broker.core.rights import Rights
-from broker.core.transfers import Fetched
+from broker.core.policies.rights import Rights
 from broker.http import trace
 from broker.http.bindings import Bindings, Line
 from broker.http.guard import bearer, credentials, from_a_web_page, is_here, is_rebound, same

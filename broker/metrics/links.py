@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.core.neighbours import Neighbour
+from broker.core.links.neighbour import Neighbour
 from broker.metrics.exposition import Family, counter, gauge
-from broker.metrics.seats import OTHER, Counters, Seats
+from broker.metrics.label_limit import OTHER, Counters, LabelLimit
 from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ _MEASURED: Final[tuple[tuple[str, str, Callable[[Neighbour, float], float]], ...
     (
         "waiting_messages",
         "Messages that are this neighbour's and that it has not confirmed.",
-        lambda link, _now: link.place.messages,
+        lambda link, _now: link.queue.messages,
     ),
-    ("waiting_bytes", "Bytes of their bundles.", lambda link, _now: link.place.size),
+    ("waiting_bytes", "Bytes of their bundles.", lambda link, _now: link.queue.size),
     ("routes", "Routes learned over the link.", lambda link, _now: link.held.count),
     (
         "held_destinations",
@@ -86,7 +86,7 @@ class LinkFigures:
     """Families of all links. Keep one for each node."""
 
     def __init__(self, limit: int) -> None:
-        self._seats = Seats(limit, len(_COUNTED))
+        self._seats = LabelLimit(limit, len(_COUNTED))
 
     def __repr__(self) -> str:
         return f"<LinkFigures {self._seats!r}>"
@@ -94,7 +94,7 @@ class LinkFigures:
     def families(self, core: "NodeCore") -> list[Family]:
         links = core.neighbours
         weights = {
-            name: float("inf") if link.relation is Relation.PARENT else float(link.place.messages)
+            name: float("inf") if link.relation is Relation.PARENT else float(link.queue.messages)
             for name, link in links.items()
         }
         counters = {name: tuple(read(link) for _, _, read in _COUNTED) for name, link in links.items()}
@@ -104,7 +104,7 @@ class LinkFigures:
         if rest or any(self._seats.rest):
             groups[OTHER] = rest
         totals = {**counters, OTHER: self._seats.rest}
-        return [_numbers(core), _states(groups), *_gauges(groups, core.moment.now), *_totals(groups, totals)]
+        return [_numbers(core), _states(groups), *_gauges(groups, core.clock.now), *_totals(groups, totals)]
 
 
 def _numbers(core: "NodeCore") -> Family:

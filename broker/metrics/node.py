@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.core.statistics import LATENCY_BOUNDS
+from broker.core.policies.statistics import LATENCY_BOUNDS
 from broker.metrics import intake, process
 from broker.metrics.exposition import Family, counter, gauge, histogram, info
 
@@ -175,7 +175,7 @@ def _dead(core: "NodeCore") -> list[Family]:
         gauge("sapwood_dead_letter_messages", "Dead letters that are kept.").add(dead.messages),
         gauge("sapwood_dead_letter_bytes", "Bytes of their bundles.").add(dead.size),
         gauge("sapwood_dead_letter_oldest_age_seconds", "How long the oldest bundle of them was here.").add(
-            0 if oldest is None else max(round(core.moment.now - oldest, 3), 0.0)
+            0 if oldest is None else max(round(core.clock.now - oldest, 3), 0.0)
         ),
         gauge("sapwood_dead_letter_messages_limit", "Most dead letters that are kept.").add(
             settings.dead_messages

@@ -8,12 +8,12 @@ through, would be a new label each time.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from broker.core.custody import Place
-from broker.core.statistics import LATENCY_BOUNDS
-from broker.core.trace import is_internal
+from broker.core.messages.custody import Queue
+from broker.core.policies.statistics import LATENCY_BOUNDS
+from broker.core.policies.trace import is_internal
 from broker.histogram import Histogram
 from broker.metrics.exposition import Family, counter, gauge, histogram
-from broker.metrics.seats import OTHER, Counters, Seats
+from broker.metrics.label_limit import OTHER, Counters, LabelLimit
 from treeconnector.destinations import Kind
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ class QueueFigures:
     """Families of all queues. Keep one for each node, since counters of unnamed queues go on in it."""
 
     def __init__(self, limit: int) -> None:
-        self._seats = Seats(limit, _WIDTH)
+        self._seats = LabelLimit(limit, _WIDTH)
 
     def __repr__(self) -> str:
         return f"<QueueFigures {self._seats!r}>"
 
     def families(self, core: "NodeCore") -> list[Family]:
-        now = core.moment.now
+        now = core.clock.now
         places = {
             place.name.removeprefix("queue:"): place
-            for place in core.custody.places.values()
+            for place in core.custody.queues.values()
             if _is_for_applications(place)
         }
         weights = {
@@ -80,9 +80,9 @@ class _Families:
             "Time of a message from its arrival at this node to its acknowledgement by a reader here.",
         )
 
-    def add(self, name: str, places: list[Place], counters: Counters, now: float) -> None:
+    def add(self, name: str, places: list[Queue], counters: Counters, now: float) -> None:
         oldest = [place.oldest for place in places if place.oldest is not None]
-        readers = list(dict.fromkeys(reader for place in places for reader in place.readers))
+        readers = list(dict.fromkeys(reader for place in places for reader in place.consumers))
         self.messages.add(sum(place.messages for place in places), queue=name)
         self.size.add(sum(place.size for place in places), queue=name)
         self.age.add(max(round(now - min(oldest), 3), 0.0) if oldest else 0, queue=name)
@@ -102,26 +102,26 @@ class _Families:
 def topics(core: "NodeCore") -> list[Family]:
     """Subscriptions to topics, all together: their ids would tell a session's token."""
     found = core.topics.subscriptions.values()
-    oldest = [item.place.oldest for item in found if item.place.oldest is not None]
+    oldest = [item.queue.oldest for item in found if item.queue.oldest is not None]
     attached = sum(item.attached for item in found)
     return [
         gauge("sapwood_subscriptions", "Topic subscriptions here; detached: durable, without a reader now.")
         .add(attached, state="attached")
         .add(len(found) - attached, state="detached"),
         gauge("sapwood_subscription_messages", "Messages that wait for topic subscriptions.").add(
-            sum(item.place.messages for item in found)
+            sum(item.queue.messages for item in found)
         ),
         gauge("sapwood_subscription_size_bytes", "Bytes of the bundles that wait for them.").add(
-            sum(item.place.size for item in found)
+            sum(item.queue.size for item in found)
         ),
         gauge(
             "sapwood_subscription_oldest_age_seconds", "How long the oldest of those has waited; 0: none."
-        ).add(max(round(core.moment.now - min(oldest), 3), 0.0) if oldest else 0),
+        ).add(max(round(core.clock.now - min(oldest), 3), 0.0) if oldest else 0),
         gauge("sapwood_retained_messages", "Retained messages of topics.").add(len(core.topics.retained)),
     ]
 
 
-def _kinds(places: Iterable[Place]) -> Family:
+def _kinds(places: Iterable[Queue]) -> Family:
     counts = dict.fromkeys(("persistent", "transient", "passing"), 0)
     for place in places:
         counts["transient" if place.owner else "persistent" if place.created else "passing"] += 1
@@ -134,21 +134,21 @@ def _kinds(places: Iterable[Place]) -> Family:
     return family
 
 
-def _is_for_applications(place: Place) -> bool:
+def _is_for_applications(place: Queue) -> bool:
     destination = place.destination
     return destination is not None and destination.kind == Kind.QUEUE and not is_internal(destination)
 
 
-def _has_a_name(place: Place, now: float, node: str) -> bool:
+def _has_a_name(place: Queue, now: float, node: str) -> bool:
     if place.owner:
         return False
     if place.destination is not None and place.destination.node == node and not place.tally.entered:
         return bool(place.messages)
     old = place.oldest is not None and now - place.oldest >= _SETTLED
-    return place.created or bool(place.readers) or old
+    return place.created or bool(place.consumers) or old
 
 
-def _counters(place: Place) -> Counters:
+def _counters(place: Queue) -> Counters:
     latency: Histogram | None = place.tally.latency
     return (
         place.tally.entered,

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.core.sessions import Session
+from broker.core.clients.sessions import Session
 from broker.metrics.exposition import Family, counter, gauge
-from broker.metrics.seats import OTHER, Counters, Seats
+from broker.metrics.label_limit import OTHER, Counters, LabelLimit
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
@@ -18,11 +18,11 @@ _COUNTED: Final = (
 )
 _MEASURED: Final[tuple[tuple[str, str, Callable[[Session], int]], ...]] = (
     ("connections", "Connections that are logged in to the session.", lambda item: len(item.connections)),
-    ("readers", "Subscriptions of the session.", lambda item: len(item.readers)),
+    ("readers", "Subscriptions of the session.", lambda item: len(item.consumers)),
     (
         "unacknowledged_messages",
         "Messages that the session has and has not acknowledged.",
-        lambda item: sum(reader.outstanding for reader in item.readers),
+        lambda item: sum(reader.outstanding for reader in item.consumers),
     ),
     ("blocked_transfers", "Transfers that wait for a message.", lambda item: len(item.waiters)),
 )
@@ -32,14 +32,14 @@ class SessionFigures:
     """Families of all sessions. Keep one for each node. `masked`: a token as it may be shown."""
 
     def __init__(self, limit: int, masked: Callable[[str], str]) -> None:
-        self._seats = Seats(limit, len(_COUNTED))
+        self._seats = LabelLimit(limit, len(_COUNTED))
         self._masked = masked
 
     def __repr__(self) -> str:
         return f"<SessionFigures {self._seats!r}>"
 
     def families(self, core: "NodeCore") -> list[Family]:
-        now = core.moment.now
+        now = core.clock.now
         sessions = {self._masked(token): session for token, session in core.switch.sessions.items()}
         counters: dict[str, Counters] = {name: session.totals for name, session in sessions.items()}
         weights = {name: float(_MEASURED[2][2](session)) for name, session in sessions.items()}

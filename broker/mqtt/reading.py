@@ -9,9 +9,9 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.core.custody import Place
-from broker.core.readers import Reader
-from broker.core.sessions import Connection
+from broker.core.clients.sessions import Connection
+from broker.core.delivery.consumers import PushConsumer
+from broker.core.messages.custody import Queue
 from broker.mqtt import packets
 from broker.mqtt.packets import PacketError
 from treeconnector import bundles
@@ -131,12 +131,12 @@ class Reading:
             reader.credit = 0
 
     @staticmethod
-    def resume(connection: Connection) -> list[Place]:
+    def resume(connection: Connection) -> list[Queue]:
         """Be given messages again; return from where."""
         readers = _readers(connection)
         for reader in readers:
             reader.credit = _CREDIT
-        return [place for reader in readers for place in reader.places]
+        return [place for reader in readers for place in reader.queues]
 
     def deliver(self, frame: Deliver) -> bytes:
         """The PUBLISH packets of a delivery. Raises `SapwoodError` if it cannot be read or numbered."""
@@ -196,9 +196,9 @@ class Reading:
             self._client.ask(Acknowledge([(each, each) for each in acks]))
 
 
-def _readers(connection: Connection) -> list[Reader]:
+def _readers(connection: Connection) -> list[PushConsumer]:
     session = connection.session
-    return [each for each in session.readers if each.connection is connection] if session else []
+    return [each for each in session.consumers if each.connection is connection] if session else []
 
 
 def _name(qos: int, spelled: str) -> str:

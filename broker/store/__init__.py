@@ -4,12 +4,13 @@ from broker.store.commit import GroupCommit
 from broker.store.errors import StoreBusy, StoreCorrupt, StoreFull, StoreIOFailed, StoreMismatch
 from broker.store.loaded import Loaded
 from broker.store.recovery import Report, recover
-from broker.store.schema import StoredBundle
+from broker.store.schema import LoadedBundle
 from broker.store.store import Store
 
 __all__ = [
     "GroupCommit",
     "Loaded",
+    "LoadedBundle",
     "Report",
     "Store",
     "StoreBusy",
@@ -17,6 +18,5 @@ __all__ = [
     "StoreFull",
     "StoreIOFailed",
     "StoreMismatch",
-    "StoredBundle",
     "recover",
 ]

@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, StoredCopy
-from broker.store.schema import COPIES_AFTER, LONE, SHARED, STATEMENTS, StoredBundle, stored_copy
+from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, StoredEntry
+from broker.store.schema import COPIES_AFTER, LONE, SHARED, STATEMENTS, LoadedBundle, stored_copy
 
 RowType = TypeVar("RowType")
 Read = Callable[[str, tuple[int, ...]], list[tuple[Any, ...]]]
@@ -43,8 +43,8 @@ class Loaded:
         return self.rows(MetaRow)
 
     @property
-    def bundles(self) -> list[StoredBundle]:
-        return list(map(StoredBundle._make, pages(self._read, BundleRow)))
+    def bundles(self) -> list[LoadedBundle]:
+        return list(map(LoadedBundle._make, pages(self._read, BundleRow)))
 
     def rows(self, table: type[RowType]) -> list[RowType]:
         """Rows of one type, in the order of their keys. For `BundleRow` ask `bundles`: KeyError."""
@@ -52,7 +52,7 @@ class Loaded:
             return [CopyRow._make(row) for row in pages(self._read, CopyRow)]  # type: ignore[misc]
         return self._rows[table]
 
-    def copies(self) -> Iterator[StoredCopy]:
+    def copies(self) -> Iterator[StoredEntry]:
         """All copies in the order of their rows, with the headers of their bundles."""
         last = -1
         while rows := self._read(COPIES_AFTER, (last, _PAGE_ROWS)):

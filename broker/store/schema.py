@@ -12,12 +12,12 @@ body lengths without touching the pages of long bodies.
 import sqlite3
 from typing import Any, Final, NamedTuple, get_type_hints
 
-from broker.core.rows import KEYS, BundleRow, CopyRow, StoredCopy
+from broker.core.rows import KEYS, BundleRow, CopyRow, StoredEntry
 
 _KINDS: Final = {int: "INTEGER", str: "TEXT", bytes: "BLOB", bytes | None: "BLOB"}
 
 
-class StoredBundle(NamedTuple):
+class LoadedBundle(NamedTuple):
     """A bundle as a start loads it: `size` is the length of its body in bytes, which stays on disk."""
 
     row: int
@@ -98,10 +98,10 @@ LONE: Final = 'SELECT "row" FROM "bundle" EXCEPT SELECT "bundle" FROM "copy"'
 GET_BODY: Final = 'SELECT "body" FROM "bundle" WHERE "row" = ?'
 
 
-def stored_copy(row: tuple[Any, ...]) -> StoredCopy:
+def stored_copy(row: tuple[Any, ...]) -> StoredEntry:
     """What a query for copies answers. A bundle that is not there has no header."""
     header, size, *body = row[_OF_COPY:]
-    return StoredCopy(CopyRow._make(row[:_OF_COPY]), header or b"", size or 0, body[0] if body else None)
+    return StoredEntry(CopyRow._make(row[:_OF_COPY]), header or b"", size or 0, body[0] if body else None)
 
 
 def create_tables(connection: sqlite3.Connection) -> None:

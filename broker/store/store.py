@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar, TypeVarTuple
 
-from broker.core.rows import BundleRow, StoredCopy, Transaction
+from broker.core.rows import BundleRow, StoredEntry, Transaction
 from broker.store import files, marks, migrations, schema
 from broker.store.checkpoints import LIMIT, Checkpoints
 from broker.store.errors import StoreCorrupt, StoreFull, StoreIOFailed, StoreMismatch, disk_free, mapped
@@ -267,7 +267,7 @@ class Store:
         finally:
             reader.execute("COMMIT")
 
-    def copies(self, rows: Sequence[int], with_bodies: bool) -> list[StoredCopy]:
+    def copies(self, rows: Sequence[int], with_bodies: bool) -> list[StoredEntry]:
         """Committed copies by row, ascending; one that is not there is not in the answer."""
         runs = [(rows[0], rows[-1])] if isinstance(rows, range) else [(row, row) for row in rows]
         return self._guarded(lambda: self._copies(self._reading(), runs, with_bodies))
@@ -275,7 +275,7 @@ class Store:
     @staticmethod
     def _copies(
         reader: sqlite3.Connection, runs: list[tuple[int, int]], with_bodies: bool
-    ) -> list[StoredCopy]:
+    ) -> list[StoredEntry]:
         query = schema.COPIES_WITHIN[with_bodies]
         reader.execute("BEGIN")
         try:

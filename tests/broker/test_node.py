@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.turn import Turn
+from broker.core.commit import CommitBatch
 from broker.node import Node
 from config.model import AdvisoryLog, Limits, Listener, Site, Spool
 from sapwood.client import connect
@@ -26,7 +26,7 @@ async def test_a_mistake_of_ours_stops_the_node_and_loses_nothing(
     client = await connect(f"http://127.0.0.1:{node.port}", timeout=0.5).open()
     await client.send("queue:sales", b"confirmed")
 
-    def mistake(turn: Turn) -> None:
+    def mistake(turn: CommitBatch) -> None:
         raise KeyError("a mistake")
 
     monkeypatch.setattr(node.core, "committed", mistake)

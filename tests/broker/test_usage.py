@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from broker.core import usage
-from broker.core.usage import UsageRow
+from broker.core.policies import usage
+from broker.core.policies.usage import UsageRow
 from broker.usage import UsageLog
 from treeconnector.destinations import parse
 from treeconnector.routes import Route, RoutingTable

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from broker.cli.app import app
 from broker.cli.errors import CommandError
-from broker.core.advising import Advising
+from broker.core.neighbours.advertising import Advertising
 from config.errors import ConfigurationError
 from config.fleet import read_sites
 from simulation.deployment import generated
@@ -108,7 +108,7 @@ def test_a_soak_that_goes_well() -> None:
 def test_a_soak_that_fails_tells_seed_and_history_and_how_to_see_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Advising, "tells_upward", False)
+    monkeypatch.setattr(Advertising, "tells_upward", False)
     exit_code, text, said = simulate(
         "--soak", "1", "--seed", "4", "--trial", "weather", "--out", str(tmp_path)
     )

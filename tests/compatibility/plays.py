@@ -5,7 +5,7 @@ from typing import Any
 
 from recording import Play, RecordedSite, Recorder
 
-from broker.core.settings import Policy
+from broker.core.settings import QueuePolicy
 from simulation.clients import Producer
 from treeconnector.bundles import Foreign, Message, Properties, Scope
 from treeconnector.destinations import Kind, parse
@@ -205,7 +205,7 @@ def asked(forest: Recorder) -> None:
     forest.settle(3.0)
 
 
-TREE = (Policy(Kind.TOPIC, "#", scope=Scope.TREE),)
+TREE = (QueuePolicy(Kind.TOPIC, "#", scope=Scope.TREE),)
 
 
 def mesh(forest: Recorder) -> None:

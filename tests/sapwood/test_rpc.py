@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.core.custody import Place
 from broker.core.errors import NotFound
+from broker.core.messages.custody import Queue
 from broker.node import Node
 from config.model import Advisories, AdvisoryLog, Listener, Site
 from sapwood import (
@@ -175,9 +175,9 @@ async def test_nobody_serves_is_told_at_once_and_the_request_is_not_kept(node: N
         await rpc.call("stock", "level", article=1, timeout=None)
     assert (caught.value.queue, caught.value.method, caught.value.node) == ("stock", "level", "hq")
     assert (
-        node.core.custody.places.get("queue:stock") is None
-        or not node.core.custody.queue(
-            node.core.custody.places["queue:stock"].destination  # type: ignore[arg-type]
+        node.core.custody.queues.get("queue:stock") is None
+        or not node.core.custody.queue_for(
+            node.core.custody.queues["queue:stock"].destination  # type: ignore[arg-type]
         ).messages
     )
 
@@ -505,7 +505,7 @@ async def test_a_server_whose_queue_is_deleted_makes_it_again_however_often_that
     queues, failures = node.core.switch.queues, [1, 2]
     existing = queues.existing
 
-    def refusing(name: str) -> Place:
+    def refusing(name: str) -> Queue:
         if name == "work" and failures:
             raise NotFound(f"not now {failures.pop()}")
         return existing(name)
@@ -516,6 +516,6 @@ async def test_a_server_whose_queue_is_deleted_makes_it_again_however_often_that
         node.core.removal.delete_queue("work")
         node.wake()
         async with asyncio.timeout(PATIENCE):
-            while failures or not node.core.custody.queue(queue("work")).readers:
+            while failures or not node.core.custody.queue_for(queue("work")).readers:
                 await asyncio.sleep(0.01)
         assert await rpc.call("work", "level", article=2)

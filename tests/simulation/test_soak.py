@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.advising import Advising
-from broker.core.neighbours import Neighbour
+from broker.core.links.neighbour import Neighbour
+from broker.core.neighbours.advertising import Advertising
 from simulation.actions import Action
 from simulation.advisory_log import Row
 from simulation.deployment import generated
@@ -71,10 +71,10 @@ def test_what_a_root_tells_the_others_of_its_children_s_consumers_is_found(
 def test_routes_that_are_swept_in_a_snapshot_are_found_in_chaos(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not on disk is forgotten by a crash."""
 
-    def keep(self: Advising, neighbour: Neighbour, applied: object) -> None:
+    def keep(self: Advertising, neighbour: Neighbour, applied: object) -> None:
         """Keep nothing."""
 
-    monkeypatch.setattr(Advising, "_keep_routes", keep)
+    monkeypatch.setattr(Advertising, "_keep_routes", keep)
     monkeypatch.setattr(Held, "digest", property(lambda self: b""))
     outcome = run_seed("chaos-crash", 1)
     assert outcome.failure is not None
@@ -83,7 +83,7 @@ def test_routes_that_are_swept_in_a_snapshot_are_found_in_chaos(monkeypatch: pyt
 
 def test_a_failure_is_kept_and_lived_through_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 8 broken: nothing is told anew when a link comes up."""
-    monkeypatch.setattr(Advising, "tell_all", lambda *arguments: None)
+    monkeypatch.setattr(Advertising, "tell_all", lambda *arguments: None)
     failure = next(outcome.failure for outcome in soak(1, 9, "weather") if outcome.failure)
     assert len(failure.history) <= 3
     failure.write(tmp_path / "failure.json")

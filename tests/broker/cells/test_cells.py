@@ -7,8 +7,8 @@ import pytest
 
 from broker.cells import Busy, NoAnswer, Refused, cells
 from broker.cells.cells import Command
-from broker.core.inside import Inside
-from broker.core.trace import is_internal
+from broker.core.policies.trace import is_internal
+from broker.core.site.internal_queues import InternalQueues
 from simulation.site import Site
 from treeconnector.bundles import Flag, Header, Message, Properties, encode_message
 from treeconnector.destinations import Destination, queue
@@ -121,7 +121,7 @@ class Spy:
     """Another program at a node, that writes what it likes."""
 
     def __init__(self, site: Site, name: str = "System.spy") -> None:
-        self.inside = Inside(site.core, lambda: None)
+        self.inside = InternalQueues(site.core, lambda: None)
         self.inside.read(name)
         self.site = site
 

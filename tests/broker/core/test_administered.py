@@ -4,13 +4,13 @@ from random import Random
 
 import pytest
 
-from broker.core.copies import Copy
-from broker.core.custody import Place
 from broker.core.errors import NotFound
-from broker.core.places import Spool
-from broker.core.removal import Given
+from broker.core.messages.custody import Queue
+from broker.core.messages.entries import QueueEntry
+from broker.core.messages.queue_names import Spool
+from broker.core.messages.spools import BUNDLE, ROW
+from broker.core.operations.removal import InDelivery
 from broker.core.rows import BundleRow, CopyRow
-from broker.core.spools import BUNDLE, ROW
 from simulation.clients import Consumer
 from simulation.forest import Forest
 from simulation.site import Site
@@ -18,27 +18,27 @@ from simulation.site import Site
 QUEUES = ("a", "b", "c@york")
 
 
-def copies_of(site: Site) -> dict[Place, set[Copy]]:
+def copies_of(site: Site) -> dict[Queue, set[QueueEntry]]:
     """All copies that are anywhere at a site, by their place."""
     core = site.core
-    found: dict[Place, set[Copy]] = {}
-    for place in core.custody.places.values():
+    found: dict[Queue, set[QueueEntry]] = {}
+    for place in core.custody.queues.values():
         found[place] = {*place.waiting, *place.resting.values()}
     for session in core.switch.sessions.values():
         for given in session.desk.all():
-            found[given.copy.place].add(given.copy)
+            found[given.entry.queue].add(given.entry)
     for neighbour in core.neighbours.values():
-        found[neighbour.place].update(neighbour.outbox)
+        found[neighbour.queue].update(neighbour.outbox)
     return found
 
 
-def spooled(found: dict[Place, set[Copy]]) -> dict[Spool, int]:
+def spooled(found: dict[Queue, set[QueueEntry]]) -> dict[Spool, int]:
     """What the spools must show: a fan-out once for each, a queue's with the queue, dead letters nowhere."""
     kept = [copy for copies in found.values() for copy in copies if copy.stored.row]
     sizes: dict[Spool, int] = {}
     for spool in Spool:
         own = [copy for copy in kept if copy.spool is spool]
-        shared = [copy.stored for copy in kept if copy.spool is None and copy.place.spool is spool]
+        shared = [copy.stored for copy in kept if copy.spool is None and copy.queue.spool is spool]
         bundles = [*{copy.stored for copy in own}, *shared]
         sizes[spool] = sum(stored.size + BUNDLE for stored in bundles) + ROW * (len(own) + len(shared))
     return sizes
@@ -53,7 +53,7 @@ def check(site: Site) -> None:
         assert place.size == sum(copy.stored.size for copy in copies), place
         assert place.left >= 0, place
         assert len(place.waiting) == len(set(place.waiting)), place
-        assert all(copy.open and copy.place is place for copy in copies), place
+        assert all(copy.open and copy.queue is place for copy in copies), place
         stored |= {copy.stored for copy in copies if copy.stored.row}
     assert dict(custody.spools) == spooled(found)
     assert len(site.disk.tables[CopyRow]) == sum(
@@ -115,14 +115,14 @@ class Operator:
         site.core.removal.discard(doomed.take(len(doomed)))
 
     def delete_messages(self, site: Site) -> None:
-        for place in list(site.core.custody.places.values()):
+        for place in list(site.core.custody.queues.values()):
             if place.destination is None or not place.messages:
                 continue
             for copy in list(copies_of(site)[place]):
-                if copy.place.destination is not None and copy.done != copy.all:
+                if copy.queue.destination is not None and copy.done != copy.all:
                     try:
                         site.core.removal.delete_message(copy, self.random.randrange(9))
-                    except (Given, NotFound):
+                    except (InDelivery, NotFound):
                         continue
 
     def give_back(self, site: Site) -> None:
@@ -176,7 +176,7 @@ def clear(forest: Forest, operator: Operator) -> None:
         forest.settle(20.0)
         for site in forest.sites.values():
             site.core.letters.discard([(letter, -1) for letter in site.core.custody.dead.waiting])
-            for place in list(site.core.custody.places.values()):
+            for place in list(site.core.custody.queues.values()):
                 if place.destination is not None and place.messages:
                     doomed = site.core.removal.delete_queue(str(place.destination))
                     site.core.removal.discard(doomed.take(len(doomed)))

@@ -4,7 +4,7 @@ import pytest
 
 from broker.core.errors import BadRequest
 from broker.core.rows import CopyRow, MetaRow
-from broker.core.settings import Overflow, Policy
+from broker.core.settings import Overflow, QueuePolicy
 from simulation.clients import Consumer
 from simulation.forest import QUICK, Forest
 from simulation.site import Site
@@ -253,7 +253,7 @@ def test_a_retained_body_that_is_none_is_not_kept(forest: Forest) -> None:
 def test_a_full_place_drops_what_its_policy_says_where_messages_enter(
     forest: Forest, overflow: Overflow, left: list[bytes]
 ) -> None:
-    hq = forest.add("hq", policies=(Policy(pattern="sales", max_messages=2, overflow=overflow),))
+    hq = forest.add("hq", policies=(QueuePolicy(pattern="sales", max_messages=2, overflow=overflow),))
     producer = forest.producer("hq")
     for number in range(5):
         producer.send("queue:sales", b"%d" % number)
@@ -266,26 +266,26 @@ def test_a_full_place_drops_what_its_policy_says_where_messages_enter(
 
 def test_queues_that_nobody_uses_any_more_leave_nothing_behind(forest: Forest, hq: Site) -> None:
     custody = hq.core.custody
-    before = len(custody.places), len(custody.readers), len(custody.directed)
+    before = len(custody.queues), len(custody.consumers), len(custody.directed)
     for number in range(10):
         forest.producer("hq", f"p{number}").send(f"queue:q{number}@hq", b"")
         forest.consumer("hq", f"queue:q{number}@hq", f"c{number}")
         forest.settle()
     reading = forest.clients[-1]
-    assert len(custody.readers) == 10
+    assert len(custody.consumers) == 10
     for client in forest.clients[:-1]:
         client.disconnect()
     for number in range(9):
         assert not len(hq.core.removal.delete_queue(f"q{number}"))
     forest.settle(2.0)
-    assert list(custody.readers) == ["q9"]
+    assert list(custody.consumers) == ["q9"]
     forest.producer("hq", "later").send("queue:q9", b"still read")
     forest.settle()
     assert reading.payloads == [b"", b"still read"]
     reading.disconnect()
     hq.core.removal.delete_queue("q9")
     forest.settle(2.0)
-    assert (len(custody.places), len(custody.readers), len(custody.directed)) == before
+    assert (len(custody.queues), len(custody.consumers), len(custody.directed)) == before
 
 
 def test_what_rests_wakes_together(forest: Forest) -> None:
@@ -296,11 +296,11 @@ def test_what_rests_wakes_together(forest: Forest) -> None:
         producer.send("queue:own", b"%d" % number)
         forest.settle()
     assert hq.waiting() == 50
-    timers = repr(hq.core.moment)
+    timers = repr(hq.core.clock)
     reader = forest.consumer("york", "queue:own")
-    while not hq.core.custody.places["queue:own"].resting:
+    while not hq.core.custody.queues["queue:own"].resting:
         assert forest.step()
-    more = int(repr(hq.core.moment).split("timers=")[1][:-1]) - int(timers.split("timers=")[1][:-1])
+    more = int(repr(hq.core.clock).split("timers=")[1][:-1]) - int(timers.split("timers=")[1][:-1])
     assert more < 5
     forest.settle(5.0)
     assert sorted(reader.payloads, key=int) == [b"%d" % number for number in range(50)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.core.neighbours import Neighbour
+from broker.core.links.neighbour import Neighbour
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector import frames
@@ -85,7 +85,7 @@ def test_the_twin_of_what_came_back_is_dropped_and_not_what_came_back_later(fore
         forest.settle()
     assert dead(forest, "hq-1") == dead(forest, "hq-2") == []
     assert [forest[core].core.counters["duplicates_dropped"] for core in CORES] == [1, 1]
-    assert forest["hq-1"].core.custody.queue(queue("orders")).messages == 1
+    assert forest["hq-1"].core.custody.queue_for(queue("orders")).messages == 1
     later = Header(**as_dict(doubted), reroutes=2)
     forest["hq-2"].core.arrivals.from_neighbour(liar(forest, "hq-2"), later, BODY)
     assert dead(forest, "hq-2") == ["PERMIT"]

@@ -222,7 +222,7 @@ class Grown:
             for why, message in site.dead():
                 assert why == "UNKNOWN_INCARNATION"
                 found.setdefault(int(message.payload), []).append(End("dead", node, ""))
-            for place in site.core.custody.places.values():
+            for place in site.core.custody.queues.values():
                 if place.messages and place is not site.core.custody.dead:
                     self.waiting(site, node, place, found)
         return found

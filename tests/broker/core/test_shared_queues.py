@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.core.settings import Policy
+from broker.core.settings import QueuePolicy
 from simulation.clients import Consumer, Producer
 from simulation.forest import Forest
 
@@ -14,7 +14,7 @@ def producer(forest: Forest) -> Producer:
     """In store a, whose reader has gone; what it offers lingers. Store b takes two messages at a time."""
     forest.add("hq")
     forest.add("a", "hq", linger=LATE)
-    forest.add("b", "hq", policies=(Policy(pattern="shared", max_messages=2),))
+    forest.add("b", "hq", policies=(QueuePolicy(pattern="shared", max_messages=2),))
     forest.dial_all()
     forest.settle()
     gone = forest.consumer("a", "queue:shared", "gone")

@@ -11,7 +11,7 @@ from broker.core.rows import InvitationRow, MemberRow, Transaction
 from broker.enrolment import proofs
 from broker.enrolment.authority import KeptAuthority
 from broker.enrolment.messages import Granted, Join, Renew
-from broker.enrolment.office import Office
+from broker.enrolment.registrar import Registry
 from broker.enrolment.tokens import Invitation
 from config.model import Enrolment, Listener, Site
 
@@ -39,7 +39,7 @@ class Desk:
     def restart(self) -> None:
         authority = KeptAuthority(self.site.enrolment.authority, self.site, self.clock)
         rows = [list(self.disk[kind].values()) for kind in (InvitationRow, MemberRow)]
-        self.office = Office(self.site, authority, *rows, self.commit, lambda: self.ran, self.clock)
+        self.office = Registry(self.site, authority, *rows, self.commit, lambda: self.ran, self.clock)
 
     def clock(self) -> float:
         return self.now
@@ -78,7 +78,7 @@ class Machine:
         proof = proofs.prove(secret or self.invitation.secret, self.invitation.id, der)
         return Join(invitation=self.invitation.id, request=request, proof=proof)
 
-    async def join(self, office: Office) -> Granted:
+    async def join(self, office: Registry) -> Granted:
         granted = await office.join(self.asking())
         self.certificate = granted.certificate.encode()
         return granted

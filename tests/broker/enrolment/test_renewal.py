@@ -8,7 +8,7 @@ import pytest
 from bridges import certificates
 from broker.enrolment import renewal as renewals
 from broker.enrolment.errors import EnrolmentError, EnrolmentRefused, ParentUnreachable
-from broker.enrolment.renewal import Renewal
+from broker.enrolment.renewal import CertificateRenewal
 from config.model import ClientTls, Site, TreeConnector
 
 DAY = 86_400.0
@@ -36,7 +36,7 @@ async def store(desk, tmp_path: Path, monkeypatch):
 
     monkeypatch.setattr(renewals, "ask", ask)
     site = Site(name="york", tree="acme", tree_connectors=(connector,))
-    made = Renewal(site, clock=desk.clock, chance=Never())
+    made = CertificateRenewal(site, clock=desk.clock, chance=Never())
     made.asked = asked
     return made
 
@@ -67,7 +67,7 @@ async def test_after_a_crash_before_the_answer_the_same_key_is_asked_for(store, 
         crashing.setattr(store, "_take", lambda key, granted: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             await store.renew()
-    again = Renewal(store._site, clock=desk.clock)
+    again = CertificateRenewal(store._site, clock=desk.clock)
     await again.renew()
     await again.renew()
     assert again.renewed == 2
@@ -131,7 +131,7 @@ async def test_it_trusts_the_authorities_that_a_parent_tells_of_and_nonsense_cha
 async def test_files_that_cannot_be_are_told_at_the_start(store, tmp_path: Path) -> None:
     (tmp_path / "node.pem").write_text("nonsense")
     with pytest.raises(EnrolmentError, match=r"node.pem: no certificate in PEM"):
-        Renewal(store._site)
+        CertificateRenewal(store._site)
 
 
 async def test_clocks_that_differ_too_much_make_no_endless_round(store, desk, monkeypatch) -> None:

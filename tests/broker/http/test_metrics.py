@@ -135,7 +135,7 @@ async def test_a_backlog_and_who_has_it(start: Starter) -> None:
     assert value(found, "sapwood_queue_messages", queue="sales") == 30
     assert (
         value(found, "sapwood_queue_size_bytes", queue="sales")
-        == node.core.custody.places["queue:sales"].size
+        == node.core.custody.queues["queue:sales"].size
     )
     assert value(found, "sapwood_queue_readers", queue="sales") == 1
     assert value(found, "sapwood_queue_given_messages", queue="sales") == 20
@@ -227,7 +227,7 @@ async def test_what_is_refused_and_what_dies(start: Starter) -> None:
         await client.create("sales")
         with pytest.raises(SendRejected):
             await client.send_many("queue:sales", [b"x"] * 8)
-    place = node.core.custody.places["queue:sales"]
+    place = node.core.custody.queues["queue:sales"]
     copy = place.waiting.popleft()
     node.core.custody.bury(copy, "ORIGIN: 'somebody' is not below us")
     found = await samples(node)

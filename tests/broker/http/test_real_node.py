@@ -117,7 +117,7 @@ async def test_who_lost_its_line_comes_back_to_its_transient_queue_which_is_its_
         assert running.core.switch.sessions["back"].transient == {mailbox.partition("@")[0]}
     while running.core.switch.sessions:
         await asyncio.sleep(0.01)
-    assert not [place for place in running.core.custody.places.values() if place.messages]
+    assert not [place for place in running.core.custody.queues.values() if place.messages]
 
 
 async def test_a_reply_finds_its_transient_queue(running: Node) -> None:

@@ -20,7 +20,7 @@ PAYLOADS = [b"%d" % number for number in range(600)]
 async def bury(running: Node, client: Client, queue: str, *payloads: bytes) -> None:
     """Let messages become dead letters: nobody reads or created their queue."""
     await client.send_many(f"queue:{queue}", payloads)
-    while running.core.custody.places.get(f"queue:{queue}"):
+    while running.core.custody.queues.get(f"queue:{queue}"):
         await asyncio.sleep(0.01)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from broker.administration import follow
 from broker.administration.follow import Follower, Wanted
-from broker.core.masking import masked
+from broker.core.clients.masking import masked
 from broker.node import Node
 from sapwood.client import Client, connect
 

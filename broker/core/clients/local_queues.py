@@ -1,0 +1,77 @@
+"""The queues that this node has: made by its applications, and by nobody else.
+
+Law: what nobody has made cannot be read; sending to it is another matter. A persistent queue is on disk; a
+transient one is its session's, and goes with it.
+"""
+
+import secrets
+from typing import Final
+
+from broker.core.clients.sessions import Session
+from broker.core.errors import NotFound, SwitchError
+from broker.core.messages.custody import Custody, Queue
+from broker.core.messages.queue_names import TRANSIENT
+from broker.core.policies.trace import is_internal
+from broker.core.rows import QueueRow
+from broker.core.settings import CoreSettings
+from treeconnector import destinations
+from treeconnector.names import queue_name
+
+_FRESH_BYTES: Final = 12
+
+
+class LocalQueues:
+    """Makes and finds them. Calls are synchronous and pure."""
+
+    def __init__(self, node: str, settings: CoreSettings, custody: Custody) -> None:
+        self._node = node
+        self._settings = settings
+        self._custody = custody
+
+    def __repr__(self) -> str:
+        return f"<LocalQueues of {self._node}>"
+
+    def create(self, session: Session, name: str, home: bool) -> str:
+        """Make a queue, or find it made; '' makes a transient one. Returns the name to send to."""
+        if not name:
+            name = TRANSIENT + secrets.token_urlsafe(_FRESH_BYTES)
+            self.own(session, name)
+            return f"{name}@{self._node}"
+        name = self.local_name(name)
+        queue = self._custody.queue_for(destinations.queue(name))
+        if queue.owner:
+            return f"{name}@{self._node}"
+        if not queue.created:
+            queue.created = True
+            queue.home = home or self._settings.policy(destinations.queue(name)).home
+            self._custody.transaction.put(QueueRow(name, int(queue.home)))
+        return name
+
+    def own(self, session: Session, name: str) -> None:
+        """Make a transient queue of this name for the session, where there is none."""
+        queue = self._custody.queue_for(destinations.queue(name))
+        if not queue.created:
+            queue.owner, queue.created, queue.home = session.token, True, True
+            session.transient.add(name)
+
+    def restore(self, row: QueueRow) -> None:
+        queue = self._custody.queue_for(destinations.queue(row.name))
+        queue.created, queue.home = True, bool(row.home)
+
+    def existing(self, name: str) -> Queue:
+        """Raises `NotFound` for what nobody has made here."""
+        queue = self._custody.queues.get(f"queue:{name}")
+        if queue is None or not queue.created:
+            raise NotFound(f"this node has no queue {name!r}: create it first")
+        return queue
+
+    def local_name(self, name: str) -> str:
+        """A queue of this node: `NAME` or `NAME@this-node`."""
+        plain, at, node = name.partition("@")
+        if at and node != self._node:
+            raise NotFound(
+                f"queue {name!r} is on node {node!r}: here only queues of {self._node!r} can be read"
+            )
+        if is_internal(destinations.queue(plain)):
+            raise SwitchError(f"REFUSED: the queue {plain!r} is the node's own: choose another name")
+        return queue_name(plain)

@@ -1,0 +1,225 @@
+"""Telling a sender at once that nobody serves a queue, where it asked for that (`Flag.TELL`).
+
+Law: only who is certain says so. The root knows all routes; any node knows who reads a queue that is
+directed to it or at home on it. All others pass the message on, or let it wait. A route counts even when it
+is dormant or recovering, and for `linger` seconds after it has gone: a service that restarts is not nobody.
+The root is not certain while a child sends its routes anew, nor after a start until all children it knew
+have been here (`reattach_time` at most). Then the message waits, and is looked at again once a second.
+
+What a consumer had in its hands, or what was sent back, waits for the service's successor as any message does.
+
+The answer is a bundle of its own with `Flag.NOTICE`, which no client can set, in the transaction in which
+the request goes. Wrinkle: a bundle is told of as a whole; if one of its messages names no `reply_to`, all
+wait.
+"""
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from broker.core.clients.batching import BundleClass
+from broker.core.messages.custody import Queue, QueueEntry, StoredBundle
+from broker.core.messages.entries import IN_DOUBT, may_be_told
+from treeconnector import bundles, destinations
+from treeconnector.bundles import Flag, Message, Properties
+from treeconnector.destinations import Destination, Kind
+from treeconnector.errors import FrameError, InvalidName
+from treeconnector.names import LOCAL, is_incarnation, node_name, queue_name
+from treeconnector.relations import Relation
+
+if TYPE_CHECKING:
+    from broker.core.links.neighbour import Neighbour
+    from broker.core.node import NodeCore
+
+NOBODY_SERVES: Final = "NOBODY_SERVES"
+_AT_ONCE: Final = 1000
+
+
+class MandatoryNotices:
+    """Answers for queues that nobody serves. `watched`: queues where a sender waits to be told."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self._began = core.clock.now
+        self._gone: dict[Destination, float] = {}
+        self._gone_here: dict[Destination, float] = {}
+        self._here: set[Destination] = set()
+        self.watched: dict[str, None] = {}
+        core.counters.setdefault("nobody_serves", 0)
+        core.arrivals.nobody_serves = self.answered
+        core.table.watch(self._route_changed)
+
+    def __repr__(self) -> str:
+        return f"<MandatoryNotices at {self._core.identity.name} watched={len(self.watched)}>"
+
+    def begin(self) -> None:
+        """After a start: what waited before may be told now."""
+        queues = self._core.custody.queues.values()
+        self.watched.update((queue.name, None) for queue in queues if queue.waiting and queue.destination)
+
+    def answered(self, stored: StoredBundle) -> bool:
+        """A flagged bundle is here. True: its senders have their answer, it need not be kept."""
+        queue = self._core.custody.queue_for(stored.header.destination)
+        if not self._decides(queue):
+            return False
+        if not (self._is_nobodys(queue) and self._is_certain(queue)):
+            self.watched[queue.name] = None
+            return False
+        return not stored.header.flags & IN_DOUBT and self._tell(
+            stored, bundles.mask_bits(stored.header.done)
+        )
+
+    def look_again(self) -> None:
+        """Now and then: may those that wait be told by now?"""
+        self._forget_long_gone()
+        for name in list(self.watched):
+            queue = self._core.custody.queues.get(name)
+            if queue is None or not (queue.waiting or queue.resting) or self._settled(queue):
+                del self.watched[name]
+
+    def _settled(self, queue: Queue) -> bool:
+        return self._is_nobodys(queue) and self._is_certain(queue) and self.answer_waiting(queue)
+
+    def answer_waiting(self, queue: Queue) -> bool:
+        """Answer what waits, so many at a time. True: there is no more to be answered."""
+        custody = self._core.custody
+        self._read_asking(queue)
+        asking = [entry for entry in queue.waiting.warm if may_be_told(entry)]
+        told: set[QueueEntry] = set()
+        refused: dict[QueueEntry, str] = {}
+        for entry in asking[:_AT_ONCE]:
+            custody.body(entry)
+            if why := self._core.forwarder.why_not_now(entry):
+                refused[entry] = why
+            elif self._tell(entry.stored, entry.done):
+                told.add(entry)
+        queue.waiting.take_out(lambda entry: entry in told or entry in refused)
+        for entry in told:
+            custody.discard(entry)
+        for entry, why in refused.items():
+            self._core.forwarder.bury(entry, why)
+        return len(asking) <= _AT_ONCE and not any(page.tells for page in queue.waiting.pages)
+
+    @staticmethod
+    def _read_asking(queue: Queue) -> None:
+        """Have some of those in memory that ask, if they are on disk alone."""
+        read = 0
+        for page in [page for page in queue.waiting.pages if page.tells]:
+            if read < _AT_ONCE:
+                read += len(page)
+                queue.waiting.load(page)
+
+    # --- who is certain
+
+    def _stays_here(self, queue: Queue) -> bool:
+        """Is it this node's own queue, whoever reads one of that name elsewhere?"""
+        destination = queue.destination
+        return destination is not None and (queue.home or destination.node in self._core.forwarder.mine)
+
+    def _decides(self, queue: Queue) -> bool:
+        """Would a message wait in this queue here, and nowhere else?"""
+        named = queue.destination is None or not is_incarnation(queue.destination.node)
+        return self._stays_here(queue) or (named and not self._core.role.has_parent)
+
+    def _is_nobodys(self, queue: Queue) -> bool:
+        """Is there no consumer, and no route to one, not even a dormant or recovering one?"""
+        core, destination = self._core, queue.destination
+        if destination is None or destination.kind != Kind.QUEUE or queue.consumers:
+            return False
+        if self._stays_here(queue):
+            return core.table.route(destinations.queue(destination.name), LOCAL) is None
+        return self._decides(queue) and not (
+            destination.route_key in core.table or core.forwarder.targets(queue)
+        )
+
+    def _is_certain(self, queue: Queue) -> bool:
+        core, destination = self._core, queue.destination
+        assert destination is not None
+        here, linger = self._stays_here(queue), core.settings.linger
+        gone = (self._gone_here if here else self._gone).get(destinations.queue(destination.name))
+        if gone is not None and core.clock.now - gone < linger:
+            return False
+        return here or not any(self._may_know_more(neighbour) for neighbour in core.neighbours.values())
+
+    def _may_know_more(self, neighbour: "Neighbour") -> bool:
+        """Its routes are on their way to us, or it has not been here since our start; a node of the mesh that
+        cannot be asked may have consumers, or a line to a child that has none to this one.
+        """
+        if neighbour.relation is Relation.MESH and not neighbour.up:
+            return True
+        early = self._core.clock.now - self._began < self._core.settings.reattach_time
+        return neighbour.held.in_snapshot or (early and not neighbour.up and not neighbour.since)
+
+    def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
+        if key.kind != Kind.QUEUE:
+            return
+        table, now = self._core.table, self._core.clock.now
+        if key not in table:
+            self._gone.setdefault(key, now)
+        elif self._gone:
+            self._gone.pop(key, None)
+        if table.route(key, LOCAL) is not None:
+            self._here.add(key)
+            self._gone_here.pop(key, None)
+        elif key in self._here:
+            self._here.remove(key)
+            self._gone_here[key] = now
+
+    def _forget_long_gone(self) -> None:
+        old = self._core.clock.now - self._core.settings.linger
+        for gone in (self._gone, self._gone_here):
+            for key in [key for key, at in gone.items() if at <= old]:
+                del gone[key]
+
+    # --- the answer
+
+    def _tell(self, stored: StoredBundle, done: int) -> bool:
+        """Answer each message that is not dealt with. False: not all of them can be."""
+        header = stored.header
+        try:
+            messages = bundles.unpack(header, stored.body or b"")
+            answers = [
+                (
+                    _reply_queue(message.properties.reply_to),
+                    self._notice(message.properties, header.destination),
+                )
+                for index, message in enumerate(messages)
+                if not done >> index & 1
+            ]
+        except (FrameError, InvalidName):
+            return False
+        together: dict[Destination, list[Message]] = {}
+        for where, notice in answers:
+            together.setdefault(where, []).append(notice)
+        for where, notices in together.items():
+            kind = BundleClass(where, Flag.NOTICE | (header.flags & Flag.PERSISTENT), 0, "")
+            self._core.batching.make(kind, notices)
+        self._core.counters["nobody_serves"] += len(answers)
+        self._core.custody.trace.dropped(header, NOBODY_SERVES)
+        return True
+
+    def _notice(self, asked: Properties, destination: Destination) -> Message:
+        node = self._core.identity.name
+        text = f"nobody serves {destination}: node {node} knows of no reader in the whole tree"
+        if is_incarnation(destination.node) and destination.node not in self._core.forwarder.mine:
+            text = (
+                f"unknown incarnation: nobody serves {destination}, for that node has left or started again"
+            )
+        error = {
+            "code": NOBODY_SERVES,
+            "message": text,
+            "data": {"destination": str(destination), "node": node},
+        }
+        properties = Properties(
+            correlation_id=asked.correlation_id,
+            task_id=asked.task_id,
+            expires_in=max(asked.expires_in, 0),
+            content_type="application/json",
+            headers={"notice": NOBODY_SERVES},
+        )
+        return Message(json.dumps({"error": error}).encode(), properties)
+
+
+def _reply_queue(reply_to: str) -> Destination:
+    """Where an answer goes. Raises `InvalidName` if that is no queue."""
+    name, at, node = reply_to.removeprefix("queue:").partition("@")
+    return destinations.queue(queue_name(name), node_name(node) if at else "")

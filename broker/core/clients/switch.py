@@ -1,0 +1,482 @@
+"""The message switch: what clients of this node can do (the embedded site broker).
+
+Services are known only by the names of their queues. A message is confirmed to its sender after the commit
+that holds it; a message stays until it is acknowledged.
+"""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from broker.core.clients.batching import Batching
+from broker.core.clients.local_queues import LocalQueues
+from broker.core.clients.producers import Producers
+from broker.core.clients.sessions import Connection, Session, Waiter
+from broker.core.clients.transfers import Fetched, Transfers
+from broker.core.delivery.consumers import ConsumerDelivery, PullConsumer, PushConsumer
+from broker.core.delivery.poison_messages import SUSPECTED
+from broker.core.errors import BadRequest, NotFound, NotLoggedIn, SwitchError
+from broker.core.messages.custody import Custody, Queue, QueueEntry
+from broker.core.messages.queue_names import TRANSIENT
+from broker.core.policies.trace import RETURNED
+from broker.core.routing.forwarding import Forwarder
+from broker.core.routing.topics import Subscription, Topics
+from treeconnector import destinations
+from treeconnector.bundles import Message
+from treeconnector.destinations import Destination, Kind
+from treeconnector.errors import FrameError, PatternError, SapwoodError
+from treeconnector.interests import Interests
+from treeconnector.patterns import check_pattern
+from treeconnector.session_frames import (
+    Acknowledge,
+    ClientFrame,
+    Create,
+    Done,
+    EndSubscription,
+    Failed,
+    Login,
+    Ping,
+    Pong,
+    Refuse,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
+
+_TRANSFER_CREDIT = 1000
+_MAX_TOKEN = 255
+_MOST_READERS = 10_000
+_MOST_SAID = 300
+
+Outcome = Callable[[SwitchError | None], None]
+
+
+class Switch:
+    """Sessions, queues and subscriptions of one node. All calls are synchronous and pure.
+
+    `stopping`: the node ends for a while. Sessions end then, but not what they were interested in.
+    `owner_of`: whose a session of that name would be, '' = of nobody in particular.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        start: int,
+        forwarder: Forwarder,
+        topics: Topics,
+        interests: Interests,
+        batching: Batching,
+    ) -> None:
+        self._node = node
+        self._start = start
+        self._forwarder = forwarder
+        self._custody: Custody = forwarder.custody
+        self._topics = topics
+        self._interests = interests
+        self._events = 0
+        self.stopping = False
+        self.warnings: list[str] = []
+        self.sessions: dict[str, Session] = {}
+        self.sending = Producers(node, forwarder, batching)
+        self._transfers = Transfers(forwarder)
+        self.local_queues = LocalQueues(node, forwarder.settings, forwarder.custody)
+        self.on_local_route: Callable[[Destination], None] = lambda key: None
+        self.on_acknowledged: Callable[[QueueEntry, int], None] = lambda entry, count: None
+        self.on_queue_end: Callable[[str], None] = lambda name: None
+        self.on_end: Callable[[Subscription], int] = lambda subscription: 0
+        self.on_consumer: Callable[[str, Destination, str], None] = lambda op, key, cause: None
+        self.on_interest: Callable[[Destination], None] = lambda key: None
+        self.owner_of: Callable[[str], str] = lambda token: ""
+
+    def __repr__(self) -> str:
+        return f"<Switch of {self._node} sessions={len(self.sessions)}>"
+
+    # --- sessions
+
+    def login(self, connection: Connection, token: str) -> Session:
+        """Bind a connection to the session that `token` names; made if it is not there.
+
+        Caller's duty: who is at its other end has proved that it has the connection's rights.
+        """
+        rights = connection.rights
+        if rights is None:
+            raise NotLoggedIn("this connection has not proved whose it is")
+        if not token or len(token) > _MAX_TOKEN:
+            raise BadRequest(f"a session's token has 1 to {_MAX_TOKEN} characters")
+        if not token.isprintable():
+            raise BadRequest("a session's token has no control characters")
+        token = rights.space + token
+        if connection.session is not None and connection.session.token != token:
+            raise BadRequest("this connection is logged in to another session already")
+        session = self.sessions.get(token)
+        owner = session.rights.who if session is not None else rights.who or self.owner_of(token)
+        if owner != rights.who:
+            raise SwitchError(f"this session is of {owner or 'somebody else'}: choose another name for yours")
+        if session is None:
+            session = self.sessions[token] = Session(token, rights)
+        session.connections.add(connection)
+        connection.session, connection.heard = session, self._forwarder.clock.now
+        return session
+
+    def close(self, connection: Connection) -> None:
+        """A connection is gone. With its session's last one the session ends."""
+        session = connection.session
+        if session is None:
+            return
+        connection.session = None
+        session.leave(connection)
+        ended = [consumer for consumer in session.consumers if consumer.connection is connection]
+        if not session.connections:
+            ended = list(session.consumers)
+            del self.sessions[session.token]
+        self._detach(session, ended)
+        if not session.connections:
+            for name in session.transient.copy():
+                self.on_queue_end(name)
+        else:
+            session.wake_again(connection)
+
+    def _session(self, connection: Connection) -> Session:
+        if connection.session is None:
+            raise NotLoggedIn("log in first: this connection has no session")
+        connection.heard = self._forwarder.clock.now
+        return connection.session
+
+    # --- queues
+
+    def create(self, connection: Connection, name: str, home: bool = False) -> str:
+        """Make a queue, or find it made; '' makes a transient one. Returns the name to send to."""
+        session = self._session(connection)
+        if name:
+            session.rights.check_make(self.local_queues.local_name(name))
+        return self.local_queues.create(session, name, home)
+
+    # --- reading
+
+    def subscribe(self, connection: Connection, name: str) -> None:
+        """Read an existing queue by transfer. Subscribing twice is no error."""
+        session = self._session(connection)
+        name = self.local_queues.local_name(name)
+        queue = self._readable(session, name)
+        if any(consumer.connection is None and consumer.queues[0] is queue for consumer in session.consumers):
+            return
+        number = len(session.consumers) + 1
+        self._read_queue(
+            PullConsumer(session, number, _TRANSFER_CREDIT, self._custody.queues_here(name)), name
+        )
+
+    def _readable(self, session: Session, name: str) -> Queue:
+        """A queue that is there, and that the session may read. Raises `SwitchError`."""
+        if session.rights.limited and name not in session.transient:
+            session.rights.check_consume(destinations.queue(name))
+        return self.local_queues.existing(name)
+
+    def _read_queue(self, consumer: PushConsumer, name: str) -> None:
+        consumer.session.consumers.append(consumer)
+        consumer.queues[0].consumers.append(consumer)
+        if not consumer.queues[0].owner:
+            self.consumer_changed("add", destinations.queue(name), self._consumer_id(consumer))
+        for queue in consumer.queues:
+            self._forwarder.dispatch(queue)
+
+    def _read_topic(self, consumer: PushConsumer, name: str, pattern: str, request: int) -> None:
+        session = consumer.session
+        before = self._topics.find(session.token, name, self._filter(pattern))
+        if before is not None and before.pattern != pattern:
+            if before.queue.consumers:
+                raise BadRequest(
+                    f"the durable subscription {name!r} reads {before.pattern!r} now: end that first"
+                )
+            self.end_subscription(before)
+        subscription, new = self._topics.subscribe(session.token, name, pattern)
+        subscription.attached = True
+        if consumer.connection is not None:
+            consumer.connection.send(Done(request))
+        consumer.queues.append(subscription.queue)
+        session.consumers.append(consumer)
+        subscription.queue.consumers.append(consumer)
+        self.consumer_changed("add", Destination(Kind.TOPIC, pattern), subscription.id)
+        if new:
+            self._topics.greet(subscription)
+        self._forwarder.dispatch(subscription.queue)
+
+    def _filter(self, pattern: str) -> str:
+        settings = self._forwarder.settings
+        try:
+            return check_pattern(pattern, settings.max_filter_length, settings.max_levels)
+        except PatternError as error:
+            raise BadRequest(str(error)) from None
+
+    @staticmethod
+    def _consumer_id(consumer: PushConsumer) -> str:
+        return f"{consumer.session.token}#{id(consumer)}"
+
+    def consumer_changed(self, op: str, key: Destination, consumer: str) -> None:
+        """A local consumer comes or goes: the table learns, and the log."""
+        self._events += 1
+        cause = f"{self._node}:{self._start}:{self._events}"
+        self.on_consumer(op, key, cause)
+        if op == "add":
+            changed = self._interests.add(key, consumer, cause, self._forwarder.clock.now) is not None
+        else:
+            changed = self._interests.remove(key, consumer, cause, self._forwarder.clock.now)
+        if changed:
+            self.on_local_route(key)
+        self.on_interest(key)
+
+    def _detach(self, session: Session, consumers: list[PushConsumer]) -> None:
+        """Consumers go together: what they had is given again, and their interest ends (but a durable one's).
+
+        Together, so that none of them is given what another one leaves.
+        """
+        gone = frozenset(consumers)
+        session.consumers = [consumer for consumer in session.consumers if consumer not in gone]
+        queues = {queue.name: queue for consumer in consumers for queue in consumer.queues}
+        for queue in queues.values():
+            queue.consumers[:] = [consumer for consumer in queue.consumers if consumer not in gone]
+        self._give_back(session, gone)
+        if self.stopping:
+            return
+        for consumer in consumers:
+            self.end_interest(consumer)
+        for queue in queues.values():
+            self._forwarder.let_volatile_go(queue)
+            self._forwarder.dispatch(queue)
+
+    def end_interest(self, consumer: PushConsumer) -> None:
+        first = consumer.queues[0]
+        subscription = self._topics.subscriptions.get(first.name.removeprefix("subscription:"))
+        if subscription is not None and first is subscription.queue:
+            self._detach_topic(subscription)
+        elif not first.owner and first.destination is not None:
+            self.consumer_changed(
+                "remove", destinations.queue(first.destination.name), self._consumer_id(consumer)
+            )
+
+    def _detach_topic(self, subscription: Subscription) -> None:
+        subscription.attached = bool(subscription.queue.consumers)
+        if not subscription.name and not subscription.attached:
+            self.end_subscription(subscription)
+
+    def _end_durable(self, session: Session, name: str) -> None:
+        if (found := self._topics.durable(session.token, name)) is None:
+            raise NotFound(f"this session has no durable subscription {name!r}")
+        self.on_end(found)
+
+    def end_subscription(self, subscription: Subscription) -> None:
+        self.consumer_changed("remove", Destination(Kind.TOPIC, subscription.pattern), subscription.id)
+        self._topics.end(subscription)
+
+    def _give_back(self, session: Session, gone: frozenset[PushConsumer]) -> None:
+        again: dict[Queue, dict[QueueEntry, int]] = {}
+        told: dict[QueueEntry, int] = {}
+        tried = self._forwarder.trials.gone(gone)
+        for given in session.desk.of(None):
+            if given.consumer not in gone:
+                continue
+            session.desk.remove(given)
+            entry = given.entry
+            entry.given &= ~given.bits
+            left = given.bits & ~entry.done
+            if not session.take_mail(given):
+                told[entry] = told.get(entry, 0) | left
+            if entry.done != entry.all:
+                entries = again.setdefault(entry.queue, {})
+                entries[entry] = entries.get(entry, 0) | left
+        for queue, entries in again.items():
+            queue.put_back(entries)
+        if self.stopping:
+            return
+        culprits = {given.entry for given in tried}
+        alone = sum(bits.bit_count() for bits in told.values()) == 1
+        for entry, bits in told.items():
+            if bits:
+                self._came_back(entry, bits, guilty=alone or entry in culprits)
+
+    def _came_back(self, entry: QueueEntry, bits: int, *, guilty: bool) -> None:
+        """A consumer went and left these. `guilty`: it was by the fault of the first of them."""
+        most = self._forwarder.settings.max_deliveries
+        entry.deliveries = (
+            entry.deliveries + 1 if guilty else max(entry.deliveries, min(entry.deliveries + 1, SUSPECTED))
+        )
+        self._custody.trace.happened(RETURNED, entry, bits, "")
+        self._custody.changed(entry)
+        if guilty and entry.deliveries >= most:
+            entry.deliveries = 1
+            if self._forwarder.bury_part(entry, bits & -bits, "TOO_MANY_DELIVERIES"):
+                entry.queue.waiting.remove(entry)
+
+    def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None:
+        """One message is dealt with; `done` is called after the commit."""
+        session = self._session(connection)
+        if not self._acknowledge(session, transfer, transfer) and not self._returned(session, transfer):
+            raise NotFound(f"no message {transfer} waits for an acknowledgement of this session")
+        self._forwarder.turn.after.append(lambda: done(None))
+
+    def _returned(self, session: Session, transfer: int) -> bool:
+        """Was it given to a session that is no more, and is with nobody now?"""
+        entry = self._transfers.settle_returned(session, transfer)
+        if entry is not None:
+            self.on_acknowledged(entry, 1)
+        return entry is not None
+
+    def _acknowledge(self, session: Session, first: int, last: int) -> int:
+        count = 0
+        touched: dict[str, Queue] = {}
+        for given in session.desk.within(first, last):
+            count += self._settle(session, given, given.bits_of(first, last), touched)
+            touched.update((queue.name, queue) for queue in given.consumer.queues)
+        for queue in touched.values():
+            self._forwarder.dispatch(queue)
+            if queue.held_back:
+                self._forwarder.holds.relieve(queue)
+        return count
+
+    def _settle(self, session: Session, given: ConsumerDelivery, bits: int, touched: dict[str, Queue]) -> int:
+        entry = given.entry
+        bits &= ~entry.done
+        count = bits.bit_count()
+        if not count:
+            return 0
+        entry.deliveries = min(entry.deliveries, 1)
+        if session.token:
+            self.on_acknowledged(entry, count)
+        self._custody.trace.dealt_with(given, bits, count)
+        if self._custody.mark_done(entry, bits):
+            self._forwarder.finished(entry)
+        given.consumer.outstanding -= count
+        self._clear(session, given, touched)
+        return count
+
+    def _refuse(self, session: Session, first: int, last: int, reason: str) -> None:
+        """A consumer cannot do anything with these, nor can another like it: dead letters."""
+        touched: dict[str, Queue] = {}
+        for given in session.desk.within(first, last):
+            entry, bits = given.entry, given.bits_of(first, last) & ~given.entry.done
+            touched.update((queue.name, queue) for queue in given.consumer.queues)
+            if bits:
+                given.consumer.outstanding -= bits.bit_count()
+                self._forwarder.bury_part(entry, bits, reason)
+            self._clear(session, given, touched)
+        for queue in touched.values():
+            self._forwarder.dispatch(queue)
+
+    def _clear(self, session: Session, given: ConsumerDelivery, touched: dict[str, Queue]) -> None:
+        """Is all of a slice dealt with?"""
+        if not given.bits & ~given.entry.done and session.desk.has(given):
+            session.desk.remove(given)
+            if given.consumer.tried is given:
+                for queue in self._forwarder.trials.answered(given.consumer):
+                    touched[queue.name] = queue
+
+    # --- transfers
+
+    def transfer(self, connection: Connection, ack_to: int) -> list[Fetched]:
+        """What this session was given and has not acknowledged, above `ack_to`, or given again."""
+        return self._transfers.transfer(self._session(connection), connection, ack_to)
+
+    def when_told(self, found: list[Fetched], call: Callable[[], None]) -> None:
+        """Call once it is on disk that these may have been given: at once, where it is."""
+        if any(each.number >= self._forwarder.transfers_known for each in found):
+            self.when_committed(call)
+        else:
+            call()
+
+    def wait(self, connection: Connection, ack_to: int, ready: Callable[[], None]) -> Waiter:
+        """Be called once, when there is mail; not from within this call. Transfer then."""
+        return self._transfers.wait(self._session(connection), ack_to, ready)
+
+    def cancel(self, waiter: Waiter) -> None:
+        waiter.session.waiters.pop(waiter, None)
+
+    def send(self, connection: Connection, name: str, message: Message, done: Outcome) -> None:
+        """One message to a queue or, as `topic:…`, to a topic; `done` is called after the commit."""
+        self.sending.one(self._session(connection), name, message)
+        connection.messages_in += 1
+        connection.bytes_in += len(message.payload)
+        self._forwarder.turn.after.append(lambda: done(None))
+
+    def when_committed(self, call: Callable[[], None]) -> None:
+        """Call once everything that was done so far is on disk."""
+        self._forwarder.turn.after.append(call)
+
+    # --- streaming
+
+    def receive(self, connection: Connection, frames: list[ClientFrame]) -> None:
+        """What a streaming client sent. Errors are answered; a `FrameError` says: close the connection."""
+        for frame in frames:
+            try:
+                self._handle(connection, frame)
+            except SwitchError as error:
+                connection.send(Failed(getattr(frame, "request", 0), error.code, error.text))
+            except FrameError:
+                raise
+            except SapwoodError as error:
+                connection.send(Failed(getattr(frame, "request", 0), "BAD_REQUEST", str(error)))
+
+    def _handle(self, connection: Connection, frame: ClientFrame) -> None:
+        match frame:
+            case Send():
+                self.sending.pipelined(connection, self._session(connection), frame)
+            case Acknowledge(ranges):
+                session = self._session(connection)
+                for first, last in ranges:
+                    self._acknowledge(session, first, last)
+            case Refuse(first, last, reason):
+                self._refuse(self._session(connection), first, last, f"REJECTED: {reason}"[:_MOST_SAID])
+            case Login():
+                self._login(connection, frame)
+            case Create(request, name, home):
+                done = Done(request, self.create(connection, name, home))
+                self.when_committed(lambda: connection.send(done))
+            case Subscribe():
+                self._subscribe(connection, frame)
+            case Unsubscribe(request, number):
+                session = self._session(connection)
+                consumer = session.consumer(connection, number)
+                if consumer is None:
+                    raise NotFound(f"this connection has no subscription {number}")
+                self._detach(session, [consumer])
+                connection.send(Done(request))
+            case EndSubscription(request, durable):
+                self._end_durable(self._session(connection), durable)
+                connection.send(Done(request))
+            case Ping(number):
+                connection.send(Pong(number))
+            case _:
+                assert_never(frame)
+
+    def _login(self, connection: Connection, frame: Login) -> None:
+        if len(frame.producer) > _MAX_TOKEN:
+            raise BadRequest(f"a producer's name has at most {_MAX_TOKEN} characters")
+        session = self.login(connection, frame.session)
+        self.sending.welcome(connection, session, frame.producer)
+
+    def _subscribe(self, connection: Connection, frame: Subscribe) -> None:
+        session = self._session(connection)
+        if session.consumer(connection, frame.subscription) is not None:
+            raise BadRequest(f"subscription {frame.subscription} is in use on this connection")
+        if len(session.consumers) >= _MOST_READERS:
+            raise BadRequest(f"this session has {_MOST_READERS} subscriptions already: end some first")
+        if frame.credit < 1:
+            raise BadRequest("a subscription needs a credit of at least 1 message")
+        destination = frame.destination
+        if destination.kind == Kind.TOPIC:
+            if len(frame.durable) > _MAX_TOKEN or not frame.durable.isprintable():
+                raise BadRequest(
+                    f"a durable subscription's name has at most {_MAX_TOKEN} printable characters"
+                )
+            session.rights.check_consume(Destination(Kind.TOPIC, self._filter(destination.name)))
+            consumer = PushConsumer(session, connection, frame.subscription, frame.credit, [])
+            self._read_topic(consumer, frame.durable, destination.name, frame.request)
+            return
+        name = self.local_queues.local_name(str(destination).removeprefix("queue:"))
+        if name.startswith(TRANSIENT):  # who lost its line comes back for the answers that are on their way
+            self.local_queues.own(session, name)
+        self._readable(session, name)
+        connection.send(Done(frame.request))
+        self._read_queue(
+            PushConsumer(
+                session, connection, frame.subscription, frame.credit, self._custody.queues_here(name)
+            ),
+            name,
+        )

@@ -1,0 +1,136 @@
+"""Transfers: messages that a session fetches, instead of being pushed.
+
+Law: a transfer acknowledges nothing. It gives what the session has with ids above `ack_to`; and, whatever
+`ack_to` is, what it has been given since the last transfer under an id that was given out before (its former
+consumer went, or this node has been started again). Ids ascend; a message keeps its id until it is dealt with.
+
+Nothing is set aside for a session that does not ask: messages are handed to whoever asks or waits at that
+moment. So a consumer that is busy with one message keeps no other from the rest of the queue's consumers.
+
+Law: an answer says of each message whether it may have been given before: to this session, to another, or
+before a crash. So it leaves only when the ids in it are on disk (`Switch.when_told`).
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final, NamedTuple
+
+from broker.core.clients.sessions import Connection, Session, Waiter
+from broker.core.delivery.consumers import ConsumerDelivery, slice_of
+from broker.core.messages.custody import Queue
+from broker.core.messages.entries import QueueEntry
+from broker.core.routing.forwarding import Forwarder
+from treeconnector.bundles import Flag, Message
+
+_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_LOOKED_AT: Final = 1000
+
+
+class Fetched(NamedTuple):
+    """A message in an answer. `number`: its transfer id. `redelivered`: it may have been given before."""
+
+    number: int
+    message: Message
+    redelivered: bool = False
+
+
+class Transfers:
+    """Gives sessions what they fetch. Calls are synchronous and pure."""
+
+    def __init__(self, forwarder: Forwarder) -> None:
+        self._forwarder = forwarder
+        self._custody = forwarder.custody
+
+    def __repr__(self) -> str:
+        return f"<Transfers at {self._forwarder.node}>"
+
+    def transfer(self, session: Session, connection: Connection, ack_to: int) -> list[Fetched]:
+        """At most some megabytes, the lowest ids first; ask again with a higher `ack_to` for the rest."""
+        self._pull(session)
+        connection.answered.clear()
+        result: list[Fetched] = []
+        size = 0
+        for given in _due(session, ack_to):
+            again = given.known and given.first in session.mail
+            messages = self._open(session, given, None if again else ack_to)
+            more = sum(len(each.message.payload) for each in messages)
+            if result and size + more > _ANSWER_BYTES:
+                break
+            result += messages
+            size += more
+            self._told(session, connection, given, ack_to)
+        connection.messages_out += len(result)
+        connection.bytes_out += size
+        return result
+
+    def _open(self, session: Session, given: ConsumerDelivery, above: int | None) -> list[Fetched]:
+        """Those messages of a slice that are not dealt with, with their ids; `above` None: all of them."""
+        entry = given.entry
+        again = entry.deliveries > 0 or bool(entry.stored.header.flags & Flag.MAYBE_DUPLICATE)
+        again = again or session.was_told(given)
+        return [
+            Fetched(given.first + offset, message, again)
+            for offset, message in enumerate(slice_of(given, self._custody.body(entry)))
+            if (above is None or given.first + offset > above)
+            and not entry.done >> (given.position + offset) & 1
+        ]
+
+    def _told(self, session: Session, connection: Connection, given: ConsumerDelivery, ack_to: int) -> None:
+        """The session learns these ids. The first time, they are kept on disk with the messages."""
+        if session.take_mail(given):
+            self._custody.changed(given.entry)
+        if given.first <= ack_to:
+            connection.answered[given.first] = given
+
+    def _pull(self, session: Session) -> None:
+        """Let the session have what waits in its queues."""
+        session.pulling = True
+        try:
+            for consumer in session.consumers:
+                if consumer.connection is None:
+                    for queue in consumer.queues:
+                        if queue.waiting:
+                            self._forwarder.dispatch(queue)
+        finally:
+            session.pulling = False
+
+    def wait(self, session: Session, ack_to: int, ready: Callable[[], None]) -> Waiter:
+        waiter = Waiter(session, ack_to, ready)
+        session.waiters[waiter] = None
+        return waiter
+
+    def settle_returned(self, session: Session, transfer: int) -> QueueEntry | None:
+        """Deal with a message that this session's queues have, and that nobody has now.
+
+        Whoever was given it, and came back in a new session, may acknowledge it by the id that it had.
+        """
+        for queue in _queues(session):
+            for entry in islice(queue.waiting, _LOOKED_AT):
+                offset = transfer - entry.transfer
+                if entry.transfer and 0 <= offset < entry.stored.header.count:
+                    return self._settle(entry, 1 << offset)
+        return None
+
+    def _settle(self, entry: QueueEntry, bit: int) -> QueueEntry | None:
+        if (entry.done | entry.given) & bit:
+            return None
+        queue = entry.queue
+        if self._custody.mark_done(entry, bit):
+            queue.waiting.remove(entry)
+            self._forwarder.finished(entry)
+        return entry
+
+
+def _queues(session: Session) -> Iterator[Queue]:
+    for consumer in session.consumers:
+        if consumer.connection is None:
+            yield from consumer.queues
+
+
+def _due(session: Session, ack_to: int) -> list[ConsumerDelivery]:
+    """Slices with something to tell, in order."""
+    found = {given.first: given for given in session.mail.values() if given.known}
+    for given in session.desk.above(ack_to):
+        if given.consumer.connection is None:
+            found[given.first] = given
+    return [found[first] for first in sorted(found)]

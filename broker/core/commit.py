@@ -1,0 +1,58 @@
+"""What waits for a commit: everything that may be told to others only when it is on disk."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.core.messages.custody import Queue, StoredBundle
+from broker.core.rows import Transaction
+from treeconnector.link import Link
+
+if TYPE_CHECKING:
+    from broker.core.clients.sessions import Connection
+    from broker.core.links.neighbour import Neighbour
+
+
+class LinkAccount(NamedTuple):
+    """How a neighbour stands once the turn is on disk: what we may send, and what we may acknowledge."""
+
+    neighbour: "Neighbour"
+    link: Link | None
+    epoch: int
+    assigned: int
+    received: int
+
+
+class CommitBatch:
+    """One commit: its transaction, and what to do once it is done. Made by `NodeCore.take`."""
+
+    __slots__ = (
+        "accounts",
+        "after",
+        "confirms",
+        "fresh",
+        "next_transfer",
+        "numbered",
+        "queues",
+        "transaction",
+    )
+
+    def __init__(self) -> None:
+        self.transaction = Transaction()
+        self.fresh: list[StoredBundle] = []
+        self.next_transfer = 1
+        self.numbered = range(0)
+        self.accounts: list[LinkAccount] = []
+        self.queues: dict[str, Queue] = {}
+        self.confirms: dict[Connection, int] = {}
+        self.after: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<CommitBatch {self.transaction} accounts={len(self.accounts)} after={len(self.after)}>"
+
+    @property
+    def leads_on(self) -> bool:
+        """May what is done after the commit change anything that must be committed next?"""
+        return bool(self.after or self.queues)
+
+    def __bool__(self) -> bool:
+        return bool(self.after or self.confirms or self.accounts or self.queues)

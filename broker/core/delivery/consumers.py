@@ -1,0 +1,223 @@
+"""Consumers: who takes messages from a queue here, and what they have and have not acknowledged.
+
+A consumer is a session's subscription. It is given slices of entries: runs of messages of one bundle, as many
+as its credit allows; a whole bundle is handed on as the opaque blob that it is. Transfer ids are counted
+over all queues of the node: message i of a slice has id `first` + i.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.core.clients.masking import masked
+from broker.core.messages.custody import Queue, QueueEntry
+from treeconnector import bundles
+from treeconnector.session_frames import Deliver
+
+if TYPE_CHECKING:
+    from broker.core.clients.sessions import Connection, Session
+
+
+class ConsumerDelivery(NamedTuple):
+    """A slice that a consumer has since `at`: `messages` of them from `position` on, of the copy's bundle.
+
+    `known`: its ids were given out before, to this consumer or another.
+    """
+
+    first: int
+    position: int
+    messages: int
+    entry: QueueEntry
+    consumer: "PushConsumer"
+    at: float = 0.0
+    known: bool = False
+
+    @property
+    def last(self) -> int:
+        """The highest transfer id of the slice."""
+        return self.first + self.messages - 1
+
+    @property
+    def bits(self) -> int:
+        return ((1 << self.messages) - 1) << self.position
+
+    def bits_of(self, first: int, last: int) -> int:
+        """The mask of those messages whose transfer ids lie in [first, last]."""
+        low, high = max(first, self.first), min(last, self.first + self.messages - 1)
+        return ((1 << (high - low + 1)) - 1) << (self.position + low - self.first) if low <= high else 0
+
+
+class PushConsumer:
+    """One subscription, whose messages are pushed to its connection.
+
+    `alone`: it gets nothing for now; `tried`: what it was given alone; `gathers`: it need not answer one by
+    one (see `trials`).
+    """
+
+    __slots__ = (
+        "alone", "connection", "credit", "gathers", "number", "outstanding", "queues", "session", "tried",
+    )  # fmt: skip
+    can_fail = True
+
+    def __init__(
+        self,
+        session: "Session",
+        connection: "Connection | None",
+        number: int,
+        credit: int,
+        queues: list[Queue],
+    ) -> None:
+        self.session = session
+        self.connection = connection
+        self.number = number
+        self.credit = credit
+        self.outstanding = 0
+        self.queues = queues
+        self.alone = self.gathers = False
+        self.tried: ConsumerDelivery | None = None
+
+    def __repr__(self) -> str:
+        counts = f"outstanding={self.outstanding}/{self.credit}"
+        return f"<{type(self).__name__} {self.number} of {masked(self.session.token)} {counts}>"
+
+    @property
+    def room(self) -> int:
+        return 0 if self.alone else self.credit - self.outstanding
+
+    @property
+    def room_ahead(self) -> int:
+        """For how many messages transfer ids are to be on disk before it is given them."""
+        return self.room if self.connection is not None else 0
+
+    def give(self, given: ConsumerDelivery, body: bytes) -> None:
+        """Hand a slice over. `body`: the whole bundle's, as stored. Raises `FrameError` if it is none."""
+        assert self.connection is not None
+        self.connection.send(deliver_frame(given, self.number, body))
+        self.connection.messages_out += given.messages
+        self.outstanding += given.messages
+        self.session.desk.put(given)
+
+
+class PullConsumer(PushConsumer):
+    """One subscription, whose messages the session fetches by transfer, over any of its connections.
+
+    It has room only while the session asks: nothing is set aside for who is busy.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, session: "Session", number: int, credit: int, queues: list[Queue]) -> None:
+        super().__init__(session, None, number, credit, queues)
+
+    @property
+    def room(self) -> int:
+        return self.credit - self.outstanding if self.session.asks and not self.alone else 0
+
+    @property
+    def room_ahead(self) -> int:
+        """For what it will ask for next, so that an answer need not wait for a commit of its own."""
+        return int(self.outstanding < self.credit)
+
+    def give(self, given: ConsumerDelivery, body: bytes) -> None:
+        slice_of(given, body)
+        self.outstanding += given.messages
+        self.session.desk.put(given)
+        self.session.put_mail(given)
+
+
+def deliver_frame(given: ConsumerDelivery, subscription: int, body: bytes) -> Deliver:
+    """The frame for a slice: the blob itself where it is the whole bundle, else the slice encoded anew."""
+    header, entry = given.entry.stored.header, given.entry
+    flags, size = header.flags, header.size
+    if given.messages != header.count:
+        messages = slice_of(given, body)
+        body = b"".join(map(bundles.encode_message, messages))
+        flags, size = flags & ~bundles.Flag.COMPRESSED, len(body)
+    return Deliver(
+        subscription,
+        header.destination,
+        given.first,
+        given.messages,
+        header.id,
+        given.position,
+        int(flags),
+        size,
+        body,
+        b"",
+        entry.deliveries > 0,
+        header.origin,
+    )
+
+
+def slice_of(given: ConsumerDelivery, body: bytes) -> list[bundles.Message]:
+    stored = given.entry.stored
+    if stored.messages is None:
+        stored.messages = bundles.unpack(stored.header, body)
+    return stored.messages[given.position : given.position + given.messages]
+
+
+class Unacked:
+    """What one session has and has not acknowledged, by transfer id."""
+
+    __slots__ = ("_firsts", "_given")
+
+    def __init__(self) -> None:
+        self._given: dict[int, ConsumerDelivery] = {}
+        self._firsts: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def put(self, given: ConsumerDelivery) -> None:
+        self._given[given.first] = given
+        if self._firsts and given.first < self._firsts[-1]:
+            self._firsts.insert(bisect_right(self._firsts, given.first), given.first)
+        else:
+            self._firsts.append(given.first)
+
+    def within(self, first: int, last: int) -> list[ConsumerDelivery]:
+        """The slices that hold any id of [first, last]."""
+        exact = self._given.get(first)
+        if exact is not None and exact.first + exact.messages - 1 == last:
+            return [exact]
+        start = max(bisect_right(self._firsts, first) - 1, 0)
+        end = bisect_right(self._firsts, last)
+        numbers = dict.fromkeys(self._firsts[start:end])
+        found = (self._given[number] for number in numbers if number in self._given)
+        return [given for given in found if given.first + given.messages > first]
+
+    def above(self, transfer: int) -> list[ConsumerDelivery]:
+        """The slices that hold any id above `transfer`, in order."""
+        start = max(bisect_right(self._firsts, transfer) - 1, 0)
+        numbers = dict.fromkeys(self._firsts[start:])
+        found = (self._given[number] for number in numbers if number in self._given)
+        return [given for given in found if given.last > transfer]
+
+    def has(self, given: ConsumerDelivery) -> bool:
+        return self._given.get(given.first) is given
+
+    def remove(self, given: ConsumerDelivery) -> None:
+        del self._given[given.first]
+        if len(self._firsts) > 2 * len(self._given) + 64:
+            self._firsts = sorted(self._given)
+
+    def all(self) -> Iterator[ConsumerDelivery]:
+        """All slices, the oldest first; to be read at once."""
+        return iter(self._given.values())
+
+    def of(self, consumer: PushConsumer | None) -> list[ConsumerDelivery]:
+        """All slices of one consumer, or of all."""
+        return [given for given in self._given.values() if consumer is None or given.consumer is consumer]
+
+
+def next_run(entry: QueueEntry, credit: int) -> tuple[int, int]:
+    """The first run of messages that nobody has: (position, count), at most `credit` long; (0, 0) if none."""
+    if not (entry.done or entry.given):
+        return 0, min(credit, entry.stored.header.count)
+    free = entry.all & ~(entry.done | entry.given)
+    if not free:
+        return 0, 0
+    position = (free & -free).bit_length() - 1
+    run = free >> position
+    length = ((~run) & (run + 1)).bit_length() - 1
+    return position, min(credit, length)

@@ -1,0 +1,231 @@
+"""Delivery: what waits in a queue goes to the consumers that this node has there, as far as their credit goes.
+
+Law: what is persistent is on disk before it is given, or upstream has it; so is that it may have been given.
+What has expired is not. What comes after something that was made later is late: it is flagged and counted.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from broker.core.clock import Clock
+from broker.core.commit import CommitBatch
+from broker.core.delivery.consumers import ConsumerDelivery, PushConsumer, next_run
+from broker.core.delivery.delivery_order import DeliveryOrder
+from broker.core.delivery.poison_messages import SUSPECTED, PoisonWatch, tries
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.custody import Custody, Queue, QueueEntry, StoredBundle
+from broker.core.policies.queue_limits import QueueLimits
+from broker.core.routing.lookup import Lookup
+from broker.core.settings import CoreSettings
+from treeconnector import bundles
+from treeconnector.bundles import Flag
+from treeconnector.destinations import Destination
+from treeconnector.errors import FrameError
+from treeconnector.names import LOCAL
+from treeconnector.routes import RoutingTable
+
+_AHEAD: Final = 32
+MOST_BURIED: Final = 10_000
+PAUSE: Final = 0.001
+"""Of a long backlog whose time is over so many become dead letters at once; others have turns between."""
+
+
+class Dispatcher(Lookup):
+    """Of one node: see `forwarding.Forwarder`, which is what there is to use.
+
+    `transfers_known`: those who have a transfer id below it have it on disk. `numbered_now`: ids that the
+    commit has just brought, for what is given next; no answer can have told a higher one yet. `went` is told
+    how many messages to which destination go through which gateway.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        settings: CoreSettings,
+        clock: Clock,
+        custody: Custody,
+        table: RoutingTable,
+        neighbours: dict[str, Neighbour],
+        counters: dict[str, int],
+    ) -> None:
+        super().__init__(node, custody, table, neighbours)
+        self.settings = settings
+        self.clock = clock
+        self.counters = counters
+        self.turn = CommitBatch()
+        self.order = DeliveryOrder()
+        self.next_transfer = self.transfers_known = 1
+        self.numbered_now = range(0)
+        self.trials = PoisonWatch(clock, lambda queue: self.deliver(queue))
+        self.finished: Callable[[QueueEntry], None] = lambda entry: None
+        self.why_not_now: Callable[[QueueEntry], str] = lambda entry: ""
+        self.went: Callable[[Destination, str, int], None] = lambda destination, gateway, messages: None
+        self.holds = QueueLimits(settings, custody, neighbours, self.bury)
+
+    def flag(self, stored: StoredBundle, flags: int) -> None:
+        """Tell all later nodes, and keep it on disk."""
+        header = stored.header
+        if flags & ~header.flags:
+            header.flags |= flags
+            self.custody.header_changed(stored)
+
+    # --- consumers
+
+    def deliver(self, queue: Queue) -> None:
+        """Give what waits to the consumers, as far as their credit goes; consumers are served in turn."""
+        buried = self.custody.buried.total()
+        while queue.waiting:
+            entry = queue.waiting[0]
+            if entry.stored.header.expires_first and self.custody.buried.total() - buried > MOST_BURIED:
+                self.clock.after(PAUSE, partial(self.deliver, queue))
+                return
+            if not entry.stored.safe:
+                self.turn.queues[queue.name] = queue
+                return
+            if entry.stored.header.expires_first and self._drop_expired(entry):
+                continue
+            before = queue.turn
+            suspected = entry.deliveries >= SUSPECTED
+            consumer = self._reader_with_room(queue, suspected)
+            if consumer is None:
+                if suspected:
+                    self.trials.await_idle(queue)
+                return
+            if consumer.connection is not None and not self._known_on_disk(entry):
+                queue.turn = before
+                self.turn.queues[queue.name] = queue
+                return
+            if why := self.why_not_now(entry):
+                queue.waiting.popleft()
+                self._bury_rest(entry, why)
+                continue
+            alone = suspected and tries(consumer)
+            position, count = next_run(entry, 1 if alone else consumer.room)
+            if count and not self._give(entry, consumer, position, count):
+                queue.waiting.popleft()
+                self.bury(entry, "UNREADABLE")
+                continue
+            if count and alone:
+                first = entry.transfer + position
+                self.trials.begin(consumer.session.desk.within(first, first)[0])
+            if not count or entry.given | entry.done == entry.all:
+                queue.waiting.popleft()
+        if queue.held_back:
+            self.holds.relieve(queue)
+
+    def _reader_with_room(self, queue: Queue, suspected: bool) -> PushConsumer | None:
+        consumers = queue.consumers
+        for _ in consumers:
+            queue.turn = (queue.turn + 1) % len(consumers)
+            consumer = consumers[queue.turn]
+            if consumer.room > 0 and not (suspected and not self.trials.may_have(consumer)):
+                return consumer
+        return None
+
+    def _known_on_disk(self, entry: QueueEntry) -> bool:
+        """Would a start after a crash know that this may have been given? By its row; or it comes again."""
+        if 0 < entry.transfer < self.transfers_known:
+            return True
+        return not entry.stored.row or entry.stored.row in self.custody.fresh
+
+    def number(self, queue: Queue) -> None:
+        """What consumers are about to be given gets its transfer ids in this transaction, and a little more."""
+        room = next((room for room in (consumer.room_ahead for consumer in queue.consumers) if room > 0), 0)
+        messages = 0
+        for count, entry in enumerate(queue.waiting):
+            if not room or (count >= _AHEAD and messages >= room):
+                return
+            messages += entry.open
+            if not entry.transfer and entry.stored.row:
+                self._number(entry)
+                self.custody.changed(entry)
+
+    def _number(self, entry: QueueEntry) -> None:
+        """Give it its transfer ids, and see whether it is late."""
+        entry.transfer = self.next_transfer
+        self.next_transfer += entry.stored.header.count
+        if entry.came and self.order.is_late(entry.stored.header, entry.queue.name):
+            self.flag(entry.stored, Flag.REROUTED)
+            self.counters["out_of_order"] += entry.open
+
+    def _give(self, entry: QueueEntry, consumer: PushConsumer, position: int, count: int) -> bool:
+        """Hand a slice over. False: what came here as this bundle's body is no such thing."""
+        known = entry.transfer > 0 and entry.transfer not in self.numbered_now
+        if not entry.transfer:
+            self._number(entry)
+            self.custody.changed(entry)
+        first, at = entry.transfer + position, self.custody.trace.fine_clock()
+        given = ConsumerDelivery(first, position, count, entry, consumer, at, known)
+        try:
+            consumer.give(given, self.custody.body(entry))
+        except FrameError:
+            return False
+        entry.given |= given.bits
+        self.went(entry.queue.destination or entry.stored.header.destination, LOCAL, count)
+        self.custody.trace.delivered(given)
+        if consumer.session.token:  # the node itself has none
+            self.counters["delivered"] += count
+        return True
+
+    # --- expiry
+
+    def expired(self, entry: QueueEntry) -> bool:
+        """Have all its messages expired?"""
+        last = entry.stored.header.expires_last
+        return bool(last) and (self.clock.now - entry.stored.since) * 1000 >= last
+
+    def _drop_expired(self, entry: QueueEntry) -> bool:
+        """Bury the expired messages of an entry that is about to be given. True if none is left to give.
+
+        A header cannot say that no time is left, so the last millisecond counts as over.
+        """
+        header = entry.stored.header
+        elapsed = (self.clock.now - entry.stored.since) * 1000 + 1
+        if elapsed < header.expires_first:
+            return False
+        try:
+            messages = bundles.unpack(header, self.custody.body(entry))
+        except FrameError:
+            return False
+        times = [max(message.properties.expires_in, 0) for message in messages]
+        gone_before = min(filter(None, times), default=0) - header.expires_first
+        over = sum(1 << i for i, time in enumerate(times) if time and time - gone_before <= elapsed)
+        over &= ~(entry.done | entry.given)
+        if not over:
+            return False
+        gone = self.bury_part(entry, over, "EXPIRED")
+        if gone or entry.given | entry.done == entry.all:
+            entry.queue.waiting.popleft()
+            return True
+        return False
+
+    def parted(self, entry: QueueEntry) -> None:
+        """An entry goes from here, or is dead: what was dealt with of a queue's is known from now on."""
+        if entry.done and entry.queue.keeps and entry.queue.destination:
+            self.finished(entry)
+
+    def bury(self, entry: QueueEntry, reason: str) -> None:
+        """What is left of an entry goes to the dead letters. The caller takes it from `waiting`."""
+        self.parted(entry)
+        self.custody.bury(entry, reason)
+
+    def _bury_rest(self, entry: QueueEntry, reason: str) -> None:
+        """As `bury`, but for what consumers have already. The caller takes it from `waiting`."""
+        if entry.given:
+            self.bury_part(entry, entry.all & ~(entry.done | entry.given), reason)
+        else:
+            self.bury(entry, reason)
+
+    def bury_part(self, entry: QueueEntry, bits: int, reason: str) -> bool:
+        """Some messages of an entry go to the dead letters. True if that was all that was left of it."""
+        dead = self.custody.add(entry.stored, entry.queue, entry.came, self.clock.now)
+        others = dead.all & ~bits
+        dead.queue.messages -= (others & ~dead.done).bit_count()
+        dead.queue.tally.entered -= dead.open
+        dead.done, dead.deliveries = others, entry.deliveries
+        self.custody.bury(dead, reason)
+        gone = self.custody.mark_done(entry, bits)
+        if gone:
+            self.finished(entry)
+        return gone

@@ -1,0 +1,385 @@
+"""A neighbour: the node at the other end of a link, whether the link is up or not.
+
+Law of numbers: an entry gets its number when it enters the outbox, in the transaction that is taken next; it
+is sent only when that transaction has committed; it leaves the outbox when the peer's position covers it.
+`assigned` >= `committed` >= `sent`, and `deleted` <= `sent`.
+
+A consumer here may be given what a neighbour sent before that is committed here. If this node was killed then,
+the neighbour sends it again. So what that had numbered before the first link after a crash is *doubted*.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from broker.core.links.peer_holds import PeerHolds
+from broker.core.links.refusals import Refusals
+from broker.core.messages.custody import Queue, QueueEntry, Spool
+from broker.core.policies.statistics import Flow
+from broker.core.rows import LinkRow
+from treeconnector.advisories import Held
+from treeconnector.destinations import Destination
+from treeconnector.frames import Hello, Member, Position
+from treeconnector.hellos import mesh_name
+from treeconnector.link import Link, Standing
+from treeconnector.permits import Permit
+from treeconnector.relations import Relation
+
+_LISTED: Final = 10
+
+
+class Detail(msgspec.Struct, omit_defaults=True):
+    """What else is kept. `down_since`: running time, 0 = up. `gaps`: how often state was lost. `mesh`: the
+    other nodes of its mesh. `limited`: it was told last that it may not do everything. `chain`, `above`: who
+    is above a parent, as that has said.
+    """
+
+    incarnation: bytes = b""
+    role: str = ""
+    zone: str = ""
+    down_since: float = 0.0
+    gaps: int = 0
+    gap_messages: int = 0
+    addresses: list[str] = []
+    mesh: list[Member] = []
+    limited: bool = False
+    chain: list[str] = []
+    above: list[str] = []
+
+
+class Neighbour:
+    """Routes, position, outbox and what waits for one neighbour. `link`: None while it is down.
+
+    `former`: nodes that were below it once. What they sent may still come this way. `untold`: nodes below it
+    that have moved, which it is to be told when its link is up. `spool_holds`: what it is to keep while a
+    spool of ours is full. `broken_at`: when its link was lost last, or this node started (running time).
+    `kin`: the other neighbours of its mesh; `group`: the smallest name of these and its own. `permit`: what a
+    child may do, since `permitted_at`. `refusals`: what it was refused here, `refused_us`: what it has
+    refused this node. `told_refusals`: how often this link was told of a refused bundle.
+    """
+
+    def __init__(self, name: str, relation: Relation, queue: Queue, held: Held) -> None:
+        self.name = name
+        self.relation = relation
+        self.queue = queue
+        self.held = held
+        self.store_id = b""
+        self.start = 0
+        self.epoch = 0
+        self.received = 0
+        self.assigned = 0
+        self.deleted = 0
+        self.session = 0
+        self.met = 0
+        self.committed = 0
+        self.sent = 0
+        self.acknowledged = 0
+        self.will_say = False
+        self.crashed = False
+        self.doubted = 0
+        self.detail = Detail()
+        self.link: Link | None = None
+        self.blocked = ""
+        self.progress_at = 0.0
+        self.error = ""
+        self.attempts = 0
+        self.since = 0.0
+        self.broken_at = 0.0
+        self.kin: frozenset[str] = frozenset()
+        self.group = name
+        self.dormant = False
+        self.former: dict[str, None] = {}
+        self.untold: set[str] = set()
+        self.outbox: deque[QueueEntry] = deque()
+        self.unsent: deque[QueueEntry] = deque()
+        self.outbox_bytes = 0
+        self.window_bundles = 0
+        self.window_bytes = 0
+        self.max_message = 0
+        self.wants: deque[Queue] = deque()
+        self.wanting: set[str] = set()
+        self.peer_holds = PeerHolds()
+        self.we_hold: set[str] = set()
+        self.spool_holds: dict[str, tuple[Destination, Spool]] = {}
+        self.permit = Permit()
+        self.permitted_at = 0.0
+        self.refusals = Refusals()
+        self.refused_us = Refusals()
+        self.told_refusals = 0
+        self._bytes = [0, 0]
+        self.flow = Flow()
+        self.counters: dict[str, int] = {
+            "in": 0,
+            "out": 0,
+            "in_bundles": 0,
+            "out_bundles": 0,
+            "volatile_dropped": 0,
+        }
+
+    def __repr__(self) -> str:
+        state = "up" if self.up else "down"
+        return f"<Neighbour {self.name} {self.relation} {state} outbox={len(self.outbox)} epoch={self.epoch}>"
+
+    def stand_with(self, others: Mapping[str, "Neighbour"]) -> None:
+        """Which of the others is of its mesh? Those that it lists, and that list it: one alone may lie."""
+        listed = (others.get(member.name) for member in self.detail.mesh)
+        self.kin = frozenset(each.name for each in listed if each is not None and each.lists(self.name))
+        self.group = mesh_name(self.name, self.kin)
+
+    def lists(self, name: str) -> bool:
+        return any(member.name == name for member in self.detail.mesh)
+
+    # --- position
+
+    @property
+    def position(self) -> Position:
+        return Position(self.epoch, self.received, self.assigned, self.deleted, self.session, self.met)
+
+    @property
+    def standing(self) -> Standing:
+        return self.standing_at(self.position)
+
+    def standing_at(self, position: Position) -> Standing:
+        return Standing(position, self.held.count, self.held.digest)
+
+    def row(self) -> LinkRow:
+        return LinkRow(
+            self.name,
+            self.relation,
+            self.store_id,
+            self.start,
+            self.epoch,
+            self.received,
+            self.assigned,
+            self.deleted,
+            self.session,
+            self.met,
+            msgspec.msgpack.encode(self.detail),
+        )
+
+    def restore(self, row: LinkRow) -> None:
+        self.store_id, self.start, self.epoch = row.store_id, row.start, row.epoch
+        self.received, self.assigned, self.deleted = row.received, row.assigned, row.deleted
+        self.session, self.met = row.session, row.met
+        self.committed = row.assigned
+        self.detail = msgspec.msgpack.decode(row.detail, type=Detail)
+
+    def stand(self, store_id: bytes, position: Position) -> None:
+        """Take over a position that was agreed on."""
+        self.store_id = store_id
+        if position.epoch != self.epoch:
+            self.acknowledged = self.doubted = 0
+        self.epoch, self.received, self.assigned = position.epoch, position.received, position.assigned
+        self.deleted, self.session, self.met = position.deleted, position.session, position.met
+
+    def doubt(self, peer_assigned: int) -> None:
+        """The first link after a crash is up: what the peer had numbered may have been here."""
+        if self.crashed:
+            self.crashed, self.doubted = False, peer_assigned
+
+    def empty_outbox(self) -> list[QueueEntry]:
+        """Take back everything that has a number; it may have arrived."""
+        taken = list(self.outbox)
+        self.outbox.clear()
+        self.unsent.clear()
+        self.outbox_bytes = 0
+        for entry in taken:
+            entry.number = 0
+        return taken
+
+    def take_back(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
+        """Take back some of what has a number; the rest is numbered again when the link is up."""
+        kept = [entry for entry in self.outbox if not wanted(entry)]
+        taken = [entry for entry in self.outbox if wanted(entry)]
+        self.outbox, self.unsent = deque(kept), deque(kept)
+        self.outbox_bytes = sum(entry.stored.size for entry in kept)
+        for entry in taken:
+            entry.number = 0
+        return taken
+
+    def number_after(self, received: int) -> list[QueueEntry]:
+        """Go on after what the peer has. Returns the entries whose numbers are others now: these are to be
+        on disk before they are sent.
+        """
+        numbers = range(received + 1, received + 1 + len(self.outbox))
+        if [entry.number for entry in self.outbox] == list(numbers):
+            self.assigned = self.committed = received + len(self.outbox)
+            return []
+        again = self.empty_outbox()
+        self.assigned = self.committed = received
+        for entry in again:
+            self.number(entry)
+        return again
+
+    @property
+    def is_owed(self) -> bool:
+        """Does somebody wait for a commit: we to send, or the peer to hear that we have it?"""
+        return self.assigned > self.committed or self.received != self.acknowledged
+
+    # --- outbox
+
+    @property
+    def has_room(self) -> bool:
+        return (
+            self.up
+            and "" not in self.peer_holds
+            and len(self.outbox) < self.window_bundles
+            and self.outbox_bytes < self.window_bytes
+        )
+
+    def holds(self, destination: Destination) -> bool:
+        """Does it ask us to keep what is for this destination?"""
+        return bool(self.peer_holds) and str(destination) in self.peer_holds
+
+    def number(self, entry: QueueEntry) -> None:
+        self.assigned += 1
+        entry.number = self.assigned
+        self.outbox.append(entry)
+        self.unsent.append(entry)
+        self.outbox_bytes += entry.stored.size
+
+    def confirmed(self, through: int) -> list[QueueEntry]:
+        """The peer has all up to `through`: the entries that are fulfilled by that."""
+        gone: list[QueueEntry] = []
+        while self.outbox and self.outbox[0].number <= through:
+            entry = self.outbox.popleft()
+            self.outbox_bytes -= entry.stored.size
+            gone.append(entry)
+        self.deleted = max(self.deleted, through)
+        return gone
+
+    def sendable(self) -> list[QueueEntry]:
+        """Entries whose numbers are committed and that were not yet sent on this link."""
+        ready: list[QueueEntry] = []
+        while self.unsent and self.unsent[0].number <= self.committed:
+            entry = self.unsent.popleft()
+            self.sent = entry.number
+            ready.append(entry)
+        return ready
+
+    def want(self, queue: Queue) -> None:
+        """Queue up for room in the outbox; queues are served in turn."""
+        if queue.name not in self.wanting:
+            self.wanting.add(queue.name)
+            self.wants.append(queue)
+
+    # --- link
+
+    def may_have(self, members: list[Member]) -> list[Member]:
+        """Those of the nodes that it says are of its mesh that it may speak of; a leaf is in none."""
+        if self.relation is Relation.CHILD and self.detail.role == "leaf":
+            return []
+        return [member for member in members if not self.permit.why_not_have(member.name)]
+
+    def connected(self, link: Link, hello: Hello, now: float) -> None:
+        self.link, self.since, self.error = link, now, ""
+        self.progress_at = now
+        self.start = hello.start
+        self.window_bundles, self.window_bytes = hello.window_bundles, hello.window_bytes
+        self.max_message = hello.max_message
+        self.peer_holds.clear()
+        self.we_hold.clear()
+        self.spool_holds.clear()
+        self.told_refusals = 0
+        self.queue.end_rest()
+        self.detail.incarnation, self.detail.role = hello.incarnation, hello.role
+        self.detail.zone, self.detail.mesh = hello.zone, self.may_have(hello.mesh)
+        self.detail.addresses, self.detail.down_since = hello.addresses, 0.0
+
+    def disconnected(self, now: float, error: str) -> None:
+        self._bytes = [self.bytes_in, self.bytes_out]
+        self.link, self.since, self.error = None, now, error
+        self.broken_at = now
+        self.blocked = ""
+        self.detail.down_since = now
+
+    @property
+    def up(self) -> bool:
+        return self.link is not None
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes on the line, over all links with it since the start."""
+        return self._bytes[0] + (self.link.bytes_in if self.link is not None else 0)
+
+    @property
+    def bytes_out(self) -> int:
+        return self._bytes[1] + (self.link.bytes_out if self.link is not None else 0)
+
+    @property
+    def heard_at(self) -> float | None:
+        """When it was heard last; None while there is no link."""
+        return self.link.heard_at if self.link is not None else None
+
+    def oldest(self) -> float | None:
+        """Since when the oldest bundle is here that it has not acknowledged; None = there is none."""
+        times = [self.outbox[0].since] if self.outbox else []
+        if self.queue.oldest is not None:
+            times.append(self.queue.oldest)
+        return min(times, default=None)
+
+    def figures(self, now: float) -> dict[str, Any]:
+        """What is said of a link wherever one is shown; times in seconds."""
+        oldest, heard = self.oldest(), self.heard_at
+        return {
+            "name": self.name,
+            "state": self.state,
+            "since_s": round(now - self.since, 3),
+            "error": self.why,
+            "waiting": self.queue.messages,
+            "outbox": len(self.outbox),
+            "routes": self.held.count,
+            "refused": self.refusals.total,
+            "refused_us": self.refused_us.total,
+            "spool_oldest_s": 0.0 if oldest is None else round(now - oldest, 3),
+            "heard_s": None if heard is None else round(now - heard, 3),
+            "in": self.counters["in"],
+            "out": self.counters["out"],
+            "in_per_s": round(self.flow.in_per_s, 3),
+            "out_per_s": round(self.flow.out_per_s, 3),
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+        }
+
+    def status(self, now: float, listed: int = _LISTED) -> dict[str, Any]:
+        """Everything a person asks of a link. `listed`: the most rules that are shown of what was refused."""
+        return {
+            **self.figures(now),
+            "relation": self.relation,
+            "attempts": self.attempts,
+            "epoch": self.epoch,
+            "received": self.received,
+            "assigned": self.assigned,
+            "deleted": self.deleted,
+            "role": self.detail.role,
+            "addresses": self.detail.addresses,
+            "gaps": self.detail.gaps,
+            "gap_bundles": self.detail.gap_messages,
+            "held_by_peer": self.peer_holds.shown(),
+            "held_by_peer_total": len(self.peer_holds),
+            "dormant": self.dormant,
+            "limited": bool(self.permit),
+            "refusals": [refused._asdict() for refused in self.refusals.latest()[:listed]],
+            "refusals_of_ours": [refused._asdict() for refused in self.refused_us.latest()[:listed]],
+            **self.counters,
+        }
+
+    @property
+    def why(self) -> str:
+        """What is wrong, if anything is."""
+        if self.up and self.peer_holds:
+            return self.blocked or f"{self.name} takes nothing more for {self.peer_holds.text}"
+        if self.blocked or self.error or not self.refusals.total:
+            return self.blocked or self.error
+        latest = self.refusals.latest()[0]
+        return f"refused it {latest.times} times: {latest.rule}"
+
+    @property
+    def state(self) -> str:
+        if not self.up:
+            return "down"
+        if self.blocked or self.peer_holds:
+            return "blocked"
+        return "running"

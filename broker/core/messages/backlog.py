@@ -1,0 +1,242 @@
+"""What waits in one place, in order: some of it in memory, the rest as rows on disk that are read in pages.
+
+An entry in memory is *warm*. A *page* stands for entries that are not: of these only the numbers of their rows
+are kept, and what is asked of all of them together. Rows ascend, whether warm or not; what comes back from a
+page stands where it stood. Only the dead letters wait in the order in which they died, and all in memory.
+
+Law: what is iterated over becomes warm on the way. Who looks at a whole queue says `warm` where that is
+enough, or takes it a part at a time.
+"""
+
+from array import array
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import merge
+from typing import TYPE_CHECKING, Final
+
+from broker.core.messages.entries import may_be_told
+from broker.core.messages.queue_names import Spool
+
+if TYPE_CHECKING:
+    from broker.core.messages.entries import QueueEntry
+    from broker.core.messages.paging import Paging
+    from broker.core.messages.queue import Queue
+
+PAGE: Final = 256
+WIDEST: Final = 1 << 32
+"""How far apart the rows of one page may lie."""
+NEVER: Final = float("inf")
+
+
+class BacklogPage:
+    """Entries that wait on disk. `due`: when the first of them expires. `tells`: does a sender of one want to
+    hear when nobody serves it?
+
+    `size`: bytes of their bodies. `since`: of the first. `read`: they are in memory again, and this is over.
+    """
+
+    __slots__ = (
+        "_offsets",
+        "_spools",
+        "due",
+        "first",
+        "last",
+        "owner",
+        "queue",
+        "read",
+        "since",
+        "size",
+        "tells",
+    )
+
+    def __init__(self, queue: "Queue", entries: "Sequence[QueueEntry]") -> None:
+        self.queue, self.owner = queue, queue.waiting
+        self.first, self.last, self.since = entries[0].row, entries[-1].row, entries[0].since
+        dense = self.last - self.first + 1 == len(entries)
+        self._offsets = None if dense else array("I", [entry.row - self.first for entry in entries])
+        spools = [entry.spool for entry in entries]
+        self._spools = spools if len(set(spools)) > 1 else spools[:1]
+        self.size, self.tells = 0, False
+        self.read = False
+        self.due = NEVER
+        for entry in entries:
+            stored = entry.stored
+            self.size += stored.size
+            self.tells = self.tells or may_be_told(entry)
+            if stored.header.expires_last:
+                self.due = min(self.due, stored.since + stored.header.expires_last / 1000)
+
+    def __repr__(self) -> str:
+        return f"<BacklogPage of {self.queue.name} rows={self.first}..{self.last} of {len(self)}>"
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1 if self._offsets is None else len(self._offsets)
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """Numbers of the copies' rows, ascending; a `range` where none is left out."""
+        if self._offsets is None:
+            return range(self.first, self.last + 1)
+        return [self.first + offset for offset in self._offsets]
+
+    def spool(self, index: int) -> Spool | None:
+        """Where the entry at `index` is counted."""
+        return self._spools[index] if len(self._spools) > 1 else self._spools[0]
+
+
+class Backlog:
+    """The entries that wait in one place. `warm`: those in memory, in order.
+
+    `room`: with more than that in memory it is time to let some go.
+    """
+
+    __slots__ = ("_cold", "_paging", "pages", "room", "warm")
+
+    def __init__(self, paging: "Paging") -> None:
+        self.warm: deque[QueueEntry] = deque()
+        self.pages: deque[BacklogPage] = deque()
+        self.room = paging.room
+        self._paging = paging
+        self._cold = 0
+
+    def __repr__(self) -> str:
+        return f"<Backlog {len(self)} of them {self._cold} on disk alone>"
+
+    def __len__(self) -> int:
+        return len(self.warm) + self._cold
+
+    def __bool__(self) -> bool:
+        return bool(self.warm) or bool(self.pages)
+
+    def __contains__(self, entry: "QueueEntry") -> bool:
+        return entry in self.warm
+
+    def __iter__(self) -> "Iterator[QueueEntry]":
+        """All in order, the first page of them read when it is reached."""
+        if not self.pages:
+            yield from self.warm
+            return
+        passed = 0
+        while True:
+            edge = self.pages[0].first if self.pages else NEVER
+            for entry in self.warm:
+                if entry.row > edge:
+                    break
+                if entry.row > passed:
+                    passed = entry.row
+                    yield entry
+            if not self.pages:
+                return
+            self.load(self.pages[0])
+
+    def __reversed__(self) -> "Iterator[QueueEntry]":
+        """All in reverse order, read in the same way."""
+        if not self.pages:
+            yield from reversed(self.warm)
+            return
+        passed = NEVER
+        while True:
+            edge = max(page.last for page in self.pages) if self.pages else 0
+            for entry in reversed(self.warm):
+                if entry.row < edge:
+                    break
+                if entry.row < passed:
+                    passed = entry.row
+                    yield entry
+            if not self.pages:
+                return
+            self.load(max(self.pages, key=lambda page: page.last))
+
+    def __getitem__(self, index: int) -> "QueueEntry":
+        """Only of the first (0) and the last (-1)."""
+        if index == 0:
+            self._surface()
+            return self.warm[0]
+        return next(iter(reversed(self)))
+
+    @property
+    def since(self) -> float | None:
+        """Since when the first has been here; None if there is none."""
+        page, entry = self.pages[0] if self.pages else None, self.warm[0] if self.warm else None
+        if page is not None and (entry is None or page.first < entry.row):
+            return page.since
+        return None if entry is None else entry.since
+
+    def append(self, entry: "QueueEntry") -> None:
+        """It comes after all others: its row is the newest."""
+        self.warm.append(entry)
+
+    def add(self, entry: "QueueEntry") -> None:
+        """It is older than some that wait here already."""
+        insort(self.warm, entry, key=lambda each: each.row)
+
+    def popleft(self) -> "QueueEntry":
+        if self.pages:
+            self._surface()
+        return self.warm.popleft()
+
+    def remove(self, entry: "QueueEntry") -> None:
+        if entry is self.warm[-1]:
+            self.warm.pop()
+        else:
+            self.warm.remove(entry)
+
+    def put_back(self, entries: "Iterable[QueueEntry]") -> None:
+        """Let entries wait again, oldest first, in front of what came after them."""
+        again = {entry.row: entry for entry in self.warm}
+        again.update((entry.row, entry) for entry in entries)
+        self.warm = deque(sorted(again.values(), key=lambda entry: entry.row))
+
+    def take_out(self, gone: "Callable[[QueueEntry], bool]") -> "list[QueueEntry]":
+        """Take some of those in memory; return them, in order."""
+        found = [entry for entry in self.warm if gone(entry)]
+        if found:
+            self.warm = deque(entry for entry in self.warm if not gone(entry))
+        return found
+
+    # --- pages
+
+    def let_go(self, stay: "deque[QueueEntry]", pages: list[BacklogPage]) -> None:
+        """These stay in memory, and of the others there are pages from now on."""
+        self.warm = stay
+        self._cold += sum(map(len, pages))
+        behind = not self.pages or (bool(pages) and pages[0].first > self.pages[-1].first)
+        self.pages.extend(pages)
+        if not behind:
+            self.pages = deque(sorted(self.pages, key=lambda page: page.first))
+
+    def load(self, page: BacklogPage) -> None:
+        """Read the entries of a page; they wait in memory again. Nothing, if it was read meanwhile."""
+        if page.read:
+            return
+        if self.pages[0] is page:
+            self.pages.popleft()
+        else:
+            self.pages.remove(page)
+        self._cold -= len(page)
+        entries = self._paging.fetch(page)
+        page.read = True
+        if not self.warm or entries[-1].row < self.warm[0].row:
+            self.warm.extendleft(reversed(entries))
+        else:
+            self.warm = deque(sorted([*self.warm, *entries], key=lambda entry: entry.row))
+
+    def look(self, first: int = 0) -> "Iterator[QueueEntry]":
+        """All from a row on, in order, for somebody who only looks: nothing more is in memory after it."""
+        warm = [entry for entry in self.warm if entry.row >= first]
+        pages = (page for page in list(self.pages) if page.last >= first and not page.read)
+        cold = (entry for page in pages for entry in self._paging.look_into(page) if entry.row >= first)
+        return merge(warm, cold, key=lambda entry: entry.row)
+
+    def wake(self, row: int) -> "QueueEntry | None":
+        """The entry of that row, in memory; None if it does not wait here."""
+        for page in list(self.pages):
+            if page.first <= row <= page.last:
+                self.load(page)
+        return next((entry for entry in self.warm if entry.row == row), None)
+
+    def _surface(self) -> None:
+        """Have the first in memory."""
+        while self.pages and not (self.warm and self.warm[0].row < self.pages[0].first):
+            self.load(self.pages[0])

@@ -1,0 +1,93 @@
+"""Spools: how many bytes wait, counted by where they go.
+
+Down: to a child, or come from the parent. Re-routed: sent back. Up: all else, so to the parent and from below
+or here to consumers here. Dead letters count nowhere, they have bounds of their own.
+
+A small message costs more than its bytes: what its rows take counts as well.
+
+Law: an entry is taken off where it was counted, whatever has changed in the meantime. A queue's entries go where
+its messages go now, and change their spool together when that changes (`turn`). What topics fan out is stored
+once, and counts once for each spool however many neighbours it waits for.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from broker.core.messages.queue_names import Spool
+from treeconnector.bundles import Flag
+
+if TYPE_CHECKING:
+    from broker.core.messages.entries import QueueEntry, StoredBundle
+    from broker.core.messages.queue import Queue
+
+_SHIFT: Final = {Spool.UP: 0, Spool.DOWN: 20, Spool.REROUTED: 40}
+_MOST_COPIES: Final = (1 << 20) - 1
+COPY: Final = 4096
+BUNDLE: Final = 128
+ROW: Final = 48
+"""A bundle and each entry of it take so many bytes beside the body, as measured on disk."""
+
+
+class Spools(dict[Spool, int]):
+    """Bytes by spool. `parents`: the neighbours whose bundles come down.
+
+    `came`: by neighbour, what came from it and waits: bytes, and `COPY` for each entry, about its memory.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(dict.fromkeys(Spool, 0))
+        self.parents: set[str] = set()
+        self.came: Counter[str] = Counter()
+
+    def count(self, entry: "QueueEntry", sign: int) -> None:
+        """An entry is in its place from now on (1), or no more (-1). Only of what is on disk."""
+        queue, stored = entry.queue, entry.stored
+        if entry.came and queue.spool is not None:
+            self.came[entry.came] += sign * (stored.size + COPY)
+        if sign > 0:
+            entry.spool = self._own(entry)
+        spool = entry.spool
+        if spool is None:
+            cost = sign * (stored.size + BUNDLE + ROW)
+            queue.together += cost
+            if queue.spool is not None:
+                self[queue.spool] += cost
+            return
+        shift = _SHIFT[spool]
+        entries = (stored.uses >> shift & _MOST_COPIES) + sign
+        stored.uses += sign << shift
+        self[spool] += sign * ROW
+        if entries == (sign > 0):
+            self[spool] += sign * (stored.size + BUNDLE)
+
+    @staticmethod
+    def count_again(stored: "StoredBundle", spool: Spool | None) -> None:
+        """A bundle with one entry is in memory again: where it counts, it has counted all the time."""
+        if spool is not None:
+            stored.uses = 1 << _SHIFT[spool]
+
+    def _own(self, entry: "QueueEntry") -> Spool | None:
+        """The spool of this entry; None: that of its place, whichever that is."""
+        queue = entry.queue
+        if queue.spool is None:
+            return None
+        if entry.stored.header.flags & Flag.REROUTED:
+            return Spool.REROUTED
+        if entry.came in self.parents:
+            return Spool.DOWN
+        return None if queue.destination is not None else queue.spool
+
+    def turn(self, queue: "Queue", spool: Spool) -> None:
+        """What waits in a queue goes another way from now on."""
+        if queue.spool is not spool and queue.spool is not None:
+            self[queue.spool] -= queue.together
+            self[spool] += queue.together
+            queue.spool = spool
+
+    @staticmethod
+    def of(stored: "StoredBundle", queue: "Queue | None") -> list[Spool]:
+        """Where a bundle counts that is here; `queue`: its queue, if it is a queue's."""
+        found = [spool for spool, shift in _SHIFT.items() if stored.uses >> shift & _MOST_COPIES]
+        if not found and queue is not None and queue.spool is not None:
+            found.append(queue.spool)
+        return found

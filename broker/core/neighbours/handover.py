@@ -1,0 +1,141 @@
+"""Handing over: what waits for a neighbour that cannot be reached goes another way, where there is one.
+
+For a parent that is another parent; for a child another node of the mesh that has a line to it; for a node
+of the mesh whatever the routes say. What has a number may have arrived: it is marked *maybe-duplicate*, and
+the node that delivers drops what it has had already.
+
+Law: nothing is handed over while its link is up. A long backlog goes a part at a time.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.custody import Queue, QueueEntry
+from broker.core.policies.trace import EVERY, REROUTED
+from treeconnector.bundles import Flag
+from treeconnector.destinations import Kind
+from treeconnector.relations import Relation
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+_AT_ONCE: Final = 1000
+_PAUSE: Final = 0.001
+
+
+class Handover:
+    """Of one node. Costs nothing where there is one parent and no mesh."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self._busy: set[str] = set()
+        self._looks_soon = False
+
+    def __repr__(self) -> str:
+        return f"<Handover at {self._core.identity.name} of {sorted(self._busy)}>"
+
+    def look(self, neighbour: Neighbour) -> None:
+        """Is there another way for what waits for a neighbour whose link is down? Then it goes that way."""
+        if self._core.neighbours.get(neighbour.name) is not neighbour or not self._has_another_way(neighbour):
+            return
+        numbered = neighbour.take_back(lambda entry: self._may_go(entry, neighbour))
+        self._route(numbered, neighbour, Flag.MAYBE_DUPLICATE | Flag.REROUTED)
+        self._go_on(neighbour)
+
+    def look_soon(self) -> None:
+        """A way has come; those that were here before a start may be back as soon."""
+        if not self._looks_soon:
+            self._looks_soon = True
+            self._core.clock.after(self._core.settings.probe_time, self.look_at_all)
+
+    def look_at_all(self) -> None:
+        """For whom is the way good that has come?"""
+        self._looks_soon = False
+        for neighbour in list(self._core.neighbours.values()):
+            if not neighbour.up and (neighbour.outbox or neighbour.queue.waiting or neighbour.queue.resting):
+                self.look(neighbour)
+
+    # --- leaving
+
+    def leave(self) -> None:
+        """This node is about to stop, and its children have gone elsewhere: what it has for them follows."""
+        core = self._core
+        core.forwarder.leaving = True
+        self.look_at_all()
+        for queue in list(core.custody.queues.values()):
+            core.forwarder.dispatch(queue)
+
+    @property
+    def is_done(self) -> bool:
+        """Have the parents and the nodes of the mesh that can be reached all that goes to them?"""
+        others = (each for each in self._core.neighbours.values() if each.up)
+        return not self._busy and not any(each.outbox or each.wants or each.queue.waiting for each in others)
+
+    # --- a way that is down
+
+    def _has_another_way(self, neighbour: Neighbour) -> bool:
+        if neighbour.up:
+            return False
+        match neighbour.relation:
+            case Relation.PARENT:
+                return any(parent.up for parent in self._core.forwarder.parents.values())
+            case Relation.CHILD:
+                leaving = self._core.forwarder.leaving and any(peer.up for peer in self._core.mesh.peers())
+                return leaving or bool(self._core.forwarder.peers_to(neighbour.name))
+            case Relation.MESH:
+                return True
+
+    @staticmethod
+    def _may_go(entry: QueueEntry, neighbour: Neighbour) -> bool:
+        """What topics have for a node of the mesh is for its own subscribers, and for nobody else."""
+        destination = entry.stored.header.destination
+        return neighbour.relation is not Relation.MESH or _has_queue(entry) or bool(destination.node)
+
+    def _go_on(self, neighbour: Neighbour) -> None:
+        """What has no number yet follows, so many at a time, while there is a way."""
+        if neighbour.relation is Relation.MESH or neighbour.name in self._busy:
+            return
+        queue = neighbour.queue
+        queue.end_rest()
+        part = [queue.waiting.popleft() for _ in range(min(len(queue.waiting), _AT_ONCE))]
+        self._route(part, neighbour, 0)
+        if queue.waiting:
+            self._busy.add(neighbour.name)
+            self._core.clock.after(_PAUSE, lambda: self._again(neighbour))
+
+    def _again(self, neighbour: Neighbour) -> None:
+        self._busy.discard(neighbour.name)
+        if self._core.neighbours.get(neighbour.name) is neighbour and self._has_another_way(neighbour):
+            self._go_on(neighbour)
+
+    def _route(self, entries: Iterable[QueueEntry], neighbour: Neighbour, flags: int) -> None:
+        """Let entries wait elsewhere, in their order and in front of what came after them."""
+        queues: dict[Queue, list[QueueEntry]] = {}
+        for entry in entries:
+            queue = self._queue_of(entry, neighbour, flags)
+            if queue is not None:
+                self._core.forwarder.flag(entry.stored, flags)
+                self._core.custody.trace.happened(REROUTED, entry, EVERY, "")
+                self._core.custody.move(entry, queue)
+                queues.setdefault(queue, []).append(entry)
+        for queue, moved in queues.items():
+            queue.put_back(moved)
+            self._core.forwarder.dispatch(queue)
+
+    def _queue_of(self, entry: QueueEntry, neighbour: Neighbour, flags: int) -> Queue | None:
+        """Where an entry waits from now on; None: it goes as another bundle, for that child alone."""
+        core, destination = self._core, entry.stored.header.destination
+        if _has_queue(entry) or destination.node:
+            return core.custody.queue_for(destination)
+        if neighbour.relation is Relation.PARENT:
+            parent = core.forwarder.parent_for(destination)
+            assert parent is not None
+            return parent.queue
+        core.moves.follow(entry, neighbour.name, flags)
+        core.custody.discard(entry)
+        return None
+
+
+def _has_queue(entry: QueueEntry) -> bool:
+    return entry.stored.header.destination.kind == Kind.QUEUE

@@ -1,0 +1,289 @@
+"""The mesh: this node and one or two others that are one logical root, or one logical branch.
+
+Who is in it: those that the file names, and whoever introduces itself by dialling with this node in its list
+and proves the secret of the mesh. That is kept on disk. What a mesh is called in chains of names is the
+smallest of its names, so that it does not matter which of its nodes speaks.
+
+Law: the smaller name dials. A node that the other does not know yet, or has forgotten, introduces itself;
+when both dial at once, the smaller name's link is the one that stays.
+Law: whoever is not listed joins by the secret of the mesh only; a child's own proves no node of a mesh.
+Law: who has left for good is out of it, whatever files and nodes that were away say, until it dials again.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from broker.core.links.neighbour import Neighbour
+from broker.core.rows import MetaRow
+from broker.core.settings import MeshSettings
+from treeconnector import hellos
+from treeconnector.advisories import Advertiser, Beside
+from treeconnector.destinations import Kind
+from treeconnector.errors import LinkRefused, Refusal
+from treeconnector.frames import Hello, Member
+from treeconnector.link import Link
+from treeconnector.relations import Relation
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+_MOST_WAYS: Final = 3
+_LATER: Final = 0.1
+_ROW: Final = "mesh"
+_LEFT: Final = "left the mesh"
+_WAYS: Final = "ways to the parent"
+
+
+class OwnMesh:
+    """What one node knows of its mesh, and of those of its neighbours.
+
+    `members`: the other nodes, with addresses. `offers`: what is told to them, None while there are none.
+    `on_change` is called when there is another node to dial, or one less; `on_authorities` when a parent says
+    whose certificates the nodes of its mesh show. `authorities`: what is said of that here, b"" = nothing.
+    """
+
+    def __init__(self, core: "NodeCore", settings: MeshSettings) -> None:
+        self._core = core
+        self._settings = settings
+        self.members = {name: list(addresses) for name, addresses in settings.members.items()}
+        self.dialled: dict[Link, tuple[str, Relation]] = {}
+        self.offers: Advertiser | None = None
+        self._same_ways = False
+        self._left: list[str] = []
+        self.authorities = b""
+        self.on_change: Callable[[], None] = lambda: None
+        self.on_authorities: Callable[[bytes], None] = lambda certificates: None
+
+    def __repr__(self) -> str:
+        return f"<OwnMesh of {self._core.identity.name} and {', '.join(sorted(self.members)) or 'nobody'}>"
+
+    def restore(self, meta: Mapping[str, bytes]) -> None:
+        """What was on disk; what the file says is newer."""
+        self._same_ways = meta.get(_WAYS) == self._ways
+        kept, left = meta.get(_ROW), meta.get(_LEFT)
+        if kept:
+            known = msgspec.msgpack.decode(kept, type=dict[str, list[str]])
+            self.members = {**known, **self.members}
+            self.members.pop(self._core.identity.name, None)
+        if left:
+            self._left = msgspec.msgpack.decode(left, type=list[str])
+            for name in self._left:
+                self.members.pop(name, None)
+
+    def begin(self) -> None:
+        """After a start, when the table is what it was."""
+        if self.members and self.offers is None:
+            core = self._core
+            for neighbour in core.neighbours.values():
+                if neighbour.up:
+                    core.table.lines.add(neighbour.name)
+            self._look_later()
+            self.offers = Advertiser(core.table, Beside(), core.settings.linger)
+            held = (key for peer in core.table.mesh for key in core.table.routes_of(peer))
+            core.neighbourhood.meet([key.name for key in held if key.kind == Kind.DOMAIN])
+
+    # --- who is in it
+
+    @property
+    def said(self) -> list[Member]:
+        """The other nodes, as neighbours are told of them."""
+        return [Member(name, addresses) for name, addresses in sorted(self.members.items())]
+
+    @property
+    def name(self) -> str:
+        return hellos.mesh_name(self._core.identity.name, self.members)
+
+    def relation(self, link: Link, hello: Hello) -> Relation:
+        """What the peer of a new link is to this node."""
+        if link.dials:
+            return self.dialled[link][1]
+        me = self._core.identity.name
+        return Relation.MESH if any(each.name == me for each in hello.mesh) else Relation.CHILD
+
+    def check(self, link: Link, hello: Hello) -> None:
+        """Raise `LinkRefused` if this cannot be a link of the mesh, or a link past it."""
+        me, core = self._core.identity.name, self._core
+        known = core.neighbours.get(hello.name)
+        if link.dials:
+            self._check_dialled(link, hello, known)
+        if self.relation(link, hello) is not Relation.MESH:
+            if hello.name in self.members or any(each.name == me for each in hello.mesh):
+                raise LinkRefused(
+                    Refusal.ROLE,
+                    f"{hello.name!r} and {me!r} are nodes of one mesh: each lists the other, and neither"
+                    " is the other's parent",
+                )
+            return
+        if known is not None and known.relation is not Relation.MESH and known.up:
+            raise LinkRefused(Refusal.ROLE, f"{hello.name!r} is a {known.relation} of {me!r} already")
+        listed = hello.name in self.members or hello.name in self._settings.members
+        if not (listed or self._settings.admits):
+            raise LinkRefused(
+                Refusal.SECRET,
+                f"{me!r} lists no {hello.name!r} in its mesh: name it there, or give the mesh a secret",
+            )
+        if not link.dials and me < hello.name and (hello.name, Relation.MESH) in self.dialled.values():
+            raise LinkRefused(Refusal.BUSY, f"{me!r} dials {hello.name!r} itself at this moment")
+
+    def _check_dialled(self, link: Link, hello: Hello, known: Neighbour | None) -> None:
+        """It is who was meant, and there is no other link with it."""
+        expected, me = self.dialled[link][0], self._core.identity.name
+        if expected and expected != hello.name:
+            raise LinkRefused(Refusal.ROLE, f"{me!r} expected {expected!r}, but this is {hello.name!r}")
+        if known is not None and known.up:
+            raise LinkRefused(Refusal.BUSY, f"{me!r} is linked with {hello.name!r} already")
+
+    def secret_of(self, link: Link, hello: Hello) -> bytes | None:
+        """What proves a link of the mesh. Raises `LinkRefused`."""
+        if self._settings.secret is not None or link.dials:
+            return self._settings.secret
+        return self._core.secret_of(hello.name, False, self._core.links.shown_on(link), hello.role)
+
+    def joined(self, hello: Hello) -> None:
+        """A link of the mesh is up: from now on both know all that the other knows."""
+        found = {hello.name: hello.addresses, **{each.name: each.addresses for each in hello.mesh}}
+        found.pop(self._core.identity.name, None)
+        if hello.name in self._left:
+            self._keep_left([name for name in self._left if name != hello.name])
+        for name in self._left:
+            found.pop(name, None)
+        named = self._settings.members
+        before = dict(self.members)
+        for name, addresses in found.items():
+            if name in self.members or len(self.members) < hellos.MAX_MESH:
+                ways = list(named.get(name, ())) or addresses or self.members.get(name, [])
+                self.members[name] = ways[:_MOST_WAYS]
+        self.begin()
+        if self.members != before:
+            self._core.permitting.names_changed(self.members.keys() ^ before.keys())
+            self._changed()
+
+    def left(self, name: str) -> None:
+        """A node has left for good, or is to be forgotten; also by those who hear of it later."""
+        if self.members.pop(name, None) is None:
+            return
+        self._keep_left([*(each for each in self._left if each != name), name][-hellos.MAX_MESH :])
+        self._core.permitting.names_changed((name,))
+        self._changed()
+        for neighbour in self._core.neighbours.values():
+            if neighbour.name != name:
+                self.greet(neighbour)
+
+    def _keep_left(self, names: list[str]) -> None:
+        self._left = names
+        self._core.custody.transaction.put(MetaRow(_LEFT, msgspec.msgpack.encode(names)))
+
+    def greet(self, neighbour: Neighbour) -> None:
+        """Tell it who has left, if anybody has, and a child whom to trust; parents are told by who leaves."""
+        link = neighbour.link
+        if link is None or neighbour.relation is Relation.PARENT:
+            return
+        if self._left:
+            link.send_mesh(self.said, self._left)
+        if self.authorities and neighbour.relation is Relation.CHILD:
+            link.send_authorities(self.authorities)
+
+    def show(self, authorities: bytes) -> None:
+        """From now on children are told these."""
+        if authorities != self.authorities:
+            self.authorities = authorities
+            for child in self._core.children():
+                self.greet(child)
+
+    def _changed(self) -> None:
+        """Keep it, and tell all neighbours but the nodes of the mesh, which know by themselves."""
+        core = self._core
+        core.custody.transaction.put(MetaRow(_ROW, msgspec.msgpack.encode(self.members)))
+        for neighbour in core.neighbours.values():
+            if neighbour.relation is not Relation.MESH and neighbour.link is not None:
+                neighbour.link.send_mesh(self.said)
+        self.on_change()
+
+    def changed_at(self, neighbour: Neighbour, members: list[Member], left: Sequence[str] = ()) -> None:
+        """A neighbour says who is in its own mesh now, and who has left it."""
+        neighbour.detail.mesh = neighbour.may_have(members)
+        if neighbour.relation is not Relation.CHILD:
+            self._others_left(neighbour, left)
+        core = self._core
+        core.touch(neighbour)
+        core.neighbourhood.look_again()
+        if neighbour.relation is Relation.PARENT:
+            core.ancestry.look(neighbour)
+        self.on_change()
+
+    def _others_left(self, neighbour: Neighbour, left: Sequence[str]) -> None:
+        """A parent, or a node beside this one, says who has left their mesh. Who is linked is still there."""
+        core = self._core
+        for name in left:
+            gone = core.neighbours.get(name)
+            if gone is not None and gone.up:
+                continue
+            if neighbour.relation is Relation.MESH:
+                self.left(name)
+            else:
+                for parent in core.neighbourhood.parents():
+                    parent.detail.mesh = [member for member in parent.detail.mesh if member.name != name]
+            if gone is not None and gone.relation is neighbour.relation:
+                core.moves.forget(gone, moved=False)
+
+    # --- lines
+
+    def peers(self) -> list[Neighbour]:
+        """The other nodes, whether their links are up or not."""
+        neighbours = self._core.neighbours.values()
+        return [neighbour for neighbour in neighbours if neighbour.relation is Relation.MESH]
+
+    def line_changed(self, neighbour: Neighbour) -> None:
+        if self.members:
+            self._core.table.set_line(neighbour.name, neighbour.up)
+        if neighbour.relation is Relation.MESH and not neighbour.up:
+            self._look_later()
+
+    # --- whom to dial
+
+    def to_dial(self) -> dict[str, list[str]]:
+        """The nodes of this mesh that this node dials, with their addresses: those with larger names, and
+        those that may not know it, or not where it is.
+        """
+        me = self._core.identity.name
+        return {
+            name: addresses
+            for name, addresses in self.members.items()
+            if me < name or not self._is_awaited(name)
+        }
+
+    def _is_awaited(self, name: str) -> bool:
+        """Is it for the other one to dial? One that does not for long may have forgotten this node."""
+        core, other = self._core, self._core.neighbours.get(name)
+        if other is None or other.up:
+            return other is not None
+        return bool(core.addresses) and core.clock.now - other.broken_at < core.settings.dormant_after
+
+    def _look_later(self) -> None:
+        """Whom to dial, when a node that is away has not dialled for long."""
+        self._core.clock.after(self._core.settings.dormant_after + _LATER, lambda: self.on_change())
+
+    def parents_to_dial(self) -> dict[str, list[str]]:
+        """All nodes of the parents' mesh, with their addresses. What was on disk counts as long as the file
+        says the same ways to the parent.
+        """
+        parents = self._core.neighbourhood.parents()
+        known = [parent for parent in parents if parent.detail.mesh and (parent.since or self._same_ways)]
+        found: dict[str, list[str]] = {}
+        for parent in known:
+            found.update((member.name, member.addresses) for member in parent.detail.mesh)
+        found.update((parent.name, parent.detail.addresses) for parent in known)
+        return found
+
+    def met_parent(self) -> None:
+        """A parent was met on the ways that the file has."""
+        if not self._same_ways:
+            self._same_ways = True
+            self._core.custody.transaction.put(MetaRow(_WAYS, self._ways))
+        self.on_change()
+
+    @property
+    def _ways(self) -> bytes:
+        return "\n".join(self._settings.ways).encode()

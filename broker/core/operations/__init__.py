@@ -1,0 +1,1 @@
+"""What an operator does to messages, queues and routes of a node."""

@@ -1,0 +1,165 @@
+"""Dead letters that are given back: routed again, as if they had come just now.
+
+A letter of a queue waits in that queue again. A topic's goes back to the subscription or the link that it
+was for; where that is gone, it is published again for whoever wants it now, marked *maybe-duplicate*. What
+expired has no expiry any more; what may have been with a consumer is marked *maybe-duplicate* as well.
+
+Law: a letter leaves the dead letters in the transaction that puts it where it waits again.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from broker.core.messages.custody import Queue
+from broker.core.messages.entries import QueueEntry, StoredBundle
+from broker.core.policies.trace import RETURNED
+from broker.core.routing.arrivals import check_destination
+from treeconnector import bundles
+from treeconnector.bundles import MAX_BYTES, Flag, Header
+from treeconnector.destinations import Kind
+from treeconnector.errors import InvalidName, PatternError
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+_TOO_MANY: Final = "TOO_MANY_DELIVERIES"
+_EXPIRED: Final = "EXPIRED"
+
+
+class Redrive:
+    """The dead letters of one node. All calls are synchronous; `NodePort.wake` must follow."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self._custody = core.custody
+
+    def __repr__(self) -> str:
+        return f"<Redrive {self._custody.dead.messages}>"
+
+    def give_back(self, chosen: Iterable[tuple[QueueEntry, int]]) -> int:
+        """Route these messages of dead letters again; return how many.
+
+        What no queue can be named after stays, as does what is larger than this node takes, and a topic's
+        that nobody wants.
+        """
+        core, count = self._core, 0
+        gone: set[QueueEntry] = set()
+        queues: dict[Queue, list[QueueEntry]] = {}
+        for entry, wanted in chosen:
+            bits = wanted & entry.all & ~entry.done
+            if entry.queue is not self._custody.dead or not bits or not self._may_go(entry.stored.header):
+                continue
+            if not self._again(entry, bits, queues):
+                continue
+            count += bits.bit_count()
+            core.arrivals.returned(entry, bits)
+            self._custody.trace.happened(RETURNED, entry, bits, "", "from the dead letters")
+            if self._custody.mark_done(entry, bits):
+                gone.add(entry)
+        core.removal.unlist(self._custody.dead, frozenset(gone))
+        for queue, entries in queues.items():
+            queue.put_back(entries)
+            core.forwarder.dispatch(queue)
+        core.counters["dead_returned"] = core.counters.get("dead_returned", 0) + count
+        return count
+
+    def discard(self, chosen: Iterable[tuple[QueueEntry, int]]) -> int:
+        """Throw these messages of dead letters away; return how many."""
+        core, count = self._core, 0
+        gone: set[QueueEntry] = set()
+        for entry, wanted in chosen:
+            bits = wanted & entry.all & ~entry.done
+            if entry.queue is self._custody.dead and bits:
+                count += bits.bit_count()
+                if self._custody.mark_done(entry, bits):
+                    gone.add(entry)
+        core.removal.unlist(self._custody.dead, frozenset(gone))
+        core.counters["dead_deleted"] = core.counters.get("dead_deleted", 0) + count
+        return count
+
+    def _may_go(self, header: Header) -> bool:
+        try:
+            check_destination(header.destination)
+        except (InvalidName, PatternError):
+            return False
+        return header.size <= max(self._core.settings.max_message, MAX_BYTES)
+
+    def _again(self, letter: QueueEntry, bits: int, queues: dict[Queue, list[QueueEntry]]) -> bool:
+        """An entry of what is chosen of a letter, where it has to go; `queues` gather those that wait there.
+
+        False: there is nowhere to go.
+        """
+        flags = int(Flag.MAYBE_DUPLICATE) if _was_with_a_reader(letter) else 0
+        queue = self._former(letter)
+        header = letter.stored.header
+        if queue is None and header.destination.kind == Kind.TOPIC and not header.destination.node:
+            return self._publish(letter, bits)
+        stored = self._bringing(letter, bits, flags)
+        queue = queue or self._custody.queue_for(header.destination)
+        entry = self._part(stored, bits, queue)
+        entry.deliveries = 1 if flags else 0
+        queues.setdefault(queue, []).append(entry)
+        return True
+
+    def _bringing(self, letter: QueueEntry, bits: int, flags: int) -> StoredBundle:
+        """The bundle with which these messages go: one of its own, if a queue's has others to bring.
+
+        For these may go away and come here again, whatever becomes of the others.
+        """
+        stored = letter.stored
+        queued = stored.header.destination.kind == Kind.QUEUE
+        divided = queued and (stored.entries > 1 or bits != letter.all & ~letter.done)
+        again = divided or letter.note.startswith(_EXPIRED)
+        if again:
+            found = self._anew(letter, bits, flags)
+        else:
+            found = stored
+            self._core.forwarder.flag(stored, flags)
+        if queued:
+            self._custody.leave_out(stored, bits if again else letter.done)
+        return found
+
+    def _former(self, letter: QueueEntry) -> Queue | None:
+        """The subscription or link that it was for, if there still is one."""
+        name = letter.came
+        return self._custody.queues.get(name) if name.startswith(("subscription:", "link:")) else None
+
+    def _publish(self, letter: QueueEntry, bits: int) -> bool:
+        came = "" if ":" in letter.came else letter.came
+        stored = self._anew(letter, bits, int(Flag.MAYBE_DUPLICATE))
+        self._core.topics.publish(stored, came)
+        return stored.entries > 0 or not stored.row
+
+    def _part(self, stored: StoredBundle, bits: int, queue: Queue) -> QueueEntry:
+        entry = self._custody.add(stored, queue, "", self._core.clock.now)
+        others = entry.all & ~entry.done & ~bits
+        entry.done |= others
+        queue.messages -= others.bit_count()
+        queue.tally.entered -= others.bit_count()
+        return entry
+
+    def _anew(self, letter: QueueEntry, bits: int, flags: int) -> StoredBundle:
+        """The same bundle, of which all else is done; if it expired, or is a topic's, it never does."""
+        core = self._core
+        old = core.forwarder.outgoing(letter)
+        expires = old.destination.kind == Kind.QUEUE and not letter.note.startswith(_EXPIRED)
+        header = Header(
+            id=old.id,
+            destination=old.destination,
+            scope=old.scope,
+            flags=old.flags | flags,
+            count=old.count,
+            size=old.size,
+            origin_store=old.origin_store,
+            origin=old.origin,
+            expires_first=old.expires_first if expires else 0,
+            expires_last=old.expires_last if expires else 0,
+            reroutes=old.reroutes,
+            done=bundles.mask_bytes(letter.all & ~bits),
+        )
+        body = self._custody.body(letter)
+        return self._custody.store(header, body, core.clock.now)
+
+
+def _was_with_a_reader(letter: QueueEntry) -> bool:
+    return letter.deliveries > 0 or letter.note.startswith(_TOO_MANY)

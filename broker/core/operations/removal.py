@@ -1,0 +1,247 @@
+"""What an operator takes away: a queue with its consumers, a message, dead letters; and what he gives back.
+
+Law: what is thrown away is counted (`deleted`, `dead_deleted`), and so is what is given back
+(`dead_returned`). Whatever is long is taken a part at a time by a caller who lets others have their turn in
+between; each part is whole, and in one transaction.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from broker.core.delivery.consumers import PushConsumer
+from broker.core.errors import NotFound, SwitchError
+from broker.core.messages.backlog import Backlog
+from broker.core.messages.custody import Queue
+from broker.core.messages.entries import QueueEntry
+from broker.core.messages.queue_names import queue_name_of
+from broker.core.policies.trace import DROPPED, is_internal
+from broker.core.routing.topics import Subscription
+from broker.core.rows import QueueRow
+from treeconnector import destinations
+from treeconnector.destinations import Destination, Kind
+from treeconnector.errors import InvalidName
+from treeconnector.names import node_name, queue_name
+from treeconnector.session_frames import Ended
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+_TRACED: Final = 10
+_AT_ONCE: Final = 2000
+_PAUSE: Final = 0.001
+
+
+class InDelivery(SwitchError):
+    """The message is with a consumer now."""
+
+    code = "GIVEN"
+
+
+class RemovedQueue:
+    """What a queue held that is no more: it is nowhere else. `consumers`: how many it had."""
+
+    def __init__(self, held: Iterable[QueueEntry], waiting: list[Backlog], consumers: int) -> None:
+        self.consumers = consumers
+        self._held = deque(held)
+        self._waiting = waiting
+
+    def __repr__(self) -> str:
+        return f"<RemovedQueue {len(self)} copies>"
+
+    def __len__(self) -> int:
+        return len(self._held) + sum(map(len, self._waiting))
+
+    def take(self, most: int) -> list[QueueEntry]:
+        """The next entries; none when there are no more."""
+        found = [self._held.popleft() for _ in range(min(len(self._held), most))]
+        for waiting in self._waiting:
+            found += [waiting.popleft() for _ in range(min(len(waiting), most - len(found)))]
+        return found
+
+
+def queue_key(text: str) -> Destination:
+    """Read what a person calls a queue: `NAME`, `NAME@NODE`, `queue:…`, `topic:…@NODE`. Raises `NotFound`."""
+    kind, colon, rest = text.partition(":")
+    if colon and kind == Kind.TOPIC:
+        name, _, node = rest.rpartition("@")
+        return Destination(Kind.TOPIC, name, node)
+    plain, at, node = (rest if colon and kind == Kind.QUEUE else text).partition("@")
+    try:
+        return destinations.queue(queue_name(plain), node_name(node) if at else "")
+    except InvalidName as error:
+        raise NotFound(str(error)) from None
+
+
+class Removal:
+    """Deletes at one node. All calls are synchronous; `NodePort.wake` must follow."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self._custody = core.custody
+        self._ending: deque[tuple[RemovedQueue, str, bool]] = deque()
+
+    def __repr__(self) -> str:
+        return f"<Removal at {self._core.identity.name}>"
+
+    # --- queues
+
+    def queues(self, name: str) -> list[Queue]:
+        """The queues of a queue: `sales` means `sales@this-node` as well. Raises `NotFound`."""
+        key, node = queue_key(name), self._core.identity.name
+        keys = [key]
+        if key.kind == Kind.QUEUE and key.node in ("", node):
+            keys = [destinations.queue(key.name), destinations.queue(key.name, node)]
+        if is_internal(key):
+            raise SwitchError(f"REFUSED: the queue {key.name!r} is the node's own")
+        found = [self._custody.queues.get(queue_name_of(each)) for each in keys]
+        queues = [queue for queue in found if queue is not None]
+        if not any(queue.created or queue.consumers or queue.messages for queue in queues):
+            raise NotFound(f"node {node} has no queue {name!r}")
+        return queues
+
+    def delete_queue(self, name: str) -> RemovedQueue:
+        """Make an end of a queue: nobody reads it, it was never created, and what it held is nowhere.
+
+        Caller's duty: `discard` all its entries. Raises `NotFound`, or `SwitchError` for the node's own.
+        """
+        queues = self.queues(name)
+        consumers = list(dict.fromkeys(consumer for queue in queues for consumer in queue.consumers))
+        held = self._end_readers(consumers, "QUEUE_DELETED", f"the queue {name} was deleted")
+        waiting: list[Backlog] = []
+        for consumer in consumers:
+            self._core.switch.end_interest(consumer)
+        for queue in queues:
+            waiting.append(queue.empty())
+            if queue.created and not queue.owner and queue.destination is not None:
+                self._custody.transaction.delete(QueueRow, queue.destination.name)
+            if queue.owner and queue.destination is not None:
+                owner = self._core.switch.sessions.get(queue.owner)
+                if owner is not None:
+                    owner.transient.discard(queue.destination.name)
+            queue.created, queue.home, queue.owner = False, False, ""
+        return RemovedQueue(held, waiting, len(consumers))
+
+    def _end_readers(self, consumers: list[PushConsumer], code: str, text: str) -> dict[QueueEntry, None]:
+        """End them, and tell whoever streams. What was with them alone comes back to the caller."""
+        gone = frozenset(consumers)
+        sessions = dict.fromkeys(consumer.session for consumer in consumers)
+        slices = [each for session in sessions for each in session.desk.of(None) if each.consumer in gone]
+        entries = {
+            each.entry: None
+            for each in slices
+            if each.entry.given | each.entry.done == each.entry.all != each.entry.done
+        }
+        for given in slices:
+            session = given.consumer.session
+            session.desk.remove(given)
+            session.take_mail(given)
+            given.entry.given &= ~given.bits
+        for session in sessions:
+            session.consumers = [consumer for consumer in session.consumers if consumer not in gone]
+        for consumer in consumers:
+            for queue in consumer.queues:
+                queue.consumers[:] = [each for each in queue.consumers if each is not consumer]
+            if consumer.connection is not None:
+                consumer.connection.send(Ended(consumer.number, code, text))
+        return entries
+
+    def end_transient(self, name: str) -> None:
+        """A session ends, and with it a queue of its own with all its messages, whoever has them.
+
+        What is long goes a part at a time, so that others have their turn; a start throws away what a crash
+        has left.
+        """
+        with suppress(NotFound):
+            self._end(self.delete_queue(name), "transient_ended")
+
+    def end_orphans(self, queue: Queue) -> None:
+        """A start has found entries in a queue that is none any more."""
+        self._custody.queues.pop(queue.name, None)
+        self._end(RemovedQueue((), [queue.empty()], 0), "lost", counted=True)
+
+    def end(self, waiting: Backlog) -> None:
+        """What waited for a subscription that is over goes; it has been counted."""
+        self._end(RemovedQueue((), [waiting], 0), "unsubscribed", counted=True)
+
+    def _end(self, doomed: RemovedQueue, counter: str, *, counted: bool = False) -> None:
+        self._ending.append((doomed, counter, counted))
+        if len(self._ending) == 1:
+            self._end_some()
+
+    def _end_some(self) -> None:
+        room = _AT_ONCE
+        while self._ending and room > 0:
+            doomed, counter, counted = self._ending[0]
+            part = doomed.take(room)
+            room -= len(part)
+            if counted:
+                self._discard(part, counter)
+            else:
+                self.discard(part, counter)
+            if not doomed:
+                self._ending.popleft()
+        if self._ending:
+            self._core.clock.after(_PAUSE, self._end_some)
+
+    def discard(self, entries: Iterable[QueueEntry], counter: str = "deleted") -> int:
+        """Throw away entries that are in no `waiting`; return how many messages that were."""
+        count = self._discard(entries, counter)
+        self._count(counter, count)
+        return count
+
+    def _discard(self, entries: Iterable[QueueEntry], why: str) -> int:
+        count = 0
+        for number, entry in enumerate(entries):
+            count += entry.open
+            if number < _TRACED:
+                self._custody.trace.happened(DROPPED, entry, entry.all, "", why)
+            self._custody.discard(entry)
+        return count
+
+    def _count(self, counter: str, count: int) -> None:
+        counters = self._core.counters
+        counters[counter] = counters.get(counter, 0) + count
+
+    # --- one message
+
+    def delete_message(self, entry: QueueEntry, position: int) -> None:
+        """Throw away one message that waits in a queue here. Raises `InDelivery` or `NotFound`."""
+        bit = 1 << position
+        if position >= entry.stored.header.count or entry.done & bit:
+            raise NotFound("that message is not here any more")
+        if entry.given & bit:
+            raise InDelivery(
+                "a reader has that message now: it is dealt with when that reader acknowledges it, and waits"
+                " here again when it does not; delete it then, or delete the queue"
+            )
+        queue = entry.queue
+        self._custody.trace.happened(DROPPED, entry, bit, "", "deleted")
+        if self._custody.mark_done(entry, bit):
+            self.unlist(queue, frozenset((entry,)))
+            self._core.forwarder.finished(entry)
+        self._count("deleted", 1)
+        if queue.held_back:
+            self._core.forwarder.holds.relieve(queue)
+
+    @staticmethod
+    def unlist(queue: Queue, gone: frozenset[QueueEntry]) -> None:
+        """These entries wait here no more."""
+        waiting = [entry for entry in gone if queue.resting.pop(entry.row, None) is None]
+        if len(waiting) == 1 and waiting[0] in queue.waiting:
+            queue.waiting.remove(waiting[0])
+        elif waiting:
+            queue.waiting.take_out(gone.__contains__)
+
+    # --- subscriptions
+
+    def end_subscription(self, subscription: Subscription) -> int:
+        """End a subscription for good, read or not; return how many messages go with it."""
+        queue = subscription.queue
+        text = f"the subscription to {subscription.pattern} was ended"
+        held = self._end_readers(list(queue.consumers), "SUBSCRIPTION_ENDED", text)
+        count, waiting = queue.messages, queue.empty()
+        self._core.switch.end_subscription(subscription)
+        self._end(RemovedQueue(held, [waiting], 0), "unsubscribed", counted=True)
+        return count

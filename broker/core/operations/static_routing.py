@@ -1,0 +1,134 @@
+"""Static routes of a node: set and removed at run time, kept on disk, gone with the neighbour they lead to.
+
+Law: they are one row on disk, which an older version leaves alone. Whenever one comes or goes, or the link
+that it leads over does, what waits is looked at again.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from broker.core.errors import BadRequest, NotFound, SwitchError
+from broker.core.policies.trace import is_internal
+from broker.core.rows import MetaRow, QueueRow
+from treeconnector import destinations
+from treeconnector.destinations import parse
+from treeconnector.errors import InvalidName, RouteError
+from treeconnector.relations import Relation
+from treeconnector.static_routes import StaticKind, StaticRoute, static_route
+
+if TYPE_CHECKING:
+    from broker.core.links.neighbour import Neighbour
+    from broker.core.node import NodeCore
+
+_ROW: Final = "static routes"
+
+
+class StaticRouting:
+    """Changes `table.static`. Calls raise `SwitchError`s."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self._routes = core.table.static
+
+    def __repr__(self) -> str:
+        return f"<StaticRouting of {self._core.identity.name} {self._routes!r}>"
+
+    def restore(self, rows: Iterable[MetaRow]) -> None:
+        """What was on disk, but for neighbours that are none any more."""
+        kept = next((row.value for row in rows if row.name == _ROW), b"")
+        if not kept:
+            return
+        for words in msgspec.msgpack.decode(kept, type=list[tuple[str, str, str]]):
+            route = static_route(*words)
+            if not _has_gateway(route) or route.to in self._core.neighbours:
+                self._routes.add(route)
+
+    def add(self, kind: str, destination: str, to: str) -> StaticRoute:
+        """Set a route; it is on disk with the next commit."""
+        route = self._read(kind, destination, to)
+        self._check(route)
+        try:
+            self._routes.add(route)
+        except RouteError as error:
+            raise SwitchError(str(error)) from None
+        if route.kind is StaticKind.DUMPSTER:
+            self._make_dumpster(route.to)
+        self._changed()
+        return route
+
+    def remove(self, kind: str, destination: str, to: str) -> StaticRoute:
+        """End a route."""
+        route = self._read(kind, destination, to)
+        try:
+            self._routes.remove(route)
+        except RouteError as error:
+            raise NotFound(str(error)) from None
+        self._changed()
+        return route
+
+    def gateway_gone(self, name: str) -> list[StaticRoute]:
+        """A neighbour is none any more: its routes go, too."""
+        gone = self._routes.remove_gateway(name)
+        if gone:
+            self._changed()
+        return gone
+
+    def link_changed(self, neighbour: "Neighbour") -> None:
+        """A link came or went: who has several ways prefers those that are up."""
+        core = self._core
+        defaults = bool(self._routes.defaults) and neighbour.relation is Relation.PARENT
+        if defaults or self._routes.uses(neighbour.name):
+            self._look_again()
+        elif core.forwarder.zone and neighbour.relation is not Relation.PARENT:
+            for key in list(core.table.routes_of(neighbour.name)):
+                core.forwarder.route_changed(key)
+
+    def _read(self, kind: str, destination: str, to: str) -> StaticRoute:
+        if kind == StaticKind.DUMPSTER:
+            to = to.removesuffix(f"@{self._core.identity.name}")
+        try:
+            return static_route(kind, destination, to)
+        except (InvalidName, RouteError) as error:
+            raise BadRequest(str(error)) from None
+
+    def _check(self, route: StaticRoute) -> None:
+        core = self._core
+        named = [route.destination] if route.destination is not None else []
+        if route.kind is StaticKind.ALIAS:
+            named.append(parse(route.to))
+        elif route.kind is StaticKind.DUMPSTER:
+            named.append(destinations.queue(route.to))
+        for each in named:
+            if is_internal(each):
+                raise SwitchError(f"{each} is the nodes' own: no route leads there or away from it")
+        if _has_gateway(route) and route.to not in core.neighbours:
+            known = ", ".join(sorted(core.neighbours)) or "none"
+            raise NotFound(f"{core.identity.name} has no neighbour {route.to!r}: it has {known}")
+        if route.kind is StaticKind.EXACT and named[0].node == core.identity.name:
+            raise SwitchError(f"{named[0]} is here: what is for this node never leaves it")
+        if route.kind is StaticKind.DEFAULT and route.to in core.forwarder.parents:
+            raise SwitchError(f"the parent {route.to!r} is a default route already, by its link")
+
+    def _make_dumpster(self, name: str) -> None:
+        """A queue of this node, which stays here whoever reads one of that name elsewhere."""
+        queue = self._core.custody.queue_for(destinations.queue(name))
+        queue.created = queue.home = True
+        self._core.custody.transaction.put(QueueRow(name, 1))
+
+    def _changed(self) -> None:
+        words = [
+            (str(route.kind), "" if route.destination is None else str(route.destination), route.to)
+            for route in self._routes
+        ]
+        self._core.custody.transaction.put(MetaRow(_ROW, msgspec.msgpack.encode(words)))
+        self._look_again()
+
+    def _look_again(self) -> None:
+        for queue in list(self._core.custody.queues.values()):
+            self._core.forwarder.dispatch(queue)
+
+
+def _has_gateway(route: StaticRoute) -> bool:
+    return route.kind in (StaticKind.EXACT, StaticKind.DEFAULT)

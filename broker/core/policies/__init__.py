@@ -1,0 +1,1 @@
+"""Policies: permits, limits, flow control; and what is counted and traced."""

@@ -1,0 +1,229 @@
+"""What was given to children: that a child may give back, and nothing else in its place.
+
+A queue's bundle that comes back has a foreign origin, and a thief would call everything given back. So the
+bundle's id and a digest of its child, origin and body are remembered, the latest of all children together: in
+memory as long as the entry itself is on disk, and on disk from the transaction on in which that is deleted.
+
+Law: each may be given back once. In a mesh a child gives back over any node, so its nodes tell each other
+what they gave, and what has come back; they are asked for nothing. Each tells all of it when their link comes
+up. What a child gives back before the word of its being given is here, is a dead letter until that comes.
+
+Wrinkle: two nodes of a mesh may have given a child one bundle, when a line broke between them. The child
+says so (*maybe-duplicate*), and may give back both; once one has been taken, the other is dropped. How often
+the bundle has gone back says which of two returns is the later one.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.entries import QueueEntry
+from broker.core.rows import MetaRow
+from treeconnector.bundles import Flag, Header
+from treeconnector.destinations import Kind
+from treeconnector.frames import MAX_GIVEN_IN_FRAME
+from treeconnector.link import Link
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+Entry = tuple[bytes, bytes]
+"""A bundle's id, and the digest of whom and what; where it has come back, with the reroutes it had then."""
+
+_MOST: Final = 100_000
+_MOST_EARLY: Final = 1000
+_DIGEST: Final = 16
+_REROUTES: Final = 4
+_ALL_BACK: Final = b""
+_ROW: Final = "given "
+_PAUSE: Final = 0.001
+
+
+class Loans:
+    """Of one node, and of the others of its mesh."""
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self._digests: dict[bytes, tuple[bytes, ...]] = {}
+        self._news: list[Entry] = []
+        self._sent: dict[tuple[str, bytes], bytes] = {}
+        self._rows: dict[int, int] = {}
+        self._number = self._written = 0
+        self._taken: dict[Entry, int] = {}
+        self._early: dict[Entry, QueueEntry] = {}
+
+    def __repr__(self) -> str:
+        return f"<Loans by {self._core.identity.name}: {len(self._digests)} bundles>"
+
+    # --- at this node
+
+    def add(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
+        """A queue's bundle goes to a child, which may give it back."""
+        if header.destination.kind == Kind.QUEUE:
+            entry = _entry(neighbour, header, body)
+            self._keep(entry)
+            self._sent[neighbour.name, header.id] = entry[1]
+            if len(self._sent) > _MOST:
+                del self._sent[next(iter(self._sent))]
+            self._note(entry)
+
+    def take(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
+        """Was this child given it? It may give it back once."""
+        entry = _entry(neighbour, header, body)
+        if entry[1] not in self._digests.get(header.id, ()):
+            return False
+        self._take(entry, header.reroutes)
+        return True
+
+    def was_taken(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
+        """Is it the twin of one that this child gave back before, here or at another node of the mesh?"""
+        if not header.flags & Flag.REROUTED or not header.flags & Flag.MAYBE_DUPLICATE:
+            return False
+        return header.reroutes <= self._taken.get(_entry(neighbour, header, body), -1)
+
+    def refused(self, neighbour: Neighbour, entry: QueueEntry) -> None:
+        """A child's bundle is a dead letter. If another node gave it, its word may come still."""
+        header = entry.stored.header
+        if not header.flags & Flag.REROUTED or not self._core.table.mesh:
+            return
+        if header.destination.kind == Kind.QUEUE:
+            self._early[_entry(neighbour, header, self._core.custody.body(entry))] = entry
+            if len(self._early) > _MOST_EARLY:
+                del self._early[next(iter(self._early))]
+
+    def _take(self, entry: Entry, reroutes: int) -> None:
+        """The others hear of it when it is on disk: else none might have it."""
+        self._forget(entry, reroutes)
+        back = entry[0], entry[1] + reroutes.to_bytes(_REROUTES, "big")
+        self._write([back])
+        self._core.forwarder.turn.after.append(lambda: self._note(back))
+
+    def arrived(self, neighbour: Neighbour, entries: list[QueueEntry]) -> None:
+        """A child has these, so their entries go from the disk: they may come back after a restart, too."""
+        pairs: list[Entry] = []
+        for entry in entries:
+            header = entry.stored.header
+            if header.destination.kind != Kind.QUEUE:
+                continue
+            digest = self._sent.pop((neighbour.name, header.id), b"")
+            if not digest:  # it was sent before this start
+                digest = _digest(neighbour, header, self._core.custody.body(entry))
+                if (header.id, digest) not in self._taken:
+                    self._keep((header.id, digest))
+                    self._note((header.id, digest))
+            if digest in self._digests.get(header.id, ()):
+                pairs.append((header.id, digest))
+        if pairs:
+            self._write(pairs)
+
+    # --- on disk
+
+    def restore(self, rows: Iterable[MetaRow]) -> None:
+        """At a start: what was on disk, in the order in which it was written."""
+        numbered = {int(row.name[len(_ROW) :]): row.value for row in rows if row.name.startswith(_ROW)}
+        for number in sorted(numbered):
+            pairs = msgspec.msgpack.decode(numbered[number], type=list[Entry])
+            self.heard(pairs)
+            self._rows[number], self._number = len(pairs), number
+            self._written += len(pairs)
+
+    def _write(self, pairs: list[Entry]) -> None:
+        transaction = self._core.custody.transaction
+        self._number += 1
+        self._rows[self._number] = len(pairs)
+        self._written += len(pairs)
+        transaction.put(MetaRow(f"{_ROW}{self._number}", msgspec.msgpack.encode(pairs)))
+        while self._written > _MOST:
+            oldest = next(iter(self._rows))
+            self._written -= self._rows.pop(oldest)
+            transaction.delete(MetaRow, f"{_ROW}{oldest}")
+
+    # --- in a mesh
+
+    def heard(self, pairs: list[Entry], *, known: bool = False) -> None:
+        """Another node of the mesh has given these, or had them given back. `known`: perhaps long ago."""
+        for bundle, mark in pairs:
+            if mark == _ALL_BACK:  # an older node does not say which
+                self._digests.pop(bundle, None)
+            elif len(mark) > _DIGEST:
+                entry = bundle, mark[:_DIGEST]
+                self._forget(entry, int.from_bytes(mark[_DIGEST:], "big"))
+                self._settle_early(entry, twin=True)
+            elif not (known and (bundle, mark) in self._taken):
+                self._keep((bundle, mark))
+                self._settle_early((bundle, mark), twin=False)
+
+    def _settle_early(self, entry: Entry, *, twin: bool) -> None:
+        """The word has come of what was a dead letter: it goes on, unless its twin does."""
+        letter = self._early.pop(entry, None)
+        if letter is None or letter.queue is not self._core.custody.dead or not letter.open:
+            return
+        header = letter.stored.header
+        if not twin:
+            self._take(entry, header.reroutes)
+            self._core.letters.give_back([(letter, letter.all)])
+        elif header.flags & Flag.MAYBE_DUPLICATE and header.reroutes <= self._taken[entry]:
+            self._core.counters["duplicates_dropped"] += self._core.letters.discard([(letter, letter.all)])
+
+    def tell(self) -> None:
+        """The others of the mesh hear what is new."""
+        news, self._news = self._news, []
+        for start in range(0, len(news), MAX_GIVEN_IN_FRAME):
+            for peer in self._core.mesh.peers():
+                if peer.link is not None:
+                    peer.link.send_given(news[start : start + MAX_GIVEN_IN_FRAME])
+
+    def tell_all(self, peer: Neighbour) -> None:
+        """A link with a node of the mesh is up: it may have missed some, or have been killed since."""
+        given = [(bundle, digest) for bundle, digests in self._digests.items() for digest in digests]
+        taken = [
+            (bundle, digest + reroutes.to_bytes(_REROUTES, "big"))
+            for (bundle, digest), reroutes in self._taken.items()
+        ]
+        if peer.link is not None:
+            self._tell_part(peer, peer.link, [*given, *taken], 0)
+
+    def _tell_part(self, peer: Neighbour, link: Link, pairs: list[Entry], start: int) -> None:
+        """A frame at a time, since it may be many, and others wait."""
+        end = start + MAX_GIVEN_IN_FRAME
+        if peer.link is link and start < len(pairs):
+            link.send_given(pairs[start:end], known=True)
+            self._core.clock.after(_PAUSE, partial(self._tell_part, peer, link, pairs, end))
+
+    def _note(self, entry: Entry) -> None:
+        if self._core.table.mesh:
+            self._news.append(entry)
+
+    # --- in memory
+
+    def _keep(self, entry: Entry) -> None:
+        bundle, digest = entry
+        others = tuple(each for each in self._digests.pop(bundle, ()) if each != digest)
+        self._digests[bundle] = (*others, digest)
+        if len(self._digests) > _MOST:
+            del self._digests[next(iter(self._digests))]
+
+    def _forget(self, entry: Entry, reroutes: int) -> None:
+        """It has come back, so it is given no more."""
+        bundle, digest = entry
+        left = tuple(each for each in self._digests.get(bundle, ()) if each != digest)
+        if left:
+            self._digests[bundle] = left
+        else:
+            self._digests.pop(bundle, None)
+        self._taken[entry] = max(reroutes, self._taken.pop(entry, 0))
+        if len(self._taken) > _MOST:
+            del self._taken[next(iter(self._taken))]
+
+
+def _entry(neighbour: Neighbour, header: Header, body: bytes) -> Entry:
+    return header.id, _digest(neighbour, header, body)
+
+
+def _digest(neighbour: Neighbour, header: Header, body: bytes) -> bytes:
+    about = f"{neighbour.name} {header.origin} {header.destination}".encode()
+    return blake2b(body, digest_size=_DIGEST, key=blake2b(about, digest_size=32).digest()).digest()

@@ -1,0 +1,389 @@
+"""Permitting: what each child may consume, send, and have below it, enforced where its link ends here.
+
+The rules and what they mean are the protocol's (`treeconnector.permits`); here they meet routes, bundles,
+the disk and the links. Law: a violation is refused with the rule that refused it, counted, and told to the
+child; the link stays, and all that is permitted goes on. What refuses:
+
+- a route, when it is about to enter the table (`legality`); so nothing is ever sent that may not be read;
+- a bundle, before it goes anywhere (`why_not_taken`), also one that cannot be read; it is a dead letter, so
+  many of each child; nor one that asks for answers where the child may not send (`replies`);
+- a question who a node is, and the answer to it (`may_ask`).
+
+What was given to a child to consume it may give back, and nothing else in its place (`given`).
+
+Law: what waits here of one child is bounded (`CoreSettings.child_waiting`). First it is asked to keep what
+it has; who does not is not read any more: the link ends. A child without permits is trusted, as before.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from broker.core.errors import BadRequest, NotFound
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.entries import QueueEntry
+from broker.core.policies.loans import Loans
+from broker.core.policies.replies import Replies
+from broker.core.rows import MetaRow
+from treeconnector.advisories import Advertiser, digest_of, standing
+from treeconnector.bundles import Flag, Header
+from treeconnector.destinations import Destination, Kind, domain, topic
+from treeconnector.errors import FrameError, PatternError
+from treeconnector.frames import Advice
+from treeconnector.held import Legality, Limits, anything_goes
+from treeconnector.names import is_incarnation
+from treeconnector.opening import Opening
+from treeconnector.permits import NOTHING, Grant, Permit, Rules, pack
+from treeconnector.relations import Relation
+from treeconnector.routes import Route
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+GrantOf = Callable[[str], Grant | None]
+"""What the site's file lets a child do; None: everything."""
+
+_TOLD: Final = "permits told by "
+_SET: Final = "permit of "
+_MOST_TOLD: Final = 200
+_KEPT: Final = 1000
+_KEPT_BYTES: Final = 16 * 1024 * 1024
+_WEIGHT: Final = 2048
+
+
+def everything(_child: str) -> Grant | None:
+    """Of a node whose file says that it is open."""
+    return None
+
+
+class ChildPermits:
+    """Of one node. `grant_of`, `most_routes`, `role_of` ('' = not said): as the site's file has it; said with
+    `configure`, and before that a child may do what is below its own name.
+    """
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self._grant_of: GrantOf = lambda child: Grant(core.identity.name, child)
+        self._most_routes: Callable[[str], int | None] = lambda child: None
+        self._role_of: Callable[[str], str] = lambda child: ""
+        self._set: dict[str, Grant] = {}
+        self._told: dict[str, list[Rules]] = {}
+        self.given = Loans(core)
+        self.replies = Replies(core, self._name_of)
+        self._dead: dict[str, list[QueueEntry]] = {}
+        self.on_change: Callable[[], None] = lambda: None
+        core.arrivals.why_not_taken, core.arrivals.told = self.why_not_taken, self._tell
+        core.arrivals.keeps_dead, core.arrivals.keep_dead = self.keeps_dead, self.keep_dead
+        core.arrivals.is_twin, core.forwarder.gave = self.given.was_taken, self.given.add
+        core.addressing.why_not_told = self.may_ask
+        core.counters.setdefault("refused", 0)
+        core.counters.setdefault("refused_unkept", 0)
+
+    def __repr__(self) -> str:
+        told = ", ".join(self._told) or "nobody"
+        return f"<ChildPermits of {self._core.identity.name} set={len(self._set)} told by {told}>"
+
+    # --- what is granted
+
+    def configure(
+        self,
+        grant_of: GrantOf,
+        most_routes: Callable[[str], int | None],
+        role_of: Callable[[str], str] = lambda child: "",
+    ) -> None:
+        """The site's file was read, at the start or again. What changed has its effect at once."""
+        self._grant_of, self._most_routes, self._role_of = grant_of, most_routes, role_of
+        self._refresh()
+
+    def restore(self, rows: Iterable[MetaRow]) -> None:
+        """At a start: what operators set, and what nodes above have told."""
+        rows = list(rows)
+        self.given.restore(rows)
+        for row in rows:
+            if row.name.startswith(_SET):
+                self._set[row.name.removeprefix(_SET)] = msgspec.msgpack.decode(row.value, type=Grant)
+            elif row.name.startswith(_TOLD):
+                grants = msgspec.msgpack.decode(row.value, type=list[Grant])
+                self._told[row.name.removeprefix(_TOLD)] = [Rules(grant) for grant in grants]
+
+    def begin(self) -> None:
+        """At a start, when all is restored: the file may have changed since."""
+        self._refresh(again=True)
+
+    def set(self, grant: Grant) -> None:
+        """An operator says what a child may do, whatever the site's file says. Raises `BadRequest`."""
+        try:
+            Rules(grant)
+        except PatternError as error:
+            raise BadRequest(str(error)) from None
+        self._set[grant.child] = grant
+        self._core.custody.transaction.put(MetaRow(_SET + grant.child, msgspec.msgpack.encode(grant)))
+        self._refresh()
+
+    def unset(self, child: str) -> None:
+        """From now on what the site's file says counts again. Raises `NotFound`."""
+        if self._set.pop(child, None) is None:
+            raise NotFound(f"no permit was set for {child!r}: the site's file says what it may do")
+        self._core.custody.transaction.delete(MetaRow, _SET + child)
+        self._refresh()
+
+    @property
+    def set_for(self) -> frozenset[str]:
+        """The children for which an operator has said it, whether they have ever come or not."""
+        return frozenset(self._set)
+
+    def granted_here(self) -> tuple[Grant, ...]:
+        """What the nodes above let this node do; empty: everything."""
+        return tuple(rules.grant for told in self._told.values() for rules in told)
+
+    def permit_of(self, child: str) -> Permit:
+        """What a child may do now, whether it is here or not."""
+        own = self._set.get(child) or self._grant_of(child)
+        above = [rules for told in self._told.values() for rules in told]
+        return Permit([*([Rules(own)] if own else []), *above])
+
+    def told(self, parent: Neighbour, rules: list[Rules]) -> None:
+        """A parent says what this node may do, and with it all below it."""
+        core, row = self._core, _TOLD + parent.name
+        if parent.relation is Relation.MESH:
+            return  # who is beside this node grants it nothing
+        if rules:
+            self._told[parent.name] = rules
+            core.custody.transaction.put(MetaRow(row, pack([each.grant for each in rules])))
+        elif self._told.pop(parent.name, None) is not None:
+            core.custody.transaction.delete(MetaRow, row)
+        self._refresh()
+
+    def gone(self, neighbour: Neighbour) -> None:
+        """It is a neighbour no more. What a parent granted goes with it."""
+        self._dead.pop(neighbour.name, None)
+        if neighbour.name in self._told:
+            self.told(neighbour, [])
+
+    # --- a neighbour
+
+    def welcome(self, neighbour: Neighbour) -> None:
+        """A neighbour is new, or known again after a start."""
+        if neighbour.relation is Relation.CHILD:
+            neighbour.permit, neighbour.permitted_at = self.permit_of(neighbour.name), self._core.clock.now
+
+    def why_not_role(self, name: str, role: str) -> str:
+        """Why a child may not be what it says that it is; '' if it may."""
+        me, pinned = self._core.identity.name, self._role_of(name)
+        if pinned:
+            advice = f"correct its nodetype, or its role at {me}"
+            return "" if role == pinned else f"{me!r} knows {name!r} as a {pinned}, not as a {role}: {advice}"
+        own = self._set.get(name) or self._grant_of(name)
+        if role == "leaf" or own is None or any(node != NOTHING for node in own.nodes):
+            return ""
+        return (
+            f"{name!r} says that it is a {role}, and {me!r} lets it have no nodes below it: give it a role"
+            f" and nodes at its entry among the children of {me}, or let it be a leaf"
+        )
+
+    def limits(self, name: str) -> Limits:
+        """What a neighbour may put into the table."""
+        settings = self._core.settings
+        routes = self._most_routes(name) or settings.max_routes
+        limits = Limits(routes, settings.max_filter_length, settings.max_levels)
+        return limits._replace(weight=max(routes * _WEIGHT, limits.length + limits.levels * _WEIGHT))
+
+    def greet(self, neighbour: Neighbour) -> None:
+        """Its link is up: a child is told what it may do, if anything ever limited that."""
+        grants, link = neighbour.permit.grants, neighbour.link
+        if link is not None and (grants or neighbour.detail.limited):
+            neighbour.detail.limited = bool(grants)
+            self._core.touch(neighbour)
+            link.grant(grants)
+
+    def _refresh(self, *, again: bool = False) -> None:
+        """What is granted may have changed: for which children has it? `again`: look at all routes."""
+        self.on_change()
+        for neighbour in self._core.neighbourhood.children():
+            permit = self.permit_of(neighbour.name)
+            changed = permit.grants != neighbour.permit.grants
+            if changed:
+                neighbour.permit = permit
+                self.greet(neighbour)
+                self._core.advising.tell_anew(neighbour)
+            if changed or again:
+                neighbour.permitted_at = self._core.clock.now
+                self._core.advising.review(neighbour)
+                self._sweep(neighbour)
+
+    def _sweep(self, neighbour: Neighbour) -> None:
+        """What waits for a child that it may not have any more is not sent; what has its number goes. What is
+        on disk alone is looked at when it is to be sent.
+        """
+        queue, permit = neighbour.queue, neighbour.permit
+        if not permit:
+            return
+        entries = [*queue.waiting.warm, *queue.resting.values()]
+        destinations = {entry.stored.header.destination for entry in entries}
+        reasons = {each: permit.why_not_take(each) for each in destinations if not each.node}
+        doomed = {entry: None for entry in entries if reasons.get(entry.stored.header.destination)}
+        queue.waiting.take_out(doomed.__contains__)
+        queue.swept = max((page.last + 1 for page in queue.waiting.pages), default=0)
+        for entry in doomed:
+            queue.resting.pop(entry.row, None)
+            why = reasons[entry.stored.header.destination]
+            neighbour.refusals.add(why, entry.open)
+            self._core.custody.bury(entry, why)
+
+    # --- routes
+
+    def legality(self, relation: Relation) -> Legality:
+        return self._why_not_from_below if relation is Relation.CHILD else anything_goes
+
+    def _why_not_from_below(self, route: Route) -> str:
+        """A child cannot have below it what is here or above, nor what it has no permit for."""
+        key, neighbour = route.key, self._core.neighbours[route.gateway]
+        if key.kind == Kind.DOMAIN:
+            return self.why_not_below(neighbour, key.name) or _why_not_of(neighbour, key.name)
+        permit = neighbour.permit
+        return permit.why_not_consume(key) or (permit.why_not_have(route.origin) if route.origin else "")
+
+    def why_not_below(self, neighbour: Neighbour, name: str) -> str:
+        """Why a node cannot be below a child; '' if it can."""
+        why = self._core.neighbourhood.why_not_below(neighbour.name, name)
+        return why or neighbour.permit.why_not_have(name)
+
+    def names_changed(self, names: Iterable[str]) -> None:
+        """These have come to be above or beside this node, or are not any more. Of who is, what a child has
+        said counts no more, or it could speak in their name; of who is not, it does again.
+        """
+        names = tuple(names)
+        keys = [domain(name) for name in names]
+        for child in self._core.neighbourhood.children():
+            if any(key in child.held.declined or self._core.table.route(key, child.name) for key in keys):
+                self._core.advising.review(child)
+            for name in names:
+                self._core.advising.unremember(child, name)
+
+    def claims(self, neighbour: Neighbour, advices: list[Advice]) -> list[Advice]:
+        """Those about nodes that the child may speak of."""
+        nodes = [
+            each for each in advices if each.kind == Kind.DOMAIN and not _why_not_of(neighbour, each.name)
+        ]
+        permit = neighbour.permit
+        return [advice for advice in nodes if not permit.why_not_have(advice.name)] if permit else nodes
+
+    def heard(self, neighbour: Neighbour, advices: list[Advice]) -> list[Advice]:
+        """What of these a neighbour may know: consumers of what it may send."""
+        permit = neighbour.permit
+        return [each for each in advices if permit.may_hear(each.key)] if permit else advices
+
+    def offered(self, neighbour: Neighbour, offers: Advertiser) -> tuple[int, bytes]:
+        """Count and digest of what a neighbour may know of these offers."""
+        if not neighbour.permit:
+            return offers.count, offers.digest
+        told = self.heard(neighbour, offers.snapshot())
+        return len(told), digest_of((each.key, standing(each.op != "dormant", each.reads)) for each in told)
+
+    def refused(self, neighbour: Neighbour, keys: Sequence[Destination], text: str) -> None:
+        """Count what a neighbour was refused, and tell it."""
+        neighbour.refusals.add(text, len(keys))
+        if neighbour.link is not None:
+            neighbour.link.decline(keys, text)
+
+    def may_ask(self, neighbour: Neighbour, key: str) -> str:
+        """Why a child may not learn who has a name, or where an incarnation is; '' if it may.
+
+        It may of its own nodes, of those above it, and of those that have a cell it may send to. An
+        incarnation that is not known here may be asked for: the answer is looked at again.
+        """
+        name = self._name_of(key) if is_incarnation(key) else key
+        if not name or self._core.ancestry.may_administer(name):
+            return ""
+        why = neighbour.permit.why_not_reach(name)
+        if why:
+            neighbour.refusals.add(why)
+        return why
+
+    def _name_of(self, incarnation: str) -> str:
+        """The node's name, '' if it is not known here."""
+        core = self._core
+        if incarnation == core.addressing.own:
+            return core.identity.name
+        known = core.addressing.cache.find(incarnation, core.clock.now)
+        return "" if known is None else known.found.name
+
+    # --- bundles
+
+    def check_room(self, neighbour: Neighbour) -> None:
+        """Before a child's bundle is taken. Raises `FrameError` if it goes on though it was asked not to."""
+        if not self.is_over_share(neighbour):
+            return
+        share, most = self._core.settings.child_waiting, self._core.settings.max_message
+        waiting = self._core.custody.spools.came[neighbour.name]
+        if waiting > share + share // 4 + 4 * most:
+            raise FrameError(
+                f"{neighbour.name} goes on though {waiting} bytes of what it sent wait here; it was asked to"
+                f" keep the rest: {share} at most (max_waiting)"
+            )
+
+    def is_over_share(self, neighbour: Neighbour) -> bool:
+        """Does so much wait here of one child that it is to keep the rest?"""
+        if not neighbour.permit:
+            return False
+        return self._core.custody.spools.came[neighbour.name] >= self._core.settings.child_waiting
+
+    def why_not_taken(self, neighbour: Neighbour, header: Header, body: bytes, opening: Opening) -> str:
+        """Why a bundle of a child is not taken on; '' if it is."""
+        permit, destination = neighbour.permit, header.destination
+        if neighbour.relation is not Relation.CHILD:
+            return ""
+        if header.flags & Flag.REROUTED and self.given.take(neighbour, header, body):
+            return ""
+        if destination.kind == Kind.TOPIC and destination.node:
+            return self._why_not_followed(neighbour, destination)
+        why = permit.why_not_send(destination)
+        if why and is_incarnation(destination.node):
+            name = self._name_of(destination.node)
+            why = permit.why_not_send(destination._replace(node=name)) if name else why
+        if not why and not self._core.arrivals.is_from_below(neighbour, header.origin):
+            why = f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
+        return why or self.replies.why_not(neighbour, header, opening)
+
+    def _why_not_followed(self, neighbour: Neighbour, destination: Destination) -> str:
+        """A topic's message that goes after a node that has left a child: it left, and may have it there."""
+        node, plain = destination.node, topic(destination.name)
+        left = node in neighbour.former or node in neighbour.untold
+        why = "" if left else f"PERMIT: {node[:64]!r} has not left {neighbour.name}"
+        return why or (neighbour.permit.why_not_take(plain) and neighbour.permit.why_not_send(plain))
+
+    def _tell(self, neighbour: Neighbour, destination: Destination, why: str) -> None:
+        """A bundle is refused. A child with permits is told: of each rule once a link, and of so many."""
+        self._core.counters["refused"] += 1
+        first = neighbour.refusals.add(why)
+        link = neighbour.link
+        if not neighbour.permit or link is None:
+            return
+        if (first or neighbour.told_refusals == 0) and neighbour.told_refusals < _MOST_TOLD:
+            neighbour.told_refusals += 1
+            link.decline([destination], why)
+
+    def keeps_dead(self, neighbour: Neighbour, size: int) -> bool:
+        """Is there room among the dead letters for one more bundle that this child was refused?"""
+        if not neighbour.permit:
+            return True
+        dead = self._core.custody.dead
+        kept = [entry for entry in self._dead.get(neighbour.name, ()) if entry.open and entry.queue is dead]
+        self._dead[neighbour.name] = kept
+        if len(kept) < _KEPT and sum(entry.stored.size for entry in kept) + size <= _KEPT_BYTES:
+            return True
+        self._core.counters["refused_unkept"] += 1
+        return False
+
+    def keep_dead(self, neighbour: Neighbour, entry: QueueEntry) -> None:
+        self.given.refused(neighbour, entry)
+        if neighbour.permit:
+            self._dead.setdefault(neighbour.name, []).append(entry)
+
+
+def _why_not_of(neighbour: Neighbour, name: str) -> str:
+    """A leaf has nobody below it."""
+    if neighbour.detail.role != "leaf" or name == neighbour.name:
+        return ""
+    return f"ROLE: {neighbour.name} is a leaf, which has nobody below it, not {name[:64]}"

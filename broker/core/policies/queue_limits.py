@@ -1,0 +1,79 @@
+"""Holds: what happens where a queue is full (rule 19).
+
+Where messages enter, `sending` refuses. What comes from neighbours is kept by them: a full queue asks each to
+hold what is for it, and has that ended when a fifth is free. Where a policy says so, something is dropped.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.custody import Custody, Queue, QueueEntry
+from broker.core.settings import CoreSettings, Overflow, QueuePolicy
+from treeconnector.destinations import Destination
+
+_RELIEF: Final = 0.8
+
+
+class QueueLimits:
+    """The limits of a node's queues. `bury`: makes an entry that is in no `waiting` a dead letter."""
+
+    def __init__(
+        self,
+        settings: CoreSettings,
+        custody: Custody,
+        neighbours: dict[str, Neighbour],
+        bury: Callable[[QueueEntry, str], None],
+    ) -> None:
+        self._settings = settings
+        self._custody = custody
+        self._neighbours = neighbours
+        self._bury = bury
+
+    def __repr__(self) -> str:
+        full = [queue.name for queue in self._custody.queues.values() if queue.held_back]
+        return f"<QueueLimits on {full}>"
+
+    def check(self, queue: Queue, came: str) -> None:
+        """A queue has one entry more. If that is too much, its policy says what goes, or who must wait."""
+        destination, neighbour = queue.destination, self._neighbours.get(came)
+        if destination is None:
+            return
+        policy = self._settings.policy(destination)
+        if policy.overflow is not Overflow.REFUSE:
+            self._drop(queue, policy)
+        elif neighbour is not None and (
+            queue.messages >= policy.max_messages or queue.size >= policy.max_bytes
+        ):
+            self.hold(queue, destination, neighbour)
+
+    def _drop(self, queue: Queue, policy: QueuePolicy) -> None:
+        while queue.messages > policy.max_messages or queue.size > policy.max_bytes:
+            oldest = policy.overflow is Overflow.DROP_OLDEST
+            order = queue.waiting if oldest else reversed(queue.waiting)
+            entry = next((entry for entry in order if not entry.given), None)
+            if entry is None:
+                return
+            queue.waiting.remove(entry)
+            self._bury(entry, "QUEUE_FULL")
+
+    @staticmethod
+    def hold(queue: Queue, destination: Destination, neighbour: Neighbour) -> None:
+        """Ask the neighbour to keep what is for a destination that is full here."""
+        if neighbour.link is not None and str(destination) not in neighbour.we_hold:
+            neighbour.we_hold.add(str(destination))
+            queue.held_back.add(neighbour.name)
+            neighbour.link.hold(str(destination))
+
+    def relieve(self, queue: Queue) -> None:
+        """End the holds on a queue that has room again."""
+        assert queue.destination is not None
+        policy = self._settings.policy(queue.destination)
+        if queue.messages > _RELIEF * policy.max_messages or queue.size > _RELIEF * policy.max_bytes:
+            return
+        for name in queue.held_back:
+            neighbour = self._neighbours.get(name)
+            if neighbour and neighbour.link and neighbour.up and str(queue.destination) in neighbour.we_hold:
+                neighbour.we_hold.discard(str(queue.destination))
+                neighbour.link.release(str(queue.destination))
+        queue.held_back.clear()

@@ -1,0 +1,73 @@
+"""Rights: what an application may do at its node, whichever protocol it speaks.
+
+Law: the switch and its parts ask them where something is done: making and reading a queue, subscribing,
+sending, and naming the queue for an answer, since who answers sends there with rights of its own. An
+application whose rights are limited reads no events of the node, and no other session's fresh queues.
+
+The rules are those of permits (`treeconnector.permits`). Sessions of an application that has an identity have
+a space of names of their own: it cannot be, read for, or number sends as a session of anybody else.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from broker.core.errors import SwitchError
+from treeconnector import destinations
+from treeconnector.destinations import Destination
+from treeconnector.permits import Permit
+
+
+class Rights:
+    """Of one application. `who`: for people, '' = of nobody in particular. `space`: begins the names of its
+    sessions. Without a permit it may do everything.
+    """
+
+    __slots__ = ("__weakref__", "permit", "space", "who")
+
+    def __init__(self, who: str = "", space: str = "", permit: Permit | None = None) -> None:
+        self.who = who
+        self.space = space
+        self.permit = permit
+
+    def __repr__(self) -> str:
+        return (
+            f"<Rights of {self.who or 'everybody'}: {'everything' if self.permit is None else self.permit}>"
+        )
+
+    @property
+    def limited(self) -> bool:
+        return bool(self.permit)
+
+    def check_consume(self, key: Destination) -> None:
+        """Raises `SwitchError`."""
+        if self.permit is not None:
+            self._check(self.permit.why_not_consume(key))
+
+    def check_make(self, name: str) -> None:
+        """May it make a queue of that name? If it may read it, or send to it. Raises `SwitchError`."""
+        if self.permit is not None and self.permit.why_not_send(destinations.queue(name)):
+            self._check(self.permit.why_not_consume(destinations.queue(name)))
+
+    def check_send(self, destination: Destination) -> None:
+        """Raises `SwitchError`."""
+        if self.permit is not None:
+            self._check(self.permit.why_not_send(destination))
+
+    def check_reply(self, reply_to: str, named: Callable[[str], Destination]) -> None:
+        """May answers go there? `named` reads a name as a queue to send to. Raises `SapwoodError`."""
+        if self.permit is not None and reply_to and (why := self.permit.why_not_send(named(reply_to))):
+            raise SwitchError(f"as the place for an answer: {why}")
+
+    def check_everything(self, what: str) -> None:
+        """Raises `SwitchError` unless nothing limits it."""
+        if self.limited:
+            raise SwitchError(f"{self.who} may not {what}")
+
+    @staticmethod
+    def _check(why: str) -> None:
+        if why:
+            raise SwitchError(why)
+
+
+FULL: Final = Rights()
+"""Of whoever is the operator's own: it may do everything."""

@@ -1,0 +1,235 @@
+"""Figures of one node: what went through, how fast, and how long it took. Counted per bundle or slice.
+
+What there is to read (all since this start; seconds, bytes, messages):
+
+- `core.counters`: dict of node-wide totals: `entered` (from clients here), `in` and `out` (over links),
+  `delivered` (handed to consumers here), `acknowledged` (by them), `unmatched`, `unsubscribed`, `rerouted`,
+  `volatile_dropped`, `duplicates_dropped`, `buried`, `declined`, and those that appear when they first
+  happen: `dead_overflow`, `retained_overflow`, `unreadable`, `deleted`, `transient_ended`, `dead_returned`,
+  `dead_deleted`. What nodes say to each other is traffic of links, and nobody's who is here.
+- `core.statistics.rates`: node-wide, smoothed over `SMOOTH` seconds: see `MessageRates`.
+- `core.statistics.latency`: `Histogram` of all messages that were acknowledged by consumers here, from their
+  arrival at this node.
+- For each queue (`core.custody.queues`; a queue has `queue.destination`, a link's is `neighbour.queue`, the
+  dead letters' is `core.custody.dead`): `queue.messages`, `queue.size` now; `queue.tally.entered` (came in),
+  `queue.left` (went, whatever way), `queue.tally.in_per_s`, `.out_per_s`, `queue.tally.latency` (`Histogram`
+  or None: nothing was acknowledged yet), `.latency_s` (the mean of the last seconds in which something was);
+  `queue.oldest` (`since` of the first that waits, None = none).
+- For each neighbour: `neighbour.counters` (`in`, `out` messages, `in_bundles`, `out_bundles`,
+  `volatile_dropped`), `neighbour.flow.in_per_s`, `.out_per_s`, `neighbour.bytes_in`, `.bytes_out`
+  (on the line, over all its links), `.heard_at` (running time; None while it is down).
+- For each connection of a session (`core.switch.sessions[…].connections`): `messages_in`, `messages_out`,
+  `bytes_in`, `bytes_out`, `heard`, `kind` ('http' or 'stream').
+
+A `Histogram` is `broker.histogram`'s; `mean_of` and `count_of` read it.
+
+Law: a queue that holds nothing and that nobody reads is forgotten, and its figures with it.
+"""
+
+from bisect import bisect_left
+from math import exp
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.histogram import Histogram
+
+if TYPE_CHECKING:
+    from broker.core.clock import Clock
+    from broker.core.links.neighbour import Neighbour
+    from broker.core.messages.custody import Custody, Queue, QueueEntry
+
+SMOOTH: Final = 5.0
+_QUIET: Final = 0.005
+LATENCY_BOUNDS: Final = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0, 86_400.0),
+)
+
+
+def quantile_of(histogram: Histogram, share: float) -> float | None:
+    """The bound below which that share of the values lies; None: above the last bound, or no values."""
+    wanted, seen = share * count_of(histogram), 0
+    for bound, count in zip(histogram.bounds, histogram.counts, strict=False):
+        seen += count
+        if wanted and seen >= wanted:
+            return bound
+    return None
+
+
+class Tally:
+    """What went through one place. `brought`: what was there at the start. Kept by `Custody`."""
+
+    __slots__ = (
+        "_recent_count",
+        "_recent_total",
+        "_seen_count",
+        "_seen_total",
+        "active",
+        "brought",
+        "entered",
+        "in_per_s",
+        "latency",
+        "out_per_s",
+        "seen_in",
+        "seen_out",
+    )
+
+    def __init__(self) -> None:
+        self.entered = 0
+        self.brought = 0
+        self.in_per_s = 0.0
+        self.out_per_s = 0.0
+        self.seen_in = 0
+        self.seen_out = 0
+        self.active = False
+        self.latency: Histogram | None = None
+        self._seen_count = 0
+        self._seen_total = self._recent_count = self._recent_total = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Tally entered={self.entered} in_per_s={self.in_per_s:.1f} out_per_s={self.out_per_s:.1f}>"
+
+    def sample(self, left: int, elapsed: float, weight: float) -> bool:
+        """Another second is over. False once nothing moves here any more."""
+        self.in_per_s += weight * ((self.entered - self.seen_in) / elapsed - self.in_per_s)
+        self.out_per_s += weight * ((left - self.seen_out) / elapsed - self.out_per_s)
+        self.seen_in, self.seen_out = self.entered, left
+        if self.latency is not None:
+            self._sample_latency(self.latency, 1.0 - weight)
+        if self.in_per_s > _QUIET or self.out_per_s > _QUIET:
+            return True
+        self.in_per_s = self.out_per_s = 0.0
+        return False
+
+    def _sample_latency(self, latency: Histogram, keep: float) -> None:
+        count = count_of(latency)
+        self._recent_count = keep * self._recent_count + count - self._seen_count
+        self._recent_total = keep * self._recent_total + latency.total - self._seen_total
+        self._seen_count, self._seen_total = count, latency.total
+
+    @property
+    def latency_s(self) -> float | None:
+        """Mean of the messages acknowledged of late, the latest weighing most; of all until the first second
+        is over. None: none was acknowledged yet."""
+        return self._recent_total / self._recent_count if self._recent_count else mean_of(self.latency)
+
+
+class Flow:
+    """Messages each second over the links with one neighbour, smoothed."""
+
+    __slots__ = ("_seen_in", "_seen_out", "in_per_s", "out_per_s")
+
+    def __init__(self) -> None:
+        self.in_per_s = self.out_per_s = 0.0
+        self._seen_in = self._seen_out = 0
+
+    def __repr__(self) -> str:
+        return f"<Flow in_per_s={self.in_per_s:.1f} out_per_s={self.out_per_s:.1f}>"
+
+    def sample(self, counters: dict[str, int], elapsed: float, weight: float) -> None:
+        """Another second is over. `counters`: the neighbour's."""
+        came, went = counters["in"], counters["out"]
+        self.in_per_s = _smoothed(self.in_per_s, (came - self._seen_in) / elapsed, weight)
+        self.out_per_s = _smoothed(self.out_per_s, (went - self._seen_out) / elapsed, weight)
+        self._seen_in, self._seen_out = came, went
+
+
+def _smoothed(before: float, now: float, weight: float) -> float:
+    rate = before + weight * (now - before)
+    return rate if rate > _QUIET else 0.0
+
+
+class MessageRates(NamedTuple):
+    """Messages each second, smoothed. Over links `in`, `out`; from and to this node's own clients."""
+
+    in_per_s: float = 0.0
+    out_per_s: float = 0.0
+    entered_per_s: float = 0.0
+    delivered_per_s: float = 0.0
+    acknowledged_per_s: float = 0.0
+
+
+_AT_REST: Final = MessageRates()
+
+
+def count_of(histogram: Histogram | None) -> int:
+    return sum(histogram.counts) if histogram is not None else 0
+
+
+def mean_of(histogram: Histogram | None) -> float | None:
+    """None before the first value."""
+    count = count_of(histogram)
+    return histogram.total / count if histogram is not None and count else None
+
+
+_RATED: Final = ("in", "out", "entered", "delivered", "acknowledged")
+
+
+class Statistics:
+    """What is figured out once a second, and at each acknowledgement. See the module for all there is."""
+
+    def __init__(
+        self,
+        clock: "Clock",
+        custody: "Custody",
+        counters: dict[str, int],
+        neighbours: dict[str, "Neighbour"],
+    ) -> None:
+        self._clock = clock
+        self._neighbours = neighbours
+        self._custody = custody
+        self._counters = counters
+        self._sampled = clock.now
+        self._seen = dict.fromkeys(_RATED, 0)
+        self.rates = _AT_REST
+        self.latency = Histogram(LATENCY_BOUNDS)
+
+    def __repr__(self) -> str:
+        return f"<Statistics {self.rates} active={len(self._custody.stirred)}>"
+
+    def begin(self) -> None:
+        """The start is over: what was on disk did not come in, it was there."""
+        for queue in self._custody.queues.values():
+            queue.tally.brought, queue.tally.entered = queue.messages, 0
+            queue.tally.seen_out = queue.left
+
+    def acknowledged(self, entry: "QueueEntry", count: int) -> None:
+        """Consumers here have dealt with `count` messages of an entry."""
+        self._counters["acknowledged"] += count
+        seconds = max(self._clock.now - entry.since, 0.0)
+        found = entry.queue.tally.latency
+        if found is None:
+            found = entry.queue.tally.latency = Histogram(LATENCY_BOUNDS)
+        index = bisect_left(LATENCY_BOUNDS, seconds)
+        found.counts[index] += count
+        found.total += seconds * count
+        self.latency.counts[index] += count
+        self.latency.total += seconds * count
+
+    def sample(self) -> None:
+        """To be called about once a second. Costs as much as there are neighbours, and queues where something
+        moves."""
+        elapsed = self._clock.now - self._sampled
+        if elapsed <= 0:
+            return
+        self._sampled = self._clock.now
+        weight = 1.0 - exp(-elapsed / SMOOTH)
+        custody = self._custody
+        custody.stirred = [queue for queue in custody.stirred if self._moves(queue, elapsed, weight)]
+        for neighbour in self._neighbours.values():
+            neighbour.flow.sample(neighbour.counters, elapsed, weight)
+        if self.rates is _AT_REST and all(self._counters[name] == seen for name, seen in self._seen.items()):
+            return
+        self.rates = MessageRates(*(self._rate(name, elapsed, weight) for name in _RATED))
+        if not any(self.rates):
+            self.rates = _AT_REST
+
+    @staticmethod
+    def _moves(queue: "Queue", elapsed: float, weight: float) -> bool:
+        queue.tally.active = queue.tally.sample(queue.left, elapsed, weight)
+        return queue.tally.active
+
+    def _rate(self, name: str, elapsed: float, weight: float) -> float:
+        now, before = self._counters[name], float(getattr(self.rates, f"{name}_per_s"))
+        rate = _smoothed(before, (now - self._seen[name]) / elapsed, weight)
+        self._seen[name] = now
+        return rate

@@ -1,0 +1,85 @@
+"""Which routes messages used: counted at a node where they leave it, by route and not by message's topic.
+
+Law: a message uses a route when it is chosen to go over it, or is given to a consumer of it; once for each
+neighbour and consumer, and again if it has to go again. What was counted for a route stays when the route goes.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from treeconnector import destinations
+from treeconnector.destinations import Destination, Kind
+from treeconnector.names import LOCAL
+
+if TYPE_CHECKING:
+    from treeconnector.routes import RoutingTable
+
+_MOST_USED: Final = 100_000
+"""Routes with a count."""
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""Of their names."""
+
+
+class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of what is written. Without `kind` it is a file's first: counted from `since` to `until`.
+
+    `whole`: every route that was used has a line; else there were too many.
+    """
+
+    node: str
+    kind: str | None = None
+    destination: str | None = None
+    messages: int = 0
+    since: str | None = None
+    until: str | None = None
+    whole: bool = True
+
+
+class RouteUsage:
+    """Messages by route, of one node. `went` is to be the core's `forwarder.went`.
+
+    `used`, `whole`: as `UsageRow` has them. Whoever has both from before sets them, and counting goes on.
+    """
+
+    __slots__ = ("_size", "_table", "_used", "whole")
+
+    def __init__(self, table: "RoutingTable") -> None:
+        self._used: dict[Destination, int] = {}
+        self._size = 0
+        self.whole = True
+        self._table = table
+
+    def __repr__(self) -> str:
+        return f"<RouteUsage used={len(self.used)}{'' if self.whole else ' and more'}>"
+
+    @property
+    def used(self) -> dict[Destination, int]:
+        return self._used
+
+    @used.setter
+    def used(self, used: dict[Destination, int]) -> None:
+        self._used, self._size = used, sum(len(key.name.encode()) for key in used)
+
+    def went(self, destination: Destination, gateway: str, messages: int) -> None:
+        """So many messages go through a gateway. What goes up by default uses no route."""
+        for key in self._keys(destination, gateway):
+            if self._table.route(key, gateway) is not None:
+                self._count(key, messages)
+
+    def _keys(self, destination: Destination, gateway: str) -> tuple[Destination, ...]:
+        if destination.kind == Kind.TOPIC and not destination.node:
+            return self._table.match(destination.name).keys
+        return (destinations.queue(destination.name) if gateway == LOCAL else destination.route_key,)
+
+    def _count(self, key: Destination, messages: int) -> None:
+        used = self._used
+        if key in used:
+            used[key] += messages
+            return
+        size = self._size + len(key.name.encode())
+        if len(used) < _MOST_USED and size <= MOST_BYTES:
+            used[key] = messages
+            self._size = size
+        else:
+            self.whole = False

@@ -1,0 +1,409 @@
+"""Logical addresses: which incarnation of which node is where, and what becomes of messages to one of them.
+
+Each node knows its neighbours by the handshake, and the nodes below it because each change is told up once,
+on the next frame. So the root knows all; a node that does not know asks up (`questions`). What an answer said
+is taken back where it was said, and nowhere else: nothing is ever told to all stores.
+
+Law: identity is what a handshake proves, never a socket address. A message for `cell@UUID` waits in the queue
+of that address, on disk, while it is asked for; then it takes the way to the node's name; and where that
+incarnation is known to be over it is a dead letter, `UNKNOWN_INCARNATION`. No message for one incarnation
+reaches another.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.custody import Queue, StoredBundle
+from broker.core.routing.questions import Questions
+from treeconnector import link_events as events
+from treeconnector.address_frames import whereabouts
+from treeconnector.addresses import LEAST, AddressCache, ClaimedTwice, Entry
+from treeconnector.destinations import Destination, Kind, domain
+from treeconnector.frames import Whereabouts
+from treeconnector.identity import new_uuid
+from treeconnector.names import LOCAL, incarnation_text, is_incarnation
+from treeconnector.relations import Relation
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+
+UNKNOWN_INCARNATION: Final = "UNKNOWN_INCARNATION"
+
+
+class LogicalAddresses:
+    """The logical addresses that one node knows. `counters`: entries and keys of the frames about them.
+
+    `why_not_told(neighbour, key)`: why a neighbour may not learn of a name or an incarnation, '' if it may.
+    `knew_others`: at the start this node had neighbours already, which may not be back yet.
+    """
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self.cache = AddressCache(lambda: self.capacity)
+        self.counters = Counter(
+            dict.fromkeys(("who_has_in", "who_has_out", "i_have_in", "i_have_out"), 0)
+            | dict.fromkeys(("invalidate_in", "invalidate_out", "not_believed"), 0)
+        )
+        self.questions = Questions(core, self)
+        self.why_not_told: Callable[[Neighbour, str], str] = lambda neighbour, key: ""
+        self.knew_others = False
+        self._below: set[str] = set()
+        self._changed: dict[str, None] = {}
+        self._untold: dict[str, None] = {}
+        self._unasked: dict[str, None] = {}
+        self._told_to: dict[str, set[bytes]] = {}
+        self._expires = False
+        self._answer_to(core.identity.incarnation)
+        core.forwarder.meant = self.meant
+        core.forwarder.unresolved = self.unresolved
+        core.switch.sending.why_not = self.why_not
+        core.arrivals.pressed = self.arrived
+        core.table.watch(self._route_changed)
+
+    def __repr__(self) -> str:
+        return f"<LogicalAddresses of {self._core.identity.name} {self.cache!r}>"
+
+    @property
+    def capacity(self) -> int:
+        """Twice the nodes below: all of them, and as many that were asked for."""
+        return self._core.settings.address_cache or max(LEAST, 2 * len(self._below))
+
+    def _answer_to(self, incarnation: bytes) -> None:
+        core = self._core
+        self.own = incarnation_text(incarnation)
+        core.forwarder.mine = core.custody.mine = frozenset((core.identity.name, self.own))
+
+    def begin(self) -> None:
+        """After a start: what was known of the neighbours, and everything that waits, is looked at."""
+        neighbours = self._core.neighbours.values()
+        self.knew_others = any(each.relation is Relation.CHILD for each in neighbours)
+        for neighbour in neighbours:
+            detail = neighbour.detail
+            if detail.incarnation:
+                self._keep(neighbour, whereabouts(neighbour.name, detail.incarnation, detail.addresses))
+
+    def _expire(self) -> None:
+        self.cache.expire(self._core.clock.now)
+        self._expires = any(not entry.is_kept for entry in self.cache)
+        if self._expires:
+            self._core.clock.after(self._core.settings.address_lifetime, self._expire)
+
+    # --- this node
+
+    @property
+    def myself(self) -> Whereabouts:
+        identity = self._core.identity
+        return whereabouts(identity.name, identity.incarnation, self._core.addresses)
+
+    def announce(self, addresses: list[str]) -> None:
+        """This node can be dialled at other addresses now: its neighbours hear of it on the next frame."""
+        core = self._core
+        if addresses == core.addresses:
+            return
+        core.addresses = addresses
+        for neighbour in core.neighbours.values():
+            self._say(neighbour, [self.myself])
+
+    def rejoin(self) -> None:
+        """Goodbye was said: whoever comes back is another incarnation."""
+        core, before = self._core, self.own
+        core.identity = replace(core.identity, incarnation=new_uuid())
+        self._answer_to(core.identity.incarnation)
+        for queue in core.custody.directed.get(before, {}).values():
+            queue.consumers = []
+        self.bury(before)
+
+    # --- what a look-up asks
+
+    def meant(self, destination: Destination) -> Destination | None:
+        """`cell@UUID` by the name that the incarnation has; None if it is not known here."""
+        entry = self.cache.find(destination.node, self._core.clock.now)
+        return None if entry is None else destination._replace(node=entry.found.name)
+
+    def unresolved(self, queue: Queue) -> None:
+        """Something waits for an incarnation that is not known: ask."""
+        assert queue.destination is not None
+        if self.questions.ask(queue.destination.node):
+            self._unasked[queue.destination.node] = None
+
+    def waiting(self) -> int:
+        """Messages that wait for an address that is being asked for."""
+        directed = self._core.custody.directed
+        keys = {*self.questions.waits_here(), *self._unasked}
+        return sum(queue.messages for key in keys for queue in directed.get(key, {}).values())
+
+    def why_not(self, destination: Destination, scope: int) -> str:
+        """Why a client's message cannot be kept, '' if it can."""
+        if self._is_too_much(destination):
+            return f"{self.waiting()} messages wait already for incarnations that are being asked for"
+        return self._core.pressure.why_not(destination, scope)
+
+    def arrived(self, neighbour: Neighbour, destination: Destination, stored: StoredBundle) -> None:
+        """A bundle came; while too much waits for unknown incarnations, its sender keeps the rest of it."""
+        self._core.pressure.arrived(neighbour, destination, stored)
+        if self._is_too_much(destination):
+            queue = self._core.custody.queue_for(destination)
+            self._core.forwarder.holds.hold(queue, destination, neighbour)
+
+    def _is_too_much(self, destination: Destination) -> bool:
+        if not is_incarnation(destination.node) or destination.node == self.own:
+            return False
+        if self.cache.find(destination.node, self._core.clock.now) is not None:
+            return False
+        return bool(self._unasked) or self.waiting() >= self._core.settings.address_waiting
+
+    def look_up(self, key: str, told: Callable[[Entry | None, str], object]) -> None:
+        """Call `told` with the entry of a name or an incarnation, now or when the tree has answered."""
+        entry = self._known(key)
+        if entry is not None:
+            told(entry, "")
+        elif why := self.questions.ask(key, told=told):
+            told(None, why)
+
+    def _known(self, key: str) -> Entry | None:
+        if key in (self._core.identity.name, self.own):
+            return Entry(self.myself, LOCAL, float("inf"))
+        return self.cache.find(key, self._core.clock.now)
+
+    # --- links
+
+    def link_up(self, neighbour: Neighbour) -> None:
+        """The handshake has told each who the other is. What it says of itself stands in `detail`."""
+        detail, link = neighbour.detail, neighbour.link
+        self._keep(neighbour, whereabouts(neighbour.name, detail.incarnation, detail.addresses))
+        if link is not None and link.hello.addresses != self._core.addresses:
+            self._say(neighbour, [self.myself])
+        if neighbour.relation is Relation.PARENT:
+            self._untold.update((entry.found.name, None) for entry in self.cache if self._is_below(entry))
+        self.questions.link_up()
+
+    def link_down(self, neighbour: Neighbour) -> None:
+        """What it lent is void: it could not take it back. What it was told it asks for again."""
+        for incarnation in self._told_to.pop(neighbour.name, ()):
+            entry = self.cache.of(incarnation, self._core.clock.now)
+            if entry is not None:
+                entry.told.discard(neighbour.name)
+        for entry in self.cache.take_lent(neighbour.name):
+            self._over(entry)
+        self.questions.link_down(neighbour)
+
+    def said(self, neighbour: Neighbour, event: events.Event) -> None:
+        """What a neighbour says about addresses."""
+        match event:
+            case events.PeerAsks(keys):
+                self._asked(neighbour, keys)
+            case events.PeerHas(found):
+                self.counters["i_have_in"] += len(found)
+                for each in found:
+                    self._heard(neighbour, each)
+            case events.PeerInvalidates(incarnations):
+                self.counters["invalidate_in"] += len(incarnations)
+                self._taken_back(neighbour, incarnations)
+            case events.PeerKnowsNobody(keys, text):
+                for key in keys:
+                    self.questions.denied(neighbour, key, text)
+
+    # --- asked
+
+    def _asked(self, neighbour: Neighbour, keys: list[str]) -> None:
+        self.counters["who_has_in"] += len(keys)
+        known: list[Entry] = []
+        for key in keys:
+            why = self.why_not_told(neighbour, key)
+            entry = None if why else self._known(key)
+            if entry is not None:
+                known.append(entry)
+                continue
+            why = why or self.questions.ask(key, neighbour.name)
+            if why and neighbour.link is not None:
+                neighbour.link.nobody([key], why)
+        self.answer(neighbour, known)
+
+    def answer(self, neighbour: Neighbour, entries: list[Entry]) -> None:
+        """Tell a neighbour what it asked for and may know, and remember that it was told."""
+        entries = [entry for entry in entries if neighbour.up and not self._denied(neighbour, entry.found)]
+        if not entries:
+            return
+        self._say(neighbour, [entry.found for entry in entries])
+        for entry in entries:
+            upward = neighbour.relation is Relation.PARENT and self._is_below(entry)
+            if not upward and entry.via not in (LOCAL, neighbour.name):
+                entry.told.add(neighbour.name)
+                self._told_to.setdefault(neighbour.name, set()).add(entry.found.incarnation)
+
+    def _denied(self, neighbour: Neighbour, found: Whereabouts) -> bool:
+        """It may have asked for an incarnation, and is not to know of the node that has it."""
+        why = self.why_not_told(neighbour, found.name)
+        if why and neighbour.link is not None:
+            neighbour.link.nobody([found.name, incarnation_text(found.incarnation)], why)
+        return bool(why)
+
+    def _say(self, neighbour: Neighbour, found: list[Whereabouts]) -> None:
+        if neighbour.link is not None:
+            neighbour.link.i_have(found)
+            self.counters["i_have_out"] += len(found)
+
+    # --- learning
+
+    def _heard(self, neighbour: Neighbour, found: Whereabouts) -> None:
+        """A neighbour says where a node is: itself, one below it, or one that it was asked for."""
+        core, now = self._core, self._core.clock.now
+        if found.name == neighbour.name:
+            if found.incarnation == neighbour.detail.incarnation:
+                neighbour.detail.addresses = found.addresses
+                core.touch(neighbour)
+                self._keep(neighbour, found)
+        elif neighbour.relation is Relation.CHILD:
+            if self._is_its_way(neighbour, found.name):
+                self._keep(neighbour, found)
+        else:
+            known = self.cache.named(found.name, now)
+            text = incarnation_text(found.incarnation)
+            wanted = found.name in self.questions or text in self.questions
+            if wanted if known is None else not known.is_kept:
+                self._lend(neighbour, found)
+
+    def _lend(self, neighbour: Neighbour, found: Whereabouts) -> None:
+        """It is an answer: good for a while."""
+        core, lifetime = self._core, self._core.settings.address_lifetime
+        if self._put(neighbour, found, core.clock.now + lifetime) is not None and not self._expires:
+            self._expires = True
+            core.clock.after(lifetime, self._expire)
+
+    def _is_its_way(self, neighbour: Neighbour, name: str) -> bool:
+        """Is a node below this child? While an older way to it is up, that one counts."""
+        core = self._core
+        if core.table.route(domain(name), neighbour.name) is None:
+            return False
+        known = self.cache.named(name, core.clock.now)
+        if known is None or not self._is_below(known) or known.via == neighbour.name:
+            return True
+        older = core.table.route(domain(name), known.via)
+        return older is None or not older.live or not core.neighbours[known.via].up
+
+    def _keep(self, neighbour: Neighbour, found: Whereabouts) -> None:
+        """It is a neighbour, or below one: that holds until something else is said."""
+        before = self.cache.named(found.name, self._core.clock.now)
+        if before is not None and (before.found, before.via) == (found, neighbour.name) and before.is_kept:
+            return
+        entry = self._put(neighbour, found, float("inf"))
+        if entry is not None and self._is_below(entry) and (before is None or before.found != found):
+            self._untold[found.name] = None
+
+    def _put(self, neighbour: Neighbour, found: Whereabouts, expires: float) -> Entry | None:
+        core = self._core
+        try:
+            if found.name == core.identity.name or found.incarnation == core.identity.incarnation:
+                raise ClaimedTwice(f"{found.name!r} says that it is {core.identity.name!r}")
+            ended = self.cache.put(found, neighbour.name, core.clock.now, expires)
+        except ClaimedTwice:
+            self.counters["not_believed"] += 1
+            if neighbour.link is not None:
+                neighbour.link.invalidate([found.incarnation])
+            return None
+        entry = self.cache.named(found.name, core.clock.now)
+        assert entry is not None
+        if ended is not None:
+            self._take_back(ended, neighbour.name)
+            self.bury(incarnation_text(ended.found.incarnation))
+        for name in entry.told - {neighbour.name}:
+            self._say(core.neighbours[name], [found])
+        self.questions.found(entry)
+        self._dispatch(entry)
+        return entry
+
+    def _is_below(self, entry: Entry) -> bool:
+        neighbour = self._core.neighbours.get(entry.via)
+        return entry.is_kept and neighbour is not None and neighbour.relation is Relation.CHILD
+
+    # --- taking back
+
+    def _taken_back(self, neighbour: Neighbour, incarnations: list[bytes]) -> None:
+        for incarnation in incarnations:
+            entry = self.cache.of(incarnation, self._core.clock.now)
+            if entry is not None and neighbour.name in (entry.via, *self._core.forwarder.parents):
+                self.cache.take(incarnation)
+                self._over(entry)
+
+    def _over(self, entry: Entry) -> None:
+        """An entry was taken out: who was told is told that, and what waits asks again."""
+        self._take_back(entry, entry.via)
+        self._dispatch(entry)
+
+    def _take_back(self, entry: Entry, but: str) -> None:
+        for name in entry.told - {but}:
+            self._told_to.get(name, set()).discard(entry.found.incarnation)
+            neighbour = self._core.neighbours.get(name)
+            if neighbour is not None and neighbour.link is not None:
+                neighbour.link.invalidate([entry.found.incarnation])
+                self.counters["invalidate_out"] += 1
+
+    def _dispatch(self, entry: Entry) -> None:
+        core = self._core
+        directed = core.custody.directed.get(incarnation_text(entry.found.incarnation), {})
+        for queue in list(directed.values()):
+            core.forwarder.dispatch(queue)
+
+    def bury(self, key: str) -> None:
+        """Nobody is this incarnation: what waits for it is dead, and whoever wanted to be told is told."""
+        core = self._core
+        for queue in list(core.custody.directed.get(key, {}).values()):
+            queue.end_rest()
+            core.telling.answer_waiting(queue)
+            while queue.waiting:
+                queued = queue.waiting.popleft()
+                core.counters["buried"] += queued.open
+                core.forwarder.bury(queued, UNKNOWN_INCARNATION)
+            if queue.held_back:
+                core.forwarder.holds.relieve(queue)
+
+    # --- routes
+
+    def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
+        if key.kind == Kind.DOMAIN:
+            self._changed[key.name] = None
+            below = any(way != LOCAL for way in self._core.table.gateways(key))
+            (self._below.add if below else self._below.discard)(key.name)
+
+    def settle(self) -> None:
+        """Let changed ways have their effects; tell the parents who came below; ask what is to be asked."""
+        changed, self._changed = self._changed, {}
+        for name in changed:
+            self._way_changed(name)
+        if self._untold:
+            self._tell_parents()
+        while self._unasked and not self.questions.ask(next(iter(self._unasked))):
+            del self._unasked[next(iter(self._unasked))]
+        self.questions.send()
+
+    def _way_changed(self, name: str) -> None:
+        core = self._core
+        ways = [way for way in core.table.gateways(domain(name)) if way in core.neighbours]
+        entry = self.cache.named(name, core.clock.now)
+        if entry is None:
+            return
+        if self._is_below(entry) and entry.via not in ways and entry.via != name:
+            self.cache.take(entry.found.incarnation)
+            self._over(entry)
+            if ways:
+                self.look_up(name, lambda entry, why: None)
+        else:
+            self._dispatch(entry)
+
+    def _tell_parents(self) -> None:
+        """Say who came below, once the way there is offered; not before."""
+        core = self._core
+        parents = [each for each in core.neighbourhood.parents() if each.up]
+        if core.forwarder.lacks_parent or (core.role.has_parent and not parents):
+            return
+        due = [name for name in self._untold if not parents or core.up.offers(domain(name))]
+        entries = [self.cache.named(name, core.clock.now) for name in due]
+        found = [entry.found for entry in entries if entry is not None and self._is_below(entry)]
+        for name in due:
+            del self._untold[name]
+        for parent in parents if found else ():
+            self._say(parent, found)

@@ -1,0 +1,228 @@
+"""Arrivals: what a bundle must pass before it is kept, and which were here before.
+
+Rule 22: a child may only hand over what comes from its own subtree, or what was sent back. Rule 16: a
+bundle that may have arrived before is known again by its id, at the node that delivered it. Rule 22: whether
+a bundle can be read is known here, from whomever it comes.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.custody import QueueEntry, StoredBundle
+from broker.core.messages.deduplication import ALL, DeliveredIdentities
+from broker.core.policies.trace import is_internal
+from broker.core.routing.forwarding import Forwarder
+from broker.core.routing.topics import Topics
+from treeconnector.bundles import MAX_BYTES, Flag, Header, mask_bits
+from treeconnector.destinations import Destination, Kind, domain, topic
+from treeconnector.errors import FrameError, InvalidName, PatternError
+from treeconnector.names import node_name, queue_name
+from treeconnector.opening import Opening
+from treeconnector.patterns import check_topic
+from treeconnector.relations import Relation
+
+_MOST_SAID: Final = 300
+
+
+class Arrivals:
+    """Takes bundles in, from neighbours and from this node's own clients.
+
+    `taps` are called with each bundle before it goes anywhere, while its body is in memory.
+    """
+
+    def __init__(self, forwarder: Forwarder, topics: Topics) -> None:
+        self._forwarder = forwarder
+        self._topics = topics
+        self._custody = forwarder.custody
+        self._aliases = forwarder.static.aliases
+        self.seen = DeliveredIdentities(forwarder.clock, forwarder.settings.dedup_window)
+        self.taps: list[Callable[[StoredBundle], None]] = []
+        self.nobody_serves: Callable[[StoredBundle], bool] = lambda stored: False
+        self.passing: Callable[[QueueEntry], None] = lambda entry: None
+        self.pressed: Callable[[Neighbour, Destination, StoredBundle], None] = lambda *arrived: None
+        self.why_not_taken: Callable[[Neighbour, Header, bytes, Opening], str] = lambda *arrived: ""
+        self.told: Callable[[Neighbour, Destination, str], None] = lambda *refused: None
+        self.keeps_dead: Callable[[Neighbour, int], bool] = lambda *arrived: True
+        self.keep_dead: Callable[[Neighbour, QueueEntry], None] = lambda *arrived: None
+        self.is_twin: Callable[[Neighbour, Header, bytes], bool] = lambda *arrived: False
+
+    def __repr__(self) -> str:
+        return f"<Arrivals {self.seen!r}>"
+
+    def finished(self, entry: QueueEntry) -> None:
+        """What is done of an entry now comes to no consumer again; what is left, if anything, goes on."""
+        if entry.stored.row:
+            self.seen.add(entry, self._custody.transaction)
+
+    def returned(self, letter: QueueEntry, bits: int) -> None:
+        """These messages of a queue's dead letter are given back: they may go away, and come here again."""
+        if letter.stored.header.destination.kind == Kind.QUEUE:
+            self.seen.forget(letter, bits, self._custody.transaction)
+
+    def enter(self, header: Header, body: bytes, sender: str) -> None:
+        """A bundle made here. What nodes say to each other does not count as an application's."""
+        if not is_internal(header.destination):
+            self._forwarder.counters["entered"] += header.count
+        stored = self._custody.store(header, body, self._forwarder.clock.now)
+        self._route(stored, "", sender)
+
+    def from_neighbour(
+        self,
+        neighbour: Neighbour,
+        header: Header,
+        body: bytes,
+        encoded: bytes | None = None,
+        *,
+        doubted: bool = False,
+    ) -> None:
+        """A bundle that a neighbour committed and handed over. `encoded`: its header as it came.
+
+        `doubted`: it may have come before a crash, and have been given to consumers here.
+        """
+        neighbour.counters["in"] += header.count
+        self._forwarder.counters["in"] += header.count
+        neighbour.counters["in_bundles"] += 1
+        self._custody.trace.arrived(header, neighbour.name)
+        destination = header.destination
+        stored = self._custody.store(header, body, self._forwarder.clock.now, encoded)
+        stored.safe, stored.doubted = True, doubted
+        fault = self._fault(neighbour, header, body)
+        left = (1 << header.count) - 1 & ~mask_bits(header.done)
+        if not left:
+            self._custody.trace.dropped(header, "none of its messages is left")
+        elif fault and self.is_twin(neighbour, header, body):
+            self._forwarder.counters["duplicates_dropped"] += left.bit_count()
+            self._custody.trace.dropped(header, "it was given back before")
+        elif fault:
+            self._bury(stored, neighbour, fault)
+            self.told(neighbour, destination, fault)
+        elif self._is_left(stored, left):
+            self._route(stored, neighbour.name, "")
+            self.pressed(neighbour, destination, stored)
+
+    def refuse(self, header: Header, body: bytes, reason: str) -> None:
+        """A bundle made here of what cannot go into the tree: it is dead where it entered."""
+        self._forwarder.counters["entered"] += header.count
+        stored = self._custody.store(header, body, self._forwarder.clock.now)
+        self._dead(stored, "", reason)
+
+    def _fault(self, neighbour: Neighbour, header: Header, body: bytes) -> str:
+        """Why a bundle cannot be taken on; '' if it can."""
+        limit = max(self._forwarder.settings.max_message, MAX_BYTES)
+        if header.size > limit:
+            return f"TOO_LARGE: {header.size} bytes unpacked, of {limit} at most"
+        try:
+            check_destination(header.destination)
+        except (InvalidName, PatternError) as error:
+            return f"DESTINATION: {error}"
+        if self._is_forged(neighbour, header):
+            return f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
+        opening = Opening(header, body)
+        return self.why_not_taken(neighbour, header, body, opening) or why_not_readable(opening)
+
+    def _is_forged(self, neighbour: Neighbour, header: Header) -> bool:
+        if neighbour.relation is not Relation.CHILD or header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE):
+            return False
+        return not self.is_from_below(neighbour, header.origin)
+
+    def is_from_below(self, neighbour: Neighbour, origin: str) -> bool:
+        """Is a node a child, one of its mesh, or is it or was it below these?"""
+        if origin in neighbour.former:
+            return True
+        names = (neighbour.name, *neighbour.kin)
+        if origin in names:
+            return True
+        return any(self._forwarder.table.route(domain(origin), name) is not None for name in names)
+
+    def _is_left(self, stored: StoredBundle, left: int) -> bool:
+        """Does it bring more than was here before? That alone goes on, marked: the rest has a twin elsewhere.
+
+        `left`: the messages that it brings.
+        """
+        here = left & self._were_here(stored.header)
+        if here:
+            self._forwarder.counters["duplicates_dropped"] += here.bit_count()
+            if here == left:
+                self._custody.trace.dropped(stored.header, "it was here before")
+                return False
+            self._custody.leave_out(stored, here)
+            self._forwarder.flag(stored, Flag.MAYBE_DUPLICATE)
+        return True
+
+    def _were_here(self, header: Header) -> int:
+        """Which of a bundle's messages were dealt with here, or are kept here now; of a topic's, all or none.
+
+        A topic's entry for another node is none of ours, and what is retained is asked for again.
+        """
+        destination, bundle = header.destination, header.identity
+        if destination.kind == Kind.QUEUE:
+            return self.seen.which(header) | self._custody.kept.which(bundle)
+        if destination.node not in ("", self._forwarder.node):
+            return 0
+        if header.flags & Flag.RETAINED and not header.flags & Flag.MAYBE_DUPLICATE:
+            return 0
+        return ALL if bundle in self.seen or bundle in self._custody.kept or header.id in self.seen else 0
+
+    def _bury(self, stored: StoredBundle, neighbour: Neighbour, reason: str) -> None:
+        if self.keeps_dead(neighbour, stored.size):
+            self.keep_dead(neighbour, self._dead(stored, neighbour.name, reason))
+        else:
+            self._custody.buried[reason.partition(":")[0]] += stored.header.count
+
+    def _dead(self, stored: StoredBundle, came: str, reason: str) -> QueueEntry:
+        entry = self._custody.add(stored, self._custody.dead, came, self._forwarder.clock.now)
+        entry.note = reason
+        self._custody.note_dead(entry)
+        return entry
+
+    def _route(self, stored: StoredBundle, came: str, sender: str) -> None:
+        for tap in self.taps:
+            tap(stored)
+        destination = stored.header.destination
+        here = destination.node == self._forwarder.node
+        if destination.kind == Kind.TOPIC and here:
+            stored.header.destination = topic(destination.name)
+            self._custody.header_changed(stored)
+            self._topics.publish(stored, came, down_only=True)
+        elif destination.kind == Kind.TOPIC and not destination.node:
+            self._topics.publish(stored, came, sender=sender)
+        else:
+            if self._aliases:
+                self._readdress(stored)
+            if not (stored.header.flags & Flag.TELL and self.nobody_serves(stored)):
+                entry = self._forwarder.wait(stored, came, sender)
+                if entry is not None and destination.kind == Kind.TOPIC:
+                    self.passing(entry)
+
+    def _readdress(self, stored: StoredBundle) -> None:
+        """It goes on under the address that its alias stands for."""
+        address = self._forwarder.address(stored.header.destination)
+        if address != stored.header.destination:
+            stored.header.destination = address
+            self._custody.header_changed(stored)
+
+
+def why_not_readable(opening: Opening) -> str:
+    """Why no consumer can read these messages; '' if each can.
+
+    A body that is not what its header says would fail again at every node and consumer that it reaches, and
+    what was given together with it would fail with it. So it is opened here once, and dropped.
+    """
+    try:
+        opening.properties()
+    except FrameError as error:
+        return f"UNREADABLE: {error}"[:_MOST_SAID]
+    return ""
+
+
+@lru_cache(maxsize=4096)
+def check_destination(destination: Destination) -> None:
+    """A queue is named after it, and read again at the next start. Raises if it is none."""
+    if destination.node:
+        node_name(destination.node)
+    if destination.kind == Kind.TOPIC:
+        check_topic(destination.name)
+    else:
+        queue_name(destination.name)

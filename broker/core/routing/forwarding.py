@@ -1,0 +1,361 @@
+"""Forwarding: from where a message waits to where it goes next (rules 9 to 11).
+
+A queue's messages wait in one place. Local consumers come first; else the queue is wanted by every neighbour
+that a route points to, and whichever has room in its outbox takes the next bundle: that spreads the load.
+Nothing is pushed, so a slow line holds up nobody but itself.
+
+Wrinkle: a queue message may go back where it came from, when the consumer there has gone. It rests a little
+longer each time, and rests without going back while our own offer there still stands (lingering).
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from broker.core.clock import Clock
+from broker.core.delivery.delivery import MOST_BURIED, PAUSE, Dispatcher
+from broker.core.links.neighbour import Neighbour
+from broker.core.links.outgoing import head_of, is_too_large, outgoing
+from broker.core.messages.custody import Custody, Queue, QueueEntry, Spool, StoredBundle
+from broker.core.policies.trace import EVERY, REROUTED
+from broker.core.routing.readdressing import dumped, readdressed
+from broker.core.settings import CoreSettings
+from treeconnector.bundles import Flag, Header
+from treeconnector.destinations import Destination, Kind
+from treeconnector.relations import Relation
+from treeconnector.routes import RoutingTable
+
+_FIRST_REST: Final = 0.05
+_LONGEST_REST: Final = 10.0
+_LOOK_THROUGH: Final = 1000
+_MOST_RESTING: Final = 50_000
+
+
+class Forwarder(Dispatcher):
+    """Moves entries on. One for each node; the only one that takes entries out of `waiting`."""
+
+    def __init__(
+        self,
+        node: str,
+        settings: CoreSettings,
+        clock: Clock,
+        custody: Custody,
+        table: RoutingTable,
+        neighbours: dict[str, Neighbour],
+        counters: dict[str, int],
+    ) -> None:
+        super().__init__(node, settings, clock, custody, table, neighbours, counters)
+        self._rests: dict[tuple[str, str, int], list[QueueEntry]] = {}
+        self.has_parent = False
+        self.touched: dict[str, Neighbour] = {}
+        self._woken: dict[str, Neighbour] = {}
+        self.offered_up: Callable[[Destination], bool] = lambda key: False
+        self.lost: Callable[[Neighbour], None] = lambda neighbour: None
+        self.gave: Callable[[Neighbour, Header, bytes], None] = lambda *bundle: None
+
+    def __repr__(self) -> str:
+        return f"<Forwarder of {self.node} next_transfer={self.next_transfer}>"
+
+    @property
+    def lacks_parent(self) -> bool:
+        """Is there a parent that this node has not met yet?"""
+        return self.has_parent and not self.parents
+
+    # --- arrival
+
+    def wait(self, stored: StoredBundle, came: str, sender: str = "") -> QueueEntry | None:
+        """A bundle for one place: let it wait in its queue, and go on if it can. None: it was dropped."""
+        queue = self.custody.queue_for(stored.header.destination)
+        if not stored.row and not self.takes_volatile(queue):
+            self._send_volatile_to_one(stored, queue, came)
+            return None
+        entry = self.custody.add(stored, queue, came, self.clock.now)
+        if sender and stored.row:
+            entry.note = sender
+            self.custody.sent(queue, sender, stored.header.count)
+        queue.waiting.append(entry)
+        self.holds.check(queue, came)
+        self.dispatch(queue)
+        return entry
+
+    def takes_volatile(self, queue: Queue) -> bool:
+        """What is not persistent waits for consumers that are here, and in memory only: so not for many."""
+        return bool(queue.consumers) and queue.size < self.settings.cache_bytes
+
+    def let_volatile_go(self, queue: Queue) -> None:
+        """The last consumer has gone: what is not persistent goes on at once, or not at all."""
+        if queue.consumers:
+            return
+        for entry in queue.waiting.take_out(lambda entry: not entry.stored.row):
+            if queue.destination is not None and not entry.done:
+                self._send_volatile_to_one(entry.stored, queue, entry.came)
+            else:
+                self.counters["volatile_dropped"] += entry.open
+            self.custody.discard(entry)
+
+    def _send_volatile_to_one(self, stored: StoredBundle, queue: Queue, came: str) -> None:
+        targets = self.targets(queue)
+        if not targets:
+            self.look_for(queue)
+        for name in sorted(targets):
+            if name != came and self.send_volatile(self.neighbours[name], stored):
+                return
+        self.counters["volatile_dropped"] += stored.header.count
+        self.custody.trace.dropped(stored.header, "nobody takes it now, and it is not persistent")
+
+    def send_volatile(self, neighbour: Neighbour, stored: StoredBundle) -> bool:
+        """Send without a number, if the link is up and not blocked; nothing is kept."""
+        if neighbour.link is None or not neighbour.has_room or stored.body is None:
+            return False
+        if is_too_large(stored, neighbour):
+            return False
+        neighbour.link.send_volatile(stored.head, stored.body)
+        self.went(stored.header.destination, neighbour.name, stored.header.count)
+        self._count_out(neighbour, 1, stored.header.count)
+        self.custody.trace.sent_volatile(stored.header, neighbour.name)
+        return True
+
+    # --- going on
+
+    def dispatch(self, queue: Queue) -> None:
+        """Something changed for this queue: let go on what can."""
+        if not (queue.waiting or queue.resting) or queue is self.custody.dead:
+            return
+        if queue.consumers:
+            self._turn(queue, Spool.UP)
+            if queue.resting:
+                queue.end_rest()
+            self.deliver(queue)
+            return
+        if self.static.aliases and readdressed(self, queue):
+            return
+        targets = self.targets(queue)
+        if not targets:
+            self.look_for(queue)
+            if self.static.dumpster and dumped(self, queue):
+                return
+        if queue.resting and targets != queue.targets:
+            queue.end_rest()
+        queue.targets = targets
+        self._turn(queue, self._way(targets))
+        for name in self._in_turn(queue):
+            neighbour = self.neighbours[name]
+            neighbour.want(queue)
+            if neighbour.up:
+                self.pump(neighbour)
+
+    def spool_of(self, queue: Queue) -> Spool:
+        """Where messages go that enter here and wait in a queue."""
+        return Spool.UP if queue.consumers else self._way(self.targets(queue))
+
+    def _way(self, targets: frozenset[str]) -> Spool:
+        return Spool.DOWN if targets and targets.isdisjoint(self.parents) else Spool.UP
+
+    def _turn(self, queue: Queue, spool: Spool) -> None:
+        if queue.spool is not spool and queue.destination is not None:
+            self.custody.spools.turn(queue, spool)
+
+    def _in_turn(self, queue: Queue) -> Iterable[str]:
+        """The neighbours that may take these entries: the least loaded first, equals in turn."""
+        if len(queue.targets) < 2:
+            return queue.targets
+        names = sorted(queue.targets)
+        queue.turn += 1
+        first = queue.turn % len(names)
+        return sorted(names[first:] + names[:first], key=lambda name: len(self.neighbours[name].outbox))
+
+    def pump(self, neighbour: Neighbour) -> None:
+        """Fill the outbox as far as its window allows, one bundle of each queue in turn.
+
+        What may not go back to this neighbour may go to others that want it as well: these come next.
+        """
+        self._fill(neighbour)
+        while self._woken:
+            _, other = self._woken.popitem()
+            self._fill(other)
+
+    def _fill(self, neighbour: Neighbour) -> None:
+        while neighbour.wants and neighbour.has_room:
+            queue = neighbour.wants.popleft()
+            neighbour.wanting.discard(queue.name)
+            if neighbour.name not in queue.targets or (queue.consumers and queue.destination):
+                continue
+            if queue.destination and neighbour.holds(queue.destination):
+                continue
+            entry = self._next_for(neighbour, queue)
+            if entry is None:
+                continue
+            self._assign(self._back_to(entry, neighbour), entry)
+            if queue.held_back:
+                self.holds.relieve(queue)
+            if queue.waiting or (queue.resting and len(queue.targets) > 1):
+                neighbour.want(queue)
+
+    def _back_to(self, entry: QueueEntry, neighbour: Neighbour) -> Neighbour:
+        """What goes back to a mesh goes to the very node that gave it, while that takes it."""
+        giver = self.neighbours.get(entry.came)
+        if giver is None or giver is neighbour or not entry.queue.destination:
+            return neighbour
+        takes = giver.has_room and not giver.holds(entry.queue.destination)
+        return giver if takes and self.is_back(entry, neighbour) else neighbour
+
+    def _next_for(self, neighbour: Neighbour, queue: Queue) -> QueueEntry | None:
+        """Take the first entry that this neighbour may have; what cannot go is put aside, if not too many."""
+        buried = self.custody.buried.total()
+        while entry := self._first_for(neighbour, queue):
+            if self.custody.buried.total() - buried > MOST_BURIED:
+                queue.waiting.add(entry)
+                self.clock.after(PAUSE, partial(self.dispatch, queue))
+                return None
+            if self.expired(entry):
+                self.bury(entry, "EXPIRED")
+            elif is_too_large(entry.stored, neighbour):
+                self.bury(entry, "TOO_LARGE")
+            elif queue.destination and not entry.backed_off and self.is_back(entry, neighbour):
+                self._rest(entry, neighbour)
+            elif entry.row < queue.swept and (why := self._why_not(entry, neighbour)):
+                neighbour.refusals.add(why, entry.open)
+                self.bury(entry, why)
+            elif why := self.why_not_now(entry):
+                self.bury(entry, why)
+            elif not queue.destination and neighbour.holds(entry.stored.header.destination):
+                queue.resting[entry.row] = entry
+            else:
+                return entry
+        return None
+
+    @staticmethod
+    def _why_not(entry: QueueEntry, neighbour: Neighbour) -> str:
+        """Why a child may not have what waited for it while its permit changed; '' if it may."""
+        destination = entry.stored.header.destination
+        return "" if destination.node else neighbour.permit.why_not_take(destination)
+
+    def _first_for(self, neighbour: Neighbour, queue: Queue) -> QueueEntry | None:
+        """What rests, so that it does not go back to another one, comes before what waits."""
+        if queue.resting and len(queue.targets) > 1:
+            for entry in islice(queue.resting.values(), _LOOK_THROUGH):
+                if not self.is_back(entry, neighbour):
+                    return queue.resting.pop(entry.row)
+        full = len(queue.resting) >= _MOST_RESTING
+        return queue.waiting.popleft() if queue.waiting and not full else None
+
+    def _rest(self, entry: QueueEntry, neighbour: Neighbour) -> None:
+        """Keep an entry that would go back where it came from for a while, or until a consumer comes."""
+        queue = entry.queue
+        queue.resting[entry.row] = entry
+        for other in self._others(queue, neighbour):
+            other.want(queue)
+            self._woken[other.name] = other
+        delay = min(_FIRST_REST * 2 ** min(entry.stored.header.reroutes, 20), _LONGEST_REST)
+        self._let_rest(queue, neighbour, [entry], delay)
+
+    def _others(self, queue: Queue, neighbour: Neighbour) -> list[Neighbour]:
+        """Who else can take these entries now."""
+        names = (name for name in queue.targets if name != neighbour.name)
+        return [self.neighbours[name] for name in names if self.neighbours[name].up]
+
+    def _let_rest(self, queue: Queue, neighbour: Neighbour, entries: list[QueueEntry], delay: float) -> None:
+        due = int((self.clock.now + delay) / _FIRST_REST) + 1
+        key = queue.name, neighbour.name, due
+        together = self._rests.setdefault(key, [])
+        together += entries
+        if len(together) == len(entries):
+            wake = partial(self._wake, key, queue, neighbour, delay)
+            self.clock.after(due * _FIRST_REST - self.clock.now, wake)
+
+    def _wake(self, key: tuple[str, str, int], queue: Queue, neighbour: Neighbour, delay: float) -> None:
+        """They have rested. While others can take them they do not go back, however slow those are.
+
+        One that has left memory meanwhile, and rests again, is another object.
+        """
+        rows = dict.fromkeys(each.row for each in self._rests.pop(key))
+        entries = [queue.resting[row] for row in rows if row in queue.resting]
+        if entries and self._others(queue, neighbour):
+            self._let_rest(queue, neighbour, entries, min(2 * delay, _LONGEST_REST))
+            return
+        for each in entries:
+            del queue.resting[each.row]
+            route_key = each.stored.header.destination.route_key
+            each.backed_off = not (neighbour.name in self.parents and self.offered_up(route_key))
+        queue.put_back(entries)
+        self.dispatch(queue)
+
+    def _assign(self, neighbour: Neighbour, entry: QueueEntry) -> None:
+        if entry.queue.destination and self._goes_back(entry, neighbour):
+            header = entry.stored.header
+            header.reroutes += 1
+            header.flags |= Flag.REROUTED
+            entry.backed_off = False
+            self.counters["rerouted"] += header.count
+            self.custody.trace.happened(REROUTED, entry, EVERY, neighbour.name)
+            self.custody.header_changed(entry.stored)
+        if entry.deliveries or (self.meshed and self._may_be_elsewhere(entry)):
+            self.flag(entry.stored, Flag.MAYBE_DUPLICATE)
+        if entry.note:
+            self.custody.sent(entry.queue, entry.note, -entry.open)
+            entry.note = ""
+        self.parted(entry)
+        self.went(entry.queue.destination or entry.stored.header.destination, neighbour.name, entry.open)
+        self.custody.move(entry, neighbour.queue)
+        if not neighbour.outbox:
+            neighbour.progress_at = self.clock.now
+        neighbour.number(entry)
+        self.touched[neighbour.name] = neighbour
+
+    def _goes_back(self, entry: QueueEntry, neighbour: Neighbour) -> bool:
+        """To where it came from; or up, though it came down from a parent that is ours no more."""
+        if self.is_back(entry, neighbour):
+            return True
+        return neighbour.name in self.parents and bool(entry.came) and entry.came not in self.neighbours
+
+    def _may_be_elsewhere(self, entry: QueueEntry) -> bool:
+        """Has its sender lost its line to this node since? Then it may have sent the same over another."""
+        sender = self.neighbours.get(entry.came)
+        return sender is not None and entry.since <= sender.broken_at
+
+    def send_committed(self, neighbour: Neighbour) -> None:
+        """Put on the link what has its number on disk."""
+        link = neighbour.link
+        if link is None:
+            return
+        ready, messages = neighbour.sendable(), 0
+        self.custody.trace.sent(ready, neighbour.name)
+        for entry in ready:
+            body = self.custody.body(entry)
+            link.send_bundle(entry.number, head_of(entry, self.clock.now), body)
+            if neighbour.relation is Relation.CHILD:
+                self.gave(neighbour, entry.stored.header, body)
+            messages += entry.open
+        self._count_out(neighbour, len(ready), messages)
+
+    def _count_out(self, neighbour: Neighbour, count: int, messages: int) -> None:
+        neighbour.counters["out"] += messages
+        neighbour.counters["out_bundles"] += count
+        self.counters["out"] += messages
+
+    def outgoing(self, entry: QueueEntry) -> Header:
+        return outgoing(entry, self.clock.now)
+
+    # --- other ways
+
+    def requeue(self, entry: QueueEntry, flags: int = 0) -> None:
+        """Let an entry wait in its queue again: its link will not take it any more."""
+        self.flag(entry.stored, flags)
+        self.custody.trace.happened(REROUTED, entry, EVERY, "")
+        queue = self.custody.queue_for(entry.stored.header.destination)
+        self.custody.move(entry, queue)
+        queue.waiting.add(entry)
+        self.dispatch(queue)
+
+    # --- routes
+
+    def route_changed(self, key: Destination) -> None:
+        """A route came, went, woke or fell asleep: what waits for it is routed again."""
+        if key.kind == Kind.QUEUE:
+            queue = self.custody.queues.get(f"queue:{key.name}")
+            if queue is not None:
+                self.dispatch(queue)
+        elif key.kind == Kind.DOMAIN:
+            for queue in list(self.custody.directed.get(key.name, {}).values()):
+                self.dispatch(queue)

@@ -1,0 +1,345 @@
+"""Topics: one message to every subscriber, each once (rule 11).
+
+A topic bundle is stored once; each subscription here and each link that it goes over gets an entry of its
+own. Where it may travel was decided at its entry: `vertical` to the entry node's subtree and its ancestors
+as far as they asked for it; `tree` everywhere.
+"""
+
+from collections.abc import Callable
+
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.backlog import Backlog
+from broker.core.messages.custody import SUBSCRIPTION, UPWARD, Queue, Spool, StoredBundle
+from broker.core.messages.retained import Kept, Retained
+from broker.core.routing.forwarding import Forwarder
+from broker.core.rows import RetainedRow, SubscriptionRow
+from broker.core.settings import Overflow
+from treeconnector import bundles
+from treeconnector.bundles import Flag, Header, Scope
+from treeconnector.destinations import Destination, domain, topic
+from treeconnector.errors import FrameError
+from treeconnector.relations import Relation
+from treeconnector.routes import LOCAL
+from treeconnector.static_routes import chosen_default
+from treeconnector.trie import PatternTrie
+
+
+class Subscription:
+    """A session's interest in a topic pattern; entries for it wait in its place. `name`: '' = not durable.
+
+    `deaf`: it is not given what its own session sent.
+    """
+
+    __slots__ = ("attached", "deaf", "id", "name", "pattern", "queue", "seen", "session")
+
+    def __init__(self, session: str, name: str, pattern: str, queue: Queue, seen: float) -> None:
+        self.id = queue.name.removeprefix(SUBSCRIPTION)
+        self.session = session
+        self.name = name
+        self.pattern = pattern
+        self.queue = queue
+        self.seen = seen
+        self.attached = False
+        self.deaf = False
+
+    def __repr__(self) -> str:
+        return f"<Subscription {self.id} to {self.pattern} messages={self.queue.messages}>"
+
+    def row(self) -> SubscriptionRow:
+        return SubscriptionRow(self.id, f"{self.session}\n{self.name}", self.pattern, int(self.seen * 1000))
+
+
+class Topics:
+    """Subscriptions of this node, retained messages, and the fan-out of topic bundles."""
+
+    def __init__(self, forwarder: Forwarder) -> None:
+        self._forwarder = forwarder
+        self._custody = forwarder.custody
+        self._trie: PatternTrie[Subscription] = PatternTrie()
+        self.subscriptions: dict[str, Subscription] = {}
+        self.retained = Retained()
+        self.may_keep: Callable[[Header, str], bool] = lambda header, sender: True
+        self.on_forgotten: Callable[[str], None] = lambda name: None
+        self.on_gone: Callable[[Backlog], None] = lambda waiting: None
+
+    def __repr__(self) -> str:
+        return f"<Topics subscriptions={len(self.subscriptions)} retained={len(self.retained)}>"
+
+    # --- subscriptions
+
+    def subscribe(self, session: str, name: str, pattern: str) -> tuple[Subscription, bool]:
+        """The session's subscription, and whether it is new. Subscribing again to the same is the same.
+
+        Caller's duty: what `find` has under that name with another pattern is ended before.
+        """
+        found = self.find(session, name, pattern)
+        if found is not None:
+            found.seen = self._forwarder.clock.now
+            self._put(found)
+            return found, False
+        return self._add(session, name, pattern, self._forwarder.clock.now), True
+
+    def find(self, session: str, name: str, pattern: str) -> Subscription | None:
+        return self.subscriptions.get(_id(session, name, pattern))
+
+    def durable(self, session: str, name: str) -> Subscription | None:
+        """The session's durable subscription of that name."""
+        return self.subscriptions.get(_id(session, name, "")) if name else None
+
+    def restore(self, row: SubscriptionRow) -> Subscription:
+        session, _, name = row.session.partition("\n")
+        return self._add(session, name, row.pattern, row.seen / 1000)
+
+    def _add(self, session: str, name: str, pattern: str, seen: float) -> Subscription:
+        queue = self._custody.queue_named(SUBSCRIPTION + _id(session, name, pattern))
+        made = Subscription(session, name, pattern, queue, seen)
+        self.subscriptions[made.id] = made
+        self._trie.add(pattern, made)
+        self._put(made)
+        return made
+
+    def _put(self, subscription: Subscription) -> None:
+        self._custody.transaction.put(subscription.row())
+
+    def end(self, subscription: Subscription) -> None:
+        """The subscription is over; what waits for it goes, and is counted."""
+        self._trie.remove(subscription.pattern, subscription)
+        self.end_several(subscription)
+        self._custody.transaction.delete(SubscriptionRow, subscription.id)
+
+    def several(self, session: str, name: str) -> Subscription:
+        """A subscription to any number of patterns, which is given a message once; for one that is not a
+        client, and keeps its patterns itself. Deaf to its own.
+        """
+        queue = self._custody.queue_named(SUBSCRIPTION + name)
+        made = Subscription(session, "", "", queue, self._forwarder.clock.now)
+        made.deaf = made.attached = True
+        self.subscriptions[made.id] = made
+        return made
+
+    def end_several(self, subscription: Subscription) -> None:
+        """It has no patterns any more, and is over."""
+        queue = subscription.queue
+        self._forwarder.counters["unsubscribed"] += queue.messages
+        self.on_gone(queue.empty())
+        del self.subscriptions[subscription.id]
+        self._custody.queues.pop(queue.name, None)
+
+    def add_pattern(self, subscription: Subscription, pattern: str) -> None:
+        self._trie.add(pattern, subscription)
+
+    def remove_pattern(self, subscription: Subscription, pattern: str) -> None:
+        self._trie.remove(pattern, subscription)
+
+    # --- fan-out
+
+    def publish(self, stored: StoredBundle, came: str, *, down_only: bool = False, sender: str = "") -> None:
+        """A topic bundle is here: to everybody who must have it, never back where it came from.
+
+        `down_only`: it followed this node here, and is for nobody but this node and those below it. `sender`:
+        the session here that sent it.
+        """
+        header = stored.header
+        if header.flags & Flag.RETAINED:
+            self._keep(stored, came, sender)
+        reached = self._locally(stored, came, sender)
+        for neighbour in self._onward(header, came, down_only):
+            self.copy_to(neighbour, stored, came)
+            reached = True
+        if self._forwarder.lacks_parent and header.scope == Scope.TREE and stored.row and not down_only:
+            self._copy(stored, self._custody.queue_named(UPWARD), came)
+            reached = True
+        if not reached:
+            self._forwarder.counters["unmatched"] += header.count
+            self._custody.trace.dropped(header, "no subscriber")
+
+    def _locally(self, stored: StoredBundle, came: str, sender: str) -> bool:
+        matched = self._trie.match(stored.header.destination.name)
+        if sender:
+            matched = {each for each in matched if not (each.deaf and each.session == sender)}
+        for subscription in matched:
+            if stored.row or self._forwarder.takes_volatile(subscription.queue):
+                self._copy(stored, subscription.queue, came)
+            else:
+                self._forwarder.counters["volatile_dropped"] += stored.header.count
+        return bool(matched)
+
+    def _copy(self, stored: StoredBundle, queue: Queue, came: str) -> None:
+        entry = self._custody.add(stored, queue, came, self._forwarder.clock.now)
+        queue.waiting.append(entry)
+        self._forwarder.dispatch(queue)
+
+    def _onward(self, header: Header, came: str, down_only: bool) -> list[Neighbour]:
+        forwarder, parents = self._forwarder, self._forwarder.parents
+        asked = forwarder.table.match(header.destination.name)
+        from_below = came != "" and came not in parents
+        down = down_only or header.scope == Scope.TREE or not from_below
+        found = [
+            forwarder.neighbours[name]
+            for name in asked
+            if name not in (LOCAL, came) and name in forwarder.neighbours and name not in parents
+        ]
+        if forwarder.meshed:
+            found = self._in_mesh(header, came, asked, down)
+            down = True
+        onward = found if down else []
+        if came not in parents and not down_only and came not in forwarder.table.mesh:
+            parent = forwarder.parent_for(header.destination)
+            if parent is not None and (header.scope == Scope.TREE or not asked.isdisjoint(parents)):
+                onward.append(parent)
+        return onward
+
+    def _in_mesh(self, header: Header, came: str, asked: frozenset[str], down: bool) -> list[Neighbour]:
+        """Below as far as it may go; the other nodes of the mesh as this one, and retained ones always."""
+        forwarder = self._forwarder
+        found = forwarder.fan_out(asked, came, header.destination)
+        if header.flags & Flag.RETAINED and came not in forwarder.table.mesh:
+            found += [forwarder.neighbours[name] for name in forwarder.table.mesh if name not in asked]
+        return [each for each in found if down or each.relation is Relation.MESH]
+
+    def ways(self, destination: Destination, scope: int) -> set[Spool]:
+        """Where a topic's message waits that enters here."""
+        header = Header(id=b"", destination=destination, scope=scope)
+        forwarder = self._forwarder
+        found = {
+            Spool.UP if neighbour.name in forwarder.parents else Spool.DOWN
+            for neighbour in self._onward(header, "", down_only=False)
+        }
+        orphan = forwarder.lacks_parent and scope == Scope.TREE
+        return found | {Spool.UP} if orphan or self._trie.match(destination.name) else found
+
+    def copy_to(self, neighbour: Neighbour, stored: StoredBundle, came: str) -> None:
+        """One entry for a neighbour, however many of its filters match."""
+        forwarder = self._forwarder
+        if not stored.row:
+            if not forwarder.send_volatile(neighbour, stored):
+                neighbour.counters["volatile_dropped"] += stored.header.count
+            return
+        queue = neighbour.queue
+        entry = self._custody.add(stored, queue, came, forwarder.clock.now)
+        policy = forwarder.settings.policy(stored.header.destination)
+        if queue.messages > policy.max_messages or queue.size > policy.max_bytes:
+            if policy.overflow is not Overflow.DROP_OLDEST or not queue.waiting:
+                self._custody.bury(entry, f"QUEUE_FULL for {neighbour.name}")
+                return
+            self._custody.bury(queue.waiting.popleft(), f"QUEUE_FULL for {neighbour.name}")
+        queue.waiting.append(entry)
+        queue.targets = frozenset((neighbour.name,))
+        forwarder.dispatch(queue)
+        if forwarder.meshed and not neighbour.up:
+            forwarder.lost(neighbour)
+
+    # --- retained messages
+
+    def _keep(self, stored: StoredBundle, came: str, sender: str) -> None:
+        """Keep the last message of a retained bundle; an empty payload clears."""
+        header = stored.header
+        body = stored.body if stored.body is not None else b""
+        try:
+            last = _last(header, body)
+        except FrameError:
+            self._forwarder.counters["unreadable"] = self._forwarder.counters.get("unreadable", 0) + 1
+            return
+        name = header.destination.name
+        if last is None or not self.may_keep(header, sender):
+            self.forget(name)
+            return
+        kept, small = last
+        neighbour = self._forwarder.neighbours.get(came)
+        if neighbour is not None and neighbour.permit and not self.retained.has_room(name, header.origin):
+            neighbour.refusals.add(f"RETAINED: of {header.origin} no more topics are kept, not {name}")
+            return
+        gone = self.retained.put(name, kept, small)
+        self._custody.transaction.put(RetainedRow(name, bundles.encode_header(kept), small))
+        for topic_gone in gone:
+            self._custody.transaction.delete(RetainedRow, topic_gone)
+            self.on_forgotten(topic_gone)
+        counters = self._forwarder.counters
+        if gone:
+            counters["retained_overflow"] = counters.get("retained_overflow", 0) + len(gone)
+
+    def forget(self, name: str) -> None:
+        """Nothing is retained for this topic here, or no more."""
+        if self.retained.forget(name):
+            self._custody.transaction.delete(RetainedRow, name)
+        self.on_forgotten(name)
+
+    def reads(self, subscription: Subscription, name: str) -> bool:
+        """Is a subscription of many patterns given this topic?"""
+        return subscription in self._trie.match(name)
+
+    def greet(self, subscription: Subscription, pattern: str = "") -> None:
+        """Give a new subscription, or a new pattern of it, the retained messages that match."""
+        for header, body in self.retained.matching(pattern or subscription.pattern):
+            if not (subscription.deaf and header.origin == self._forwarder.node):
+                self._copy(self._store(header, body), subscription.queue, "")
+
+    def greet_neighbour(self, neighbour: Neighbour, key: Destination) -> None:
+        """A neighbour asks for a pattern for the first time: the retained messages follow."""
+        upward = neighbour.name in self._forwarder.parents
+        if neighbour.relation is Relation.MESH:
+            return
+        for header, body in self.retained.matching(key.name):
+            if not (upward or self._greets(neighbour, header.destination)):
+                continue
+            if self._came_from_here(header) if upward else self._may_go_down(header, neighbour):
+                self.copy_to(neighbour, self._store(header, body), "")
+
+    def greet_mesh(self, neighbour: Neighbour) -> None:
+        """A node is new in the mesh: it keeps all retained messages, as the others do."""
+        for header, body in self.retained.matching("#"):
+            self.copy_to(neighbour, self._store(header, body), "")
+
+    def _greets(self, child: Neighbour, destination: Destination) -> bool:
+        """Of the nodes of a mesh one greets their child: which one depends on the topic."""
+        peers = self._forwarder.peers_to(child.name)
+        return (
+            not peers or chosen_default(destination, [self._forwarder.node, *peers]) == self._forwarder.node
+        )
+
+    def _came_from_here(self, header: Header) -> bool:
+        """Made here or below: what came from above is known there."""
+        return bool(
+            set(self._forwarder.table.gateways(domain(header.origin))).difference(self._forwarder.table.apart)
+        )
+
+    def _may_go_down(self, header: Header, neighbour: Neighbour) -> bool:
+        """As when it came: not back where it came from; and on its way up into no sibling's subtree."""
+        gateways = self._forwarder.table.gateways(domain(header.origin))
+        below = set(gateways).difference((LOCAL, *self._forwarder.table.apart))
+        return neighbour.name not in below and (header.scope == Scope.TREE or not below)
+
+    def _store(self, header: Header, body: bytes) -> StoredBundle:
+        return self._custody.store(header, body, self._forwarder.clock.now)
+
+
+def _last(header: Header, body: bytes) -> Kept | None:
+    """The last message that is open, in a bundle where it has the same id: with its index, and with nothing
+    in the queues of the others, which are marked as dealt with. None: it clears. Raises `FrameError`.
+    """
+    messages = bundles.unpack(header, body)
+    every = (1 << header.count) - 1
+    index = (every & ~bundles.mask_bits(header.done)).bit_length() - 1
+    if index < 0 or not messages[index].payload:
+        return None
+    nothing = bundles.encode_message(bundles.Message(b""))
+    plain = nothing * index + bundles.encode_message(messages[index]) + nothing * (header.count - index - 1)
+    small, compressed = bundles.compress(plain)
+    kept = Header(
+        id=header.id,
+        destination=topic(header.destination.name),
+        scope=header.scope,
+        flags=(header.flags & ~Flag.COMPRESSED) | compressed,
+        count=header.count,
+        size=len(plain),
+        origin_store=header.origin_store,
+        origin=header.origin,
+        done=bundles.mask_bytes(every & ~(1 << index)),
+    )
+    return kept, small
+
+
+def _id(session: str, name: str, pattern: str) -> str:
+    """No two sessions can have one id, whatever stands in their tokens."""
+    first = session.replace("%", "%25").replace("/", "%2F")
+    return f"{first}/{name}" if name else f"{first}//{pattern}"

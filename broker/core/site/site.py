@@ -1,0 +1,444 @@
+"""The site broker as a client of this node's switch: consumers behind it, what it is given, what it gives.
+
+It is one session, whose token no client can have. A queue that has consumers there has a consumer here; all
+its topic filters are one subscription, so that a message goes there once and the broker does the rest. What
+came from there does not go back there. A queue of this node alone (`queue:NAME@NODE`, for replies) is read
+likewise, and nobody else is told.
+
+Law: its consumers' destinations are on disk. After a start they stand as they were until the broker's first
+complete list; while the broker is away, what is for them waits here, as for a child that is away.
+
+Law: what was not answered when the connection is lost is given again, marked. What the broker refuses is a
+dead letter at once. What the broker gives again for want of an answer is known by its key, if it was
+committed: those of the last `_KEPT` batches are in the messages' transactions. The rest is let in, marked.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from broker.core.clients.batching import BundleClass, batch_of, flags_of
+from broker.core.clients.sessions import Connection, Session
+from broker.core.delivery.consumers import ConsumerDelivery
+from broker.core.errors import QueueFull, SwitchError
+from broker.core.messages.custody import Queue
+from broker.core.messages.entries import QueueEntry
+from broker.core.messages.queue_names import SITE
+from broker.core.messages.retained import last_of
+from broker.core.rows import MetaRow, SubscriptionRow
+from broker.core.site.site_consumer import SiteConsumer
+from treeconnector import bundles, destinations
+from treeconnector.bundles import Scope
+from treeconnector.destinations import Destination, Kind, parse, topic
+from treeconnector.edge import CREDIT, Consumer, Delivery, Taken
+from treeconnector.errors import SapwoodError
+from treeconnector.names import LOCAL
+from treeconnector.patterns import matches
+from treeconnector.session_frames import Acknowledge
+
+if TYPE_CHECKING:
+    from broker.core.node import NodeCore
+    from broker.core.routing.topics import Subscription
+
+TAKEN: Final = "taken:"
+_KEPT: Final = 64
+_LONGEST_NAME: Final = 1024
+_MOST_RETAINED: Final = 100_000
+_MOST_GREETED: Final = 10_000
+_RECOVERED: Final = "recovered"
+
+
+class SiteClient:
+    """One for each node, whether it has a site broker or not. All calls are synchronous; `wake` must follow.
+
+    `consumers`: by destination, their ids. `on_delivery` gets what is for the broker, `on_wanted` is called
+    when `wanted` may have changed. `repeated`: messages that were known by their keys.
+    """
+
+    def __init__(self, core: "NodeCore") -> None:
+        self._core = core
+        self.consumers: dict[Destination, set[str]] = {}
+        self.on_delivery: Callable[[list[Delivery]], None] = lambda deliveries: None
+        self.on_wanted: Callable[[], None] = lambda: None
+        self.repeated = 0
+        self._up = False
+        self._session = Session(SITE)
+        self._connection = Connection(lambda frame: None, "site broker", "site broker")
+        self._connection.session = self._session
+        self._session.connections.add(self._connection)
+        self._queues: dict[str, SiteConsumer] = {}
+        self._all: SiteConsumer | None = None
+        self._retained: dict[str, bytes] = {}
+        self._wanted: set[Destination] | None = None
+        self._keys: dict[str, int] = {}
+        self._batches: deque[tuple[int, list[str]]] = deque()
+        self._batch = 0
+
+    def __repr__(self) -> str:
+        wanted = len(self._wanted or ())
+        counts = f"consumers={len(self.consumers)} unanswered={self.unanswered} wanted={wanted}"
+        return f"<SiteClient of {self._core.identity.name} {counts}>"
+
+    @property
+    def unanswered(self) -> int:
+        """Deliveries that the broker has neither confirmed nor refused."""
+        return sum(reader.outstanding for reader in self._readers())
+
+    @property
+    def waiting(self) -> int:
+        """Messages that are here for the broker, those that it has not answered included."""
+        return sum(queue.messages for reader in self._readers() for queue in reader.queues)
+
+    @property
+    def totals(self) -> tuple[int, int]:
+        """Messages taken from the broker and given to it since the start, again ones included."""
+        return self._connection.messages_in, self._connection.messages_out
+
+    def _readers(self) -> list[SiteConsumer]:
+        return [*self._queues.values(), *([self._all] if self._all is not None else [])]
+
+    # --- a start
+
+    def restore_consumer(self, row: SubscriptionRow) -> None:
+        core, key = self._core, parse(row.pattern)
+        self.consumers[key] = {_RECOVERED}
+        if (
+            not key.node
+            and core.interests.add(key, _consumer_id(_RECOVERED), _RECOVERED, core.clock.now) is not None
+        ):
+            core.advising.keep_local(key)
+        self._read(key)
+
+    def restore_taken(self, rows: Iterable[MetaRow]) -> None:
+        batches = {int(row.name.removeprefix(TAKEN)): row.value for row in rows}
+        for number in sorted(batches):
+            self._remember(number, msgspec.msgpack.decode(batches[number], type=list[str]))
+
+    def _remember(self, number: int, keys: list[str]) -> None:
+        self._batches.append((number, keys))
+        self._batch = max(self._batch, number)
+        self._keys.update(dict.fromkeys(keys, number))
+
+    def end(self) -> None:
+        """This node has no site broker any more."""
+        for key in list(self.consumers):
+            for consumer in list(self.consumers[key]):
+                self._went(key, consumer)
+        if self._all is not None:
+            self._detach(self._all)
+            self._core.topics.end_several(self.reads_topics())
+            self._all = None
+        self._core.renewal.end()
+
+    # --- consumers
+
+    def complete(self, consumers: Iterable[Consumer]) -> None:
+        """All that there are: whoever is not among them has gone."""
+        now: dict[Destination, set[str]] = {}
+        for key, consumer in consumers:
+            now.setdefault(key, set()).add(consumer)
+        for key, names in now.items():
+            for name in names - self.consumers.get(key, set()):
+                self._came(key, name)
+        for key, names in list(self.consumers.items()):
+            for name in names - now.get(key, set()):
+                self._went(key, name)
+
+    def came(self, consumer: Consumer, *, alone: bool = False) -> list[Delivery]:
+        """`alone`: return what is retained for it, to be given to it and to nobody else."""
+        key = consumer.destination
+        if consumer.id in self.consumers.get(key, ()):
+            return []
+        alone = alone and key.kind == Kind.TOPIC
+        self._came(*consumer, greet=not alone)
+        return self._retained_for(key.name) if alone else []
+
+    def _retained_for(self, pattern: str) -> list[Delivery]:
+        kept = self._core.topics.retained.matching(pattern)[:_MOST_GREETED]
+        return [
+            Delivery(0, header.destination, last_of(header, body), True, True, False) for header, body in kept
+        ]
+
+    def went(self, consumer: Consumer) -> None:
+        if consumer.id in self.consumers.get(consumer.destination, ()):
+            self._went(*consumer)
+
+    def _came(self, key: Destination, name: str, *, greet: bool = True) -> None:
+        names = self.consumers.setdefault(key, set())
+        first = not names
+        names.add(name)
+        if not key.node:
+            self._core.switch.consumer_changed("add", key, _consumer_id(name))
+        if first:
+            self._core.custody.transaction.put(SubscriptionRow(f"{SITE} {key}", SITE, str(key), 0))
+            self._read(key)
+            if key.kind == Kind.TOPIC and greet:
+                self._core.topics.greet(self.reads_topics(), key.name)
+
+    def _went(self, key: Destination, name: str) -> None:
+        core, names = self._core, self.consumers[key]
+        names.discard(name)
+        if names and name == _RECOVERED and not key.node:
+            core.interests.remove(key, _consumer_id(name), _RECOVERED, core.clock.now)
+            return
+        if not names:
+            del self.consumers[key]
+            core.custody.transaction.delete(SubscriptionRow, f"{SITE} {key}")
+        if not key.node:
+            core.switch.consumer_changed("remove", key, _consumer_id(name))
+        if not names:
+            self._read_no_more(key)
+
+    def _read(self, key: Destination) -> None:
+        core, node = self._core, self._core.identity.name
+        if key.kind == Kind.TOPIC:
+            core.topics.add_pattern(self.reads_topics(), key.name)
+            return
+        queues = [
+            core.custody.queue_for(destinations.queue(key.name)),
+            core.custody.queue_for(destinations.queue(key.name, node)),
+        ]
+        self._queues[key.name] = self._attach(queues)
+
+    def reads_topics(self) -> "Subscription":
+        """The one subscription to all its topic filters; it stays when they have gone, with what waits."""
+        if self._all is None:
+            subscription = self._core.topics.several(SITE, SITE)
+            self._all = self._attach([subscription.queue])
+        return self._core.topics.subscriptions[SITE]
+
+    def _attach(self, queues: list[Queue]) -> SiteConsumer:
+        clock = self._core.clock
+        reader = SiteConsumer(self._session, self._connection, queues, self._given, lambda: clock.now)
+        reader.credit = CREDIT if self._up else 0
+        self._session.consumers.append(reader)
+        queues[0].consumers.append(reader)
+        for queue in queues:
+            self._core.forwarder.dispatch(queue)
+        return reader
+
+    def _given(self, given: ConsumerDelivery, deliveries: list[Delivery]) -> None:
+        """The broker keeps what is retained itself: that very message is not given again for a new filter."""
+        if not given.entry.stored.header.flags & bundles.Flag.RETAINED:
+            self.on_delivery(deliveries)
+            return
+        header = given.entry.stored.header
+        identity = header.id + bytes((given.position + given.messages - 1,))
+        if self._retained.get(header.destination.name) != identity:
+            self._retained.pop(header.destination.name, None)
+            self._retained[header.destination.name] = identity
+            if len(self._retained) > _MOST_RETAINED:
+                del self._retained[next(iter(self._retained))]
+            self.on_delivery(deliveries)
+        elif deliveries[-1].again:
+            self.on_delivery(deliveries)
+        else:
+            known = [delivery.id for delivery in deliveries]
+            self._core.forwarder.turn.after.append(lambda: self.confirm(known))
+
+    def outdated(self, names: Iterable[str]) -> list[str]:
+        """Which of these topics, which the broker retains as it was given them, it would hear no more of.
+
+        They count as withdrawn: it is given them again when somebody there wants them.
+        """
+        topics, reading = self._core.topics, self._core.topics.subscriptions.get(SITE)
+        old = [
+            name
+            for name in names
+            if name not in topics.retained or reading is None or not topics.reads(reading, name)
+        ]
+        for name in old:
+            self._retained.pop(name, None)
+        return old
+
+    def _read_no_more(self, key: Destination) -> None:
+        if key.kind == Kind.TOPIC:
+            self._core.topics.remove_pattern(self.reads_topics(), key.name)
+            return
+        self._detach(self._queues.pop(key.name))
+
+    def _detach(self, reader: SiteConsumer) -> None:
+        self._session.consumers.remove(reader)
+        for queue in reader.queues:
+            queue.consumers[:] = [each for each in queue.consumers if each is not reader]
+        self._give_back([reader])
+        for queue in reader.queues:
+            self._core.forwarder.let_volatile_go(queue)
+            self._core.forwarder.dispatch(queue)
+
+    # --- the connection
+
+    def connected(self) -> None:
+        self._up = True
+        for reader in self._readers():
+            reader.credit = CREDIT
+            for queue in reader.queues:
+                self._core.forwarder.dispatch(queue)
+
+    def pause(self) -> None:
+        """Give nothing more; what was given may still be answered."""
+        self._up = False
+        for reader in self._readers():
+            reader.credit = 0
+
+    def lost(self) -> None:
+        """What is not answered is given again when the broker is back."""
+        self.pause()
+        self._give_back(self._readers())
+
+    def _give_back(self, readers: Sequence[SiteConsumer]) -> None:
+        again: dict[Queue, dict[int, QueueEntry]] = {}
+        for given in self._session.desk.of(None):
+            if given.consumer in readers:
+                self._session.desk.remove(given)
+                entry = given.entry
+                entry.given &= ~given.bits
+                entry.deliveries = max(entry.deliveries, 1)
+                self._core.custody.changed(entry)
+                if entry.done != entry.all:
+                    again.setdefault(entry.queue, {})[entry.row] = entry
+        for reader in readers:
+            reader.outstanding = 0
+        for queue, entries in again.items():
+            queue.put_back(entries.values())
+
+    def confirm(self, ids: Sequence[int]) -> None:
+        """The broker has these."""
+        self._core.switch.receive(self._connection, [Acknowledge(_ranges(ids))])
+
+    def refuse(self, id: int, reason: str) -> None:
+        """The broker will not have it: a dead letter."""
+        for given in self._session.desk.within(id, id):
+            entry, bits = given.entry, given.bits_of(id, id) & ~given.entry.done
+            if not bits:
+                continue
+            self._core.forwarder.bury_part(entry, bits, reason)
+            given.consumer.outstanding -= 1
+            if not given.bits & ~entry.done:
+                self._session.desk.remove(given)
+            for queue in given.consumer.queues:
+                self._core.forwarder.dispatch(queue)
+
+    # --- what is wanted from the broker
+
+    @property
+    def wanted(self) -> frozenset[Destination]:
+        """The queues and topic filters that somebody else reads, and that nobody reads at the broker.
+
+        Beside them the filters of topics of scope `tree`, which go to the root whoever reads them, and the
+        topics that are retained in the broker's queue. Kept from the first time on that somebody asks: most
+        nodes have no site broker.
+        """
+        core = self._core
+        if self._wanted is None:
+            self._wanted = {key for key in core.table if self._is_wanted(key)}
+        every = (
+            topic(policy.pattern)
+            for policy in core.settings.policies
+            if policy.kind == Kind.TOPIC and policy.scope == Scope.TREE and core.role.has_parent
+        )
+        return frozenset((*self._wanted, *every, *core.renewal.followed))
+
+    def takes(self, name: str) -> bool:
+        """Would a message that is published to this topic at the broker be taken?"""
+        return any(key.kind == Kind.TOPIC and matches(key.name, name) for key in self.wanted)
+
+    def route_changed(self, key: Destination) -> None:
+        """A consumer of this came or went, here or elsewhere."""
+        if self._wanted is None or self._is_wanted(key) == (key in self._wanted):
+            return
+        self._wanted ^= {key}
+        if key.kind == Kind.TOPIC and key not in self._wanted:
+            self._core.renewal.unwanted(key.name)
+        self.on_wanted()
+
+    def _is_wanted(self, key: Destination) -> bool:
+        core, mine = self._core, len(self.consumers.get(key, ()))
+        if key.kind == Kind.DOMAIN:
+            return False
+        if key.kind == Kind.QUEUE and (mine or core.settings.policy(key).home):
+            return False
+        if any(gateway != LOCAL for gateway in core.table.gateways(key)):
+            return True
+        return core.interests.consumers(key) > mine or core.interests.is_recovering(key)
+
+    # --- what the broker gives
+
+    def take(self, batch: Sequence[Taken]) -> int:
+        """Let messages into the tree; return how many of them, from the first on. Fewer: the node is full.
+
+        What cannot go into the tree at all is a dead letter, and counts as taken; so does what is not
+        persistent and finds no room, which is dropped.
+        """
+        keys: list[str] = []
+        count = 0
+        for taken in batch:
+            if taken.again and taken.key in self._keys:
+                self.repeated += 1
+            elif not self._let_in(taken):
+                if taken.persistent:
+                    break
+                self._core.counters["volatile_dropped"] += 1
+            count += 1
+            if taken.key:
+                keys.append(taken.key)
+        self._connection.messages_in += count
+        self._keep(keys)
+        return count
+
+    def _let_in(self, taken: Taken) -> bool:
+        destination = taken.destination
+        scope = int(self._core.settings.policy(destination).scope)
+        kind = BundleClass(
+            destination, flags_of(taken.persistent, taken.retained, again=taken.again), scope, SITE
+        )
+        body = bundles.encode_message(taken.message)
+        try:
+            if taken.odd:
+                raise SapwoodError(taken.odd)
+            self._core.switch.sending.check_site(destination, taken.message, body, scope)
+        except QueueFull:
+            return False
+        except SapwoodError as error:
+            self._refuse(kind, taken, error)
+        else:
+            self._core.batching.add(kind, batch_of([taken.message], body))
+        return True
+
+    def _refuse(self, kind: BundleClass, taken: Taken, error: SapwoodError) -> None:
+        code = error.code if isinstance(error, SwitchError) else "DESTINATION"
+        text = taken.odd or f"{code}: {error}"
+        name = kind.destination.name[:_LONGEST_NAME]
+        kind = kind._replace(destination=Destination(kind.destination.kind, name))
+        self._core.batching.refuse(kind, taken.message, self._core.arrivals.refuse, text[:300])
+
+    def _keep(self, keys: list[str]) -> None:
+        """These keys are in the same transaction as their messages."""
+        if not keys:
+            return
+        self._remember(self._batch + 1, keys)
+        transaction = self._core.custody.transaction
+        transaction.put(MetaRow(f"{TAKEN}{self._batch}", msgspec.msgpack.encode(keys)))
+        while len(self._batches) > _KEPT:
+            number, old = self._batches.popleft()
+            transaction.delete(MetaRow, f"{TAKEN}{number}")
+            for key in old:
+                if self._keys.get(key) == number:
+                    del self._keys[key]
+
+
+def _consumer_id(name: str) -> str:
+    return f"{SITE}#{name}"
+
+
+def _ranges(ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Ids as ranges, in order."""
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(ids):
+        if ranges and ranges[-1][1] + 1 == number:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges

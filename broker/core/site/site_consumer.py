@@ -1,0 +1,67 @@
+"""A consumer that hands what it is given to the site's broker, as deliveries."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from broker.core.clients.sessions import Connection, Session
+from broker.core.delivery.consumers import ConsumerDelivery, PushConsumer, slice_of
+from broker.core.messages.custody import Queue
+from broker.core.messages.entries import QueueEntry
+from treeconnector import bundles
+from treeconnector.bundles import Message
+from treeconnector.edge import Delivery
+
+
+class SiteConsumer(PushConsumer):
+    """Reads a queue, or all topics, for the site broker; `come` is called with what it is given."""
+
+    __slots__ = ("come", "now")
+    can_fail = False
+
+    def __init__(
+        self,
+        session: Session,
+        connection: Connection,
+        queues: list[Queue],
+        come: Callable[[ConsumerDelivery, list[Delivery]], None],
+        now: Callable[[], float],
+    ) -> None:
+        super().__init__(session, connection, 0, 0, queues)
+        self.come = come
+        self.now = now
+
+    def give(self, given: ConsumerDelivery, body: bytes) -> None:
+        messages = slice_of(given, body)
+        header, entry = given.entry.stored.header, given.entry
+        again = entry.deliveries > 0 or bool(header.flags & bundles.Flag.MAYBE_DUPLICATE)
+        if header.expires_first:
+            elapsed = self._elapsed(entry)
+            messages = [_aged(message, elapsed) for message in messages]
+        self.outstanding += given.messages
+        self.session.desk.put(given)
+        assert self.connection is not None
+        self.connection.messages_out += given.messages
+        persistent, retained = header.persistent, bool(header.flags & bundles.Flag.RETAINED)
+        self.come(
+            given,
+            [
+                Delivery(given.first + offset, header.destination, message, persistent, retained, again)
+                for offset, message in enumerate(messages)
+            ],
+        )
+
+    def _elapsed(self, entry: QueueEntry) -> float:
+        """Milliseconds since the messages of a bundle entered the tree."""
+        stored = entry.stored
+        times = (message.properties.expires_in for message in stored.messages or ())
+        before = min((time for time in times if time > 0), default=0) - stored.header.expires_first
+        return before + (self.now() - stored.since) * 1000
+
+
+def _aged(message: Message, elapsed: float) -> Message:
+    properties = message.properties
+    if properties.expires_in <= 0:
+        return message
+    left = max(int(properties.expires_in - elapsed), 1)
+    return Message(message.payload, msgspec.structs.replace(properties, expires_in=left))

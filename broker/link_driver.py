@@ -1,0 +1,179 @@
+"""The node's wires: each a link and the carrier that it rides on, from the first packet to the last words."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from bridges.carriers.base import Carrier, CarrierError, CarrierFlooded
+from broker.core.links.neighbour import Neighbour
+from broker.log_throttle import LogThrottle
+from broker.shares import Share
+from treeconnector.errors import Refusal
+from treeconnector.link import Link
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+
+class DrivenLink:
+    """A link and the carrier that it rides on."""
+
+    __slots__ = ("carrier", "draining", "link", "share", "text", "was_up")
+
+    def __init__(self, link: Link, carrier: Carrier, share: Share) -> None:
+        self.link = link
+        self.carrier = carrier
+        self.share = share
+        self.draining: asyncio.Task[Any] | None = None
+        self.was_up = False
+        self.text = ""
+
+
+class LinkDriver:
+    """All of one node. What goes wrong with a child that connects is complained of, not too often."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._wires: dict[Link, DrivenLink] = {}
+        self._complain = LogThrottle()
+
+    def __repr__(self) -> str:
+        return f"<LinkDriver of {self._node.site.name}: {len(self)}>"
+
+    def __len__(self) -> int:
+        return len(self._wires)
+
+    @property
+    def unsent(self) -> bool:
+        """Is there something that a carrier could take and has not?"""
+        return any(wire.link.buffered_bytes for wire in self._wires.values() if wire.carrier.writable)
+
+    def over(self, link: Link) -> str:
+        """What a link rides on: the address of the other end, or of the broker between; '' = nothing now."""
+        wire = self._wires.get(link)
+        return wire.carrier.peer if wire is not None else ""
+
+    # --- a wire's life
+
+    async def serve(self, carrier: Carrier) -> None:
+        """Run the link of a child that has connected, until it ends."""
+        link = self._node.core.accept(carrier.shown, carrier.max_packet)
+        await self.drive(link, carrier)
+        if link.end_error is not None:
+            beside = link.peer_name in self._node.core.mesh.members
+            crossed = beside and link.refusal is Refusal.BUSY
+            self._complain(carrier.peer, link.end_text, link.peer_name, beside=beside, passing=crossed)
+
+    def turned_away(self, address: str, text: str) -> None:
+        """Somebody at `address` never came so far as to have a link."""
+        self._complain(address, text)
+
+    async def drive(self, link: Link, carrier: Carrier) -> tuple[bool, str]:
+        """Run a link on a carrier until either ends. Returns (whether it was up, what ended it)."""
+        wire = self._wires[link] = DrivenLink(link, carrier, Share(self._node.shares))
+        try:
+            self._pull(wire)
+            while link in self._node.core.open_links:
+                await self._hear(wire)
+        except CarrierFlooded as error:
+            self._node.core.links.handle(link, link.refuse(Refusal.PROTOCOL, str(error)))
+        except CarrierError as error:
+            wire.text = str(error)
+        finally:
+            await self._end(wire)
+        return wire.was_up, wire.link.end_text or wire.text
+
+    async def _hear(self, wire: DrivenLink) -> None:
+        """Tell the core what comes next on this wire."""
+        node, link = self._node, wire.link
+        packets = await wire.carrier.receive()
+        wire.share.begin()
+        node.core.advance(node.now())
+        for packet in packets:
+            for _ in node.core.hear(link, packet):
+                if wire.share.is_over:
+                    await self._give_way(wire)
+        if link.is_up and not wire.was_up:
+            self._came_up(wire)
+        node.wake()
+        pause = link.throttled_until - node.core.clock.now
+        if pause > 0:
+            await asyncio.sleep(pause)
+
+    async def _give_way(self, wire: DrivenLink) -> None:
+        """Others have their turns. What the peer says meanwhile is not heard, and it is not called silent."""
+        node = self._node
+        node.wake()
+        await wire.share.give_way()
+        node.core.advance(node.now())
+        wire.link.not_heard(node.core.clock.now)
+
+    def _came_up(self, wire: DrivenLink) -> None:
+        """Before the other end is told so: it may send what it likes then."""
+        wire.was_up = True
+        wire.carrier.proven()
+        self._node.look_at(wire.link.next_deadline())
+
+    async def _end(self, wire: DrivenLink) -> None:
+        """The link or its carrier has ended: say the last words, tell the core."""
+        with contextlib.suppress(CarrierError):
+            wire.carrier.send(wire.link.data_to_send())
+        self._wires.pop(wire.link, None)
+        if wire.draining is not None:
+            wire.draining.cancel()
+        self._node.core.advance(self._node.now())
+        self._node.core.lost(wire.link, wire.text or "the link ended")
+        self._node.wake()
+        await wire.carrier.close(wire.link.end_text[:100])
+
+    # --- what goes out
+
+    def flush(self) -> None:
+        """Let everything out that may go, and close the carriers of links that the core has ended."""
+        core = self._node.core
+        while core.talking:
+            wire = self._wires.get(core.talking.pop())
+            if wire is not None:
+                self._pull(wire)
+        while core.links.closing:
+            link = core.links.closing.pop()
+            dropped = self._wires.get(link)
+            if dropped is not None:
+                self._node.spawn(dropped.carrier.close(link.end_text[:100]))
+
+    def pause(self, text: str, neighbours: Iterable[Neighbour] | None = None) -> None:
+        """Say on all, or to these neighbours, that this node stops and means to come back."""
+        links = None if neighbours is None else {neighbour.link for neighbour in neighbours}
+        for wire in list(self._wires.values()):
+            if links is None or wire.link in links:
+                self._node.core.links.handle(wire.link, wire.link.pause(text))
+                self._pull(wire)
+
+    def goodbye(self, link: Link, text: str) -> None:
+        """Say on one that this node leaves for good."""
+        wire = self._wires[link]
+        self._node.core.links.handle(link, link.goodbye(text))
+        self._pull(wire)
+
+    def _pull(self, wire: DrivenLink) -> None:
+        """Give the carrier what it has room for; if it is full, go on when it has drained."""
+        carrier = wire.carrier
+        if wire.link.is_up and not wire.was_up:
+            self._came_up(wire)
+        try:
+            while carrier.room > 0:
+                packets = wire.link.data_to_send(carrier.room)
+                if not packets:
+                    return
+                carrier.send(packets)
+        except CarrierError:
+            return
+        if wire.draining is None:
+            wire.draining = self._node.spawn(self._pull_later(wire))
+
+    async def _pull_later(self, wire: DrivenLink) -> None:
+        with contextlib.suppress(CarrierError):
+            await wire.carrier.drain()
+            wire.draining = None
+            self._pull(wire)

@@ -1,0 +1,136 @@
+"""The latest message of each topic: which, how many, for whom, and under which id."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.core.messages import retained
+from broker.core.messages.retained import Retained
+from broker.core.rows import RetainedRow
+from simulation.clients import Consumer
+from simulation.forest import Forest
+from treeconnector.bundles import Header
+from treeconnector.destinations import topic
+from treeconnector.patterns import matches
+from treeconnector.session_frames import Deliver
+
+LEVELS = st.sampled_from(["a", "b", "", "$s"])
+TOPICS = st.lists(LEVELS, min_size=1, max_size=4).map("/".join).filter(bool)
+PATTERNS = st.lists(st.one_of(LEVELS, st.sampled_from("+#")), min_size=1, max_size=5).map("/".join)
+
+
+def put(kept: Retained, name: str, body: bytes = b"x") -> list[str]:
+    return kept.put(name, Header(id=b"i" * 16, destination=topic(name)), body)
+
+
+def names(kept: Retained, pattern: str) -> list[str]:
+    return [header.destination.name for header, _ in kept.matching(pattern)]
+
+
+@given(st.sets(TOPICS, max_size=20), st.sets(TOPICS, max_size=10), PATTERNS.filter(bool))
+def test_a_pattern_finds_what_it_matches(topics: set[str], gone: set[str], pattern: str) -> None:
+    kept = Retained()
+    for name in topics:
+        put(kept, name)
+    for name in gone:
+        assert kept.forget(name) == (name in topics)
+    left = topics - gone
+    assert names(kept, pattern) == sorted(name for name in left if matches(pattern, name))
+    for name in left:
+        kept.forget(name)
+    assert kept._root.children == {}, "nothing is left of names that are gone"
+
+
+def test_a_pattern_of_many_wildcards_meets_each_level_once_for_each_of_its_own() -> None:
+    kept = Retained()
+    put(kept, "/".join("a" * 100))
+    assert names(kept, "/".join("#" * 60 + "b")) == []
+    assert len(names(kept, "/".join("#" * 60))) == 1
+
+
+def test_whose_message_is_oldest_goes_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retained, "MOST", 2)
+    kept = Retained()
+    assert [put(kept, name) for name in ("a", "b", "a", "c")] == [[], [], [], ["b"]]
+    assert names(kept, "#") == ["a", "c"]
+    assert kept.size == 2
+
+
+def test_they_are_bounded_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retained, "MOST_BYTES", 10)
+    kept = Retained()
+    assert put(kept, "a", b"12345") == []
+    assert put(kept, "a", b"1234567890") == []
+    assert put(kept, "b", b"1") == ["a"]
+    assert put(kept, "c", b"12345678901") == ["b", "c"]
+    assert (len(kept), kept.size) == (0, 0)
+
+
+def test_what_goes_for_want_of_room_goes_from_the_disk_and_is_counted(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retained, "MOST", 2)
+    hq = forest.add("hq")
+    producer = forest.producer("hq")
+    for name in "abc":
+        producer.send(f"topic:{name}", b"kept", retained=True)
+        forest.settle()
+    assert [row.topic for row in hq.disk.rows(RetainedRow)] == ["b", "c"]
+    assert hq.core.counters["retained_overflow"] == 1
+    monkeypatch.setattr(retained, "MOST", 1)
+    hq.crash()
+    hq.boot()
+    forest.settle()
+    assert [row.topic for row in hq.disk.rows(RetainedRow)] == ["c"]
+
+
+class Reader(Consumer):
+    """Remembers under which id each message came."""
+
+    def arrived(self, frame: object) -> None:
+        if isinstance(frame, Deliver):
+            self.ids = [*getattr(self, "ids", []), (frame.bundle, frame.position)]
+        super().arrived(frame)
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_retained_message_has_the_id_that_it_had_when_it_was_new(forest: Forest, crash: bool) -> None:
+    """Its bundle's id and its index: what a reader knows it by. Also two hops further, and after a start."""
+    forest.add("hq")
+    forest.add("york", "hq")
+    forest.dial_all()
+    forest.settle()
+    first = forest._client(Reader(forest, forest["hq"], "topic:t", "first"))
+    forest.producer("hq").send("topic:t", b"1", b"2", b"the last", retained=True)
+    forest.settle()
+    assert first.payloads == [b"1", b"2", b"the last"]
+    if crash:
+        forest["hq"].crash()
+        forest["hq"].boot()
+        forest.heal(3.0)
+    ids = []
+    for site in ("hq", "york"):
+        late = forest._client(Reader(forest, forest[site], "topic:t", f"late at {site}"))
+        forest.settle()
+        assert late.payloads == [b"the last"]
+        ids += late.ids
+    bundle, position = first.ids[0]
+    assert position == 0
+    assert ids == [(bundle, 2), (bundle, 2)]
+    forest["york"].crash()
+    forest["york"].boot()
+    forest.heal(3.0)
+    again = forest._client(Reader(forest, forest["york"], "topic:t", "again"))
+    forest.settle()
+    assert again.ids == [(bundle, 2)]
+
+
+def test_an_empty_message_clears(forest: Forest) -> None:
+    hq = forest.add("hq")
+    producer = forest.producer("hq")
+    producer.send("topic:t", b"kept", retained=True)
+    forest.settle()
+    producer.send("topic:t", b"not the last", b"", retained=True)
+    forest.settle()
+    assert len(hq.core.topics.retained) == 0
+    assert hq.disk.rows(RetainedRow) == []

@@ -1,0 +1,162 @@
+"""A retained message is kept while its change would be heard, and comes again when it is asked for."""
+
+import pytest
+from memory_broker import Broker
+
+from broker.core.rows import MetaRow, RetainedRow
+from broker.core.settings import QueuePolicy
+from broker.core.site import retained_interest
+from simulation.clients import Consumer
+from simulation.forest import Forest
+from treeconnector.bundles import Scope
+from treeconnector.destinations import Kind
+from treeconnector.session_frames import Unsubscribe
+
+
+def tree(forest: Forest, **settings: object) -> None:
+    for name, parent, role in (("hq", "", "root"), ("north", "hq", "branch"), ("york", "north", "leaf")):
+        forest.add(name, parent, role, **settings)
+    forest.dial_all()
+    forest.settle(3.0)
+
+
+def leaves(reader: Consumer) -> None:
+    reader.say(Unsubscribe(3, 7))
+    reader.disconnect()
+
+
+def kept(forest: Forest, *names: str) -> list[int]:
+    """How many retained messages each has, in memory and on disk."""
+    for name in names:
+        assert len(forest[name].disk.rows(RetainedRow)) == len(forest[name].core.topics.retained)
+    return [len(forest[name].core.topics.retained) for name in names]
+
+
+def test_what_comes_from_above_goes_with_the_last_reader_and_comes_again(forest: Forest) -> None:
+    tree(forest)
+    producer = forest.producer("hq")
+    producer.send("topic:price/tea", b"9", retained=True)
+    reader = forest.consumer("york", "topic:price/#")
+    forest.settle(1.0)
+    assert kept(forest, "hq", "north", "york") == [1, 1, 1]
+    leaves(reader)
+    forest.settle(10.0)
+    assert kept(forest, "hq", "north", "york") == [1, 0, 0]
+    producer.send("topic:price/tea", b"", retained=True)
+    producer.send("topic:price/milk", b"1", retained=True)
+    late = forest.consumer("york", "topic:price/#")
+    forest.settle(1.0)
+    assert late.payloads == [b"1"]
+
+
+def test_while_an_interest_lingers_what_it_brought_stays_and_is_renewed(forest: Forest) -> None:
+    """The parent has not been told that it ended, so it would not give anything anew."""
+    tree(forest, linger=30.0)
+    producer = forest.producer("hq")
+    producer.send("topic:price/tea", b"9", retained=True)
+    reader = forest.consumer("york", "topic:price/#")
+    forest.settle(1.0)
+    leaves(reader)
+    forest.settle(10.0)
+    producer.send("topic:price/tea", b"10", retained=True)
+    producer.send("topic:price/milk", b"1", retained=True)
+    forest.settle(1.0)
+    late = forest.consumer("york", "topic:price/#")
+    forest.settle(1.0)
+    assert sorted(late.payloads) == [b"1", b"10"]
+    leaves(late)
+    for _ in ("york's linger", "north's"):
+        forest.settle(60.0)
+    assert kept(forest, "north", "york") == [0, 0]
+
+
+@pytest.mark.parametrize(("scope", "left"), [(Scope.VERTICAL, 0), (Scope.TREE, 1)])
+def test_what_comes_from_below_goes_when_nobody_above_asks_unless_it_comes_anyway(
+    forest: Forest, scope: Scope, left: int
+) -> None:
+    tree(forest, policies=(QueuePolicy(Kind.TOPIC, "up/#", scope),))
+    producer = forest.producer("york")
+    producer.send("topic:up/a", b"1", retained=True)
+    reader = forest.consumer("hq", "topic:up/#")
+    forest.settle(1.0)
+    assert set(reader.payloads) == {b"1"}
+    leaves(reader)
+    forest.settle(10.0)
+    assert kept(forest, "hq", "north", "york") == [left, left, 1]
+    producer.send("topic:up/a", b"", retained=True)
+    forest.settle(1.0)
+    late = forest.consumer("hq", "topic:up/#")
+    forest.settle(1.0)
+    assert late.payloads == []
+
+
+def test_another_interest_in_the_same_topic_keeps_it(forest: Forest) -> None:
+    tree(forest)
+    forest.producer("hq").send("topic:price/tea", b"9", retained=True)
+    forest.consumer("north", "topic:price/tea")
+    reader = forest.consumer("york", "topic:price/#")
+    forest.settle(1.0)
+    leaves(reader)
+    forest.settle(10.0)
+    assert kept(forest, "hq", "north", "york") == [1, 1, 0]
+
+
+def test_what_a_broker_retains_itself_is_kept_while_it_is_taken_there(forest: Forest) -> None:
+    tree(forest)
+    broker = Broker(forest, "york")
+    reader = forest.consumer("hq", "topic:up/#")
+    forest.settle(1.0)
+    assert broker.site.wanted
+    broker.sends("topic:up/a", b"1", retained=True)
+    assert kept(forest, "hq", "north", "york") == [1, 1, 1]
+    leaves(reader)
+    forest.settle(10.0)
+    assert kept(forest, "hq", "north", "york") == [0, 0, 0]
+    assert not [
+        row for row in forest["york"].disk.rows(MetaRow) if row.name.startswith(retained_interest.FROM_SITE)
+    ]
+
+
+def test_the_topics_of_a_broker_that_retains_nothing_are_followed(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retained_interest, "_MOST_FOLLOWED", 2)
+    tree(forest)
+    forest["york"].core.renewal.broker_retains = False
+    broker = Broker(forest, "york")
+    reader = forest.consumer("hq", "topic:up/#")
+    forest.settle(1.0)
+    assert broker.site.wanted
+    for name in "abc":
+        broker.sends(f"topic:up/{name}", b"1", retained=True)
+    leaves(reader)
+    forest.settle(10.0)
+    assert {str(key) for key in broker.site.wanted} == {"topic:up/a", "topic:up/b"}
+    forest["york"].crash()
+    forest["york"].boot()
+    forest["york"].core.renewal.broker_retains = False
+    forest.heal(3.0)
+    assert {str(key) for key in broker.site.wanted} == {"topic:up/a", "topic:up/b"}
+    broker.sends("topic:up/a", b"", retained=True)
+    assert {str(key) for key in broker.site.wanted} == {"topic:up/b"}
+    late = forest.consumer("hq", "topic:up/#")
+    forest.settle(1.0)
+    assert late.payloads == [b"1"]
+    forest["york"].core.site.end()
+    forest.settle(1.0)
+    assert kept(forest, "york") == [0]
+
+
+def test_what_the_broker_has_is_outdated_when_nobody_there_reads_it(forest: Forest) -> None:
+    tree(forest)
+    broker = Broker(forest, "york")
+    producer = forest.producer("hq")
+    producer.send("topic:price/tea", b"9", retained=True)
+    broker.consumers("topic:price/#")
+    broker.confirm()
+    assert broker.site.outdated(["price/tea", "price/milk"]) == ["price/milk"]
+    broker.consumers()
+    assert broker.site.outdated(["price/tea"]) == ["price/tea"]
+    broker.given.clear()
+    broker.consumers("topic:price/#")
+    assert broker.payloads() == [b"9"]

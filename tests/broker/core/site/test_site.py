@@ -1,0 +1,237 @@
+"""A site's broker as a client of its node: consumers, deliveries, refusals, what is taken, restarts."""
+
+from collections.abc import Iterable
+
+from memory_broker import Broker
+
+from broker.core.rows import MetaRow, SubscriptionRow
+from broker.core.settings import QueuePolicy
+from simulation.forest import Forest
+from treeconnector.bundles import Message, Properties, Scope
+from treeconnector.destinations import Destination, Kind, parse
+from treeconnector.edge import Taken
+
+
+def chain(forest: Forest, policies: Iterable[QueuePolicy] = ()) -> Broker:
+    """HQ, a region, and a store with a broker."""
+    forest.add("hq", policies=tuple(policies))
+    forest.add("north", "hq", "branch", policies=tuple(policies))
+    forest.add("york", "north", policies=tuple(policies))
+    forest.dial_all()
+    forest.settle(3.0)
+    return Broker(forest, "york")
+
+
+def wanted(broker: Broker) -> set[str]:
+    return {str(key) for key in broker.site.wanted}
+
+
+def test_a_message_goes_to_the_broker_once_however_many_of_its_filters_match(forest: Forest) -> None:
+    broker = chain(forest)
+    broker.consumers("topic:prices/#", "topic:prices/+", "queue:orders")
+    hq = forest.producer("hq", "writer")
+    hq.send("topic:prices/tea", b"tea")
+    hq.send("queue:orders", b"order")
+    forest.settle(2.0)
+    assert sorted(broker.payloads()) == [b"order", b"tea"]
+    assert forest["york"].waiting() == 2
+    broker.confirm()
+    assert forest["york"].waiting() == 0
+
+
+def test_what_came_from_the_broker_goes_to_all_others_but_not_back(forest: Forest) -> None:
+    broker = chain(forest)
+    broker.consumers("topic:prices/#")
+    reader = forest.consumer("york", "topic:prices/#", name="beside")
+    above = forest.consumer("hq", "topic:prices/#", name="above")
+    forest.settle(1.0)
+    assert broker.sends("topic:prices/tea", b"tea") == 1
+    assert (reader.payloads, above.payloads, broker.given) == ([b"tea"], [b"tea"], [])
+
+
+def test_only_what_others_want_is_wanted_and_a_local_consumer_of_a_queue_comes_first(forest: Forest) -> None:
+    broker = chain(forest)
+    broker.consumers("topic:own/#", "queue:orders")
+    assert wanted(broker) == set()
+    forest.consumer("hq", "topic:own/#", name="a")
+    forest.consumer("hq", "queue:orders", name="b")
+    forest.consumer("york", "topic:beside", name="c")
+    forest.settle(1.0)
+    assert wanted(broker) == {"topic:own/#", "topic:beside"}
+    broker.consumers("topic:own/#")
+    assert wanted(broker) == {"topic:own/#", "topic:beside", "queue:orders"}
+
+
+def test_topics_of_scope_tree_are_wanted_whoever_reads_them(forest: Forest) -> None:
+    broker = chain(forest, [QueuePolicy(Kind.TOPIC, "news/#", Scope.TREE)])
+    assert wanted(broker) == {"topic:news/#"}
+
+
+def test_a_refused_message_is_a_dead_letter_and_holds_up_nobody(forest: Forest) -> None:
+    broker = chain(forest)
+    broker.consumers("queue:orders")
+    hq = forest.producer("hq", "writer")
+    for payload in (b"1", b"2", b"3"):
+        hq.send("queue:orders", payload)
+    forest.settle(2.0)
+    second = next(each for each in broker.given if each.message.payload == b"2")
+    broker.site.refuse(second.id, "NOT_AUTHORIZED: reason code 135")
+    broker.site.confirm([each.id for each in broker.given if each is not second])
+    forest.settle(1.0)
+    assert forest["york"].waiting() == 0
+    assert [(reason, message.payload) for reason, message in forest["york"].dead()] == [
+        ("NOT_AUTHORIZED: reason code 135", b"2")
+    ]
+
+
+def test_what_was_not_answered_is_given_again_and_says_so(forest: Forest) -> None:
+    broker = chain(forest)
+    broker.consumers("queue:orders", "topic:t")
+    forest.producer("hq", "writer").send("queue:orders", b"order")
+    forest.producer("hq", "another").send("topic:t", b"topic")
+    forest.settle(2.0)
+    assert [each.again for each in broker.given] == [False, False]
+    broker.site.lost()
+    broker.given.clear()
+    forest.settle(1.0)
+    assert broker.given == []
+    broker.site.connected()
+    assert sorted(broker.payloads()) == [b"order", b"topic"]
+    assert all(each.again for each in broker.given)
+    for _ in range(20):
+        broker.site.lost()
+        broker.site.connected()
+    broker.confirm()
+    assert (forest["york"].waiting(), forest["york"].dead()) == (0, [])
+
+
+def test_after_a_crash_consumers_stand_until_the_first_complete_list(forest: Forest) -> None:
+    broker = chain(forest)
+    broker.consumers("topic:t", "queue:gone")
+    forest["york"].crash()
+    forest.producer("hq", "writer").send("topic:t", b"kept")
+    forest.settle(2.0)
+    forest["york"].boot()
+    broker.given.clear()
+    broker.attach()
+    forest.dial_all()
+    forest.settle(60.0)
+    assert broker.payloads() == [b"kept"]
+    core = forest["hq"].core
+    assert core.table.gateways(parse("queue:gone"))
+    broker.consumers("topic:t")
+    assert not core.table.gateways(parse("queue:gone"))
+    assert core.table.gateways(parse("topic:t"))
+
+
+def test_what_the_broker_repeats_after_a_crash_is_known_by_its_key(forest: Forest) -> None:
+    broker = chain(forest)
+    reader = forest.consumer("hq", "queue:orders", name="reader")
+    forest.settle(1.0)
+    assert broker.sends("queue:orders", b"one", key="7") == 1
+    forest["york"].crash()
+    forest["york"].boot()
+    broker.attach()
+    forest.dial_all()
+    forest.settle(2.0)
+    assert broker.sends("queue:orders", b"one", key="7", again=True) == 1
+    assert broker.sends("queue:orders", b"two", key="8", again=True) == 1
+    forest.settle(2.0)
+    assert reader.payloads == [b"one", b"two"]
+    assert broker.site.repeated == 1
+
+
+def test_what_may_be_a_repetition_and_is_not_known_says_so_to_the_end(forest: Forest) -> None:
+    york = chain(forest)
+    hq = Broker(forest, "hq")
+    hq.consumers("queue:orders")
+    assert york.sends("queue:orders", b"once", key="1") == 1
+    assert york.sends("queue:orders", b"maybe", key="2", again=True) == 1
+    forest.settle(2.0)
+    assert [(each.message.payload, each.again) for each in hq.given] == [(b"once", False), (b"maybe", True)]
+
+
+def test_keys_are_forgotten_after_many_batches(forest: Forest) -> None:
+    broker = chain(forest)
+    for number in range(100):
+        broker.site.take([Taken(parse("topic:t"), Message(b"x"), key=str(number))])
+        forest.settle(0.1)
+    kept = [row for row in forest["york"].disk.rows(MetaRow) if row.name.startswith("taken:")]
+    assert len(kept) == 64
+
+
+def test_what_is_too_large_for_the_tree_is_dead_where_it_entered(forest: Forest) -> None:
+    broker = chain(forest)
+    assert broker.sends("topic:t", bytes(20 * 1024 * 1024), b"small") == 2
+    assert [reason.partition(":")[0] for reason, _ in forest["york"].dead()] == ["TOO_LARGE"]
+
+
+def test_properties_that_no_node_would_read_are_dead_where_they_entered(forest: Forest) -> None:
+    broker = chain(forest)
+    large = Message(b"", Properties(headers={"x": "x" * 300_000}))
+    assert broker.site.take([Taken(parse("topic:t"), large), Taken(parse("topic:t"), Message(b"small"))]) == 2
+    forest.settle(1.0)
+    assert [copy.note.partition(":")[0] for copy in forest["york"].core.custody.dead.waiting] == ["TOO_LARGE"]
+
+
+def test_the_rest_of_a_batch_waits_while_the_node_is_full(forest: Forest) -> None:
+    forest.add("hq", policies=(QueuePolicy(Kind.QUEUE, "#", max_messages=3, home=True),))
+    broker = Broker(forest, "hq")
+    assert broker.sends("queue:orders", b"1", b"2", b"3", b"4") == 3
+
+
+def test_what_is_not_persistent_does_not_wait_for_a_full_node(forest: Forest) -> None:
+    hq = forest.add("hq", policies=(QueuePolicy(Kind.QUEUE, "#", max_messages=1, home=True),))
+    broker = Broker(forest, "hq")
+    destination = parse("queue:orders")
+    batch = [Taken(destination, Message(b"%d" % number), persistent=number != 1) for number in range(4)]
+    assert broker.site.take(batch) == 2, "the first is in, the second dropped, the third waits"
+    assert hq.core.counters["volatile_dropped"] == 1
+
+
+def test_what_the_bridge_cannot_read_is_a_dead_letter(forest: Forest) -> None:
+    broker = chain(forest)
+    odd = Taken(parse("topic:unreadable"), Message(b"odd"), odd="UNREADABLE: its key is no text")
+    assert broker.site.take([odd, Taken(parse("topic:t"), Message(b"good"))]) == 2
+    forest.settle(1.0)
+    ((reason, message),) = forest["york"].dead()
+    assert (reason, message.payload) == ("UNREADABLE: its key is no text", b"odd")
+
+
+def test_what_remains_of_the_expiry_is_told(forest: Forest) -> None:
+    broker = chain(forest)
+    broker.consumers("queue:orders")
+    broker.site.lost()
+    forest.producer("hq", "writer").send("queue:orders", b"soon", expires_in=60_000)
+    forest.settle(2.0)
+    forest.settle(20.0)
+    broker.site.connected()
+    forest.settle()
+    (delivery,) = broker.given
+    assert 1 <= delivery.message.properties.expires_in <= 60_000 - 20_000
+
+
+def test_a_retained_message_follows_a_new_filter_but_not_to_where_it_came_from(forest: Forest) -> None:
+    broker = chain(forest)
+    forest.producer("hq", "writer").send("topic:price/tea", b"9", retained=True)
+    forest.settle(1.0)
+    broker.consumers("topic:price/#")
+    assert [(each.message.payload, each.retained) for each in broker.given] == [(b"9", True)]
+    broker.confirm()
+    broker.given.clear()
+    broker.sends("topic:own/tea", b"8", retained=True)
+    broker.consumers("topic:price/#", "topic:own/#")
+    assert broker.given == []
+
+
+def test_without_a_site_broker_nothing_is_left_of_it(forest: Forest) -> None:
+    broker = chain(forest)
+    broker.consumers("topic:t", "queue:q")
+    broker.site.lost()
+    forest.producer("hq", "writer").send("topic:t", b"lost")
+    forest.settle(2.0)
+    broker.site.end()
+    forest.settle(2.0)
+    assert forest["york"].disk.rows(SubscriptionRow) == []
+    assert forest["york"].waiting() == 0
+    assert Destination(Kind.TOPIC, "t") not in forest["hq"].core.table
