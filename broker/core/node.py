@@ -71,7 +71,7 @@ Secrets = Callable[[str, bool, Shown, str], bytes | None]
 
 
 class Rows(Protocol):
-    """What a start loads: all rows of a table; but of entries and bundles, of which there may be millions, one
+    """What a start loads: all rows of a table; but of entries and bundles, there may be millions of them, one
     entry after the other, with its bundle's header (empty, if there is none) and size.
 
     `shared_bundles`: those with several entries; `lone_bundles`: with none.

@@ -1,7 +1,7 @@
 """Debug mode: a switch that gives some messages to their consumers twice, so that services can test that they
 bear it, as they have to bear it after a crash.
 
-Law: nothing else changes. What is given twice is kept, acknowledged and counted once; its second entry has the
+Law: nothing else changes. What is given twice is kept, acknowledged and counted once; its second copy has the
 same transfer id, and may be acknowledged a second time without effect. On a streaming session it follows the
 first at once, marked `again`; on a transfer it comes with the next one, whatever was acknowledged in between.
 

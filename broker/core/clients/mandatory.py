@@ -6,7 +6,7 @@ is dormant or recovering, and for `linger` seconds after it has gone: a service 
 The root is not certain while a child sends its routes anew, nor after a start until all children it knew
 have been here (`reattach_time` at most). Then the message waits, and is looked at again once a second.
 
-What a consumer had in its hands, or what was sent back, waits for the service's successor as any message does.
+A message that a consumer had, or that was sent back, waits for the service's successor as any message does.
 
 The answer is a bundle of its own with `Flag.NOTICE`, which no client can set, in the transaction in which
 the request goes. Wrinkle: a bundle is told of as a whole; if one of its messages names no `reply_to`, all

@@ -120,7 +120,7 @@ class Session:
         self._past: Totals = (0, 0, 0, 0)
 
     def __repr__(self) -> str:
-        counts = f"connections={len(self.connections)} readers={len(self.consumers)} unacknowledged={len(self.desk)}"
+        counts = f"connections={len(self.connections)} readers={len(self.consumers)} unacked={len(self.desk)}"
         return f"<Session {masked(self.token)} {counts}>"
 
     def consumer(self, connection: Connection | None, number: int) -> PushConsumer | None:

@@ -2,7 +2,7 @@
 
 Law: a transfer acknowledges nothing. It gives what the session has with ids above `ack_to`; and, whatever
 `ack_to` is, what it has been given since the last transfer under an id that was given out before (its former
-consumer went, or this node has been started again). Ids ascend; a message keeps its id until it is dealt with.
+consumer went, or this node was started again). Ids ascend; a message keeps its id until it is dealt with.
 
 Nothing is set aside for a session that does not ask: messages are handed to whoever asks or waits at that
 moment. So a consumer that is busy with one message keeps no other from the rest of the queue's consumers.

@@ -4,7 +4,7 @@ A consumer whose line breaks has often been given hundreds of messages, and noth
 failed. So whatever comes back with others is only suspected; from its second time on it is tried: a consumer
 that has nothing else is given it alone. If it comes back from that, it is by its own fault.
 
-Law: a return counts against a message only if its consumer had nothing else, or was given it alone and left it
+Law: a return counts against a message only if its consumer had nothing else, or got it alone and left it
 unanswered for `PATIENCE`.
 
 Wrinkle: some consumers gather many messages before they acknowledge any. Who leaves a message unanswered for

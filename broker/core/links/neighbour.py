@@ -4,7 +4,7 @@ Law of numbers: an entry gets its number when it enters the outbox, in the trans
 is sent only when that transaction has committed; it leaves the outbox when the peer's position covers it.
 `assigned` >= `committed` >= `sent`, and `deleted` <= `sent`.
 
-A consumer here may be given what a neighbour sent before that is committed here. If this node was killed then,
+A consumer here may be given what a neighbour sent before that is committed here. If this node was killed,
 the neighbour sends it again. So what that had numbered before the first link after a crash is *doubted*.
 """
 

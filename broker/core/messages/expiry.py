@@ -1,6 +1,6 @@
 """Expiry: which entries run out of time, the next one first.
 
-An entry is entered once, when it is made, and stays entered wherever it waits; one that was dealt with in time
+An entry is put in once, when it is made, and stays in wherever it waits; one that was dealt with in time
 is dropped when it comes up, or when such ones are the most of all.
 """
 

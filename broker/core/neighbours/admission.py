@@ -345,7 +345,7 @@ class LinkAdmission:
         self._core.custody.changed(entry)
 
     def end(self) -> None:
-        """The node stops. Whatever was given to consumers is in this transaction: nothing is to be doubted."""
+        """The node stops. This transaction has all that was given to consumers: nothing is to be doubted."""
         self._core.custody.transaction.put(MetaRow(ENDED, b""))
 
     def restore(self, ended: bool) -> None:

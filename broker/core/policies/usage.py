@@ -1,7 +1,7 @@
 """Which routes messages used: counted at a node where they leave it, by route and not by message's topic.
 
 Law: a message uses a route when it is chosen to go over it, or is given to a consumer of it; once for each
-neighbour and consumer, and again if it has to go again. What was counted for a route stays when the route goes.
+neighbour and consumer, and again if it has to go again. The count of a route stays when the route goes.
 """
 
 from typing import TYPE_CHECKING, Final
