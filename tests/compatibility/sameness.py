@@ -25,6 +25,7 @@ class Drawn:
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
+        self._given: dict[bytes, int] = {}
 
     def name(self, value: bytes) -> str:
         return self._names.setdefault(value, f"drawn {len(self._names)}")
@@ -46,7 +47,8 @@ class Drawn:
         if tag == VOLATILE:
             return [tag, self.header(frame[1]), *frame[2:]]
         if tag == GIVEN:
-            return [tag, [[self.name(bundle), bool(digest)] for bundle, digest in frame[1]]]
+            names = self._given  # an optional frame more takes no name from a bundle
+            return [tag, [[names.setdefault(each, len(names)), bool(digest)] for each, digest in frame[1]]]
         return frame
 
 
