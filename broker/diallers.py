@@ -94,4 +94,4 @@ class Diallers:
 
 def _is_way(uri: str) -> bool:
     """An address of one node; what DNS says is for whoever looks for any of them."""
-    return address(uri).scheme != "srv"
+    return not address(uri).looked_up

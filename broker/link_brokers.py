@@ -58,7 +58,7 @@ def link_broker_access(broker: model.LinkBroker) -> BrokerAccess:
 def broker_of(site: Site, settings: model.LinkBroker) -> Broker:
     """The broker of a listener's entry. Raises `SapwoodError`: no library, no password."""
     place = address(settings.uri)
-    return broker_for(place.scheme, link_broker_access(settings), site.tree, site.limits.max_frame)
+    return broker_for(place, link_broker_access(settings), site.tree, site.limits.max_frame)
 
 
 class LinkBroker:

@@ -12,7 +12,7 @@ from broker.intake import Bounds, most_files
 from broker.metrics.collector import Labels
 from config.credentials import mesh_secret, token
 from config.model import ClientTls, DestinationPolicy, Site
-from config.uris import LINK_PATH
+from config.schemes import DIRECT
 from treeconnector.bundles import Scope
 from treeconnector.destinations import Kind
 from treeconnector.link import LinkSettings
@@ -136,8 +136,8 @@ def announced(site: Site, port: int) -> list[str]:
     if listener.announced:
         return list(listener.announced)
     host = socket.gethostname() if listener.host in _EVERYWHERE else listener.host
-    scheme = "wss" if listener.tls.certificate or site.enrolment.authority else "ws"
-    return [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{LINK_PATH}"]
+    scheme = DIRECT.tls_scheme if listener.tls.certificate or site.enrolment.authority else DIRECT.scheme
+    return [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{DIRECT.path}"]
 
 
 def client_tls(tls: ClientTls) -> TlsSettings:

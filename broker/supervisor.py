@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
-from bridges.carriers import websocket
 from bridges.carriers.base import Carrier, CarrierError
 from bridges.carriers.brokered import carrier as brokered
 from bridges.carriers.brokered.line import BrokerAccess
-from bridges.carriers.registry import broker_for
+from bridges.carriers.registry import broker_for, connect
 from broker.location.ways import Way, ways_of
 from broker.pauses import growing
 from broker.settings import client_tls
@@ -160,8 +159,8 @@ class Supervisor:
         site, way = self._site, address(chosen.uri)
         timeout, max_packet = site.link.connect_timeout, site.limits.max_frame
         if not way.brokered:
-            return await websocket.connect(
-                way.uri, tls=self._tls, timeout=timeout, max_packet=max_packet, local=chosen.local
+            return await connect(
+                way, tls=self._tls, timeout=timeout, max_packet=max_packet, local=chosen.local
             )
         password = connector_password(site)
         access = BrokerAccess(
@@ -173,7 +172,7 @@ class Supervisor:
             vhost=way.vhost,
             local=chosen.local,
         )
-        broker = broker_for(way.scheme, access, site.tree, max_packet)
+        broker = broker_for(way, access, site.tree, max_packet)
         return await brokered.connect(broker, site.name, timeout=timeout, max_packet=max_packet)
 
     def _failed(self, state: RetryCallState) -> None:

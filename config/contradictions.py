@@ -16,6 +16,6 @@ class Contradiction:
     related: tuple[Path, ...] = ()
 
 
-def path_of_mqtt(path: Path, place: Address) -> Iterator[Contradiction]:
-    if place.scheme in ("mqtt", "mqtts") and place.path not in ("", "/"):
-        yield Contradiction(path, f"an MQTT address has no path: leave {place.path!r} out")
+def needless_path(path: Path, place: Address) -> Iterator[Contradiction]:
+    if not place.looked_up and not place.protocol.has_path and place.path not in ("", "/"):
+        yield Contradiction(path, f"an {place.protocol.title} address has no path: leave {place.path!r} out")

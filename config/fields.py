@@ -116,6 +116,12 @@ def section(cls: type[Section]) -> type[Section]:
     return dataclass(frozen=True, slots=True, kw_only=True)(cls)
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(value, part, values, parts))
+def portion(cls: type[Section]) -> type[Section]:
+    """Make a class some of the settings of a section: a section with several such bases has them all."""
+    return dataclass(frozen=True, kw_only=True)(cls)
+
+
 def settings(cls: type[Any]) -> tuple[Setting, ...]:
     """Return the settings of a section in the order in which the model declares them."""
     if cls not in _SETTINGS:

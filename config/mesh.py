@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from config.fields import part, parts, section, value, values
+from config.schemes import CARRIERS, listed, listed_tls
 from config.tls import ClientTls
 from config.uris import ANNOUNCED_URI
 from config.values import NAME, PATH, VARIABLE
@@ -15,7 +16,7 @@ class Core:
     name: str = value(NAME, "its name", example="hq-2")
     uri: str = value(
         ANNOUNCED_URI,
-        "the way to it: ws, wss, mqtt, mqtts, amqp, amqps",
+        f"the way to it: {listed(CARRIERS)}",
         example="wss://hq-2.example.com:7600",
     )
     uris: tuple[str, ...] = values(
@@ -48,4 +49,4 @@ class Mesh:
     cores: tuple[Core, ...] = parts(
         Core, "the other nodes (branch and root only); each lists the others", item="core", default=()
     )
-    tls: ClientTls = part("TLS towards the other nodes (wss, mqtts, amqps)", default=ClientTls())
+    tls: ClientTls = part(f"TLS towards the other nodes ({listed_tls(CARRIERS)})", default=ClientTls())

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from config.contradictions import Contradiction, path_of_mqtt
+from config.contradictions import Contradiction, needless_path
 from config.fields import Path, Spelling
 from config.model import Site
 from config.uris import Address, address
@@ -31,4 +31,4 @@ def mesh(site: Site, _spell: Spelling) -> Iterator[Contradiction]:
                 message = f"{uri!r} is the address of another node, or stands twice: each has its own"
                 yield Contradiction(where, message, (ways[address(uri)],))
             ways.setdefault(address(uri), where)
-            yield from path_of_mqtt(where, address(uri))
+            yield from needless_path(where, address(uri))

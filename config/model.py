@@ -31,20 +31,19 @@ from config.enrolment import Enrolment
 from config.fields import part, parts, section, value, values
 from config.kinds import Choice, Whole
 from config.mesh import Core, Mesh
+from config.schemes import BROKERED, CARRIERS, DIRECT, LOOKED_UP, either, listed, listed_tls
+from config.site_brokers import SiteBroker, SiteRule
 from config.tls import ClientTls, ServerTls
 from config.uris import (
     ANNOUNCED_URI,
-    BROKER_URI,
-    EMBEDDED,
     HOST,
-    HTTP_URI,
     LINK_BROKER_URI,
     LINK_URI,
     LOCAL_ADDRESS,
     NAME_SERVER,
     is_loopback,
 )
-from config.values import EXCHANGE, FLAG, NAME, NODETYPE, PATH, PATTERN, PREFIX, TIME, USER, VARIABLE
+from config.values import FLAG, NAME, NODETYPE, PATH, TIME, USER, VARIABLE
 
 __all__ = [
     "Account",
@@ -84,105 +83,6 @@ Role = Literal["leaf", "branch", "root"]
 
 
 @section
-class SiteRule:
-    """What passes between a site's broker and the tree, and under which names, as in a `topic` line of
-    mosquitto.conf. With any rule for queues, or for topics, only those that match one pass.
-    """
-
-    pattern: str = value(
-        PATTERN, "queue:PATTERN or topic:PATTERN, what follows the prefixes", example="topic:prices/#"
-    )
-    direction: Literal["in", "out", "both"] = value(
-        Choice(("in", "out", "both")),
-        "in: from the tree to the site's broker; out: from there into the tree",
-        default="both",
-    )
-    local_prefix: str | None = value(
-        PREFIX, "begins the names at the site's broker; of topics whole levels", default=None, example="till/"
-    )
-    tree_prefix: str | None = value(
-        PREFIX,
-        "begins the names in the tree; of topics whole levels",
-        default=None,
-        example="store/0042/till/",
-    )
-
-
-@section
-class SiteBroker:
-    """The broker that the applications of this site use."""
-
-    uri: str = value(
-        BROKER_URI,
-        "the broker: embedded, or mqtt:// (Mosquitto) or amqp:// (RabbitMQ)",
-        default=EMBEDDED,
-        example="mqtts://localhost:8883",
-    )
-    user: str | None = value(USER, "user to log in as; needs a secret", default=None, example="sapwood")
-    secret_env: str | None = value(
-        VARIABLE,
-        "environment variable that holds the password",
-        default=None,
-        example="SITE_BROKER_PASSWORD",
-    )
-    secret_file: Path | None = value(
-        PATH, "file that holds the password; instead of the variable", default=None, aside=True
-    )
-    tls: ClientTls = part("TLS towards the broker (mqtts, amqps)", default=ClientTls())
-    discovery: Literal["automatic", "static"] = value(
-        Choice(("automatic", "static")),
-        "automatic: consumers are learned from the broker; static: only `consumers` count",
-        default="automatic",
-    )
-    consumers: tuple[str, ...] = values(
-        PATTERN,
-        "destinations that have consumers at the broker whatever it tells",
-        item="consumer",
-        default=(),
-        example=("queue:orders", "topic:prices/#"),
-    )
-    sources: tuple[str, ...] = values(
-        PATTERN,
-        "queues and topics that are taken from the broker though nobody is known to want them, such as a "
-        "queue that is read in a sister store",
-        item="source",
-        default=(),
-        example=("queue:returns",),
-    )
-    queue_prefix: str = value(
-        PREFIX,
-        "MQTT: queue NAME is read by $share/GROUP/ and this and NAME, and sent to by this and NAME",
-        default="queue/",
-    )
-    node_prefix: str = value(
-        PREFIX,
-        "MQTT: queue NAME of node NODE is sent to by this and NODE/NAME; so replies find their way",
-        default="node/",
-    )
-    persistence_file: Path | None = value(
-        PATH,
-        "MQTT: Mosquitto's own database, if the node may read it: it says which sessions were subscribed "
-        "before the node came",
-        default=None,
-        example="/var/lib/mosquitto/mosquitto.db",
-    )
-    exchange: str = value(
-        EXCHANGE,
-        "AMQP: the exchange through which topics go; of type topic, and there already",
-        default="amq.topic",
-    )
-    management: str | None = value(
-        HTTP_URI,
-        "AMQP: RabbitMQ's management API; without this at the broker's host, port 15672, or 15671 with TLS",
-        default=None,
-        example="https://localhost:15671",
-    )
-    rules: tuple[SiteRule, ...] = parts(
-        SiteRule, "what passes, and under which names; without any, everything", item="rule", default=()
-    )
-
-
-@section
 class TreeConnector:
     """The way to this node's parent."""
 
@@ -195,8 +95,9 @@ class TreeConnector:
     )
     uri: str = value(
         LINK_URI,
-        "the parent: ws, wss (port 7600 and path /link unless given), mqtt, mqtts, amqp, amqps, "
-        "or srv://DOMAIN, which is looked up in DNS",
+        f"the parent: {listed((DIRECT,))} (port {DIRECT.port} and path {DIRECT.path} unless given), "
+        f"{listed(each for each in CARRIERS if each is not DIRECT)}, "
+        f"or {LOOKED_UP}://DOMAIN, which is looked up in DNS",
         example="wss://hq.example.com:7600/link",
     )
     uris: tuple[str, ...] = values(
@@ -227,7 +128,8 @@ class TreeConnector:
     )
     user: str | None = value(
         USER,
-        "user to log in as at the parent's broker (mqtt, amqp); needs a password",
+        f"user to log in as at the parent's broker ({', '.join(each.scheme for each in BROKERED)}); needs a "
+        "password",
         default=None,
         aside=True,
     )
@@ -256,7 +158,7 @@ class TreeConnector:
         default=(),
         example=("10.0.0.53",),
     )
-    tls: ClientTls = part("TLS towards the parent (wss, mqtts, amqps)", default=ClientTls())
+    tls: ClientTls = part(f"TLS towards the parent ({listed_tls(CARRIERS)})", default=ClientTls())
     renew: bool = value(
         FLAG,
         "whether this node renews `certificate` at its parent before it ends; `sapwood join` writes it so",
@@ -275,7 +177,7 @@ class LinkBroker:
 
     uri: str = value(
         LINK_BROKER_URI,
-        "the broker: mqtt, mqtts (Mosquitto) or amqp, amqps (RabbitMQ)",
+        f"the broker: {either(f'{listed((each,))} ({each.product})' for each in BROKERED)}",
         example="mqtts://localhost:8883",
     )
     user: str | None = value(USER, "user to log in as; needs a secret", default=None, example="sapwood")
@@ -294,7 +196,7 @@ class LinkBroker:
         "acl` prints them); a child's name is then proven without a secret",
         default=False,
     )
-    tls: ClientTls = part("TLS towards the broker (mqtts, amqps)", default=ClientTls())
+    tls: ClientTls = part(f"TLS towards the broker ({listed_tls(BROKERED)})", default=ClientTls())
 
 
 @section
@@ -306,7 +208,9 @@ class Listener:
         "address to listen on; 127.0.0.1 is reached from this machine only, 0.0.0.0 from everywhere",
         default="127.0.0.1",
     )
-    port: int = value(Whole(0, 65535), "port to listen on; 0 takes any free one (for tests)", default=7600)
+    port: int = value(
+        Whole(0, 65535), "port to listen on; 0 takes any free one (for tests)", default=DIRECT.port
+    )
     public_uri: str | None = value(
         ANNOUNCED_URI,
         "address at which other nodes reach this one, announced in every handshake; "

@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, assert_never
 
 from config.application_rules import applications
-from config.contradictions import Contradiction, path_of_mqtt
+from config.contradictions import Contradiction, needless_path
 from config.errors import ConfigurationError, Problem
 from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, settings
 from config.mesh_rules import mesh
 from config.model import ClientTls, ServerTls, Site
 from config.permit_rules import permits
+from config.schemes import DIRECT
 from config.uris import DOMAIN, EMBEDDED, Address, address, is_address
 from treeconnector.names import is_incarnation
 
@@ -186,8 +187,8 @@ def _tls_of_listener(site: Site, spell: Spelling) -> Iterator[Contradiction]:
     for where in (*announced, *(("listener", "addresses", i) for i in range(len(site.listener.addresses)))):
         uri = site.listener.public_uri if where[1] == "public_uri" else site.listener.addresses[int(where[2])]
         certified = tls.certificate or site.enrolment.authority
-        if certified and uri and address(uri).scheme == "ws":
-            message = "the port has a certificate and speaks TLS only: write wss://"
+        if certified and uri and address(uri).direct and not address(uri).tls:
+            message = f"the port has a certificate and speaks TLS only: write {DIRECT.tls_scheme}://"
             yield Contradiction(where, message, (path, ("listener", "addresses")))
 
 
@@ -205,7 +206,7 @@ def _enrolment(site: Site, spell: Spelling) -> Iterator[Contradiction]:
         if connector.renew and not (tls.ca and tls.certificate and tls.key):
             message = f"{spell('renew')!r} needs a 'certificate', a 'key' and a 'ca' in 'tls'"
             yield Contradiction((*where, "renew"), message, ((*where, "tls"),))
-        if connector.renew and all(address(uri).scheme not in ("wss", "srv") for uri in connector.ways):
+        if connector.renew and not any(address(uri).reaches_a_port for uri in connector.ways):
             message = f"{spell('renew')!r} asks the parent's port: give a way with wss:// or srv://"
             yield Contradiction((*where, "renew"), message, ((*where, "uri"), (*where, "uris")))
 
@@ -214,7 +215,7 @@ def _needless(
     path: Path, tls: ClientTls, ways: Iterable[Address], spell: Spelling, related: tuple[Path, ...] = ()
 ) -> Iterator[Contradiction]:
     """TLS settings beside addresses that all go without TLS: probably the wrong scheme."""
-    plain = [way for way in ways if not way.tls and way.scheme != "srv"]
+    plain = [way for way in ways if not way.tls and not way.looked_up]
     if tls != ClientTls() and plain and len(plain) == len(list(ways)):
         scheme = plain[0].scheme
         message = f"{spell('tls')!r} has no use with {scheme}://: write {scheme}s://, or leave it out"
@@ -270,9 +271,15 @@ def _lines(site: Site, spell: Spelling) -> Iterator[Contradiction]:
         for j, line in enumerate(connector.local_addresses):
             if line in connector.local_addresses[:j]:
                 yield Contradiction((*path, j), f"{line!r} is listed twice", (path,))
-        if connector.local_addresses and any(address(uri).scheme[:4] == "amqp" for uri in connector.ways):
-            message = f"the library for amqp binds no address: leave {spell('local_addresses')!r} out"
+        if connector.local_addresses and (unbound := next(filter(None, map(_unbound, connector.ways)), "")):
+            message = f"the library for {unbound} binds no address: leave {spell('local_addresses')!r} out"
             yield Contradiction(path, message, ((*path[:2], "uri"), (*path[:2], "uris")))
+
+
+def _unbound(uri: str) -> str:
+    """The scheme of a way whose library takes no local address; '' if it does."""
+    way = address(uri)
+    return "" if way.looked_up or way.protocol.binds else way.protocol.scheme
 
 
 def _way_through_broker(site: Site, spell: Spelling) -> Iterator[Contradiction]:
@@ -283,9 +290,9 @@ def _way_through_broker(site: Site, spell: Spelling) -> Iterator[Contradiction]:
         ways = [address(uri) for uri in connector.ways]
         for j, way in enumerate(ways):
             where: Path = (*path, "uris", j - 1) if j else (*path, "uri")
-            yield from path_of_mqtt(where, way)
+            yield from needless_path(where, way)
         given = [name for name in ("user", "password_env", "password_file") if getattr(connector, name)]
-        if given and not any(way.brokered or way.scheme == "srv" for way in ways):
+        if given and not any(way.brokered or way.looked_up for way in ways):
             message = (
                 f"{spell(given[0])!r} is for the parent's broker: it has no use with {ways[0].scheme}://, "
                 f"where {spell('secret_env')!r} or {spell('secret_file')!r} proves this node"
@@ -308,7 +315,7 @@ def _link_brokers(site: Site, spell: Spelling) -> Iterator[Contradiction]:
         if place in seen:
             yield Contradiction((*path, "uri"), f"{broker.uri!r} is listed twice", (seen[place],))
         seen.setdefault(place, (*path, "uri"))
-        yield from path_of_mqtt((*path, "uri"), place)
+        yield from needless_path((*path, "uri"), place)
         yield from _needless(path, broker.tls, [place], spell)
         given = [name for name in ("user", "secret_env", "secret_file") if getattr(broker, name)]
         yield from _login(path, broker.user, given, "secret", spell) if given else ()
@@ -316,7 +323,7 @@ def _link_brokers(site: Site, spell: Spelling) -> Iterator[Contradiction]:
 
 def _name_servers(site: Site, spell: Spelling) -> Iterator[Contradiction]:
     for i, connector in enumerate(site.tree_connectors):
-        if connector.name_servers and not any(address(uri).scheme == "srv" for uri in connector.ways):
+        if connector.name_servers and not any(address(uri).looked_up for uri in connector.ways):
             path: Path = ("tree_connectors", i)
             message = f"{spell('name_servers')!r} has no use without srv://: leave it out"
             yield Contradiction((*path, "name_servers"), message, ((*path, "uri"), (*path, "uris")))

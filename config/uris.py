@@ -11,23 +11,38 @@ from typing import Final
 from urllib.parse import unquote
 
 from config.kinds import Fault, Text, compiled, shown
+from config.schemes import (
+    BROKERED,
+    CARRIERS,
+    DIRECT,
+    LOOKED_UP,
+    SITE_BROKERS,
+    Protocol,
+    advice,
+    either,
+    listed,
+    pattern,
+    protocol_of,
+    speaks_tls,
+    usual_port,
+)
 
-DEFAULT_PORT: Final = 7600
-LINK_PATH: Final = "/link"
 EMBEDDED: Final = "embedded"
 
-_PORTS: Final = {"ws": 7600, "wss": 7600, "mqtt": 1883, "mqtts": 8883, "amqp": 5672, "amqps": 5671, "srv": 0}
-_TLS: Final = frozenset({"wss", "mqtts", "amqps"})
-BROKERED: Final = frozenset({"mqtt", "mqtts", "amqp", "amqps"})
 _HOST: Final = r"([A-Za-z0-9._\-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])"
 _TAIL: Final = r"(:[0-9]{1,5})?(/[!-~]{0,1024})?"
-_LINK: Final = f"(wss?|mqtts?|amqps?)://{_HOST}{_TAIL}"
-_SRV: Final = r"srv://[A-Za-z0-9._\-]{1,253}"
+_LINK: Final = f"{pattern(CARRIERS)}://{_HOST}{_TAIL}"
+_SRV: Final = rf"{LOOKED_UP}://[A-Za-z0-9._\-]{{1,253}}"
 _PARTS: Final = r"([a-z]+)://(\[[^\]]*\]|[^:/]*)(?::([0-9]+))?(/.*)?"
 
-_USE_LINK: Final = "links ride on WebSocket, MQTT or AMQP; write ws://HOST:7600/link, or wss:// with TLS"
-_A_BROKER: Final = "mqtt:// or mqtts:// for Mosquitto, amqp:// or amqps:// for RabbitMQ"
-_USE_BROKER: Final = f"write {_A_BROKER}"
+_DIAL: Final = f"//HOST:{DIRECT.port}{DIRECT.path}"
+_USE_LINK: Final = (
+    f"links ride on {either(each.title for each in CARRIERS)}; write {DIRECT.scheme}:{_DIAL}, or"
+    f" {DIRECT.tls_scheme}:// with TLS"
+)
+_USE_BROKER: Final = f"write {advice(SITE_BROKERS)}"
+_USE_PORT: Final = f"children dial the node's own port on {DIRECT.title}; a link broker is {advice(BROKERED)}"
+_A_LINK: Final = f"a URI such as {DIRECT.tls_scheme}:{_DIAL} ({listed(CARRIERS)})"
 
 
 class Uri(Text):
@@ -70,28 +85,22 @@ class LocalAddress(Text):
 
 
 LINK_URI: Final = Uri(
-    "a URI such as wss://HOST:7600/link (ws, wss, mqtt, mqtts, amqp, amqps) or srv://DOMAIN",
+    f"{_A_LINK} or {LOOKED_UP}://DOMAIN",
     f"{_LINK}|{_SRV}",
     hints={"tcp:": _USE_LINK, "ssl:": _USE_LINK, "tls:": _USE_LINK, "http:": _USE_LINK, "https:": _USE_LINK},
 )
-ANNOUNCED_URI: Final = Uri(
-    "a URI such as wss://HOST:7600/link (ws, wss, mqtt, mqtts, amqp, amqps)", _LINK, hints=LINK_URI.hints
-)
+ANNOUNCED_URI: Final = Uri(_A_LINK, _LINK, hints=LINK_URI.hints)
 BROKER_URI: Final = Uri(
-    "'embedded' or a URI such as mqtt://localhost:1883 (mqtt, mqtts, amqp, amqps)",
-    f"{EMBEDDED}|(mqtts?|amqps?)://{_HOST}{_TAIL}",
+    f"'{EMBEDDED}' or a URI such as mqtt://localhost:1883 ({listed(SITE_BROKERS)})",
+    f"{EMBEDDED}|{pattern(SITE_BROKERS)}://{_HOST}{_TAIL}",
     hints={"tcp:": _USE_BROKER, "ssl:": _USE_BROKER, "http:": _USE_BROKER, "https:": _USE_BROKER},
 )
 HTTP_URI: Final = Uri("a URI such as http://localhost:15672 (http, https)", f"https?://{_HOST}{_TAIL}")
 LINK_BROKER_URI: Final = Uri(
-    "a URI such as mqtt://localhost:1883 (mqtt, mqtts, amqp, amqps)",
-    f"(mqtts?|amqps?)://{_HOST}{_TAIL}",
-    hints={
-        "ws:": "children dial the node's own port on WebSocket; a link broker is " + _A_BROKER,
-        "wss:": "children dial the node's own port on WebSocket; a link broker is " + _A_BROKER,
-        "tcp:": _USE_BROKER,
-        "ssl:": _USE_BROKER,
-    },
+    f"a URI such as mqtt://localhost:1883 ({listed(BROKERED)})",
+    f"{pattern(BROKERED)}://{_HOST}{_TAIL}",
+    hints={f"{scheme}:": _USE_PORT for scheme in DIRECT.schemes}
+    | dict.fromkeys(("tcp:", "ssl:"), f"write {advice(BROKERED)}"),
 )
 DOMAIN: Final = Text("a domain such as uk.example.com", r"[A-Za-z0-9_\-]{1,63}(\.[A-Za-z0-9_\-]{1,63}){0,7}")
 NAME_SERVER: Final = Server(
@@ -110,7 +119,7 @@ HOST: Final = Text("a host name or an IP address", r"[A-Za-z0-9._\-]{1,253}|[0-9
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A URI taken apart. `port` is 0 for `srv`; `path` is empty unless the carrier has one."""
+    """A URI taken apart. `port` is 0 where DNS tells it; `path` is empty unless the carrier has one."""
 
     scheme: str
     host: str
@@ -119,12 +128,31 @@ class Address:
 
     @property
     def tls(self) -> bool:
-        return self.scheme in _TLS
+        return speaks_tls(self.scheme)
+
+    @property
+    def looked_up(self) -> bool:
+        """True where DNS tells the addresses; there is no `protocol` then."""
+        return self.scheme == LOOKED_UP
+
+    @property
+    def protocol(self) -> Protocol:
+        return protocol_of(self.scheme)
 
     @property
     def brokered(self) -> bool:
         """True where links ride on a broker."""
-        return self.scheme in BROKERED
+        return not self.looked_up and self.protocol.brokered
+
+    @property
+    def direct(self) -> bool:
+        """True where a link leads to a node's own port."""
+        return not self.looked_up and not self.protocol.brokered
+
+    @property
+    def reaches_a_port(self) -> bool:
+        """True where a node's own port may be found there, with TLS: what joins or renews needs that."""
+        return self.looked_up or (self.direct and self.tls)
 
     @property
     def vhost(self) -> str:
@@ -143,9 +171,9 @@ def address(uri: str) -> Address:
     if not parts:
         raise Fault(f"{shown(uri)} is no URI")
     scheme, host, port, path = parts.groups()
-    if scheme in ("ws", "wss") and path in (None, "/"):
-        path = LINK_PATH
-    return Address(scheme, host.strip("[]"), int(port or _PORTS[scheme]), path or "")
+    if scheme != LOOKED_UP and path in (None, "/"):
+        path = protocol_of(scheme).path or path
+    return Address(scheme, host.strip("[]"), int(port or usual_port(scheme)), path or "")
 
 
 def is_loopback(host: str) -> bool:

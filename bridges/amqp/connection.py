@@ -12,12 +12,9 @@ under way.
 import asyncio
 import contextlib
 import logging
-import ssl
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, unquote
 
 import pika
 from pika.exceptions import (
@@ -32,9 +29,8 @@ import bridges.amqp.headers  # noqa: F401 - pika learns to write them
 from bridges.amqp.errors import AmqpError, AmqpLost, ChannelLost, Unencodable
 from bridges.amqp.gathering import GatheringConnection
 from bridges.amqp.login import said, why_not
-from config.uris import address
+from bridges.amqp.server import Server
 
-HEARTBEAT: Final = 10
 _CLOSE_TIMEOUT: Final = 3.0
 _UNSPEAKABLE: Final = (
     ShortStringTooLong,
@@ -53,58 +49,6 @@ _MAX_HEADERS: Final = 120 * 1024
 
 # What goes wrong is raised as an error of ours; pika would log it as well, each time.
 logging.getLogger("pika").setLevel(logging.CRITICAL)
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """Where a RabbitMQ is, and as whom to log in. `name`: how the connection is shown to its operators.
-
-    `timeout`: seconds for connecting to one of the host's addresses. `heartbeat`: seconds; a peer that is
-    silent for twice as long is gone.
-    """
-
-    uri: str
-    user: str = "guest"
-    password: str = field(default="guest", repr=False)
-    tls: ssl.SSLContext | None = None
-    name: str = "sapwood"
-    timeout: float = 10.0
-    heartbeat: int = HEARTBEAT
-
-    @property
-    def host(self) -> str:
-        return address(self.uri).host
-
-    @property
-    def port(self) -> int:
-        return address(self.uri).port
-
-    @property
-    def vhost(self) -> str:
-        """The URI's path, as RabbitMQ reads it: absent or '/' is the virtual host '/'."""
-        path = address(self.uri).path
-        return unquote(path[1:]) if len(path) > 1 else "/"
-
-    def at(self, vhost: str) -> "Server":
-        """The same server, another virtual host."""
-        where = address(self.uri)
-        host = f"[{where.host}]" if ":" in where.host else where.host
-        return replace(self, uri=f"{where.scheme}://{host}:{where.port}/{quote(vhost, safe='')}")
-
-    @property
-    def parameters(self) -> pika.ConnectionParameters:
-        options = pika.SSLOptions(self.tls, self.host) if self.tls else None
-        return pika.ConnectionParameters(
-            host=self.host,
-            port=self.port,
-            virtual_host=self.vhost,
-            credentials=pika.PlainCredentials(self.user, self.password),
-            heartbeat=self.heartbeat,
-            ssl_options=options,
-            socket_timeout=self.timeout,
-            stack_timeout=self.timeout,
-            client_properties={"connection_name": self.name, "product": "Sapwood"},
-        )
 
 
 class Declared(NamedTuple):

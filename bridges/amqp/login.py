@@ -1,7 +1,7 @@
 """Why a RabbitMQ did not let us in, for people, from what pika makes of it."""
 
 import ssl
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pika.adapters.utils.connection_workflow import AMQPConnectorStackTimeout
 from pika.exceptions import (
@@ -12,16 +12,14 @@ from pika.exceptions import (
 )
 
 from bridges.amqp.errors import ACCESS_REFUSED, AmqpRefused, AmqpUnreachable
+from bridges.amqp.server import Server
 from bridges.tls import CERTIFICATE
-
-if TYPE_CHECKING:
-    from bridges.amqp.connection import Server
 
 _NEVER: Final = (ACCESS_REFUSED, 530)
 """Reply codes to a connection that is not let in: not allowed, or no such virtual host."""
 
 
-def why_not(server: "Server", error: BaseException) -> AmqpUnreachable:
+def why_not(server: Server, error: BaseException) -> AmqpUnreachable:
     """Why there is no connection, and what to look at."""
     where = f"{server.host}:{server.port}"
     for each in _causes(error):

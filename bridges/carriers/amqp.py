@@ -16,8 +16,9 @@ from typing import Final
 
 import pika
 
-from bridges.amqp.connection import Channel, Connection, Incoming, Returned, Server
+from bridges.amqp.connection import Channel, Connection, Incoming, Returned
 from bridges.amqp.errors import AmqpError
+from bridges.amqp.server import Server
 from bridges.carriers.base import BUFFER_BYTES, CLOSE_TIMEOUT, CarrierBroken
 from bridges.carriers.brokered.line import Broker, BrokerAccess, Ear, Line
 from bridges.carriers.brokered.names import Queues
@@ -70,6 +71,11 @@ class AmqpBroker(Broker):
         queue = queues.knocks_queue(secrets.token_hex(_MARK_BYTES))
         await line.open(self._access, queue, queues.exchange, queues.knocks)
         return line
+
+
+def broker(access: BrokerAccess, tree: str, max_packet: int) -> Broker:
+    """For the registry."""
+    return AmqpBroker(access, tree)
 
 
 class _AmqpLine(Line):

@@ -49,6 +49,9 @@ class MqttBroker(Broker):
         return line
 
 
+broker = MqttBroker
+
+
 class _MqttLine(Line):
     """One connection: hears on one topic, says on another."""
 

@@ -1,25 +1,42 @@
-"""Which adapter an address asks for. The client libraries are extras: what lacks says how to install it."""
+"""Which adapter a link's address leads to: the module that its row in `config.schemes` names.
 
-from typing import Final
+A carrier to the parent's own port has a function `connect`, as `bridges.carriers.websocket` has. One through
+a broker has `broker`, which makes a `bridges.carriers.brokered.line.Broker`. The client libraries are extras:
+where one lacks, the error says how to install it.
+"""
 
-from bridges.carriers.base import CarrierBroken
+from importlib import import_module
+from typing import Any
+
+from bridges.carriers.base import Carrier, CarrierBroken
 from bridges.carriers.brokered.line import Broker, BrokerAccess
+from bridges.tls import TlsSettings
+from config.uris import Address
 
-_EXTRAS: Final = {"mqtt": "mqtt", "mqtts": "mqtt", "amqp": "amqp", "amqps": "amqp"}
-SCHEMES: Final = frozenset(_EXTRAS)
+
+async def connect(
+    way: Address, *, tls: TlsSettings | None, timeout: float, max_packet: int, local: str
+) -> Carrier:
+    """Dial a node's own port. `local`: the address to bind, '' = as the system chooses.
+
+    Raises `CarrierError`, or `bridges.tls.TlsError` for unusable files.
+    """
+    dial = _adapter(way).connect
+    carrier: Carrier = await dial(way.uri, tls=tls, timeout=timeout, max_packet=max_packet, local=local)
+    return carrier
 
 
-def broker_for(scheme: str, access: BrokerAccess, tree: str, max_packet: int) -> Broker:
-    """The broker at `access`, for mqtt, mqtts, amqp or amqps. Raises `CarrierBroken` without its library."""
+def broker_for(way: Address, access: BrokerAccess, tree: str, max_packet: int) -> Broker:
+    """The broker at an address, for links of this tree. Raises `CarrierBroken` without its library."""
+    made: Broker = _adapter(way).broker(access, tree, max_packet)
+    return made
+
+
+def _adapter(way: Address) -> Any:
+    protocol = way.protocol
     try:
-        if _EXTRAS[scheme] == "mqtt":
-            from bridges.carriers.mqtt import MqttBroker
-
-            return MqttBroker(access, tree, max_packet)
-        from bridges.carriers.amqp import AmqpBroker
-
-        return AmqpBroker(access, tree)
+        return import_module(f"bridges.carriers.{protocol.carrier}")
     except ModuleNotFoundError as error:
         raise CarrierBroken(
-            f"{scheme}:// needs the Python package {error.name!r}: pip install 'sapwood[{_EXTRAS[scheme]}]'"
+            f"{way.scheme}:// needs the Python package {error.name!r}: {protocol.install}"
         ) from None

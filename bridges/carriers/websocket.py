@@ -37,6 +37,7 @@ from bridges.carriers.base import (
     CarrierFlooded,
 )
 from bridges.tls import TlsSettings, client_context, is_not_tls, shown_by
+from config.schemes import DIRECT
 from treeconnector.frames import DEFAULT_MAX_FRAME
 
 DEFAULT_TIMEOUT: Final = 10.0
@@ -60,9 +61,9 @@ async def connect(
     Raises `CarrierBroken`, `CarrierBusy`, or `bridges.tls.TlsError` for unusable files.
     """
     scheme = urlsplit(uri).scheme
-    if scheme not in ("ws", "wss"):
+    if scheme not in DIRECT.schemes:
         raise CarrierBroken(f"{uri} is no address of this carrier: expected ws://HOST:PORT/link or wss://…")
-    context = client_context(tls) if scheme == "wss" else None
+    context = client_context(tls) if scheme == DIRECT.tls_scheme else None
     session = _session(context, local)
     try:
         async with asyncio.timeout(timeout):

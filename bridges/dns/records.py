@@ -17,7 +17,8 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from config.kinds import Fault
-from config.uris import ANNOUNCED_URI, HOST, LINK_PATH, address, is_address
+from config.schemes import DIRECT
+from config.uris import ANNOUNCED_URI, HOST, address, is_address
 from config.values import NAME
 
 SERVICE: Final = "_sapwood._tcp"
@@ -27,8 +28,6 @@ MOST_NOTES: Final = 12
 LONGEST_STRING: Final = 255
 _LONGEST_TEXT: Final = 2048
 _LONGEST_LEASE: Final = 30 * 86_400
-_CARRIER: Final = "wss"
-_WEB: Final = ("ws", "wss")
 _HEX: Final = frozenset("0123456789abcdef")
 
 
@@ -156,8 +155,8 @@ def _place(service: Service, said: Mapping[str, str]) -> Place:
     host = HOST.parse(service.host)
     if is_address(host):
         raise Fault("an SRV record names a host, never an IP address")
-    carrier = said.get("carrier", _CARRIER)
-    path = said.get("path", LINK_PATH if carrier in _WEB else "")
+    carrier = said.get("carrier", DIRECT.tls_scheme)
+    path = said.get("path", DIRECT.path if carrier in DIRECT.schemes else "")
     tree, node = said.get("tree", ""), said.get("node", "")
     for name in filter(None, (tree, node)):
         NAME.parse(name)

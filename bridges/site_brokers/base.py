@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from config.model import SiteBroker as Settings
+from config.site_brokers import SiteBroker
 from treeconnector.destinations import Destination
 from treeconnector.edge import CREDIT, Consumer, Delivery, Taken
 from treeconnector.errors import SapwoodError
@@ -160,7 +160,7 @@ class Setup:
     node: str
     store: str
     directory: Path
-    settings: Settings
+    settings: SiteBroker
     password: str | None
     tls: ssl.SSLContext | None
     timeout: float

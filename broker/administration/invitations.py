@@ -95,10 +95,10 @@ def _ways(uris: list[str]) -> list[str]:
         raise BadRequest(f"{len(uris)} uris: expected {_MOST_WAYS} at most")
     for uri in uris:
         try:
-            scheme = address(LINK_URI.parse(uri)).scheme
+            place = address(LINK_URI.parse(uri))
         except Fault as error:
             raise BadRequest(str(error)) from None
-        if scheme not in ("wss", "srv"):
+        if not place.reaches_a_port:
             raise BadRequest(
                 f"{uri}: a node joins at the port, so expected wss://HOST:PORT/link or srv://DOMAIN"
             )

@@ -38,14 +38,16 @@ def print_permissions(file: Path, children: list[str], *, dynamic_security: bool
 def _lines(site: Site, broker: LinkBroker, children: list[str], *, dynamic_security: bool) -> Iterator[str]:
     place = address(broker.uri)
     user = broker.user or site.name
-    if place.scheme in ("mqtt", "mqtts") and not dynamic_security:
+    if place.protocol.carrier == "mqtt" and not dynamic_security:
         yield from permissions.acl_file(site.tree, user)
         return
     if not children:
         raise CommandError(
             f"which children? {site.name!r} has no permits: give their names with --child", WRONG_USE
         )
-    if place.scheme in ("mqtt", "mqtts"):
+    if place.protocol.carrier == "mqtt":
         yield from permissions.dynamic_security(site.tree, user, children)
-    else:
+    elif place.protocol.carrier == "amqp":
         yield from permissions.rabbitmq(site.tree, place.vhost, user, children)
+    else:
+        raise CommandError(f"no permissions are known for a broker of {place.scheme}://", WRONG_USE)

@@ -17,7 +17,7 @@ from bridges.tls import TlsError, client_context, is_not_tls
 from broker.cli.finding import Finding
 from broker.settings import client_tls
 from config.model import ClientTls, Site, TreeConnector
-from config.uris import BROKERED, Address, address
+from config.uris import Address, address
 from treeconnector.errors import SapwoodError
 
 CONNECT_TIMEOUT: Final = 3.0
@@ -31,7 +31,7 @@ def check_parent(site: Site) -> Iterator[Finding]:
         return
     for uri in connector.ways:
         way = address(uri)
-        if way.scheme == "srv":
+        if way.looked_up:
             yield from _found(site, connector, uri)
         else:
             yield _reached("parent", way, connector.tls)
@@ -81,7 +81,7 @@ def _reached(subject: str, way: Address, tls: ClientTls) -> Finding:
         return Finding(
             subject, "warning", f"{place} cannot be reached ({why}): does it run, and is the address right?"
         )
-    wrong = "" if way.scheme in BROKERED else _wrong_there(way, tls)
+    wrong = "" if way.brokered else _wrong_there(way, tls)
     return Finding(subject, "warning" if wrong else "ok", f"{place} {wrong or 'accepts connections'}")
 
 

@@ -16,12 +16,13 @@ from broker.cli.output import note, print_json, print_table, table
 from broker.cli.queues import say_more
 from broker.enrolment.errors import FolderError, TokenError, without_library
 from config.kinds import Duration, Fault
+from config.schemes import SITE_BROKERS
 from config.uris import ANNOUNCED_URI, BROKER_URI, EMBEDDED
 
 if TYPE_CHECKING:
     from broker.enrolment.joining import Joined
 
-_BROKERS: Final = ((1883, "mqtt://localhost:1883"), (5672, "amqp://localhost:5672"))
+_BROKERS: Final = tuple((each.port, f"{each.scheme}://localhost:{each.port}") for each in SITE_BROKERS)
 _QUICK: Final = 0.3
 _MAX_TOKEN_LINE: Final = 16 * 1024
 

@@ -13,8 +13,9 @@ from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandl
 from bridges.tls import is_not_tls
 from broker.cli.errors import FAILED, WRONG_USE, CommandError
 from broker.cli.tls import Tls
+from config.schemes import DIRECT
 
-PORT: Final = 7600
+PORT: Final = DIRECT.port
 TIMEOUT: Final = 30.0
 SILENCE: Final = 30.0
 DOCUMENTATION: Final = '</docs>; rel="help"'
@@ -88,7 +89,7 @@ def node_url(url: str) -> str:
         port = parts.port
     except ValueError:
         parts, port = urlsplit(""), 0
-    scheme = {"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme)
+    scheme = {DIRECT.scheme: "http", DIRECT.tls_scheme: "https"}.get(parts.scheme, parts.scheme)
     if scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise CommandError(
             f"{url!r} is no address of a node: expected http://HOST:PORT or https://…", WRONG_USE

@@ -35,7 +35,7 @@ def finders_of(site: Site, connector: TreeConnector) -> dict[str, Finder]:
         timeout=site.link.connect_timeout,
         secure=connector.tls != ClientTls() or connector.user is not None,
     )
-    return {uri: Finder(uri, wanted) for uri in connector.ways if address(uri).scheme == "srv"}
+    return {uri: Finder(uri, wanted) for uri in connector.ways if address(uri).looked_up}
 
 
 def ways_of(site: Site, connector: TreeConnector) -> "Ways":

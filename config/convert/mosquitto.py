@@ -18,11 +18,12 @@ from config.convert.draft import (
     nothing_like_it,
 )
 from config.kinds import shown
+from config.schemes import protocol_of
 from treeconnector.errors import PatternError
 from treeconnector.patterns import from_mqtt
 
 _DIRECTIONS: Final = ("in", "out", "both")
-_PORT: Final = 1883
+_PORT: Final = protocol_of("mqtt").port
 
 
 def read(text: str) -> list[Draft]:

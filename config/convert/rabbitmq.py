@@ -15,13 +15,13 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 from config.convert.draft import AT_PARENT, Draft, legal_name
 from config.document import Unreadable
 from config.kinds import shown
+from config.schemes import protocol_of
 from config.uris import is_loopback
 from treeconnector.errors import SapwoodError
 from treeconnector.patterns import from_amqp
 
 Fields = dict[str, Any]
 
-_PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _ALWAYS: Final = "what waits for an absent neighbour is kept on disk, always"
 _CUSTODY: Final = "each message is on disk before the broker's acknowledgement, always"
 _NEEDLESS: Final = {
@@ -96,7 +96,7 @@ def _draft(name: str, vhost: str, uri: str = "amqp://") -> Draft:
         host = f"[{host}]"
     path = _vhost(parts.path) or ("" if vhost == "/" else f"/{quote(vhost, safe='')}")
     draft = Draft(name, 0, legal_name(name))
-    draft.broker["uri"] = f"{scheme}://{host}:{_port(parts) or _PORTS.get(scheme, 5672)}{path}"
+    draft.broker["uri"] = f"{scheme}://{host}:{_port(parts) or _usual_port(scheme)}{path}"
     if parts.username:
         draft.broker["user"] = unquote(parts.username)
         draft.password_here(0)
@@ -136,7 +136,7 @@ def _lead(draft: Draft, uris: list[str]) -> None:
         parts = urlsplit(uri)
         host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
         draft.way(
-            0, f"{parts.scheme}://{host}:{_port(parts) or _PORTS.get(parts.scheme, 5672)}{_vhost(parts.path)}"
+            0, f"{parts.scheme}://{host}:{_port(parts) or _usual_port(parts.scheme)}{_vhost(parts.path)}"
         )
         if parts.username and draft.user is None:
             draft.user = unquote(parts.username)
@@ -312,3 +312,8 @@ def _queues(expression: str) -> str:
         return "#"
     plain = re.fullmatch(r"\^?((?:[A-Za-z0-9_-]|\\.)+)\$", expression)
     return plain[1].replace("\\", "") if plain and expression.startswith("^") else ""
+
+
+def _usual_port(scheme: str) -> int:
+    amqp = protocol_of("amqp")
+    return amqp.tls_port if scheme == amqp.tls_scheme else amqp.port

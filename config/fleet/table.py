@@ -17,6 +17,7 @@ from config.files import read_plain
 from config.fleet.tree import ROLES, tree_problems
 from config.kinds import Choice, Fault, Kind, shown
 from config.model import ClientTls, Listener, ServerTls, Site, SiteBroker, TreeConnector
+from config.schemes import DIRECT
 from config.uris import ANNOUNCED_URI, address
 from treeconnector.errors import PatternError
 from treeconnector.permits import read_rule
@@ -78,7 +79,7 @@ class SiteRow:
 
         Raises `config.kinds.Fault` when the cell holds something else.
         """
-        scheme = "wss" if self.certificate else "ws"
+        scheme = DIRECT.tls_scheme if self.certificate else DIRECT.scheme
         texts = (one if "://" in one else f"{scheme}://{one}" for one in self.address.split())
         return tuple(address(ANNOUNCED_URI.parse(text)).uri for text in texts)
 

@@ -13,7 +13,8 @@ import pytest_asyncio
 from rabbitmq_server import RabbitServer
 from rabbitmq_site import Applications, At
 
-from bridges.amqp.connection import Connection, Server
+from bridges.amqp.connection import Connection
+from bridges.amqp.server import Server
 from bridges.site_brokers.base import Setup
 from config.model import SiteBroker
 

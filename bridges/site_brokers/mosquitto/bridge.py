@@ -1,8 +1,8 @@
 """The bridge to a Mosquitto, or to another MQTT broker with fewer talents.
 
 It has three connections. The *door* has a name of its own, and meets whoever else claims this broker. The
-*ear* hears the broker's log and counts: a flood of events fills no queue that messages wait in. The *hand*
-takes and delivers. The broker keeps the sessions of ear and hand while they are away.
+*ear* hears the broker's log and counts: a flood of events fills no queue that messages wait in. The *session*
+takes and delivers. The broker keeps what is for ear and session while they are away.
 
 Law: what the broker gives is answered after our commit, what it is given counts when it has answered. Where a
 message comes twice because two of our filters match (Mosquitto sends one each), only the one of the lowest
@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from paho.mqtt.enums import MQTTProtocolVersion
 
@@ -29,14 +29,17 @@ from bridges.site_brokers.base import (
 )
 from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Post, Received
 from bridges.site_brokers.mosquitto.discovery import VERSION, LogDiscovery
+from bridges.site_brokers.mosquitto.filters import OwnFilters
 from bridges.site_brokers.mosquitto.inspection import inspect
+from bridges.site_brokers.mosquitto.login import ONE_ID, MqttAccess, Unsupported
+from bridges.site_brokers.mosquitto.loop_detection import LoopDetection
 from bridges.site_brokers.mosquitto.memory import Memory
-from bridges.site_brokers.mosquitto.messages import ONE_ID, MqttAccess, Unsupported
 from bridges.site_brokers.mosquitto.names import OURS, Names
 from bridges.site_brokers.mosquitto.ownership import HOLDER, WHO, Ownership
 from bridges.site_brokers.mosquitto.poison_messages import PoisonMessages
+from bridges.site_brokers.mosquitto.publishing import Poster
 from bridges.site_brokers.mosquitto.session_takeover import FILTERS
-from bridges.site_brokers.mosquitto.taking import Hand
+from bridges.site_brokers.mosquitto.taking import Subscriber
 from bridges.site_brokers.mosquitto.withdrawal import ROUND, Withdrawal
 from config.uris import address
 from treeconnector.destinations import Destination
@@ -44,24 +47,33 @@ from treeconnector.destinations import Destination
 _log = logging.getLogger("sapwood.site")
 AT_MOST: Final = 1000
 _EAR: Final = 3600
+_SESSION: Final = 7 * 86_400
 _SAVE_AFTER: Final = 0.5
 _LAST_WORDS: Final = 0.1
 VERSIONS: Final = (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311)
+
+
+class _Session(NamedTuple):
+    """The connection that takes and delivers, and who does it."""
+
+    client: MqttConnection
+    taking: Subscriber
+    publishing: Poster
 
 
 class MosquittoBridge:
     """The bridge. `versions`: of MQTT, in the order in which to try them."""
 
     def __init__(self, setup: Setup, versions: Sequence[MQTTProtocolVersion] = VERSIONS) -> None:
-        self.setup = setup
-        self.names = Names(setup.settings, setup.node)
-        self.memory: Memory | None = None
+        self._setup = setup
+        self._names = Names(setup.settings, setup.node)
+        self._memory: Memory | None = None
         self.wanted: frozenset[Destination] = frozenset()
-        self.suspects = PoisonMessages()
+        self._poison = PoisonMessages()
         self._versions = versions
-        self._claim = Ownership(setup.store, setup.node, setup.tree)
+        self._ownership = Ownership(setup.store, setup.node, setup.tree)
         self._discovery: LogDiscovery | None = None
-        self._hand: Hand | None = None
+        self._session: _Session | None = None
         self._withdrawal: Withdrawal | None = None
         self._saving: asyncio.TimerHandle | None = None
         self._version = ""
@@ -69,26 +81,21 @@ class MosquittoBridge:
         self._leaving = False
 
     def __repr__(self) -> str:
-        return f"<MosquittoBridge to {self.setup.settings.uri}>"
+        return f"<MosquittoBridge to {self._setup.settings.uri}>"
 
     @property
-    def access(self) -> MqttAccess:
-        setup = self.setup
+    def _access(self) -> MqttAccess:
+        setup = self._setup
         where = address(setup.settings.uri)
         return MqttAccess(where, setup.settings.user, setup.password, setup.tls, setup.timeout)
-
-    @property
-    def echoes(self) -> bool:
-        """Does the broker send back what comes from us?"""
-        return self._claim.echoed
 
     # --- a connection
 
     async def run(self, desk: Desk) -> None:
         """Connect and work until the connection is lost; raises `SiteBrokerError` then, always."""
-        memory = self.memory
+        memory = self._memory
         if memory is None:
-            memory = self.memory = Memory(self.setup.directory)
+            memory = self._memory = Memory(self._setup.directory)
         self._leaving = False
         lost: asyncio.Future[SiteBrokerError] = asyncio.get_running_loop().create_future()
 
@@ -97,35 +104,67 @@ class MosquittoBridge:
                 lost.set_result(error)
 
         clients: list[MqttConnection] = []
-        discovery = LogDiscovery(self.setup, self.names, memory, desk, self.save_soon)
+        discovery = LogDiscovery(self._setup, self._names, memory, desk, self._save_soon)
         try:
             version = await self._knock(clients, discovery, end)
-            await self._claim_it(clients[0], lost, end)
+            await self._own(clients[0], lost, end)
             self._discovery = discovery
-            hand = self._hand = Hand(self, version, memory, desk, end, self._inherited)
-            ear = self._client(self.client_id("ear-"), version, _EAR, discovery.heard, end)
+            session = self._session = self._make_session(version, memory, desk, end)
+            ear = self._client(self._client_id("ear-"), version, _EAR, discovery.heard, end)
             clients.append(ear)
-            discovery.table.own = {ear.id, hand.client.id, clients[0].id}
+            discovery.table.own = {ear.id, session.client.id, clients[0].id}
             await ear.open()
-            await hand.open()
+            await session.taking.open()
             if lost.done():
-                raise SiteBrokerError(f"the broker at {self.setup.settings.uri}: {ONE_ID}")
-            self._withdrawal = Withdrawal(clients[0], hand, memory, desk, self.save_soon)
+                raise SiteBrokerError(f"the broker at {self._setup.settings.uri}: {ONE_ID}")
+            self._withdrawal = Withdrawal(clients[0], session.publishing.say, memory, desk, self._save_soon)
             desk.connected(discovery.broker or f"an MQTT broker ({self._version})")
-            await discovery.begin(ear, hand.client.id)
-            hand.begin(discovery)
+            await discovery.begin(ear, session.client.id)
+            session.publishing.begin(discovery)
+            session.taking.begin(discovery)
             error = await lost
             await asyncio.sleep(_LAST_WORDS)
-            self.suspects.reason = discovery.last_words
+            self._poison.reason = discovery.last_words
             raise error
         finally:
             await self._close(clients)
 
-    def client_id(self, part: str = "") -> str:
+    def _client_id(self, part: str = "") -> str:
         """The same for a machine that takes this one's place: what the broker keeps for it is its own."""
-        setup = self.setup
+        setup = self._setup
         name = f"{setup.node}@{setup.tree}"
-        return f"sapwood-{part}{self.memory.name(name, setup.store[:16]) if self.memory else name}"
+        return f"sapwood-{part}{self._memory.name(name, setup.store[:16]) if self._memory else name}"
+
+    def _make_session(
+        self, version: MQTTProtocolVersion, memory: Memory, desk: Desk, end: Callable[[SiteBrokerError], None]
+    ) -> _Session:
+        client = MqttConnection(
+            self._access,
+            self._client_id(),
+            version,
+            session=_SESSION,
+            at_most=AT_MOST,
+            on_message=lambda received: taking.came(received),
+            on_lost=end,
+        )
+        filters, loops = OwnFilters(memory.filters), LoopDetection(memory.retained)
+        publishing = Poster(
+            client, self._names, filters, desk, loops, self._ownership, self._poison, self._save_soon
+        )
+        taking = Subscriber(
+            client,
+            self._names,
+            filters,
+            memory,
+            desk,
+            loops,
+            publishing.say,
+            self._save_soon,
+            end,
+            self.wanted,
+            self._inherited,
+        )
+        return _Session(client, taking, publishing)
 
     def _client(
         self,
@@ -140,7 +179,7 @@ class MosquittoBridge:
             on_message(received)
 
         client = MqttConnection(
-            self.access, name, version, session=session, at_most=AT_MOST, on_message=heard, on_lost=end
+            self._access, name, version, session=session, at_most=AT_MOST, on_message=heard, on_lost=end
         )
         return client
 
@@ -148,7 +187,7 @@ class MosquittoBridge:
         self, clients: list[MqttConnection], discovery: LogDiscovery, end: Callable[[SiteBrokerError], None]
     ) -> MQTTProtocolVersion:
         """Open the door, in the highest version that the broker speaks."""
-        name = f"sapwood-door-{self.setup.store[:8]}-{self._claim.run}"
+        name = f"sapwood-door-{self._setup.store[:8]}-{self._ownership.run}"
         for version in self._versions:
             door = self._client(name, version, 0, lambda said: self._met(discovery, said), end)
             try:
@@ -160,20 +199,18 @@ class MosquittoBridge:
             self._version = "MQTT 5" if door.v5 else "MQTT 3.1.1"
             return version
         raise SiteBrokerRefused(
-            f"the broker at {self.setup.settings.uri} speaks neither MQTT 5 nor MQTT 3.1.1: what is it?"
+            f"the broker at {self._setup.settings.uri} speaks neither MQTT 5 nor MQTT 3.1.1: what is it?"
         )
 
     def _met(self, discovery: LogDiscovery, received: Received) -> None:
         if received.topic in (HOLDER, WHO):
-            self._claim.heard(received.topic, received.payload, received.retained)
+            self._ownership.heard(received.topic, received.payload, received.retained)
         elif received.topic == FILTERS:
             self._inherited = received.payload if received.retained else self._inherited
         elif self._withdrawal is None or not self._withdrawal.heard(received):
             discovery.heard(received)
 
-    async def _claim_it(
-        self, door: MqttConnection, lost: "asyncio.Future[SiteBrokerError]", end: Any
-    ) -> None:
+    async def _own(self, door: MqttConnection, lost: "asyncio.Future[SiteBrokerError]", end: Any) -> None:
         """Ask whether another node has this broker; raise `SiteBrokerRefused` if one has."""
 
         def say(topic: str, payload: bytes, retained: bool) -> None:
@@ -182,38 +219,40 @@ class MosquittoBridge:
         self._inherited = b""
         own = [Filter(HOLDER, 1, own=True), Filter(WHO, 1, own=True), Filter(FILTERS, 1, own=True)]
         holder, who, *_ = await door.subscribe([*own, Filter(VERSION, 0), Filter(ROUND, 1)])
-        self._claim.ask(say, lambda text: end(SiteBrokerRefused(text)))
+        self._ownership.ask(say, lambda text: end(SiteBrokerRefused(text)))
         await asyncio.sleep(0.05)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._claim.patience):
+            async with asyncio.timeout(self._ownership.patience):
                 raise await asyncio.shield(lost)
-        if max(holder, who) >= FAILURE or (door.v5 and not self._claim.echoed):
+        if max(holder, who) >= FAILURE or (door.v5 and not self._ownership.echoed):
             raise SiteBrokerRefused(
-                f"the broker at {self.setup.settings.uri} does not let us write and read {OURS}#: give"
+                f"the broker at {self._setup.settings.uri} does not let us write and read {OURS}#: give"
                 " site_broker's user the permissions that `sapwood node check` prints"
             )
         await door.unsubscribe([FILTERS])
-        self._claim.hold()
+        self._ownership.hold()
 
     async def _close(self, clients: list[MqttConnection]) -> None:
-        hand, self._hand = self._hand, None
+        session, self._session = self._session, None
         if self._discovery is not None:
             self._discovery.end()
         withdrawal, self._withdrawal = self._withdrawal, None
         if withdrawal is not None:
             withdrawal.end()
-        self._claim.leave()
-        if hand is not None:
-            await hand.close(forget=self._leaving)
+        self._ownership.leave()
+        if session is not None:
+            session.taking.end()
+            session.publishing.end()
+            await session.client.close(forget=self._leaving)
         for client in clients:
             await client.close(forget=self._leaving)
-        if self._leaving and hand is not None and not hand.client.v5:
+        if self._leaving and session is not None and not session.client.v5:
             await self._end_sessions()
         self._save()
 
     async def _end_sessions(self) -> None:
         """MQTT 3.1.1 ends them by connecting anew."""
-        for name in (self.client_id(), self.client_id("ear-")):
+        for name in (self._client_id(), self._client_id("ear-")):
             client = self._client(
                 name, MQTTProtocolVersion.MQTTv311, 0, lambda received: None, lambda error: None
             )
@@ -225,12 +264,12 @@ class MosquittoBridge:
 
     def want(self, wanted: frozenset[Destination]) -> None:
         self.wanted = wanted
-        if self._hand is not None:
-            self._hand.want()
+        if self._session is not None:
+            self._session.taking.want(wanted)
 
     def deliver(self, batch: Sequence[Delivery]) -> None:
-        if self._hand is not None:
-            self._hand.deliver(batch)
+        if self._session is not None:
+            self._session.publishing.deliver(batch)
 
     def greets(self, consumer: Consumer) -> bool:
         return False
@@ -247,22 +286,22 @@ class MosquittoBridge:
             self._withdrawal.review(pattern)
 
     async def leave(self) -> None:
-        hand, withdrawal = self._hand, self._withdrawal
-        if hand is None or withdrawal is None:
-            raise SiteBrokerError(f"the broker at {self.setup.settings.uri} is not there")
+        session, withdrawal = self._session, self._withdrawal
+        if session is None or withdrawal is None:
+            raise SiteBrokerError(f"the broker at {self._setup.settings.uri} is not there")
         withdrawal.end()
-        await hand.leave(withdrawal.door)
+        await session.taking.leave(withdrawal.door)
         self._leaving = True
 
     def farewell(self) -> list[str]:
-        where = address(self.setup.settings.uri)
-        user = f" -u {self.setup.settings.user} -P PASSWORD" if self.setup.settings.user else ""
+        where = address(self._setup.settings.uri)
+        user = f" -u {self._setup.settings.user} -P PASSWORD" if self._setup.settings.user else ""
         start = f"mosquitto_sub -h {where.host} -p {where.port}{user}"
-        return [f"{start} -i {self.client_id(part)} -E -t x" for part in ("", "ear-")]
+        return [f"{start} -i {self._client_id(part)} -E -t x" for part in ("", "ear-")]
 
     # --- memory
 
-    def save_soon(self) -> None:
+    def _save_soon(self) -> None:
         if self._saving is None:
             self._saving = asyncio.get_running_loop().call_later(_SAVE_AFTER, self._save)
 
@@ -270,20 +309,21 @@ class MosquittoBridge:
         if self._saving is not None:
             self._saving.cancel()
             self._saving = None
-        if self.memory is not None:
+        if self._memory is not None:
             if self._discovery is not None and self._discovery.tells:
-                self.memory.clients = self._discovery.table.keep()
-            self.memory.save_consumers()
-        if self._hand is not None and not self._leaving:
-            self._hand.saved()
+                self._memory.clients = self._discovery.table.keep()
+            self._memory.save_consumers()
+        if self._session is not None and not self._leaving:
+            self._session.publishing.saved()
+            self._session.taking.saved()
 
     # --- for people
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = {"protocol": self._version}
         found |= self._discovery.status() if self._discovery is not None else {"discovery": ""}
-        return found | (self._hand.status() if self._hand is not None else {})
+        return found | (self._session.taking.status() if self._session is not None else {})
 
     async def inspect(self) -> list[Finding]:
         """What the broker lacks, with the lines for mosquitto.conf."""
-        return await inspect(self.setup, self.access, self.names, self._versions)
+        return await inspect(self._setup, self._access, self._names, self._versions)

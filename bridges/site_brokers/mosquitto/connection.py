@@ -27,14 +27,8 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from bridges.mqtt.watch import PahoInSlices, PahoWatch
 from bridges.properties import MqttProperties
 from bridges.site_brokers.base import SiteBrokerError
-from bridges.site_brokers.mosquitto.messages import (
-    MqttAccess,
-    explained,
-    head_of,
-    publish_properties,
-    read_properties,
-    refusal,
-)
+from bridges.site_brokers.mosquitto.login import MqttAccess, explained, refusal
+from bridges.site_brokers.mosquitto.messages import head_of, publish_properties, read_properties
 from bridges.tls import CERTIFICATE
 
 KEEP_ALIVE: Final = 10

@@ -58,7 +58,7 @@ class LogDiscovery:
         self.broker = ""
         self.tells = False
         self._ear: MqttConnection | None = None
-        self._hand = ""
+        self._session = ""
         self.last_words = ""
         self._own = 0
         self._began = False
@@ -79,10 +79,10 @@ class LogDiscovery:
 
     # --- a connection
 
-    async def begin(self, ear: MqttConnection, hand: str) -> None:
-        """Hear the log; say who is known. `hand`: the id of our other connection."""
+    async def begin(self, ear: MqttConnection, session: str) -> None:
+        """Hear the log; say who is known. `session`: the id of our other connection."""
         self._ear = ear
-        self._hand = hand
+        self._session = session
         if self.automatic:
             await ear.subscribe([Filter(text, 1) for text in LOGS])
             codes = await ear.subscribe([Filter(text, 0) for text in (COUNT, SHARED)])
@@ -173,7 +173,7 @@ class LogDiscovery:
 
     def _understood(self, topic: str, payload: bytes) -> None:
         event = read(topic, payload, self.table, self._colons)
-        if isinstance(event, Went) and event.client == self._hand:
+        if isinstance(event, Went) and event.client == self._session:
             self.last_words = payload.decode(errors="replace").partition(": ")[2][:200]
         if event is not None:
             self._touch()

@@ -16,7 +16,7 @@ from bridges.site_brokers.base import Finding, Setup, SiteBrokerError
 from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Post, Received
 from bridges.site_brokers.mosquitto.discovery import COUNT, LOGS, SHARED
 from bridges.site_brokers.mosquitto.log_lines import SUBSCRIBE, UNSUBSCRIBE, Came, Went, read
-from bridges.site_brokers.mosquitto.messages import ONE_ID, MqttAccess, Unsupported
+from bridges.site_brokers.mosquitto.login import ONE_ID, MqttAccess, Unsupported
 from bridges.site_brokers.mosquitto.names import OURS, Names
 from bridges.site_brokers.mosquitto.ownership import HOLDER, WHO
 

@@ -1,24 +1,12 @@
-"""Between paho's words and ours: properties of messages, and what goes wrong while connecting."""
+"""Between paho's words and ours: the head and the properties of messages, and why one is refused."""
 
-import socket
-import ssl
-from typing import Final, NamedTuple
+from typing import Final
 
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
-from paho.mqtt.reasoncodes import ReasonCode
 
 from bridges.properties import MqttProperties
-from bridges.site_brokers.base import SiteBrokerError, SiteBrokerRefused
-from bridges.tls import CERTIFICATE
-from config.uris import Address
 
-_UNSUPPORTED: Final = 0x84
-_CLIENT_ID: Final = 0x85
-ONE_ID: Final = (
-    "it ended one of our connections as the next one came: if it gives all connections of a user one client"
-    " id (use_username_as_clientid), the node, which has three, needs a listener of its own without that"
-)
 REASONS: Final = {
     0x87: "NOT_AUTHORIZED",
     0x90: "UNROUTABLE",
@@ -27,21 +15,6 @@ REASONS: Final = {
     0x99: "PAYLOAD_FORMAT",
 }
 """Why a broker does not take a message, as a dead letter says it."""
-_LOGIN: Final = frozenset({0x85, 0x86, 0x87, 0x8A, 0x8C})
-
-
-class Unsupported(SiteBrokerError):
-    """The broker does not speak this version of MQTT."""
-
-
-class MqttAccess(NamedTuple):
-    """Where the broker is, and who we are to it."""
-
-    address: Address
-    user: str | None
-    password: str | None
-    tls: ssl.SSLContext | None
-    timeout: float
 
 
 def head_of(command: int, packet: bytes | bytearray, v5: bool) -> int:
@@ -87,38 +60,3 @@ def read_properties(given: Properties | None) -> MqttProperties:
         getattr(given, "MessageExpiryInterval", None),
         getattr(given, "PayloadFormatIndicator", 0) == 1,
     )
-
-
-def refusal(reason: ReasonCode, access: MqttAccess) -> SiteBrokerError:
-    who = repr(access.user) if access.user else "a client without a user name"
-    text = f"the broker at {access.address.uri} does not take {who} ({reason})"
-    if reason.value == _UNSUPPORTED:
-        return Unsupported(text)
-    if reason.value == _CLIENT_ID:
-        ids = "sapwood-*, among them sapwood-ear-*, sapwood-door-* and sapwood-check-*"
-        return SiteBrokerRefused(f"{text}: look at its clientid_prefixes; a node's client ids are {ids}")
-    if reason.value in _LOGIN:
-        return SiteBrokerRefused(f"{text}: look at site_broker's user and secret, and at the broker's users")
-    return SiteBrokerError(f"{text}: look at the broker's log")
-
-
-def explained(error: Exception, access: MqttAccess) -> SiteBrokerError:
-    """What went wrong while dialling, in words that help."""
-    uri = access.address.uri
-    match error:
-        case ssl.SSLCertVerificationError():
-            text = (
-                f"the certificate of {uri} is not trusted ({error.verify_message}): name its authority in"
-                " site_broker's tls, and dial the name that it carries"
-            )
-        case ssl.SSLError():
-            text = f"TLS with {uri} failed: {error.reason or error}; is it the port for TLS? {CERTIFICATE}"
-        case socket.gaierror():
-            text = f"{uri}: its host is not known to DNS ({error.strerror})"
-        case TimeoutError():
-            text = f"the broker at {uri} did not answer within {access.timeout:g} s"
-        case OSError():
-            text = f"the broker at {uri} cannot be reached: {error.strerror or error}"
-        case _:
-            text = f"the broker at {uri} cannot be dialled: {error}"
-    return SiteBrokerError(text)

@@ -18,7 +18,7 @@ from typing import Final
 
 from bridges.mqtt.texts import fits, is_plain
 from bridges.site_brokers.base import SiteBrokerError
-from config.model import SiteBroker
+from config.site_brokers import MosquittoSettings
 from treeconnector.destinations import Destination, Kind, queue, topic
 from treeconnector.errors import InvalidName, PatternError, SapwoodError
 from treeconnector.names import node_name, queue_name
@@ -37,7 +37,7 @@ class Unspellable(SapwoodError):
 class Names:
     """The spelling of one site. `node`: this node's own name."""
 
-    def __init__(self, settings: SiteBroker, node: str) -> None:
+    def __init__(self, settings: MosquittoSettings, node: str) -> None:
         self._node = node
         self._queues = settings.queue_prefix
         self._nodes = settings.node_prefix

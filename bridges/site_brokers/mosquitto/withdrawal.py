@@ -4,13 +4,13 @@ Law: only what is still as the tree gave it goes; what an application has put in
 application's. So the door looks first, and goes on looking until the broker has heard: it sees in which
 order things came, and what an application retained in between is put back.
 
-Wrinkle: the hand says it, for that is not sent back to the hand as something new.
+Wrinkle: the session's connection says it, for that is not sent back to it as something new.
 """
 
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bridges.properties import MqttProperties
 from bridges.site_brokers.base import Desk, SiteBrokerError
@@ -20,9 +20,6 @@ from bridges.site_brokers.mosquitto.memory import Memory
 from bridges.site_brokers.mosquitto.names import OURS
 from treeconnector.patterns import MANY, matches
 
-if TYPE_CHECKING:
-    from bridges.site_brokers.mosquitto.taking import Hand
-
 ROUND: Final = OURS + "round"
 _AT_ONCE: Final = 100
 _LOOKED_AT: Final = 2000
@@ -31,13 +28,18 @@ _PATIENCE: Final = 30.0
 
 
 class Withdrawal:
-    """Of one connection. `changed`: the memory is to be saved."""
+    """Of one connection. `say`: publishes over the session. `changed`: the memory is to be saved."""
 
     def __init__(
-        self, door: MqttConnection, hand: "Hand", memory: Memory, desk: Desk, changed: Callable[[], None]
+        self,
+        door: MqttConnection,
+        say: Callable[[Post], None],
+        memory: Memory,
+        desk: Desk,
+        changed: Callable[[], None],
     ) -> None:
         self.door = door
-        self._hand = hand
+        self._say = say
         self._memory = memory
         self._desk = desk
         self._changed = changed
@@ -127,7 +129,7 @@ class Withdrawal:
             if not answered.done():
                 answered.set_result(code)
 
-        self._hand.say(Post(name, b"", 1, True, MqttProperties(), done))
+        self._say(Post(name, b"", 1, True, MqttProperties(), done))
         return answered
 
     def _put_back(self, name: str, seen: list[Received]) -> None:
@@ -136,12 +138,12 @@ class Withdrawal:
         lost = [each for each in seen[:cleared] if each.retained]
         if lost and cleared == len(seen) - 1:
             _, payload, qos, *_rest = lost[-1]
-            self._hand.say(Post(name, payload, qos, True, lost[-1].properties, lambda code: None))
+            self._say(Post(name, payload, qos, True, lost[-1].properties, lambda code: None))
 
     async def _go_round(self) -> None:
         """Until what the door is given comes after all that the broker has for it now."""
         self._round = secrets.token_hex(8)
         self._rounded.clear()
-        self._hand.say(Post(ROUND, self._round.encode(), 1, False, MqttProperties(), lambda code: None))
+        self._say(Post(ROUND, self._round.encode(), 1, False, MqttProperties(), lambda code: None))
         async with asyncio.timeout(_PATIENCE):
             await self._rounded.wait()

@@ -1,6 +1,6 @@
 """From a site's file to where its RabbitMQ is, and where that one's management API is."""
 
-from bridges.amqp.connection import Server
+from bridges.amqp.server import Server
 from bridges.site_brokers.base import Setup
 from bridges.site_brokers.rabbitmq.management import PORT, TLS_PORT, Management
 from config.uris import address

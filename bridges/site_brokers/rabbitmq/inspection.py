@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import pika
 
-from bridges.amqp.connection import Channel, Connection, Server
+from bridges.amqp.connection import Channel, Connection
 from bridges.amqp.errors import ACCESS_REFUSED, NOT_FOUND, AmqpUnreachable, ChannelLost, ManagementError
+from bridges.amqp.server import Server
 from bridges.site_brokers.base import Finding, Setup
 from bridges.site_brokers.rabbitmq.consumers import OURS
 from bridges.site_brokers.rabbitmq.discovery import EVENTS_VHOST, EXCHANGE

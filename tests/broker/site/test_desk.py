@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from bridges.site_brokers import registry
 from bridges.site_brokers.base import Consumer, Delivery, Desk, Finding, Setup, SiteBrokerError, Taken
 from broker.node import Node
-from broker.site import bridges
 from config.model import Listener, Site, SiteBroker, SiteRule
 from treeconnector.bundles import Message, Properties
 from treeconnector.destinations import Destination, parse
@@ -89,8 +89,7 @@ def visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Visit:
         def one(setup: Setup) -> Bridge:
             return bridge
 
-        monkeypatch.setitem(bridges._MODULES, "mqtt", ("test_bridge_module", "mqtt"))
-        monkeypatch.setattr(bridges, "import_module", lambda name: type("Module", (), {"make": one}))
+        monkeypatch.setattr(registry, "import_module", lambda name: type("Module", (), {"make": one}))
         site = Site(
             name="york",
             data=tmp_path / "data",

@@ -17,7 +17,8 @@ from bridges.mqtt.watch import PahoWatch
 from bridges.properties import MqttProperties
 from bridges.site_brokers.base import SiteBrokerError, SiteBrokerRefused
 from bridges.site_brokers.mosquitto.connection import Filter, MqttConnection, Post, Received
-from bridges.site_brokers.mosquitto.messages import MqttAccess, head_of
+from bridges.site_brokers.mosquitto.login import MqttAccess
+from bridges.site_brokers.mosquitto.messages import head_of
 from config.uris import address
 
 V5, V3 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311

@@ -28,9 +28,8 @@ class Broker:
         self.before_clearing: Callable[[], None] = lambda: None
         self.saved = 0
         door: Any = SimpleNamespace(subscribe=self.subscribe, unsubscribe=self.unsubscribe)
-        hand: Any = SimpleNamespace(say=self.said)
         desk: Any = SimpleNamespace(outdated=self.outdated)
-        self.withdrawal = Withdrawal(door, hand, self.memory, desk, self.save)
+        self.withdrawal = Withdrawal(door, self.said, self.memory, desk, self.save)
 
     def save(self) -> None:
         self.saved += 1

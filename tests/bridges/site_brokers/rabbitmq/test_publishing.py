@@ -8,8 +8,9 @@ import pika
 import pytest
 from rabbitmq_server import RabbitServer
 
-from bridges.amqp.connection import Connection, Server
+from bridges.amqp.connection import Connection
 from bridges.amqp.errors import AmqpError
+from bridges.amqp.server import Server
 from bridges.site_brokers.rabbitmq.messages import is_ours
 from bridges.site_brokers.rabbitmq.publishing import Outgoing, Publisher, Refused
 

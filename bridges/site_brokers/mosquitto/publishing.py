@@ -1,0 +1,161 @@
+"""Giving messages to the broker, over the session's connection.
+
+Law: what the broker is given counts when it has answered; what is retained only once it is on our disk that
+this came from the tree.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from bridges.properties import FROM_TREE, size_of, to_mqtt
+from bridges.site_brokers.base import Delivery, Desk
+from bridges.site_brokers.mosquitto.connection import FAILURE, UNSPEAKABLE, MqttConnection, Post
+from bridges.site_brokers.mosquitto.discovery import LogDiscovery
+from bridges.site_brokers.mosquitto.filters import OwnFilters
+from bridges.site_brokers.mosquitto.loop_detection import LoopDetection, digest
+from bridges.site_brokers.mosquitto.messages import REASONS
+from bridges.site_brokers.mosquitto.names import Names, Unspellable
+from bridges.site_brokers.mosquitto.ownership import Ownership
+from bridges.site_brokers.mosquitto.poison_messages import PoisonMessages
+from treeconnector.destinations import Kind
+
+ENVELOPE: Final = 64
+"""Bytes of a packet beside its topic, properties and payload, at the most."""
+_NOBODY: Final = 0x10
+
+
+class Poster:
+    """Of one connection. `changed`: the memory is to be saved."""
+
+    def __init__(
+        self,
+        client: MqttConnection,
+        names: Names,
+        filters: OwnFilters,
+        desk: Desk,
+        loops: LoopDetection,
+        ownership: Ownership,
+        poison: PoisonMessages,
+        changed: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._names = names
+        self._filters = filters
+        self._desk = desk
+        self._loops = loops
+        self._ownership = ownership
+        self._poison = poison
+        self._changed = changed
+        self._discovery: LogDiscovery | None = None
+        self._posts: deque[tuple[Delivery, Post]] = deque()
+        self._unanswered: dict[int, None] = {}
+        self._unsaved: list[int] = []
+        self._thrown_away: list[tuple[Delivery, str]] = []
+
+    def __repr__(self) -> str:
+        return f"<Poster waiting={len(self._posts)} unanswered={len(self._unanswered)}>"
+
+    def begin(self, discovery: LogDiscovery) -> None:
+        """From now on it is known who reads what."""
+        self._discovery = discovery
+        thrown_away, self._thrown_away = self._thrown_away, []
+        for delivery, topic in thrown_away:
+            self._unread(delivery, topic)
+
+    def end(self) -> None:
+        self._poison.lost(list(self._unanswered))
+
+    def saved(self) -> None:
+        """The memory is on disk: what was given to be retained is known as the tree's from now on."""
+        unsaved, self._unsaved = self._unsaved, []
+        self._desk.confirm(unsaved)
+
+    def deliver(self, batch: Sequence[Delivery]) -> None:
+        for delivery in batch:
+            if self._poison.guilty(delivery.id):
+                text = "REFUSED: the site's broker ended the connection whenever it was given this message"
+                self._desk.refuse(delivery.id, f"{text} {self._poison.reason}".strip())
+                continue
+            try:
+                post = self._post(delivery)
+            except Unspellable as error:
+                self._desk.refuse(delivery.id, str(error))
+                continue
+            if post is not None:
+                self._posts.append((delivery, post))
+        self._post_waiting()
+
+    def _post_waiting(self) -> None:
+        """One by one while one of them may be what the broker ended the connection for."""
+        while self._posts and not (self._poison.any and self._unanswered):
+            delivery, post = self._posts.popleft()
+            self._unanswered[delivery.id] = None
+            self._client.post(post)
+
+    def _post(self, delivery: Delivery) -> Post | None:
+        properties, key = delivery.message.properties, delivery.destination
+        topic, payload = self._names.topic(key), delivery.message.payload
+        said = to_mqtt(properties, self._names.reply_to, delivery.again)
+        size = len(payload) + len(topic.encode()) + size_of(said) + ENVELOPE
+        if size > self._client.max_packet:
+            text = f"TOO_LARGE: about {size} bytes, of {self._client.max_packet} that the site's broker takes"
+            self._desk.refuse(delivery.id, text)
+            return None
+        qos = 0 if not delivery.persistent else 2 if properties.foreign and properties.foreign.qos == 2 else 1
+        if delivery.retained:
+            known = digest(topic, payload) if payload else ""
+            said = said._replace(user=(*said.user, *([(FROM_TREE, known)] if known else ())))
+            self._loops.retained(topic, known)
+            self._changed()
+        else:
+            self._remember(topic, payload)
+        return Post(
+            topic, payload, qos, delivery.retained, said, lambda code: self._answered(delivery, topic, code)
+        )
+
+    def say(self, post: Post) -> None:
+        """Something of our own."""
+        self._remember(post.topic, post.payload)
+        self._client.post(post)
+
+    def _remember(self, topic: str, payload: bytes) -> None:
+        """Where the broker knows no *no local*, it sends this back to us if a filter of ours matches."""
+        if not self._client.v5 and self._ownership.echoed and any(self._filters.matching(topic)):
+            self._loops.said(topic, payload)
+
+    # --- answers
+
+    def _answered(self, delivery: Delivery, topic: str, code: int) -> None:
+        self._unanswered.pop(delivery.id, None)
+        self._poison.cleared(delivery.id)
+        self._settle(delivery, topic, code)
+        self._post_waiting()
+
+    def _settle(self, delivery: Delivery, topic: str, code: int) -> None:
+        if code == _NOBODY and delivery.destination.kind == Kind.QUEUE:
+            self._unread(delivery, topic)
+            return
+        if code == _NOBODY and self._discovery is not None:
+            self._discovery.nobody(delivery, topic)
+        if code < FAILURE and delivery.retained:
+            self._unsaved.append(delivery.id)  # or a crash forgets that this is from the tree
+            self._changed()
+        elif code < FAILURE:
+            self._desk.confirm([delivery.id])
+        elif code == UNSPEAKABLE:
+            self._desk.refuse(delivery.id, f"UNROUTABLE: MQTT cannot say this, for {topic[:200]}")
+        else:
+            name = REASONS.get(code, "REFUSED")
+            self._desk.refuse(
+                delivery.id, f"{name}: reason code {code} of the site's broker for {topic[:200]}"
+            )
+
+    def _unread(self, delivery: Delivery, topic: str) -> None:
+        """The broker threw a queue's message away; after a start it knows of no shared subscription until
+        its client is back. Settled once it is known who reads: the message goes back to its queue."""
+        if self._discovery is None:
+            self._thrown_away.append((delivery, topic))
+        elif not self._discovery.nobody(delivery, topic):
+            text = f"NO_CONSUMER: nobody reads {topic[:200]} at the site's broker now"
+            self._desk.refuse(delivery.id, text)
