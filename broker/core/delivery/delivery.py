@@ -1,4 +1,4 @@
-"""Delivery: messages that wait in a queue go to the consumers that this node has there, as their credit allows.
+"""Delivery: messages that wait in a queue go to the consumers that this node has there, as credit allows.
 
 Law: what is persistent is on disk before it is given, or upstream has it; so is that it may have been given.
 What has expired is not. What comes after something that was made later is late: it is flagged and counted.
@@ -130,7 +130,7 @@ class Dispatcher(Lookup):
         return not entry.stored.row or entry.stored.row in self.custody.fresh
 
     def number(self, queue: Queue) -> None:
-        """Messages that consumers will be given next get their transfer ids in this transaction, and some more."""
+        """The next messages for consumers get their transfer ids in this transaction, and some more."""
         room = next((room for room in (consumer.room_ahead for consumer in queue.consumers) if room > 0), 0)
         messages = 0
         for count, entry in enumerate(queue.waiting):

@@ -77,7 +77,7 @@ class HeldIdentities:
         self.cold = IdentitySet()
 
     def __repr__(self) -> str:
-        return f"<HeldIdentities {len(self._queued)} in queues, {len(self._subscribed)} of topics, {self.cold!r}>"
+        return f"<HeldIdentities {len(self._queued)} queued, {len(self._subscribed)} topics, {self.cold!r}>"
 
     def __len__(self) -> int:
         return len(self._queued) + len(self._subscribed) + len(self.cold)

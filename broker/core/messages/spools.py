@@ -5,7 +5,7 @@ or here to consumers here. Dead letters count nowhere, they have bounds of their
 
 A small message costs more than its bytes: what its rows take counts as well.
 
-Law: an entry is taken off where it was counted, whatever has changed in the meantime. Those of a queue go where
+Law: an entry is taken off where it was counted, whatever has changed meanwhile. Those of a queue go where
 its messages go now, and change their spool together when that changes (`turn`). What topics fan out is stored
 once, and counts once for each spool however many neighbours it waits for.
 """
