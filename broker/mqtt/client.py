@@ -98,7 +98,8 @@ class Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none of asyncio's classes
         peer = transport.get_extra_info("peername") or ("?", 0)
-        self._connection = Connection(self._said, f"{peer[0]}:{peer[1]}", rights=None, end=self._sent_away)
+        shown = f"{peer[0]}:{peer[1]}"
+        self._connection = Connection(self._said, shown, "mqtt", rights=None, end=self._sent_away)
         self.door.arrived(self)
         self._timer = self._loop.call_later(_CONNECT_TIMEOUT, self.end, "it did not log in in time")
 

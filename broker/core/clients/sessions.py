@@ -22,8 +22,8 @@ Totals = tuple[int, int, int, int]
 class Connection:
     """One connection of a client. `send` takes frames for it, buffered, and never blocks.
 
-    `kind`: 'stream' or 'http'. `heard`: running time of the last request. `messages_in`: that it sent,
-    `messages_out`: that it was given; bytes likewise.
+    `kind`: 'stream' (which takes bundles as they are), 'mqtt' or 'http'. `heard`: running time of the last
+    request. `messages_in`: that it sent, `messages_out`: that it was given; bytes likewise.
     `answered`: what the latest transfer told of below its `ack_to`; told again if it was not read.
     `rights`: None until whoever is at its other end has proved who it is. `end`: ends it, and says why.
     """
@@ -150,7 +150,7 @@ class Session:
     def put_mail(self, given: ConsumerDelivery) -> None:
         """It was given this, and no answer has told it yet: one blocked transfer that it is for is woken."""
         self.mail[given.first] = given
-        self._mail_bytes += given.entry.stored.size
+        self._mail_bytes += given.weight
         for waiter in self.waiters:
             if given.known or given.last > waiter.ack_to:
                 del self.waiters[waiter]
@@ -162,7 +162,7 @@ class Session:
         if self.mail.pop(given.first, None) is None:
             return False
         self._unread.discard(given.first)
-        self._mail_bytes -= given.entry.stored.size
+        self._mail_bytes -= given.weight
         return True
 
     def was_told(self, given: ConsumerDelivery) -> bool:

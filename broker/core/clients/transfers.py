@@ -23,6 +23,7 @@ from broker.core.routing.forwarding import Forwarder
 from treeconnector.bundles import Flag, Message
 
 _ANSWER_BYTES: Final = 4 * 1024 * 1024
+_ANSWER_MESSAGES: Final = 1000
 _LOOKED_AT: Final = 1000
 
 
@@ -45,19 +46,21 @@ class Transfers:
         return f"<Transfers at {self._forwarder.node}>"
 
     def transfer(self, session: Session, connection: Connection, ack_to: int) -> list[Fetched]:
-        """At most some megabytes, the lowest ids first; ask again with a higher `ack_to` for the rest."""
+        """Some megabytes and a thousand messages at most, unpacked, the lowest ids first; ask again with a
+        higher `ack_to` for the rest.
+        """
         self._pull(session)
         connection.answered.clear()
         result: list[Fetched] = []
-        size = 0
+        size = weight = 0
         for given in _due(session, ack_to):
+            weight += given.weight
+            if result and (weight > _ANSWER_BYTES or len(result) + given.messages > _ANSWER_MESSAGES):
+                break
             again = given.known and given.first in session.mail
             messages = self._open(session, given, None if again else ack_to)
-            more = sum(len(each.message.payload) for each in messages)
-            if result and size + more > _ANSWER_BYTES:
-                break
             result += messages
-            size += more
+            size += sum(len(each.message.payload) for each in messages)
             self._told(session, connection, given, ack_to)
         connection.messages_out += len(result)
         connection.bytes_out += size

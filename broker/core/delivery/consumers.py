@@ -6,16 +6,21 @@ over all queues of the node: message i of a slice has id `first` + i.
 """
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.clients.masking import masked
-from broker.core.messages.custody import Queue, QueueEntry
+from broker.core.messages.custody import Queue, QueueEntry, StoredBundle
 from treeconnector import bundles
+from treeconnector.opening import opened
 from treeconnector.session_frames import Deliver
 
 if TYPE_CHECKING:
     from broker.core.clients.sessions import Connection, Session
+
+_KEPT: Final = 16
+_MOST_KEPT: Final = bundles.MAX_BYTES
 
 
 class ConsumerDelivery(NamedTuple):
@@ -36,6 +41,12 @@ class ConsumerDelivery(NamedTuple):
     def last(self) -> int:
         """The highest transfer id of the slice."""
         return self.first + self.messages - 1
+
+    @property
+    def weight(self) -> int:
+        """Bytes of it once it is unpacked, about."""
+        header = self.entry.stored.header
+        return header.size * self.messages // header.count
 
     @property
     def bits(self) -> int:
@@ -89,6 +100,11 @@ class PushConsumer:
         """For how many messages transfer ids are to be on disk before it is given them."""
         return self.room if self.connection is not None else 0
 
+    def unpacks(self, entry: QueueEntry, count: int) -> bool:
+        """Is a bundle unpacked here for so many of its messages to be given? Else it is handed on whole."""
+        line = self.connection
+        return line is None or line.kind != "stream" or count != entry.stored.header.count
+
     def give(self, given: ConsumerDelivery, body: bytes) -> None:
         """Hand a slice over. `body`: the whole bundle's, as stored. Raises `FrameError` if it is none."""
         assert self.connection is not None
@@ -118,8 +134,15 @@ class PullConsumer(PushConsumer):
         """For what it will ask for next, so that an answer need not wait for a commit of its own."""
         return int(self.outstanding < self.credit)
 
+    def unpacks(self, entry: QueueEntry, count: int) -> bool:
+        """Its answers are what unpacks, each of some megabytes; one may not say that nothing waits."""
+        return False
+
     def give(self, given: ConsumerDelivery, body: bytes) -> None:
-        slice_of(given, body)
+        if given.entry.stored.header.size > _MOST_KEPT:
+            opened(given.entry.stored.header, body)  # it is unpacked once, for the answer
+        else:
+            slice_of(given, body)
         self.outstanding += given.messages
         self.session.desk.put(given)
         self.session.put_mail(given)
@@ -150,10 +173,27 @@ def deliver_frame(given: ConsumerDelivery, subscription: int, body: bytes) -> De
 
 
 def slice_of(given: ConsumerDelivery, body: bytes) -> list[bundles.Message]:
+    """Its messages. Raises `FrameError` if they cannot be read."""
     stored = given.entry.stored
-    if stored.messages is None:
-        stored.messages = bundles.unpack(stored.header, body)
-    return stored.messages[given.position : given.position + given.messages]
+    messages = stored.messages
+    if messages is None:
+        messages = bundles.unpack(stored.header, body)
+        _keep(stored, messages)
+    return messages[given.position : given.position + given.messages]
+
+
+_unpacked: deque[StoredBundle] = deque()
+"""Bundles whose messages are in memory, since the next slice of one may be asked for in a moment."""
+
+
+def _keep(stored: StoredBundle, messages: list[bundles.Message]) -> None:
+    """Only of the latest few: what is 100 bytes in the store may be megabytes here."""
+    if stored.header.size > _MOST_KEPT:
+        return
+    stored.messages = messages
+    _unpacked.append(stored)
+    if len(_unpacked) > _KEPT:
+        _unpacked.popleft().messages = None
 
 
 class Unacked:

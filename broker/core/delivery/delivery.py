@@ -2,6 +2,11 @@
 
 Law: what is persistent is on disk before it is given, or upstream has it; so is that it may have been given.
 What has expired is not. What comes after something that was made later is late: it is flagged and counted.
+
+Law: what is unpacked for consumers here is sliced. A queue gives `AT_ONCE` bytes of it, then others have
+their turns; a bundle larger than that waits until the one before it is paid for, whatever queue it is in:
+others have the loop for `PAYS` times as long as unpacking took, about. Time is not known in here, so bytes
+count.
 """
 
 from collections.abc import Callable
@@ -29,6 +34,10 @@ _AHEAD: Final = 32
 MOST_BURIED: Final = 10_000
 PAUSE: Final = 0.001
 """Of a long backlog whose time is over so many become dead letters at once; others have turns between."""
+AT_ONCE: Final = 512 * 1024
+SPEED: Final = 400 * 1024 * 1024
+"""Bytes that a small machine unpacks in a second."""
+PAYS: Final = 3
 
 
 class Dispatcher(Lookup):
@@ -61,6 +70,8 @@ class Dispatcher(Lookup):
         self.finished: Callable[[QueueEntry], None] = lambda entry: None
         self.why_not_now: Callable[[QueueEntry], str] = lambda entry: ""
         self.went: Callable[[Destination, str, int], None] = lambda destination, gateway, messages: None
+        self._paid_at = 0.0
+        self._resting: set[Queue] = set()
         self.holds = QueueLimits(settings, custody, neighbours, self.bury)
 
     def flag(self, stored: StoredBundle, flags: int) -> None:
@@ -74,9 +85,11 @@ class Dispatcher(Lookup):
 
     def deliver(self, queue: Queue) -> None:
         """Give what waits to the consumers, as far as their credit goes; consumers are served in turn."""
-        buried = self.custody.buried.total()
+        buried, left = self.custody.buried.total(), AT_ONCE
         while queue.waiting:
             entry = queue.waiting[0]
+            if queue in self._resting:
+                return
             if entry.stored.header.expires_first and self.custody.buried.total() - buried > MOST_BURIED:
                 self.clock.after(PAUSE, partial(self.deliver, queue))
                 return
@@ -96,12 +109,17 @@ class Dispatcher(Lookup):
                 queue.turn = before
                 self.turn.queues[queue.name] = queue
                 return
+            alone = suspected and tries(consumer)
+            position, count = next_run(entry, 1 if alone else consumer.room)
+            size = entry.stored.header.size if count and consumer.unpacks(entry, count) else 0
+            if size and self._must_rest(queue, size, left):
+                queue.turn = before
+                return
             if why := self.why_not_now(entry):
                 queue.waiting.popleft()
                 self._bury_rest(entry, why)
                 continue
-            alone = suspected and tries(consumer)
-            position, count = next_run(entry, 1 if alone else consumer.room)
+            left -= self._unpacked(entry, size, count)
             if count and not self._give(entry, consumer, position, count):
                 queue.waiting.popleft()
                 self.bury(entry, "UNREADABLE")
@@ -113,6 +131,28 @@ class Dispatcher(Lookup):
                 queue.waiting.popleft()
         if queue.held_back:
             self.holds.relieve(queue)
+
+    def _must_rest(self, queue: Queue, size: int, left: int) -> bool:
+        """Has a queue given enough for now, or is a large one before its time? It goes on later by itself."""
+        pause = PAUSE if left <= 0 else 0.0
+        if size > AT_ONCE:
+            pause = max(pause, self._paid_at - self.clock.now)
+        if pause > 0:
+            self._resting.add(queue)
+            self.clock.after(pause, partial(self._rested, queue))
+        return pause > 0
+
+    def _unpacked(self, entry: QueueEntry, size: int, count: int) -> int:
+        """Bytes that giving so many messages unpacks. What is large is paid for by the next of it."""
+        if size > AT_ONCE:
+            self._paid_at = max(self._paid_at, self.clock.now) + PAYS * size / SPEED
+        elif entry.stored.messages is not None:
+            size = size * count // entry.stored.header.count
+        return size
+
+    def _rested(self, queue: Queue) -> None:
+        self._resting.discard(queue)
+        self.deliver(queue)
 
     def _reader_with_room(self, queue: Queue, suspected: bool) -> PushConsumer | None:
         consumers = queue.consumers

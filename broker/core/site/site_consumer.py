@@ -31,6 +31,9 @@ class SiteConsumer(PushConsumer):
         self.come = come
         self.now = now
 
+    def unpacks(self, entry: QueueEntry, count: int) -> bool:
+        return True
+
     def give(self, given: ConsumerDelivery, body: bytes) -> None:
         messages = slice_of(given, body)
         header, entry = given.entry.stored.header, given.entry
