@@ -17,7 +17,7 @@ from broker.mqtt.packets import PacketError
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind, queue, topic
-from treeconnector.errors import InvalidName, PatternError, SapwoodError
+from treeconnector.errors import FrameError, InvalidName, PatternError, SapwoodError
 from treeconnector.names import queue_name
 from treeconnector.patterns import from_mqtt, to_mqtt
 from treeconnector.session_frames import (
@@ -26,6 +26,7 @@ from treeconnector.session_frames import (
     Create,
     Deliver,
     EndSubscription,
+    Refuse,
     Subscribe,
     Unsubscribe,
 )
@@ -58,6 +59,7 @@ class Reading:
         self._given: dict[int, int] = {}
         self._next_id = 0
         self._acks: list[int] = []
+        self._refusals: list[Refuse] = []
 
     def __repr__(self) -> str:
         return f"<Reading {len(self._filters)} filters, {len(self._given)} messages unacknowledged>"
@@ -139,7 +141,9 @@ class Reading:
         return [place for reader in readers for place in reader.queues]
 
     def deliver(self, frame: Deliver) -> bytes:
-        """The PUBLISH packets of a delivery. Raises `SapwoodError` if it cannot be read or numbered."""
+        """The PUBLISH packets of a delivery; none if it cannot be read. Raises `SapwoodError` if it cannot be
+        numbered.
+        """
         reading = self._numbers.get(frame.subscription)
         if reading is None:
             return b""
@@ -155,14 +159,26 @@ class Reading:
         again = bool(qos) and (frame.redelivered or bool(frame.flags & Flag.MAYBE_DUPLICATE))
         retain = bool(frame.flags & Flag.RETAINED)
         skip = bundles.mask_bits(frame.skip)
+        try:
+            messages = bundles.unpack(header, frame.body)
+        except FrameError as error:  # an older version kept it without a look
+            self._refuse(frame, error)
+            return b""
         parts = []
-        for index, message in enumerate(bundles.unpack(header, frame.body)):
+        for index, message in enumerate(messages):
             if not skip >> index & 1:
                 number = self._number(frame.first + index) if qos else self._dealt_with(frame.first + index)
                 parts.append(
                     packets.publish(spelled, message.payload, qos, number, retain=retain, again=again)
                 )
         return b"".join(parts)
+
+    def _refuse(self, frame: Deliver, error: FrameError) -> None:
+        """Nobody can read it: the switch makes it a dead letter, and the connection goes on."""
+        client, where = self._client.client_id, frame.destination
+        _log.warning("! MQTT client %r is not given %s messages of %s: %s", client, frame.count, where, error)
+        last = frame.first + frame.count - 1
+        self._refusals.append(Refuse(frame.first, last, f"UNREADABLE: {error}"))
 
     def _spelled(self, destination: Destination) -> str:
         prefix = self._client.door.queue_prefix if destination.kind == Kind.QUEUE else ""
@@ -194,6 +210,9 @@ class Reading:
         acks, self._acks = self._acks, []
         if acks:
             self._client.ask(Acknowledge([(each, each) for each in acks]))
+        refusals, self._refusals = self._refusals, []
+        if refusals:
+            self._client.ask(*refusals)
 
 
 def _readers(connection: Connection) -> list[PushConsumer]:

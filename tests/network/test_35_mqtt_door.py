@@ -1,7 +1,9 @@
 """MQTT applications at nodes that are their sites' brokers: unmodified clients, real nodes and crashes."""
 
 import asyncio
+import contextlib
 import queue
+import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -274,3 +276,32 @@ async def test_other_versions_and_bad_clients_are_told_or_sent_away(
     liar = await application(ports["hq"], "liar").up()
     liar.client.publish("$SYS/x", b"", 1)
     await network.until("hq", lambda _: "begin with '$'" in network.nodes["hq"].log.read_text(), "angry")
+
+
+async def test_a_body_that_an_older_version_left_unreadable_is_a_dead_letter_and_ends_nobody_s_connection(
+    network: Network, ports: dict[str, int], application: Callable[..., Application]
+) -> None:
+    """It did not open what it kept. The reader gets all that comes before and behind, on one connection."""
+    await network.start()
+    till = await application(ports["hq"], "till", clean=False).up()
+    await till.read("prices/#")
+    till.end()
+    office = await application(ports["hq"], "office").up()
+    for payload in (b"1", b"2", b"3"):
+        await office.publish("prices/tea", payload)
+    assert await network.stop("hq") == 0
+    with contextlib.closing(sqlite3.connect(network.data("hq") / "node.db")) as database:
+        rows = [row for (row,) in database.execute('SELECT "row" FROM "bundle" ORDER BY "row"')]
+        assert len(rows) == 3
+        database.execute('UPDATE "bundle" SET "body" = zeroblob(length("body")) WHERE "row" = ?', (rows[1],))
+        database.commit()
+    await network.restart("hq")
+    again = await application(ports["hq"], "till", clean=False).up()
+    assert [payload for _, payload, _, _ in await again.take(2)] == [b"1", b"3"]
+    status = await network.until("hq", lambda status: status["dead"]["messages"] == 1, "burying it")
+    (reason,) = status["dead"]["reasons"]
+    assert "UNREADABLE" in reason
+    late = await application(ports["hq"], "late").up()
+    await late.publish("prices/tea", b"4")
+    assert [payload for _, payload, _, _ in await again.take(1)] == [b"4"]
+    assert again.codes.empty()

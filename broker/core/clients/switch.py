@@ -372,7 +372,12 @@ class Switch:
 
     def transfer(self, connection: Connection, ack_to: int) -> list[Fetched]:
         """What this session was given and has not acknowledged, above `ack_to`, or given again."""
-        return self._transfers.transfer(self._session(connection), connection, ack_to)
+        session = self._session(connection)
+        found = self._transfers.transfer(session, connection, ack_to)
+        refused, self._transfers.unreadable = self._transfers.unreadable, []
+        for given, why in refused:
+            self._refuse(session, given.first, given.last, why[:_MOST_SAID])
+        return found
 
     def when_told(self, found: list[Fetched], call: Callable[[], None]) -> None:
         """Call once it is on disk that these may have been given: at once, where it is."""

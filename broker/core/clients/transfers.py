@@ -21,6 +21,7 @@ from broker.core.messages.custody import Queue
 from broker.core.messages.entries import QueueEntry
 from broker.core.routing.forwarding import Forwarder
 from treeconnector.bundles import Flag, Message
+from treeconnector.errors import FrameError
 
 _ANSWER_BYTES: Final = 4 * 1024 * 1024
 _ANSWER_MESSAGES: Final = 1000
@@ -36,11 +37,15 @@ class Fetched(NamedTuple):
 
 
 class Transfers:
-    """Gives sessions what they fetch. Calls are synchronous and pure."""
+    """Gives sessions what they fetch. Calls are synchronous and pure.
+
+    `unreadable`: the caller refuses these.
+    """
 
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
         self._custody = forwarder.custody
+        self.unreadable: list[tuple[ConsumerDelivery, str]] = []
 
     def __repr__(self) -> str:
         return f"<Transfers at {self._forwarder.node}>"
@@ -58,7 +63,12 @@ class Transfers:
             if result and (weight > _ANSWER_BYTES or len(result) + given.messages > _ANSWER_MESSAGES):
                 break
             again = given.known and given.first in session.mail
-            messages = self._open(session, given, None if again else ack_to)
+            try:
+                messages = self._open(session, given, None if again else ack_to)
+            except FrameError as error:  # an older version kept it without a look
+                session.take_mail(given)
+                self.unreadable.append((given, f"UNREADABLE: {error}"))
+                continue
             result += messages
             size += sum(len(each.message.payload) for each in messages)
             self._told(session, connection, given, ack_to)

@@ -166,3 +166,26 @@ def test_a_transient_queue_takes_what_others_have_of_it(forest: Forest, hq: Site
     with pytest.raises(NotFound):
         guest.ack(number)
     assert hq.dead() == []
+
+
+@pytest.mark.parametrize("fetched_before", [False, True])
+def test_a_body_that_an_older_version_left_unreadable_is_a_dead_letter(
+    forest: Forest, hq: Site, fetched_before: bool
+) -> None:
+    """It did not open what it kept. What is behind it comes, and the session goes on."""
+    till = Fetching(forest, hq, "till", "sales")
+    producer = forest.producer("hq")
+    for payload in (b"1", b"2"):
+        producer.send("queue:sales", payload)
+        forest.settle()
+    if fetched_before:
+        assert [payload for _, payload in till.fetch()] == [b"1", b"2"]
+    session = till.connection.session
+    assert session is not None
+    held = [given.entry for given in session.desk.all()]
+    first = next(iter([*held, *hq.core.custody.queues["queue:sales"].waiting])).stored
+    first.body, first.messages = bytes(len(first.body or b"")), None
+    assert [payload for _, payload in till.fetch()] == [b"2"]
+    assert [payload for _, payload in till.fetch()] == [b"2"]
+    assert [letter.note.partition(":")[0] for letter in hq.core.custody.dead.waiting] == ["UNREADABLE"]
+    assert hq.core.custody.buried["UNREADABLE"] == 1
