@@ -7,9 +7,10 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from broker.core.clients.sessions import Connection
+from simulation.site import Site
 from treeconnector import bundles
 from treeconnector.bundles import Message, Properties
 from treeconnector.destinations import Destination, Kind
@@ -27,9 +28,6 @@ from treeconnector.session_frames import (
     Subscribe,
     Unsubscribe,
 )
-
-if TYPE_CHECKING:
-    from simulation.machine import Machine
 
 _CREDIT: Final = 1000
 _HEAD: Final = struct.Struct(">dQ")
@@ -54,7 +52,7 @@ class Application:
 
     def __init__(
         self,
-        machine: "Machine",
+        machine: Site,
         serials: Iterator[int],
         delivered: Delivered,
         confirmed: Confirmed = lambda destination, numbers: None,

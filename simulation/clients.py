@@ -5,7 +5,7 @@ what they were given and what became of it.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from broker.core.clients.sessions import Connection
 from simulation.site import Site
@@ -30,15 +30,12 @@ from treeconnector.session_frames import (
     Welcome,
 )
 
-if TYPE_CHECKING:
-    from simulation.forest import Forest
-
 
 class Client:
     """A session at a site. It does not come back by itself."""
 
-    def __init__(self, forest: "Forest", site: Site, name: str) -> None:
-        self.forest, self.site, self.name = forest, site, name
+    def __init__(self, site: Site, name: str) -> None:
+        self.site, self.name = site, name
         self.connection: Connection | None = None
         self.failures: list[Failed] = []
 
@@ -89,8 +86,8 @@ class Producer(Client):
     Nothing is sent before the node has said how far it is: a number above it would confirm those below.
     """
 
-    def __init__(self, forest: "Forest", site: Site, name: str) -> None:
-        super().__init__(forest, site, name)
+    def __init__(self, site: Site, name: str) -> None:
+        super().__init__(site, name)
         self.number = 0
         self.under_way: dict[int, Send] = {}
         self.confirmed: list[tuple[Destination, bytes]] = []
@@ -177,7 +174,6 @@ class Consumer(Client):
 
     def __init__(
         self,
-        forest: "Forest",
         site: Site,
         destination: str,
         name: str,
@@ -186,7 +182,7 @@ class Consumer(Client):
         durable: str = "",
         auto: bool = True,
     ) -> None:
-        super().__init__(forest, site, name)
+        super().__init__(site, name)
         self.destination = parse(destination)
         self.credit, self.durable, self.auto = credit, durable, auto
         self.receipts: list[Receipt] = []

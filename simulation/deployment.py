@@ -16,7 +16,8 @@ from broker.core.policies.permits import GrantOf, everything
 from broker.grants import Grants
 from config.errors import ConfigurationError, did_you_mean
 from config.fleet.permits import Permitted
-from config.fleet.table import SiteRow, read_sites
+from config.fleet.row import SiteRow
+from config.fleet.table import read_sites
 from config.model import Site
 
 MAX_NODES: Final = 2_000_000

@@ -175,10 +175,10 @@ class Forest:
     # --- clients
 
     def producer(self, site: str, name: str = "producer") -> "Producer":
-        return self._client(Producer(self, self.sites[site], name))
+        return self._client(Producer(self.sites[site], name))
 
     def consumer(self, site: str, destination: str, name: str = "consumer", **options: Any) -> "Consumer":
-        return self._client(Consumer(self, self.sites[site], destination, name, **options))
+        return self._client(Consumer(self.sites[site], destination, name, **options))
 
     def _client(self, client: AnyClient) -> AnyClient:
         self.clients.append(client)

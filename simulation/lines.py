@@ -6,18 +6,18 @@ comes later (`loss`); what a cut line holds comes when it is whole again, unless
 
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final, Generic, TypeVar
 
+from simulation.site import Site
 from treeconnector.link import Link
 from treeconnector.relations import Relation
-
-if TYPE_CHECKING:
-    from simulation.machine import Machine
 
 _REPEAT_AFTER: Final = 0.2
 _BACKLOG: Final = 0.25
 _AT_ONCE: Final = 1 << 18
 _LEAST: Final = 1 << 12
+
+AnyMachine = TypeVar("AnyMachine", bound=Site)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,9 @@ class LineSettings:
     loss: float = 0.0
 
 
-class End:
-    """One end of a connection. `free_at`: when the line has taken what this end has said so far.
+class End(Generic[AnyMachine]):
+    """One end of a connection, and the machine that has it. `free_at`: when the line has taken what this end
+    has said so far.
 
     `number`: of the connection, so that ends have an order that does not depend on where they lie in memory.
     `goes_up`: does it join a child with a parent, and not two nodes of a mesh?
@@ -52,14 +53,14 @@ class End:
     )
 
     def __init__(
-        self, machine: "Machine", link: Link, line: LineSettings, number: int, relation: Relation
+        self, machine: AnyMachine, link: Link, line: LineSettings, number: int, relation: Relation
     ) -> None:
         self.machine = machine
         self.link = link
         self.number = number
         self.goes_up = relation is Relation.PARENT
         self.line = line
-        self.peer: End
+        self.peer: End[AnyMachine]
         self.free_at = 0.0
         self.arrives_at = 0.0
         self.bytes = 0
@@ -69,7 +70,7 @@ class End:
         return f"<End at {self.machine.name} of {self.link!r}>"
 
     @property
-    def dialler(self) -> "Machine":
+    def dialler(self) -> AnyMachine:
         """The machine that has made the connection."""
         return self.machine if self.link.dials else self.peer.machine
 
@@ -93,15 +94,3 @@ class End:
             at += _REPEAT_AFTER + 2 * line.latency
         self.arrives_at = max(at, self.arrives_at)
         return self.arrives_at
-
-
-def joined(dialler: "Machine", other: "Machine", relation: Relation, number: int) -> tuple[End, End]:
-    """A connection that a machine has made with its parent, or with another node of its mesh: (its end, the
-    other's). It is as good as the line of the machine that has made it.
-    """
-    line = dialler.line
-    link = dialler.core.dial(name=other.name, relation=relation)
-    lower = End(dialler, link, line, number, relation)
-    upper = End(other, other.core.accept(), line, number, relation)
-    lower.peer, upper.peer = upper, lower
-    return lower, upper

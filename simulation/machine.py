@@ -1,19 +1,16 @@
 """A site on a virtual clock: when its core wants to be woken, whom it dials, and who works there."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Self
 
 from broker.core.node import AdvisoryRecorder, NodeCore
 from broker.core.policies.permits import GrantOf, everything
 from broker.core.settings import CoreSettings
+from simulation.applications import Application
 from simulation.lines import End, LineSettings
 from simulation.site import Site, World
 from treeconnector.link import LinkSettings
 from treeconnector.relations import Relation
-
-if TYPE_CHECKING:
-    from simulation.applications import Application
-
 
 _EVERY: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
@@ -65,8 +62,8 @@ class Machine(Site):
         self._pause = _EVERY
         self.failures: dict[str, int] = {}
         self.cut_until = 0.0
-        self.ends: dict[object, End] = {}
-        self.dialled: dict[str, End | None] = {}
+        self.ends: dict[object, End[Self]] = {}
+        self.dialled: dict[str, End[Self] | None] = {}
         self.application: Application | None = None
 
     def boot(self) -> NodeCore:
@@ -97,6 +94,16 @@ class Machine(Site):
         mesh = self.core.mesh
         parents = (*self.ways, *mesh.parents_to_dial())
         return dict.fromkeys(parents, Relation.PARENT) | dict.fromkeys(mesh.to_dial(), Relation.MESH)
+
+    def join(self, other: Self, relation: Relation, number: int) -> tuple[End[Self], End[Self]]:
+        """Connect with a parent, or with another node of the mesh: (own end, the other's). The connection is
+        as good as the line of the machine that makes it.
+        """
+        link = self.core.dial(name=other.name, relation=relation)
+        lower = End(self, link, self.line, number, relation)
+        upper = End(other, other.core.accept(), self.line, number, relation)
+        lower.peer, upper.peer = upper, lower
+        return lower, upper
 
     def is_linked_with(self, name: str) -> bool:
         core = self.maybe_core

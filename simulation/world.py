@@ -25,7 +25,7 @@ from broker.core.policies.permits import GrantOf, everything
 from broker.core.settings import CoreSettings
 from simulation.advisory_log import NodeLog, Row
 from simulation.deployment import Deployment
-from simulation.lines import End, LineSettings, joined
+from simulation.lines import End, LineSettings
 from simulation.machine import Machine
 from simulation.site import Site
 from treeconnector.destinations import parse
@@ -253,7 +253,7 @@ class World:
             self._dial_later(machine, name, self.settings.backoff_max)
         else:
             machine.failures.pop(name, None)
-            lower, upper = joined(machine, other, relation, next(self._numbers))
+            lower, upper = machine.join(other, relation, next(self._numbers))
             machine.ends[lower.link] = machine.dialled[name] = lower
             other.ends[upper.link] = upper
             self._pull(lower)
@@ -262,7 +262,7 @@ class World:
     def _dial_later(self, machine: Machine, name: str, pause: float) -> None:
         self.at(self.now + pause, self._dial, machine, machine.core, name)
 
-    def _pull(self, end: End) -> None:
+    def _pull(self, end: End[Machine]) -> None:
         """Give the line what it takes; if it is full, go on when it has room."""
         while (room := end.room(self.now)) > 0:
             packets = end.link.data_to_send(room)
@@ -276,11 +276,11 @@ class World:
             end.pulls = True
             self.at(end.free_at, self._drained, end)
 
-    def _drained(self, end: End) -> None:
+    def _drained(self, end: End[Machine]) -> None:
         end.pulls = False
         self._pull(end)
 
-    def _arrive(self, end: End, packets: list[bytes]) -> None:
+    def _arrive(self, end: End[Machine], packets: list[bytes]) -> None:
         """What `end` has sent is at its peer, unless the line is cut: then it comes when that is over."""
         peer = end.peer
         machine = peer.machine
@@ -298,7 +298,7 @@ class World:
             core.receive(peer.link, packet)
         self.stir(machine)
 
-    def _cut_off(self, end: End) -> float:
+    def _cut_off(self, end: End[Machine]) -> float:
         """Until when the line of this end is cut, if it is."""
         relation = Relation.PARENT if end.goes_up else Relation.MESH
         dialler = end.dialler
@@ -329,14 +329,14 @@ class World:
             if end is not None:
                 self._lose_patience(end, seconds)
 
-    def _lose_patience(self, lower: End, seconds: float) -> None:
+    def _lose_patience(self, lower: End[Machine], seconds: float) -> None:
         links = self.settings.links
         for end in (lower, lower.peer):
             patience = links.dead_after + self.random.uniform(0, links.keep_alive)
             if patience < seconds:
                 self.at(self.now + patience, self._lost, end, "the peer was silent for too long")
 
-    def _closed(self, end: End) -> None:
+    def _closed(self, end: End[Machine]) -> None:
         """A link is over at this end: last words, then the peer learns of it; the child dials again."""
         machine = end.machine
         packets = end.link.data_to_send()
@@ -348,11 +348,11 @@ class World:
             machine.dialled[name] = None
             self._dial_later(machine, name, self.random.uniform(0, self.settings.backoff_initial))
 
-    def _close_peer(self, end: End) -> None:
+    def _close_peer(self, end: End[Machine]) -> None:
         at = max(end.arrives_at, self.now + end.line.latency)
         self.at(at, self._lost_unless_cut, end.peer, "the line was closed")
 
-    def _lost_unless_cut(self, end: End, text: str) -> None:
+    def _lost_unless_cut(self, end: End[Machine], text: str) -> None:
         """Word of the end comes over the line, if that is not cut: then when it is whole again."""
         until = self._cut_off(end)
         if until > self.now:
@@ -360,7 +360,7 @@ class World:
         else:
             self._lost(end, text)
 
-    def _lost(self, end: End, text: str) -> None:
+    def _lost(self, end: End[Machine], text: str) -> None:
         machine = end.machine
         if end.link in machine.ends:
             core = machine.core

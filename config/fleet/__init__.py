@@ -6,7 +6,8 @@ without files.
 
 from config.fleet.files import FleetReport, write_fleet
 from config.fleet.model import sites
-from config.fleet.table import COLUMNS, SiteRow, read_sites
+from config.fleet.row import SiteRow
+from config.fleet.table import COLUMNS, read_sites
 from config.fleet.tree import tree_problems
 
 __all__ = ["COLUMNS", "FleetReport", "SiteRow", "read_sites", "sites", "tree_problems", "write_fleet"]

@@ -19,7 +19,7 @@ from typing import Final
 from config.credentials import resolve_secret
 from config.errors import ConfigurationError
 from config.fleet.model import sites
-from config.fleet.table import SiteRow
+from config.fleet.row import SiteRow
 from config.fleet.tree import Meshes
 from config.model import Listener, Site
 from config.write import WRITERS

@@ -13,7 +13,8 @@ from typing import Any
 
 from config.errors import ConfigurationError, Problem
 from config.fleet.permits import Permitted
-from config.fleet.table import SiteRow, cell_problems
+from config.fleet.row import SiteRow
+from config.fleet.table import cell_problems
 from config.fleet.tree import Meshes, tree_problems
 from config.kinds import Fault
 from config.mesh import Core, Mesh

@@ -13,7 +13,7 @@ from config.model import Child
 from treeconnector.permits import OWN
 
 if TYPE_CHECKING:
-    from config.fleet.table import SiteRow
+    from config.fleet.row import SiteRow
 
 
 class Permitted:

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from config.errors import Problem, did_you_mean
+from config.fleet.row import ROLES, SiteRow
 from config.kinds import Fault
 
-if TYPE_CHECKING:
-    from config.fleet.table import SiteRow
-
-ROLES: Final = ("leaf", "branch", "root")
 MAX_NAMED: Final = 10
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from config.fleet.permits import Permitted
-from config.fleet.table import SiteRow
+from config.fleet.row import SiteRow
 
 OFFERS: Final = 120
 _PORTS: Final = range(20_000, 32_000)
