@@ -1,16 +1,20 @@
 """Raw connections that say whatever a test likes, and the one real node that they are said to."""
 
 import asyncio
+import contextlib
 import json
 import secrets
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import psutil
+import trustme
 
 from broker.cli.demo.plan import free_ports
 from broker.cli.demo.processes import NodeProcess, Nodes, Status
@@ -19,14 +23,24 @@ from treeconnector.session_frames import VERSION, Login, Welcome, decode_node_pa
 
 MIB = 1024 * 1024
 MUCH = 15 * MIB
+ALLOWED = 20 * MIB
+"""What may be left of all that broken connections took."""
 PATIENCE = 60.0
 
 
 class Target:
-    """A node with a port for MQTT, as a process of its own. `tls`: of both ports."""
+    """A node with a port for MQTT, as a process of its own. `tls`: of both ports; `context`: of who comes."""
 
-    def __init__(self, folder: Path, *, tls: dict[str, str] | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        tls: dict[str, str] | None = None,
+        context: ssl.SSLContext | None = None,
+        **settings: Any,
+    ) -> None:
         self.port, self.mqtt = free_ports(2)
+        self.context = context
         listener = {"port": self.port} | ({"tls": tls} if tls else {})
         site = {"name": "hq", "tree": "test", "listener": listener, "mqtt": {"port": self.mqtt}}
         file = folder / "hq.yaml"
@@ -35,10 +49,26 @@ class Target:
         self.nodes = Nodes([self.process])
 
     async def status(self) -> Status:
-        return await self.nodes.until("hq", lambda _: True, "answering", PATIENCE)
+        return await self.until(lambda _: True, "answering")
 
     async def until(self, holds: Callable[[Status], bool], what: str) -> Status:
-        return await self.nodes.until("hq", holds, what, PATIENCE)
+        if self.context is None:
+            return await self.nodes.until("hq", holds, what, PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            while (status := await self._encrypted_status(self.context)) is None or not holds(status):
+                assert self.process.running, f"ended before it was {what}: {self.log}"
+                await asyncio.sleep(0.1)
+        return status
+
+    async def _encrypted_status(self, context: ssl.SSLContext) -> Status | None:
+        with contextlib.suppress(aiohttp.ClientError):
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(f"https://127.0.0.1:{self.port}/api/status", ssl=context) as answer,
+            ):
+                found: Status = await answer.json()
+                return found
+        return None
 
     @property
     def resident(self) -> int:
@@ -50,13 +80,37 @@ class Target:
         return self.process.log.read_text(encoding="utf-8", errors="replace")
 
 
+async def expect_resident(target: Target, most: int) -> None:
+    """In the end: the system is told of what was freed a moment later."""
+    for _ in range(100):
+        if target.resident <= most:
+            break
+        await asyncio.sleep(0.1)
+    assert target.resident <= most
+
+
 @asynccontextmanager
-async def running(folder: Path) -> AsyncIterator[Target]:
+async def running(folder: Path, **settings: Any) -> AsyncIterator[Target]:
     """A node that answers; it is gone at the end."""
-    made = Target(folder)
+    made = Target(folder, **settings)
     async with made.nodes:
         made.process.start()
         await made.status()
+        yield made
+
+
+@asynccontextmanager
+async def running_over_tls(folder: Path) -> AsyncIterator[Target]:
+    """A node with a certificate, both of whose ports are encrypted."""
+    authority, files = trustme.CA(), {}
+    issued = authority.issue_cert("127.0.0.1")
+    for what, blob in (("certificate", issued.cert_chain_pems[0]), ("key", issued.private_key_pem)):
+        files[what] = f"{what}.pem"
+        blob.write_to_path(folder / files[what])
+        (folder / files[what]).chmod(0o600)
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    async with running(folder, tls=files, context=context) as made:
         yield made
 
 
@@ -108,6 +162,34 @@ class Raw:
         if hard:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
+
+
+class Sealed(Raw):
+    """One connection over TLS."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        super().__init__(writer.get_extra_info("socket"))
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def to_target(cls, target: Target) -> "Sealed":
+        return cls(*await asyncio.open_connection("127.0.0.1", target.port, ssl=target.context))
+
+    async def say(self, data: bytes | memoryview) -> None:
+        """In pieces: what is encrypted is kept until it has gone."""
+        for start in range(0, len(data), MIB):
+            self._writer.write(data[start : start + MIB])
+            await self._writer.drain()
+
+    async def hear(self, most: int = 65536) -> bytes:
+        async with asyncio.timeout(PATIENCE):
+            return await self._reader.read(most)
+
+    def break_off(self, *, hard: bool = False) -> None:
+        if hard and not self._writer.is_closing():
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
 
 
 # --- how each kind of connection comes into the middle of 15 MiB, all but the 15 MiB themselves

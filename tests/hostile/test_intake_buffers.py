@@ -11,11 +11,10 @@ import pytest_asyncio
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from intake_peers import KNOWN, MIB, STRANGERS, Kind, Target, running
+from intake_peers import ALLOWED, KNOWN, MIB, STRANGERS, Kind, Target, expect_resident, running
 
 OF_EACH = 1000
 AT_ONCE = 20
-ALLOWED = 20 * MIB
 _SOME = memoryview(bytes(MIB // 4))
 _MOST = memoryview(bytes(14 * MIB))
 
@@ -44,22 +43,13 @@ async def break_off_many(target: Target, kind: Kind, count: int, *, whole: bool)
     await target.until(lambda status: status["intake"]["connections"] <= 2, "alone again")
 
 
-async def until_resident(target: Target, most: int) -> int:
-    """What it has in the end: the system is told of what was freed a moment later."""
-    for _ in range(100):
-        if target.resident <= most:
-            break
-        await asyncio.sleep(0.1)
-    return target.resident
-
-
 @pytest.mark.parametrize("kind", [*STRANGERS, *KNOWN], ids=lambda kind: kind.__name__)
 async def test_what_was_read_goes_with_its_connection(target: Target, kind: Kind) -> None:
     whole = kind in KNOWN
     await break_off_many(target, kind, 2 * AT_ONCE, whole=whole)
     before = target.resident
     await break_off_many(target, kind, OF_EACH, whole=whole)
-    assert await until_resident(target, before + ALLOWED) - before <= ALLOWED
+    await expect_resident(target, before + ALLOWED)
     assert (await target.status())["ready"]
 
 
