@@ -101,6 +101,11 @@ class Incoming:
             return events.VolatileArrived(_header(whole.header), whole.header, whole.body)
         return self._arrived(whole.number, whole.header, whole.body, frame.total)
 
+    def forget(self) -> None:
+        """The link has ended: what is here of unfinished things will never be whole."""
+        self._assembly.forget()
+        self._grants = bytearray()
+
     def _expect(self, number: int, size: int) -> None:
         if number != self.received + 1:
             raise SequenceError(f"bundle {number}: expected {self.received + 1}")

@@ -241,6 +241,7 @@ class LinkMachine:
         self, error: RemoteError | LinkRefused | None, text: str, events: list[Event], *, by_peer: bool
     ) -> None:
         self._enter(State.ENDED)
+        self._in.forget()  # whoever keeps an ended link, be it a cycle of references, keeps no megabytes
         self.end_text, self.end_error = text, error
         events.append(Ended(error, text, by_peer))
 

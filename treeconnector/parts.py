@@ -41,12 +41,13 @@ class Assembly:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._forget()
+        self.forget()
 
     def __repr__(self) -> str:
         return f"<Assembly of {self._number}: {self._arrived} of {self._total} bytes>"
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Nothing of a bundle is here any more."""
         self._number, self._total, self._header, self._body = -1, 0, b"", bytearray()
 
     @property
@@ -90,5 +91,5 @@ class Assembly:
         if self._arrived < self._total:
             return None
         whole = Whole(self._number, self._header, bytes(self._body))
-        self._forget()
+        self.forget()
         return whole

@@ -1,5 +1,8 @@
 """A link that is up: bundles, acks, windows, pieces, snapshots, keep-alive, throttling, and its end."""
 
+import gc
+import tracemalloc
+
 import msgspec
 import pytest
 
@@ -226,6 +229,23 @@ def test_a_large_bundle_goes_in_pieces_with_control_frames_between(links):
     parts = [frame for frame in frames_in(pair.line["child"]) if isinstance(frame, frames.Part)]
     assert [part.offset for part in parts[:2]] == [0, len(parts[0].header) + len(parts[0].data)]
     assert pair.child.buffered_bytes == 0
+
+
+def test_an_ended_link_keeps_nothing_of_half_a_bundle(links):
+    """Whoever still refers to it, as its events do, must not keep megabytes."""
+    pair = links.pair().up()
+    pair.child.send_bundle(1, links.header(), bytes(1_000_000))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for packet in pair.child.data_to_send(800_000):
+            pair.parent.receive(packet, 0.0)
+        assert tracemalloc.get_traced_memory()[0] - before > 700_000
+        pair.parent.transport_closed()
+        assert tracemalloc.get_traced_memory()[0] - before < 200_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_sizes_around_the_limit_of_a_packet(links):
