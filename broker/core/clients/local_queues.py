@@ -1,14 +1,14 @@
 """The queues that this node has: made by its applications, and by nobody else.
 
 Law: what nobody has made cannot be read; sending to it is another matter. A persistent queue is on disk; a
-transient one is its session's, and goes with it.
+transient one is its session's, and goes with it. Both are bounded in number, and names in length.
 """
 
 import secrets
 from typing import Final
 
 from broker.core.clients.sessions import Session
-from broker.core.errors import NotFound, SwitchError
+from broker.core.errors import BadRequest, NotFound, SwitchError
 from broker.core.messages.custody import Custody, Queue
 from broker.core.messages.queue_names import TRANSIENT
 from broker.core.policies.trace import is_internal
@@ -18,6 +18,8 @@ from treeconnector import destinations
 from treeconnector.names import queue_name
 
 _FRESH_BYTES: Final = 12
+MOST_QUEUES: Final = 100_000
+MOST_TRANSIENT: Final = 10_000
 
 
 class LocalQueues:
@@ -27,6 +29,7 @@ class LocalQueues:
         self._node = node
         self._settings = settings
         self._custody = custody
+        self._made: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<LocalQueues of {self._node}>"
@@ -38,17 +41,36 @@ class LocalQueues:
             self.own(session, name)
             return f"{name}@{self._node}"
         name = self.local_name(name)
+        self._check_room(name)
         queue = self._custody.queue_for(destinations.queue(name))
         if queue.owner:
             return f"{name}@{self._node}"
         if not queue.created:
             queue.created = True
+            self._made.add(name)
             queue.home = home or self._settings.policy(destinations.queue(name)).home
             self._custody.transaction.put(QueueRow(name, int(queue.home)))
         return name
 
+    def _check_room(self, name: str) -> None:
+        """Raises `BadRequest` if it would be one more queue than a node has."""
+        found = self._custody.queues.get(f"queue:{name}")
+        if len(self._made) >= MOST_QUEUES and not (found is not None and found.created):
+            raise BadRequest(
+                f"this node has {MOST_QUEUES} queues made by applications, and takes no more: delete some"
+                " (sapwood queue delete NAME)"
+            )
+
+    def forget(self, name: str) -> None:
+        """Somebody has made an end of it."""
+        self._made.discard(name)
+
     def own(self, session: Session, name: str) -> None:
         """Make a transient queue of this name for the session, where there is none."""
+        if len(session.transient) >= MOST_TRANSIENT and name not in session.transient:
+            raise BadRequest(
+                f"this session has {MOST_TRANSIENT} transient queues already: use these, or another session"
+            )
         queue = self._custody.queue_for(destinations.queue(name))
         if not queue.created:
             queue.owner, queue.created, queue.home = session.token, True, True
@@ -57,6 +79,7 @@ class LocalQueues:
     def restore(self, row: QueueRow) -> None:
         queue = self._custody.queue_for(destinations.queue(row.name))
         queue.created, queue.home = True, bool(row.home)
+        self._made.add(row.name)
 
     def existing(self, name: str) -> Queue:
         """Raises `NotFound` for what nobody has made here."""

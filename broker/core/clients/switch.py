@@ -187,6 +187,9 @@ class Switch:
                     f"the durable subscription {name!r} reads {before.pattern!r} now: end that first"
                 )
             self.end_subscription(before)
+            before = None
+        if name and before is None:
+            self._topics.check_room(session.token)
         subscription, new = self._topics.subscribe(session.token, name, pattern)
         subscription.attached = True
         if consumer.connection is not None:

@@ -116,6 +116,7 @@ class Removal:
             waiting.append(queue.empty())
             if queue.created and not queue.owner and queue.destination is not None:
                 self._custody.transaction.delete(QueueRow, queue.destination.name)
+                self._core.switch.local_queues.forget(queue.destination.name)
             if queue.owner and queue.destination is not None:
                 owner = self._core.switch.sessions.get(queue.owner)
                 if owner is not None:

@@ -5,8 +5,12 @@ own. Where it may travel was decided at its entry: `vertical` to the entry node'
 as far as they asked for it; `tree` everywhere.
 """
 
+import re
+from collections import Counter
 from collections.abc import Callable
+from typing import Final
 
+from broker.core.errors import BadRequest
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.backlog import Backlog
 from broker.core.messages.custody import SUBSCRIPTION, UPWARD, Queue, Spool, StoredBundle
@@ -22,6 +26,11 @@ from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL
 from treeconnector.static_routes import chosen_default
 from treeconnector.trie import PatternTrie
+
+MOST_DURABLE: Final = 100_000
+MOST_DURABLE_OF_ONE: Final = 10_000
+_ALL: Final = ""
+_SPACE: Final = re.compile("[^/:]*[/:]")
 
 
 class Subscription:
@@ -57,6 +66,7 @@ class Topics:
         self._custody = forwarder.custody
         self._trie: PatternTrie[Subscription] = PatternTrie()
         self.subscriptions: dict[str, Subscription] = {}
+        self._durable: Counter[str] = Counter()
         self.retained = Retained()
         self.may_keep: Callable[[Header, str], bool] = lambda header, sender: True
         self.on_forgotten: Callable[[str], None] = lambda name: None
@@ -86,6 +96,21 @@ class Topics:
         """The session's durable subscription of that name."""
         return self.subscriptions.get(_id(session, name, "")) if name else None
 
+    def check_room(self, session: str) -> None:
+        """Before it gets one more durable subscription. Raises `BadRequest`.
+
+        They outlive their sessions, so they are counted for all of an account, whose sessions' names begin
+        alike, and for all that there are.
+        """
+        space = _space(session)
+        if space and self._durable[space] >= MOST_DURABLE_OF_ONE:
+            most, whose = MOST_DURABLE_OF_ONE, f"sessions called {space[:40]}… have"
+        elif self._durable[_ALL] >= MOST_DURABLE:
+            most, whose = MOST_DURABLE, "this node has"
+        else:
+            return
+        raise BadRequest(f"{whose} {most} durable subscriptions, and none more is taken: end some first")
+
     def restore(self, row: SubscriptionRow) -> Subscription:
         session, _, name = row.session.partition("\n")
         return self._add(session, name, row.pattern, row.seen / 1000)
@@ -94,6 +119,8 @@ class Topics:
         queue = self._custody.queue_named(SUBSCRIPTION + _id(session, name, pattern))
         made = Subscription(session, name, pattern, queue, seen)
         self.subscriptions[made.id] = made
+        if name:
+            self._count(session, 1)
         self._trie.add(pattern, made)
         self._put(made)
         return made
@@ -123,7 +150,15 @@ class Topics:
         self._forwarder.counters["unsubscribed"] += queue.messages
         self.on_gone(queue.empty())
         del self.subscriptions[subscription.id]
+        if subscription.name:
+            self._count(subscription.session, -1)
         self._custody.queues.pop(queue.name, None)
+
+    def _count(self, session: str, sign: int) -> None:
+        for space in {_ALL, _space(session)}:
+            self._durable[space] += sign
+            if not self._durable[space]:
+                del self._durable[space]
 
     def add_pattern(self, subscription: Subscription, pattern: str) -> None:
         self._trie.add(pattern, subscription)
@@ -337,6 +372,12 @@ def _last(header: Header, body: bytes) -> Kept | None:
         done=bundles.mask_bytes(every & ~(1 << index)),
     )
     return kept, small
+
+
+def _space(session: str) -> str:
+    """How the names of all sessions of its account or certificate begin; '' = it is nobody's."""
+    found = _SPACE.match(session)
+    return found.group() if found else ""
 
 
 def _id(session: str, name: str, pattern: str) -> str:

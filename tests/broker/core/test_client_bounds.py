@@ -1,0 +1,116 @@
+"""Applications can make a node keep so much and no more; a restart does not forget how much it is."""
+
+from typing import Any
+
+import pytest
+
+from broker.core.clients import local_queues
+from broker.core.clients.sessions import Connection
+from broker.core.errors import BadRequest
+from broker.core.routing import topics
+from simulation.forest import Forest
+from simulation.site import Site
+from treeconnector.destinations import topic
+from treeconnector.session_frames import EndSubscription, Failed, Subscribe
+
+
+@pytest.fixture
+def hq(forest: Forest) -> Site:
+    return forest.add("hq")
+
+
+class Application:
+    """A session of such a name."""
+
+    def __init__(self, forest: Forest, hq: Site, token: str) -> None:
+        self.forest, self.hq = forest, hq
+        self.failed: list[Failed] = []
+        self.connection = Connection(self._came, "test")
+        hq.core.switch.login(self.connection, token)
+
+    def _came(self, frame: Any) -> None:
+        if isinstance(frame, Failed):
+            self.failed.append(frame)
+
+    def create(self, *names: str) -> None:
+        for name in names:
+            self.hq.core.switch.create(self.connection, name)
+        self.forest.settle()
+
+    def keep(self, *names: str) -> list[str]:
+        """Durable subscriptions: why the last of them was refused, if it was."""
+        for number, name in enumerate(names):
+            self._say(Subscribe(1, number, topic("prices"), 10, name))
+        return [failed.text for failed in self.failed]
+
+    def end(self, name: str) -> None:
+        self._say(EndSubscription(1, name))
+
+    def _say(self, frame: Any) -> None:
+        self.hq.core.switch.receive(self.connection, [frame])
+        self.forest.settle()
+
+    def close(self) -> None:
+        self.hq.core.switch.close(self.connection)
+        self.forest.settle()
+
+
+def test_a_node_has_so_many_queues_and_says_how_room_is_made(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_queues, "MOST_QUEUES", 3)
+    Application(forest, hq, "a").create("one", "two", "three")
+    with pytest.raises(BadRequest, match=r"3 queues made by applications.*\(sapwood queue delete NAME\)"):
+        Application(forest, hq, "b").create("four")
+    assert "queue:four" not in hq.core.custody.queues
+    hq.crash()
+    hq.boot()
+    again = Application(forest, hq, "c")
+    again.create("one")
+    with pytest.raises(BadRequest):
+        again.create("four")
+    hq.core.removal.delete_queue("one")
+    again.create("four")
+
+
+def test_a_session_has_so_many_transient_queues(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_queues, "MOST_TRANSIENT", 2)
+    greedy = Application(forest, hq, "a")
+    greedy.create("", "")
+    with pytest.raises(BadRequest, match="2 transient queues already"):
+        greedy.create("")
+    Application(forest, hq, "b").create("")
+
+
+def test_the_sessions_of_an_account_have_so_many_durable_subscriptions_together(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "MOST_DURABLE_OF_ONE", 3)
+    first = Application(forest, hq, "till/1")
+    assert first.keep("a", "b") == []
+    first.close()
+    hq.crash()
+    hq.boot()
+    second = Application(forest, hq, "till/2")
+    (why,) = second.keep("a", "b")
+    assert why.startswith("sessions called till/… have 3 durable subscriptions")
+    assert Application(forest, hq, "york:1").keep("a") == []
+    second.end("a")
+    second.failed.clear()
+    assert second.keep("b") == []
+
+
+def test_a_node_has_so_many_durable_subscriptions_and_others_do_not_count(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "MOST_DURABLE", 2)
+    for name in ("a", "b"):
+        application = Application(forest, hq, name)
+        assert application.keep("") == []
+        assert Application(forest, hq, f"{name}{name}").keep("x") == []
+    (why,) = Application(forest, hq, "c").keep("x")
+    assert why.startswith("this node has 2 durable subscriptions")
+    assert Application(forest, hq, "a").keep("") == []
+    assert Application(forest, hq, "aa").keep("x") == []
