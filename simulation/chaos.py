@@ -56,6 +56,7 @@ class Chaos:
     memory, one of these; with 64 one or two of each place.
     """
 
+    forest_type: ClassVar[type[Forest]] = Forest
     settings = replace(QUICK, max_deliveries=1000)
     caches: tuple[int, ...] = (CoreSettings().cache_copies, 64, 64, 256)
     destinations: tuple[str, ...] = (
@@ -74,7 +75,7 @@ class Chaos:
         self.kinds = kinds
         self.steps = steps
         cache = random.Random(~seed).choice(self.caches)
-        self.forest = Forest(replace(self.settings, linger=linger, cache_copies=cache))
+        self.forest = self.forest_type(replace(self.settings, linger=linger, cache_copies=cache))
         self.history: list[Action] = []
         for name, parent, role, *mesh in tree:
             self.forest.add(name, parent, role, mesh=mesh)

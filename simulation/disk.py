@@ -9,7 +9,8 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from broker.core.rows import KEYS, BundleRow, CopyRow, RouteRow, StoredEntry, Transaction
+from broker.core.messages.pages import Covered, rows_of
+from broker.core.rows import KEYS, BundleRow, CopyRow, PageRow, RouteRow, StoredEntry, Transaction
 from treeconnector.destinations import Destination, Kind
 from treeconnector.routes import Route
 
@@ -107,6 +108,7 @@ class Disk:
         self.store_id = store_id or uuid.uuid4().bytes
         self.start = 0
         self._copies: dict[int, int] = {}
+        self._paged: dict[int, int] = {}
 
     def __repr__(self) -> str:
         counts = (f"{table.__name__}={len(rows)}" for table, rows in self.tables.items() if rows)
@@ -119,6 +121,7 @@ class Disk:
         made.tables = {table: dict(rows) for table, rows in self.tables.items() if table is not RouteRow}
         made.tables[RouteRow] = made.routes
         made._copies = dict(self._copies)
+        made._paged = dict(self._paged)
         return made
 
     def apply(self, transaction: Transaction) -> None:
@@ -127,6 +130,8 @@ class Disk:
             found, keys = self.tables[table], KEYS[table]
             if table is CopyRow:
                 self._count_copies(rows, gone)
+            if table is PageRow:
+                self._note_pages(rows, gone)
             for key in gone:
                 found.pop(key, None)
             for row in rows:
@@ -148,9 +153,21 @@ class Disk:
         for row in rows:
             copies[row.bundle] = copies.get(row.bundle, 0) + 1
 
+    def _note_pages(self, rows: list[PageRow], gone: list[int]) -> None:
+        """Which copies stand in which page: before they are written."""
+        for first in (*gone, *(page.first for page in rows)):
+            for row in rows_of(self.tables[PageRow][first]) if first in self.tables[PageRow] else ():
+                del self._paged[row]
+        for page in rows:
+            self._paged.update(dict.fromkeys(rows_of(page), page.first))
+
     def _check(self, transaction: Transaction) -> None:
-        """Only a bundle that goes, or a copy that comes, can leave a copy without its bundle."""
+        """Only a bundle that goes, or a copy that comes, can leave a copy without its bundle. And a copy that
+        changes stands in no page any more.
+        """
         bundles = self.tables[BundleRow]
+        for number in transaction.changes[CopyRow]:
+            assert number not in self._paged, f"copy {number} changes, page {self._paged[number]} stays"
         for row in transaction.changes[CopyRow].values():
             assert row is None or row.bundle in bundles, f"a copy of a bundle that is not there: {row}"
         for number, bundle in transaction.changes[BundleRow].items():
@@ -165,8 +182,8 @@ class Disk:
         found = self.tables[table]
         return [found[key] for key in sorted(found)]
 
-    def copies(self) -> Iterator[StoredEntry]:
-        return iter(self.read_copies(sorted(self.tables[CopyRow]), False))
+    def copies(self, but: Covered) -> Iterator[StoredEntry]:
+        return iter(self.read_copies(sorted(row for row in self.tables[CopyRow] if row not in but), False))
 
     def read_copies(self, rows: Sequence[int], with_bodies: bool) -> list[StoredEntry]:
         copies, bundles = self.tables[CopyRow], self.tables[BundleRow]

@@ -7,7 +7,7 @@ sites: there time passes by itself.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from broker.core.settings import CoreSettings
 from simulation.clients import Client, Consumer, Producer
@@ -24,6 +24,8 @@ LINKS = LinkSettings(window_bundles=8, keep_alive=5.0, dead_after=2.0, handshake
 class Forest:
     """All sites, wires and clients of one test, and the time. `cut_off`: pairs between which no line is."""
 
+    site_type: ClassVar[type[Site]] = Site
+
     def __init__(self, settings: CoreSettings = QUICK, links: LinkSettings = LINKS) -> None:
         self.now = 1000.0
         self.sites: dict[str, Site] = {}
@@ -39,7 +41,7 @@ class Forest:
         role = role or ("leaf" if parent else "root")
         links, mesh = changes.pop("links", self.links), changes.pop("mesh", ())
         settings = replace(self.settings, **changes)
-        site = self.sites[name] = Site(self, name, parent, role, settings, links, mesh=mesh)
+        site = self.sites[name] = self.site_type(self, name, parent, role, settings, links, mesh=mesh)
         site.boot()
         return site
 

@@ -21,6 +21,7 @@ from broker.core.commit import CommitBatch, LinkAccount
 from broker.core.housekeeping import Housekeeping
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import Custody, ReadBodies
+from broker.core.messages.pages import Covered
 from broker.core.messages.paging import ReadCopies
 from broker.core.neighbours.admission import LinkAdmission
 from broker.core.neighbours.advertising import Advertising
@@ -42,7 +43,7 @@ from broker.core.routing.addresses import LogicalAddresses
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
-from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, SeenRow, StoredEntry
+from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, PageRow, SeenRow, StoredEntry
 from broker.core.settings import CoreSettings, MeshSettings
 from broker.core.site.retained_interest import RetainedInterest
 from broker.core.site.site import SiteClient
@@ -61,7 +62,7 @@ from treeconnector.routes import Route, RoutingTable
 
 _TICKS_EVERY: Final = 1.0
 _TICKS_AT_LEAST: Final = 10.0
-_PATIENT: Final = frozenset((BundleRow, CopyRow, SeenRow))
+_PATIENT: Final = frozenset((BundleRow, CopyRow, PageRow, SeenRow))
 _URGENT: Final = tuple(table for table in KEYS if table not in _PATIENT)
 _TRANSFER_BLOCK: Final = 1_000_000
 _SAY_WITHIN: Final = 0.04
@@ -72,13 +73,14 @@ Secrets = Callable[[str, bool, Shown, str], bytes | None]
 
 class Rows(Protocol):
     """What a start loads: all rows of a table; but of entries and bundles, there may be millions of them, one
-    entry after the other, with its bundle's header (empty, if there is none) and size.
+    entry after the other, with its bundle's header (empty, if there is none) and size, and not those that are
+    in pages.
 
     `shared_bundles`: those with several entries; `lone_bundles`: with none.
     """
 
     def rows(self, table: type[Any]) -> list[Any]: ...
-    def copies(self) -> Iterator[StoredEntry]: ...
+    def copies(self, but: Covered) -> Iterator[StoredEntry]: ...
     def shared_bundles(self) -> Iterable[int]: ...
     def lone_bundles(self) -> Iterable[int]: ...
 

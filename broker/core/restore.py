@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import DOUBTED, SUBSCRIPTION, Queue, StoredBundle
+from broker.core.messages.pages import Covered, Page
 from broker.core.messages.queue_names import SITE, is_of_a_session
 from broker.core.neighbours.admission import ENDED
 from broker.core.routing.topics import Subscription
@@ -13,6 +14,7 @@ from broker.core.rows import (
     CopyRow,
     LinkRow,
     MetaRow,
+    PageRow,
     ProducerRow,
     QueueRow,
     RejectedRow,
@@ -114,29 +116,20 @@ def _subscriptions(core: "NodeCore", loaded: "Rows") -> None:
 
 
 def _custody(core: "NodeCore", loaded: "Rows") -> None:
-    """Where many wait, they leave memory again on the way."""
-    shared: dict[int, StoredBundle | None] = dict.fromkeys(loaded.shared_bundles())
-    core.custody.paging.parted = shared
+    """Most of what waits is in pages, and is not read. All else is; where many wait, as at the first start of
+    a version that has pages, they leave memory again on the way.
+    """
+    rows: list[PageRow] = loaded.rows(PageRow)
     orphaned: dict[Queue, None] = {}
-    for number, found in enumerate(loaded.copies()):
-        row = found.copy
-        if row.place == SUBSCRIPTION + SITE:
-            core.site.reads_topics()
-        bundle = shared.get(row.bundle) or _bundle(core, found)
-        if row.bundle in shared:
-            shared[row.bundle] = bundle
-        if bundle is None:
-            core.custody.transaction.delete(CopyRow, row.row)
-        elif _is_orphan(core, row):
-            orphaned[core.custody.load_copy(row._replace(number=0), bundle).queue] = None
-        else:
-            entry = core.custody.load_copy(row, bundle)
-            if row.number:
-                _outbox(core, row).outbox.append(entry)
-        if number % _AT_ONCE == 0:
+    pages = [_load_page(core, row, orphaned) for row in rows]
+    shared: dict[int, StoredBundle | None] = {} if rows else dict.fromkeys(loaded.shared_bundles())
+    core.custody.paging.unsure = shared
+    for number, each in enumerate(loaded.copies(Covered(pages))):
+        _load_copy(core, each, shared, orphaned, share=bool(rows))
+        if number % _AT_ONCE == 0 and not rows:
             core.custody.paging.cool()
-    core.custody.paging.parted = ()
-    for row_number in loaded.lone_bundles():
+    core.custody.paging.unsure = ()
+    for row_number in () if rows else loaded.lone_bundles():
         core.custody.transaction.delete(BundleRow, row_number)
     for neighbour in core.neighbours.values():
         ordered = sorted(neighbour.outbox, key=lambda entry: entry.number)
@@ -145,6 +138,41 @@ def _custody(core: "NodeCore", loaded: "Rows") -> None:
         neighbour.outbox_bytes = sum(entry.stored.size for entry in ordered)
     for queue in orphaned:
         core.removal.end_orphans(queue)
+
+
+def _load_page(core: "NodeCore", row: PageRow, orphaned: dict[Queue, None]) -> Page:
+    if row.place == SUBSCRIPTION + SITE:
+        core.site.reads_topics()
+    is_orphan = _is_orphan(core, row.place)
+    page = core.custody.load_page(row)
+    if is_orphan:
+        orphaned[page.queue] = None
+    return page
+
+
+def _load_copy(
+    core: "NodeCore",
+    found: StoredEntry,
+    shared: dict[int, StoredBundle | None],
+    orphaned: dict[Queue, None],
+    *,
+    share: bool,
+) -> None:
+    """`shared`: bundles of which there are further entries, or may be; all are, if `share`."""
+    row = found.copy
+    if row.place == SUBSCRIPTION + SITE:
+        core.site.reads_topics()
+    bundle = shared.get(row.bundle) or _bundle(core, found)
+    if share or row.bundle in shared:
+        shared[row.bundle] = bundle
+    if bundle is None:
+        core.custody.transaction.delete(CopyRow, row.row)
+    elif _is_orphan(core, row.place):
+        orphaned[core.custody.load_copy(row._replace(number=0), bundle).queue] = None
+    else:
+        entry = core.custody.load_copy(row, bundle)
+        if row.number:
+            _outbox(core, row).outbox.append(entry)
 
 
 def _bundle(core: "NodeCore", found: StoredEntry) -> StoredBundle | None:
@@ -157,14 +185,11 @@ def _outbox(core: "NodeCore", row: CopyRow) -> Neighbour:
     return core.neighbours[row.place.removeprefix("link:")]
 
 
-def _is_orphan(core: "NodeCore", row: CopyRow) -> bool:
-    """Does an entry wait in a queue that is none any more?"""
-    if is_of_a_session(row.place, core.identity.name):
-        plain = core.custody.queues.get(row.place.rpartition("@")[0])
+def _is_orphan(core: "NodeCore", name: str) -> bool:
+    """Is the queue in which an entry waits none any more?"""
+    if is_of_a_session(name, core.identity.name):
+        plain = core.custody.queues.get(name.rpartition("@")[0])
         return plain is None or not plain.created
-    if row.place.startswith("link:"):
-        return row.place.removeprefix("link:") not in core.neighbours
-    return (
-        row.place.startswith(SUBSCRIPTION)
-        and row.place.removeprefix(SUBSCRIPTION) not in core.topics.subscriptions
-    )
+    if name.startswith("link:"):
+        return name.removeprefix("link:") not in core.neighbours
+    return name.startswith(SUBSCRIPTION) and name.removeprefix(SUBSCRIPTION) not in core.topics.subscriptions

@@ -52,6 +52,17 @@ class StoredEntry(NamedTuple):
     body: bytes | None
 
 
+class PageRow(NamedTuple):
+    """Copies that wait in one place and are in nobody's hands, which a start need not read: see `pages`.
+
+    `first`: row of the first copy. `summary`: what is known of all of them, MessagePack.
+    """
+
+    first: int
+    place: str
+    summary: bytes
+
+
 class RouteRow(NamedTuple):
     """A route; `gateway` is 'local' or a neighbour's name. `declined`: 1 = held for the digest, never used;
     `FORMER` = no route any more, but that node was below this neighbour once.
@@ -174,6 +185,7 @@ class MetaRow(NamedTuple):
 Row = (
     BundleRow
     | CopyRow
+    | PageRow
     | RouteRow
     | LinkRow
     | QueueRow
@@ -190,6 +202,7 @@ Row = (
 KEYS: Final[dict[type[Any], int]] = {
     BundleRow: 1,
     CopyRow: 1,
+    PageRow: 1,
     RouteRow: 3,
     LinkRow: 1,
     QueueRow: 1,

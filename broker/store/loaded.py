@@ -6,14 +6,25 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
+from broker.core.messages.pages import BLOCK, Covered
 from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, StoredEntry
-from broker.store.schema import COPIES_AFTER, LONE, SHARED, STATEMENTS, LoadedBundle, stored_copy
+from broker.store.schema import (
+    COPIES_AFTER,
+    COPY_ROWS,
+    COUNT_COPIES,
+    LONE,
+    SHARED,
+    STATEMENTS,
+    LoadedBundle,
+    stored_copy,
+)
 
 RowType = TypeVar("RowType")
 Read = Callable[[str, tuple[int, ...]], list[tuple[Any, ...]]]
 _PAGE_ROWS: Final = 4096
 _OWN_PREFIX: Final = "store."
 _LARGE: Final = (BundleRow, CopyRow)
+_LAST_ROW: Final = (1 << 63) - 1
 
 
 class Loaded:
@@ -52,12 +63,35 @@ class Loaded:
             return [CopyRow._make(row) for row in pages(self._read, CopyRow)]  # type: ignore[misc]
         return self._rows[table]
 
-    def copies(self) -> Iterator[StoredEntry]:
-        """All copies in the order of their rows, with the headers of their bundles."""
+    def copies(self, but: Covered | None = None) -> Iterator[StoredEntry]:
+        """All copies in the order of their rows, with the headers of their bundles; not those in `but`.
+
+        Where a block of rows has no others than these, that is told by their number alone.
+        """
         last = -1
-        while rows := self._read(COPIES_AFTER, (last, _PAGE_ROWS)):
+        for block, bits in sorted(but.blocks.items()) if but is not None else ():
+            first = block * BLOCK
+            yield from self._between(last, first - 1)
+            last = first + BLOCK - 1
+            if bits.bit_count() < BLOCK:
+                yield from self._others(first, last, bits)
+        yield from self._between(last, _LAST_ROW)
+
+    def _between(self, last: int, end: int) -> Iterator[StoredEntry]:
+        """Those after `last`, up to `end`."""
+        while last < end and (rows := self._read(COPIES_AFTER, (last, end, _PAGE_ROWS))):
             yield from map(stored_copy, rows)
             last = rows[-1][0]
+
+    def _others(self, first: int, last: int, bits: int) -> Iterator[StoredEntry]:
+        ((count,),) = self._read(COUNT_COPIES, (first, last))
+        if count == bits.bit_count():
+            return
+        known = bits.to_bytes(BLOCK // 8, "little")
+        for (row,) in self._read(COPY_ROWS, (first, last)):
+            at = row - first
+            if not known[at >> 3] >> (at & 7) & 1:
+                yield from self._between(row - 1, row)
 
     def shared_bundles(self) -> Iterator[int]:
         """Rows of the bundles that have several copies."""

@@ -40,7 +40,18 @@ def _remember_parts(connection: sqlite3.Connection) -> None:
     connection.execute('ALTER TABLE "seen" ADD COLUMN "part" BLOB NOT NULL DEFAULT x\'\'')
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_remember_rejections, _remember_members, _remember_parts)
+def _remember_pages(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        'CREATE TABLE "page" ("first" INTEGER PRIMARY KEY, "place" TEXT NOT NULL, "summary" BLOB NOT NULL)'
+    )
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (
+    _remember_rejections,
+    _remember_members,
+    _remember_parts,
+    _remember_pages,
+)
 VERSION: Final = len(MIGRATIONS) + 1
 
 

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from broker.core.rows import KEYS, CopyRow, MetaRow
+from broker.core.rows import KEYS, CopyRow, MetaRow, PageRow
 from broker.store import files, marks, migrations, salvage, schema
 from broker.store.errors import StoreCorrupt, mapped
 from treeconnector.errors import StoreError
@@ -268,12 +268,12 @@ def _owner(broken: Path, old: dict[str, bytes], tree: str, node: str) -> tuple[s
 
 def _copy_all(source: sqlite3.Connection, target: sqlite3.Connection, broken: Path, path: Path) -> Report:
     readings = {}
-    for table in KEYS:
+    tables = [table for table in KEYS if table is not PageRow]  # a start makes these from the copies
+    for table in tables:
         reading = readings[schema.table_name(table)] = salvage.Reading(source, table)
         _insert(target, table, _foreign(reading.rows()))
     lost_bundles, lost_copies, dead = _tie_up(target)
-    tables = [schema.table_name(table) for table in KEYS]
-    counts = {name: _count(target, name) for name in tables}
+    counts = {name: _count(target, name) for name in map(schema.table_name, tables)}
     counts["meta"] -= len(files.own_values(target))
     counts["copy"] -= dead
     return Report(

@@ -88,7 +88,9 @@ _COPIES: Final = (
     'SELECT c.*, b."header", length(b."body"){} FROM "copy" AS c'
     ' LEFT JOIN "bundle" AS b ON b."row" = c."bundle" WHERE c."row" {}'
 )
-COPIES_AFTER: Final = _COPIES.format("", '> ? ORDER BY c."row" LIMIT ?')
+COPIES_AFTER: Final = _COPIES.format("", '> ? AND c."row" <= ? ORDER BY c."row" LIMIT ?')
+COPY_ROWS: Final = 'SELECT "row" FROM "copy" WHERE "row" BETWEEN ? AND ? ORDER BY "row"'
+COUNT_COPIES: Final = 'SELECT count(*) FROM "copy" WHERE "row" BETWEEN ? AND ?'
 COPIES_WITHIN: Final = {
     bodies: _COPIES.format(', b."body"' * bodies, 'BETWEEN ? AND ? ORDER BY c."row"')
     for bodies in (False, True)

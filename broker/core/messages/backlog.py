@@ -8,81 +8,17 @@ Law: what is iterated over becomes warm on the way. Who looks at a whole queue s
 enough, or takes it a part at a time.
 """
 
-from array import array
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from broker.core.messages.entries import may_be_told
-from broker.core.messages.queue_names import Spool
+from broker.core.messages.pages import NEVER, Page
 
 if TYPE_CHECKING:
     from broker.core.messages.entries import QueueEntry
     from broker.core.messages.paging import Paging
-    from broker.core.messages.queue import Queue
-
-PAGE: Final = 256
-WIDEST: Final = 1 << 32
-"""How far apart the rows of one page may lie."""
-NEVER: Final = float("inf")
-
-
-class BacklogPage:
-    """Entries that wait on disk. `due`: when the first of them expires. `tells`: does a sender of one want to
-    hear when nobody serves it?
-
-    `size`: bytes of their bodies. `since`: of the first. `read`: they are in memory again, and this is over.
-    """
-
-    __slots__ = (
-        "_offsets",
-        "_spools",
-        "due",
-        "first",
-        "last",
-        "owner",
-        "queue",
-        "read",
-        "since",
-        "size",
-        "tells",
-    )
-
-    def __init__(self, queue: "Queue", entries: "Sequence[QueueEntry]") -> None:
-        self.queue, self.owner = queue, queue.waiting
-        self.first, self.last, self.since = entries[0].row, entries[-1].row, entries[0].since
-        dense = self.last - self.first + 1 == len(entries)
-        self._offsets = None if dense else array("I", [entry.row - self.first for entry in entries])
-        spools = [entry.spool for entry in entries]
-        self._spools = spools if len(set(spools)) > 1 else spools[:1]
-        self.size, self.tells = 0, False
-        self.read = False
-        self.due = NEVER
-        for entry in entries:
-            stored = entry.stored
-            self.size += stored.size
-            self.tells = self.tells or may_be_told(entry)
-            if stored.header.expires_last:
-                self.due = min(self.due, stored.since + stored.header.expires_last / 1000)
-
-    def __repr__(self) -> str:
-        return f"<BacklogPage of {self.queue.name} rows={self.first}..{self.last} of {len(self)}>"
-
-    def __len__(self) -> int:
-        return self.last - self.first + 1 if self._offsets is None else len(self._offsets)
-
-    @property
-    def rows(self) -> Sequence[int]:
-        """Numbers of the copies' rows, ascending; a `range` where none is left out."""
-        if self._offsets is None:
-            return range(self.first, self.last + 1)
-        return [self.first + offset for offset in self._offsets]
-
-    def spool(self, index: int) -> Spool | None:
-        """Where the entry at `index` is counted."""
-        return self._spools[index] if len(self._spools) > 1 else self._spools[0]
 
 
 class Backlog:
@@ -95,7 +31,7 @@ class Backlog:
 
     def __init__(self, paging: "Paging") -> None:
         self.warm: deque[QueueEntry] = deque()
-        self.pages: deque[BacklogPage] = deque()
+        self.pages: deque[Page] = deque()
         self.room = paging.room
         self._paging = paging
         self._cold = 0
@@ -197,7 +133,7 @@ class Backlog:
 
     # --- pages
 
-    def let_go(self, stay: "deque[QueueEntry]", pages: list[BacklogPage]) -> None:
+    def let_go(self, stay: "deque[QueueEntry]", pages: list[Page]) -> None:
         """These stay in memory, and of the others there are pages from now on."""
         self.warm = stay
         self._cold += sum(map(len, pages))
@@ -206,7 +142,7 @@ class Backlog:
         if not behind:
             self.pages = deque(sorted(self.pages, key=lambda page: page.first))
 
-    def load(self, page: BacklogPage) -> None:
+    def load(self, page: Page) -> None:
         """Read the entries of a page; they wait in memory again. Nothing, if it was read meanwhile."""
         if page.read:
             return

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Final
 from broker.core.messages.deduplication import HeldIdentities
 from broker.core.messages.entries import QueueEntry, StoredBundle, entry_row
 from broker.core.messages.expiry import Expiry
+from broker.core.messages.pages import Page, summary_in
 from broker.core.messages.paging import Paging, ReadCopies
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import DEAD, SUBSCRIPTION, UPWARD, Spool, destination_of, queue_name_of
 from broker.core.messages.spools import Spools
 from broker.core.policies.trace import BURIED, EVERY, Trace
-from broker.core.rows import BundleRow, CopyRow, MetaRow, Transaction
+from broker.core.rows import BundleRow, CopyRow, MetaRow, PageRow, Transaction
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind
@@ -236,6 +237,8 @@ class Custody:
             self.transaction.changes[CopyRow][entry.row] = None
             if not stored.entries:
                 self._unreferenced.append(stored)
+            elif stored.row in self.paging.parted:
+                self.paging.left(stored)
 
     def sent(self, queue: Queue, sender: str, count: int) -> None:
         """Count what one sender has in a queue, for quotas."""
@@ -366,15 +369,36 @@ class Custody:
             stored.safe = True
             if self._cached > self._cache_bytes and stored.entries:
                 self.evict(stored)
-        if self.paging.crowded:
+        if self.paging.is_due:
             self.paging.cool()
 
     # --- start
+
+    def load_page(self, row: PageRow) -> Page:
+        """Entries that wait on disk alone, as they did at the stop."""
+        summary = summary_in(row)
+        queue = self._place_called(row.place)
+        page = self.paging.restore(queue, row.first, summary)
+        queue.messages += summary.messages
+        queue.size += page.size
+        queue.tally.entered += summary.messages
+        if not queue.tally.active:
+            self._stir(queue)
+        for sender, count in summary.senders.items():
+            self.sent(queue, sender, count)
+        self._next_copy = max(self._next_copy, page.last + 1)
+        self._loaded_before = self._next_bundle = max(self._next_bundle, summary.bundle + 1)
+        return page
+
+    def _place_called(self, name: str) -> Queue:
+        destination = destination_of(name)
+        return self.queue_for(destination) if destination else self.queue_named(name)
 
     def load_bundle(self, row: int, header: Header, size: int) -> StoredBundle:
         stored = StoredBundle(row, header, None, size, 0.0)
         stored.safe = True
         self.paging.doubt(stored)
+        self.paging.wake(stored)
         self._loaded_before = self._next_bundle = max(self._next_bundle, row + 1)
         return stored
 
@@ -401,8 +425,7 @@ class Custody:
 
     def load_copy(self, row: CopyRow, stored: StoredBundle) -> QueueEntry:
         """Put an entry back where it was at the stop; numbered ones wait in no `waiting`."""
-        destination = destination_of(row.place)
-        queue = self.queue_for(destination) if destination else self.queue_named(row.place)
+        queue = self._place_called(row.place)
         entry = QueueEntry(row.row, stored, queue, row.came, row.since / 1000)
         entry.number, entry.done, entry.deliveries = row.number, bundles.mask_bits(row.done), row.deliveries
         entry.note, entry.transfer = row.note, row.transfer
@@ -412,7 +435,7 @@ class Custody:
         stored.since = entry.since
         self._next_copy = max(self._next_copy, row.row + 1)
         self._count(entry, 1)
-        if entry.note and queue is not self.dead and destination is not None:
+        if entry.note and queue is not self.dead and queue.destination is not None:
             self.sent(queue, entry.note, entry.open)
         if not entry.number:
             queue.waiting.append(entry)

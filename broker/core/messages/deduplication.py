@@ -5,7 +5,8 @@ dead letter of it comes later and alone. A repetition brings a message that was 
 bundle brings none. So of queues it is known which messages came; of topics the bundle alone.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -23,12 +24,14 @@ ALL: Final = -1
 
 
 class IdentitySet:
-    """A set of bundles' identities that takes a bit for each where they were made one after the other, as the
-    bundles are that wait for long: ids end in a counter of the node and start that made them.
+    """Bundles' identities, taking a bit for each where they were made one after the other, as the bundles are
+    that wait for long: ids end in a counter of the node and start that made them. One that is there several
+    times is counted.
     """
 
     def __init__(self) -> None:
         self._bits: dict[bytes, dict[int, int]] = {}
+        self._again: Counter[bytes] = Counter()
         self._count = 0
 
     def __repr__(self) -> str:
@@ -42,22 +45,53 @@ class IdentitySet:
         return bool(self._bits.get(maker, _NONE).get(number >> 8, 0) >> (number & 255) & 1)
 
     def add(self, bundle: bytes) -> None:
-        """Caller's duty: it is not in the set."""
         maker, number = _parts(bundle)
-        runs = self._bits.setdefault(maker, {})
-        runs[number >> 8] = runs.get(number >> 8, 0) | 1 << (number & 255)
-        self._count += 1
+        self._put(maker, number >> 8, 1 << (number & 255))
 
     def remove(self, bundle: bytes) -> None:
-        """Caller's duty: it is in the set."""
+        """Caller's duty: it is in there."""
+        self._count -= 1
+        if bundle in self._again:
+            self._again[bundle] -= 1
+            if not self._again[bundle]:
+                del self._again[bundle]
+            return
         maker, number = _parts(bundle)
         runs = self._bits[maker]
         runs[number >> 8] ^= 1 << (number & 255)
-        self._count -= 1
         if not runs[number >> 8]:
             del runs[number >> 8]
             if not runs:
                 del self._bits[maker]
+
+    def as_bytes(self) -> dict[bytes, dict[int, bytes]]:
+        """All of them, as `add_all` takes them; caller's duty: none is there several times."""
+        return {
+            maker: {run: bits.to_bytes(32, "little").rstrip(b"\0") for run, bits in runs.items()}
+            for maker, runs in self._bits.items()
+        }
+
+    def add_all(self, others: dict[bytes, dict[int, bytes]], again: Iterable[bytes] = ()) -> None:
+        for bundle in again:
+            self.add(bundle)
+        for maker, runs in others.items():
+            for run, bits in runs.items():
+                self._put(maker, run, int.from_bytes(bits, "little"))
+
+    def _put(self, maker: bytes, run: int, bits: int) -> None:
+        runs = self._bits.setdefault(maker, {})
+        before = runs.get(run, 0)
+        runs[run] = before | bits
+        self._count += bits.bit_count()
+        for at in _ones(before & bits):
+            self._again[maker[:_MAKER] + (run << 8 | at).to_bytes(_ID - _MAKER, "big") + maker[_MAKER:]] += 1
+
+
+def _ones(bits: int) -> Iterator[int]:
+    """The numbers of the bits that are set."""
+    while bits:
+        yield bits.bit_length() - 1
+        bits ^= 1 << bits.bit_length() - 1
 
 
 def _parts(bundle: bytes) -> tuple[bytes, int]:
@@ -68,7 +102,8 @@ def _parts(bundle: bytes) -> tuple[bytes, int]:
 class HeldIdentities:
     """Bundles that wait here now, for consumers or to be routed on; not those on their way to a neighbour.
 
-    `cold`: those of which only the row on disk waits; each has one entry, and all its messages came with it.
+    `cold`: those of which only rows on disk wait. A queue's have one entry each, and all their messages came
+    with it.
     """
 
     def __init__(self) -> None:
@@ -99,7 +134,7 @@ class HeldIdentities:
         if entry.queue.destination is not None:
             self._queued.setdefault(bundle, []).append(entry)
         else:
-            self._subscribed[bundle] = self._subscribed.get(bundle, 0) + 1
+            self._subscribe(bundle, 1)
 
     def remove(self, entry: QueueEntry) -> None:
         bundle = entry.stored.header.identity
@@ -108,8 +143,24 @@ class HeldIdentities:
             entries.remove(entry)
             if not entries:
                 del self._queued[bundle]
-        elif self._subscribed[bundle] > 1:
-            self._subscribed[bundle] -= 1
+        else:
+            self._subscribe(bundle, -1)
+
+    def cool(self, bundle: bytes, keeps: int) -> None:
+        """So many subscriptions have a bundle of which nothing is in memory from now on."""
+        if keeps:
+            self._subscribe(bundle, -keeps)
+            self.cold.add(bundle)
+
+    def wake(self, bundle: bytes, keeps: int) -> None:
+        if keeps:
+            self.cold.remove(bundle)
+            self._subscribe(bundle, keeps)
+
+    def _subscribe(self, bundle: bytes, count: int) -> None:
+        left = self._subscribed.get(bundle, 0) + count
+        if left:
+            self._subscribed[bundle] = left
         else:
             del self._subscribed[bundle]
 

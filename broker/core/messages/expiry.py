@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Final
 
-from broker.core.messages.backlog import NEVER, BacklogPage
 from broker.core.messages.entries import QueueEntry
+from broker.core.messages.pages import NEVER, Page
 
 _FEW: Final = 1024
 _LATER: Final = 5.0
@@ -22,7 +22,7 @@ class Expiry:
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, QueueEntry]] = []
         self._room = _FEW
-        self._pages: list[tuple[float, int, BacklogPage]] = []
+        self._pages: list[tuple[float, int, Page]] = []
         self._page_room = _FEW
         self._order = count()
 
@@ -53,7 +53,7 @@ class Expiry:
                 found.append(entry)
         return found
 
-    def add_page(self, page: BacklogPage) -> None:
+    def add_page(self, page: Page) -> None:
         """A page that was read meanwhile is dropped when it comes up, or when such ones are most of all."""
         if page.due == NEVER:
             return
@@ -63,9 +63,9 @@ class Expiry:
             heapq.heapify(self._pages)
             self._page_room = max(2 * len(self._pages), _FEW)
 
-    def due_pages(self, now: float, most: int) -> list[BacklogPage]:
+    def due_pages(self, now: float, most: int) -> list[Page]:
         """Pages of which something has expired, with `most` entries about; they are entered no more."""
-        found: list[BacklogPage] = []
+        found: list[Page] = []
         while self._pages and self._pages[0][0] <= now and most > 0:
             page = heapq.heappop(self._pages)[2]
             if not page.read:

@@ -1,20 +1,22 @@
 """Cooling: entries that wait leave memory when many do, and come back from their rows when it is their turn.
 
-Law: nothing is written for it. An entry goes when it has changed nothing since its last commit, so that its
-row says all that memory does; what it counts for stays counted. It comes back as another object: whoever
-still holds the former one finds nothing open in it.
+Law: an entry goes when it has changed nothing since its last commit, so that its row says all that memory
+does; what it counts for stays counted, and the row of its page says that as well. It comes back as another
+object: whoever still holds the former one finds nothing open in it.
 
-Wrinkle: of a bundle with several entries the bundle stays in memory while one of them is there, for all of
-them together say when it goes.
+Wrinkle: a bundle with several entries stays in memory while one of them is there. Once none is, how many
+there are is kept in a few bytes (`shared`), for all of them together say when it goes.
 """
 
 from collections import deque
 from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Final
 
-from broker.core.messages.backlog import PAGE, WIDEST, Backlog, BacklogPage
+from broker.core.messages.backlog import Backlog
 from broker.core.messages.entries import QueueEntry, StoredBundle
-from broker.core.rows import BundleRow, CopyRow, StoredEntry
+from broker.core.messages.pages import PAGE, WIDEST, Page, Share, Summary, row_of, summary_of
+from broker.core.messages.shared import Cold, Shared
+from broker.core.rows import BundleRow, CopyRow, PageRow, StoredEntry
 from treeconnector import bundles
 from treeconnector.bundles import Flag
 from treeconnector.errors import StoreError
@@ -32,11 +34,24 @@ _WITH_BODIES: Final = 1024 * 1024
 _MOMENT: Final = 0.001
 
 
+class Parted:
+    """A bundle in memory of which `entries` entries are not; `keeps` of these wait for consumers here."""
+
+    __slots__ = ("entries", "keeps", "stored")
+
+    def __init__(self, stored: StoredBundle, entries: int, keeps: int) -> None:
+        self.stored, self.entries, self.keeps = stored, entries, keeps
+
+    def __repr__(self) -> str:
+        return f"<Parted {self.stored} {self.entries} not in memory>"
+
+
 class Paging:
     """Of one node. `window`: entries of one place that stay in memory; `room`: with more, some go.
 
     `most`: of all queues together, about; above it each keeps only a few. `crowded`: queues with too many.
-    `parted`: rows of bundles of which a start may find further entries.
+    `parted`: bundles in memory that have entries which are not. `unsure`: rows of bundles of which a start
+    may find further entries.
     `doubted_before`: bundles below that row may have arrived where they go, whatever their header says.
     """
 
@@ -45,13 +60,15 @@ class Paging:
         self._read = read_copies
         self._most = most
         self._wide = self.window = max(most // _PLACES, 1)
-        self._shared: dict[int, tuple[StoredBundle, int]] = {}
+        self.shared = Shared()
+        self.parted: dict[int, Parted] = {}
+        self._alone: dict[int, None] = {}
         self.crowded: dict[Queue, None] = {}
-        self.parted: Container[int] = ()
+        self.unsure: Container[int] = ()
         self.doubted_before = 0
 
     def __repr__(self) -> str:
-        return f"<Paging window={self.window} shared={len(self._shared)}>"
+        return f"<Paging window={self.window} parted={len(self.parted)} {self.shared!r}>"
 
     @property
     def room(self) -> int:
@@ -70,12 +87,21 @@ class Paging:
             if len(queue.waiting.warm) > self.room:
                 self.crowded[queue] = None
 
+    @property
+    def is_due(self) -> bool:
+        return bool(self.crowded or self._alone)
+
     def cool(self) -> None:
         """A commit has ended, and none is under way: where too many are in memory, let some go."""
         crowded, self.crowded = self.crowded, {}
         for queue in crowded:
             if queue is not self._custody.dead and len(queue.waiting.warm) > queue.waiting.room:
                 self._let_go(queue, queue.waiting)
+        alone, self._alone = self._alone, {}
+        for row in alone:
+            parted = self.parted.get(row)
+            if parted is not None and parted.entries == parted.stored.entries:
+                self._leave(parted)
 
     def _let_go(self, queue: "Queue", waiting: Backlog) -> None:
         stay: deque[QueueEntry] = deque()
@@ -87,18 +113,23 @@ class Paging:
                 runs[-1].append(entry)
             else:
                 runs.append([entry])
-        pages = [BacklogPage(queue, run) for run in runs]
-        for page, run in zip(pages, runs, strict=True):
-            self._custody.expiry.add_page(page)
-            for entry in run:
-                self._release(entry)
+        pages = [self._page_of(queue, run) for run in runs]
         waiting.let_go(stay, pages)
         waiting.room = max(self.room, 2 * len(stay))
+
+    def _page_of(self, queue: "Queue", run: list[QueueEntry]) -> Page:
+        summary = summary_of(queue, run)
+        page = Page(queue, run[0].row, summary)
+        self._custody.transaction.put(row_of(page, summary))
+        self._custody.expiry.add_page(page)
+        for entry in run:
+            self._release(entry)
+        return page
 
     def _may_go(self, entry: QueueEntry) -> bool:
         """Does its row on disk say all that is known of it?"""
         stored, changes = entry.stored, self._custody.transaction.changes
-        if not stored.row or not stored.safe or stored.doubted or stored.row in self.parted:
+        if not stored.row or not stored.safe or stored.doubted or stored.row in self.unsure:
             return False
         if entry.given or entry.number or entry.transfer or entry.backed_off:
             return False
@@ -106,17 +137,19 @@ class Paging:
             return False
         if stored.row in self._custody.fresh:
             return False
-        keeps, kept = entry.queue.keeps, self._custody.kept
-        if stored.entries > 1:
-            return not (keeps and entry.queue.destination is not None)
-        if stored.header.done or abs(entry.since - stored.since) > _MOMENT:
+        if abs(entry.since - stored.since) > _MOMENT:
             return False
-        return not (keeps and stored.header.identity in kept.cold)
+        if stored.entries > 1:
+            return not (entry.queue.keeps and entry.queue.destination is not None)
+        return not stored.header.done
 
     def _release(self, entry: QueueEntry) -> None:
         stored = entry.stored
         if stored.entries > 1:
-            self._shared[stored.row] = stored, self._shared.get(stored.row, (stored, 0))[1] + 1
+            parted = self.parted.setdefault(stored.row, Parted(stored, 0, 0))
+            parted.entries += 1
+            parted.keeps += entry.queue.keeps
+            self.left(stored)
         else:
             if entry.queue.keeps:
                 self._custody.kept.remove(entry)
@@ -124,46 +157,92 @@ class Paging:
             self._custody.evict(stored)
         entry.done = entry.all
 
+    def left(self, stored: StoredBundle) -> None:
+        """It has several entries, and one fewer in memory: perhaps none any more."""
+        parted = self.parted.get(stored.row)
+        if parted is not None and parted.entries == stored.entries:
+            self._alone[stored.row] = None
+
+    def _leave(self, parted: Parted) -> None:
+        """No entry is in memory: nor need the bundle be, if its row says all. Else after another commit."""
+        stored, custody = parted.stored, self._custody
+        if stored.row in custody.transaction.changes[BundleRow]:
+            self._alone[stored.row] = None
+            return
+        del self.parted[stored.row]
+        custody.kept.cool(stored.header.identity, parted.keeps)
+        self.shared.put(stored.row, Cold(stored.entries, stored.uses, parted.keeps))
+        custody.evict(stored)
+
     # --- back
 
-    def fetch(self, page: BacklogPage) -> list[QueueEntry]:
+    def fetch(self, page: Page) -> list[QueueEntry]:
         """The entries of a page, as they were."""
-        entries = self.look_into(page)
-        for entry in entries:
-            stored = entry.stored
-            if stored.row in self._shared:
-                _, cold = self._shared.pop(stored.row)
-                if cold > 1:
-                    self._shared[stored.row] = stored, cold - 1
-            else:
-                self._custody.took_in(stored)
-                if page.queue.keeps:
-                    self._custody.kept.cold.remove(stored.header.identity)
-                    self._custody.kept.add(entry)
-            if stored.header.expires_last:
-                self._custody.expiry.add(entry)
-        return entries
+        custody = self._custody
+        custody.transaction.delete(PageRow, page.first)
+        return [self._taken(each, page, index) for index, each in enumerate(self._rows_of(page))]
 
-    def look_into(self, page: BacklogPage) -> list[QueueEntry]:
+    def _taken(self, found: StoredEntry, page: Page, index: int) -> QueueEntry:
+        custody = self._custody
+        parted = self.parted.get(found.copy.bundle)
+        if parted is not None:
+            entry = self._made(found, page, index, parted.stored)
+            self.doubt(entry.stored)
+        else:
+            entry = self._made(found, page, index)
+            custody.took_in(entry.stored)
+            parted = self.wake(entry.stored)
+        if parted is not None:
+            parted.entries -= 1
+            parted.keeps -= page.queue.keeps
+            if not parted.entries:
+                del self.parted[entry.stored.row]
+        elif page.queue.keeps:
+            custody.kept.cold.remove(entry.stored.header.identity)
+            custody.kept.add(entry)
+        if entry.stored.header.expires_last:
+            custody.expiry.add(entry)
+        return entry
+
+    def wake(self, stored: StoredBundle) -> Parted | None:
+        """A bundle is in memory again. None: it had one entry alone."""
+        cold = self.shared.take(stored.row)
+        if cold is None:
+            return None
+        stored.entries, stored.uses = cold.entries, cold.uses
+        self._custody.kept.wake(stored.header.identity, cold.keeps)
+        parted = self.parted[stored.row] = Parted(stored, cold.entries, cold.keeps)
+        return parted
+
+    def look_into(self, page: Page) -> list[QueueEntry]:
         """The entries of a page for somebody who only looks: nothing of it stays in memory."""
+        found = self._rows_of(page)
+        parted = (self.parted.get(each.copy.bundle) for each in found)
+        return [
+            self._made(each, page, index, known.stored if known is not None else None)
+            for index, (each, known) in enumerate(zip(found, parted, strict=True))
+        ]
+
+    def _rows_of(self, page: Page) -> Sequence[StoredEntry]:
         found = self._read(page.rows, page.size <= _WITH_BODIES)
         if len(found) != len(page):
             raise StoreError(
                 f"{len(page) - len(found)} of {len(page)} messages that wait in {page.queue.name} are not in"
                 " the store: something else has written to it; start the node again"
             )
-        return [self._made(each, page, index) for index, each in enumerate(found)]
+        return found
 
-    def _made(self, found: StoredEntry, page: BacklogPage, index: int) -> QueueEntry:
+    def _made(
+        self, found: StoredEntry, page: Page, index: int, stored: StoredBundle | None = None
+    ) -> QueueEntry:
         row, spool = found.copy, page.spool(index)
-        shared = self._shared.get(row.bundle)
-        if shared is not None:
-            stored = shared[0]
-        else:
+        if stored is None:
             header = bundles.decode_header(found.header)
             stored = StoredBundle(row.bundle, header, found.body, found.size, row.since / 1000)
             stored.safe, stored.entries, stored.encoded = True, 1, found.header
             self._custody.spools.count_again(stored, spool)
+            if (cold := self.shared.find(row.bundle)) is not None:
+                stored.entries, stored.uses = cold.entries, cold.uses
             self.doubt(stored)
         entry = QueueEntry(row.row, stored, page.queue, row.came, row.since / 1000)
         entry.done, entry.deliveries = bundles.mask_bits(row.done), row.deliveries
@@ -175,3 +254,24 @@ class Paging:
         if stored.row < self.doubted_before and not stored.header.flags & Flag.MAYBE_DUPLICATE:
             stored.header.flags |= Flag.MAYBE_DUPLICATE
             stored.encoded = None
+
+    # --- start
+
+    def restore(self, queue: "Queue", first: int, summary: Summary) -> Page:
+        """A page as it was at the stop; of its entries nothing is read."""
+        page = Page(queue, first, summary)
+        queue.waiting.let_go(queue.waiting.warm, [page])
+        self._custody.expiry.add_page(page)
+        self._custody.spools.restore(queue, summary.costs, summary.came)
+        if queue.keeps:
+            self._custody.kept.cold.add_all(summary.ids, summary.again)
+        for share in summary.shares:
+            self._restore_share(queue, share)
+        return page
+
+    def _restore_share(self, queue: "Queue", share: Share) -> None:
+        before = self.shared.take(share.bundle) or Cold(0, 0, 0)
+        uses = self._custody.spools.restore_share(queue, before.uses, share.size, share.counts_in)
+        if queue.keeps and not before.keeps:
+            self._custody.kept.cold.add(share.identity)
+        self.shared.put(share.bundle, Cold(before.entries + 1, uses, before.keeps + queue.keeps))

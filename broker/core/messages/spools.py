@@ -11,6 +11,7 @@ once, and counts once for each spool however many neighbours it waits for.
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from broker.core.messages.queue_names import Spool
@@ -59,6 +60,24 @@ class Spools(dict[Spool, int]):
         self[spool] += sign * ROW
         if entries == (sign > 0):
             self[spool] += sign * (stored.size + BUNDLE)
+
+    def restore(self, queue: "Queue", costs: Sequence[int], came: Mapping[str, int]) -> None:
+        """Entries wait in a queue, on disk alone. `costs`: with the queue, and in each spool."""
+        self.came.update(came)
+        queue.together += costs[0]
+        if queue.spool is not None:
+            self[queue.spool] += costs[0]
+        for spool, cost in zip(Spool, costs[1:], strict=True):
+            self[spool] += cost
+
+    def restore_share(self, queue: "Queue", uses: int, size: int, spool: Spool | None) -> int:
+        """One entry of a bundle that is not in memory. `uses`: of those before it; returned with it."""
+        if spool is None:
+            self.restore(queue, (size + BUNDLE + ROW, 0, 0, 0), {})
+            return uses
+        shift = _SHIFT[spool]
+        self[spool] += ROW if uses >> shift & _MOST_COPIES else size + BUNDLE + ROW
+        return uses + (1 << shift)
 
     @staticmethod
     def count_again(stored: "StoredBundle", spool: Spool | None) -> None:

@@ -2,7 +2,7 @@ import sqlite3
 
 import pytest
 
-from broker.core.rows import MemberRow, QueueRow, RejectedRow, SeenRow, Transaction
+from broker.core.rows import MemberRow, PageRow, QueueRow, RejectedRow, SeenRow, Transaction
 from broker.store import StoreMismatch, migrations, schema
 
 ALL = migrations.MIGRATIONS
@@ -25,7 +25,12 @@ def with_queue(opened) -> None:
     store.close()
 
 
+def without_pages(connection: sqlite3.Connection) -> None:
+    connection.execute("DROP TABLE page")
+
+
 def without_parts(connection: sqlite3.Connection) -> None:
+    without_pages(connection)
     connection.execute("ALTER TABLE seen DROP COLUMN part")
 
 
@@ -55,7 +60,7 @@ def test_a_newer_database_is_refused_and_untouched(opened, monkeypatch):
     with monkeypatch.context() as later:
         later.setattr(migrations, "MIGRATIONS", (*ALL, rename_queue))
         opened().close()
-    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 5, this one knows 4\)"):
+    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 6, this one knows 5\)"):
         opened()
 
 
@@ -113,3 +118,19 @@ def test_a_database_of_the_third_version_knows_whole_bundles_again(opened):
     store = opened()
     assert schema.missing(store._writing()) == ""
     assert store.load().rows(SeenRow) == [SeenRow(b"i" * 16 + b"york", 7000, b"")]
+
+
+def test_a_database_of_the_fourth_version_has_pages_from_now_on(opened):
+    with_queue(opened)
+    store = opened()
+    without_pages(store._writing())
+    migrations.set_version(store._writing(), 4)
+    store.close()
+    store = opened()
+    assert schema.missing(store._writing()) == ""
+    (made,) = store._writing().execute("SELECT sql FROM sqlite_schema WHERE name = 'page'").fetchone()
+    assert made == f'CREATE TABLE "page" {schema.TABLES["page"]}'
+    transaction = Transaction()
+    transaction.put(PageRow(7, "queue:prices", b"summary"))
+    store.apply(transaction)
+    assert store.load().rows(PageRow) == [PageRow(7, "queue:prices", b"summary")]

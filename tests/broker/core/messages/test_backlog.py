@@ -1,53 +1,21 @@
 """What waits beyond a cache is on disk alone, and comes back in order, whatever happens to it meanwhile."""
 
 import secrets
-from dataclasses import replace
 
 import pytest
+from backlogs import SMALL, Crowded, forest_of, payloads, read, send, warm
 
 from broker.core.messages.deduplication import IdentitySet
 from broker.core.rows import BundleRow, CopyRow
-from simulation.chaos import Chaos
 from simulation.clients import Consumer
-from simulation.forest import QUICK, Forest
+from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.bundles import Flag
-
-SMALL = replace(QUICK, cache_copies=512)
-"""Eight copies of a queue stay in memory, where more than twice as many wait."""
 
 
 @pytest.fixture
 def hq() -> Site:
     return Forest(SMALL).add("hq")
-
-
-def forest_of(site: Site) -> Forest:
-    assert isinstance(site.world, Forest)
-    return site.world
-
-
-def send(site: Site, count: int, destination: str = "queue:sales", first: int = 0, **properties: int) -> None:
-    producer = forest_of(site).producer(site.name, f"producer-{first}-{destination}")
-    for number in range(first, first + count):
-        producer.send(destination, b"%d" % number, **properties)
-        forest_of(site).settle()
-
-
-def warm(site: Site, name: str = "queue:sales") -> int:
-    place = site.core.custody.queues[name]
-    return len(place.waiting.warm)
-
-
-def read(site: Site, count: int, destination: str = "queue:sales", **options: int) -> list[bytes]:
-    reader = forest_of(site).consumer(site.name, destination, **options)
-    forest_of(site).settle(1.0)
-    assert len(reader.payloads) == count
-    return reader.payloads
-
-
-def payloads(count: int, first: int = 0) -> list[bytes]:
-    return [b"%d" % number for number in range(first, first + count)]
 
 
 def test_many_wait_with_few_in_memory_and_come_in_order(hq: Site) -> None:
@@ -166,12 +134,6 @@ def test_ids_of_what_waits_take_a_bit_each() -> None:
     for each in ids[1::2]:
         found.remove(each)
     assert (len(found), repr(found)) == (0, "<IdentitySet 0 of 0 makers>")
-
-
-class Crowded(Chaos):
-    """Any history, with hardly a copy in memory."""
-
-    caches = (64,)
 
 
 @pytest.mark.parametrize("seed", range(6))
