@@ -42,7 +42,7 @@ SERVER_BACKDATE: Final = 86_400.0
 _MARK_BYTES: Final = 12
 _RANDOM_BYTES: Final = 7
 _SIGNED: Final = ec.ECDSA(hashes.SHA256())
-_UNREADABLE: Final = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)
+_UNREADABLE: Final = (ValueError, x509.InvalidVersion, TypeError, InvalidSignature, UnsupportedAlgorithm)
 
 
 class CertificateError(SapwoodError):

@@ -14,7 +14,6 @@ from typing import Any
 
 import aiohttp
 import psutil
-import trustme
 
 from broker.cli.demo.plan import free_ports
 from broker.cli.demo.processes import NodeProcess, Nodes, Status
@@ -96,21 +95,6 @@ async def running(folder: Path, **settings: Any) -> AsyncIterator[Target]:
     async with made.nodes:
         made.process.start()
         await made.status()
-        yield made
-
-
-@asynccontextmanager
-async def running_over_tls(folder: Path) -> AsyncIterator[Target]:
-    """A node with a certificate, both of whose ports are encrypted."""
-    authority, files = trustme.CA(), {}
-    issued = authority.issue_cert("127.0.0.1")
-    for what, blob in (("certificate", issued.cert_chain_pems[0]), ("key", issued.private_key_pem)):
-        files[what] = f"{what}.pem"
-        blob.write_to_path(folder / files[what])
-        (folder / files[what]).chmod(0o600)
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
-    async with running(folder, tls=files, context=context) as made:
         yield made
 
 
