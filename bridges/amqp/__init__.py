@@ -3,6 +3,7 @@
 | module | what to find there |
 |---|---|
 | `connection` | connections and channels that can be awaited |
+| `server` | where a RabbitMQ is, and as whom to log in |
 | `gathering` | how pika's connection writes: once a turn of the loop |
 | `headers` | headers that pika misreads; the one patch of pika |
 | `login` | why a RabbitMQ did not let us in, for people |

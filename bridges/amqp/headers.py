@@ -1,9 +1,14 @@
-"""Odd headers: pika reads floating-point numbers as whole ones and cannot write them, and it ends the
-connection over a time that no calendar has, and over lists in lists in lists. It learns better here.
+"""Odd headers: the one patch of pika. It holds for the whole process, for pika calls these two by module.
+
+- pika reads floating-point numbers as whole ones (https://github.com/pika/pika/issues/599) and cannot write
+  them (https://github.com/pika/pika/pull/1705: accepted, and not in 1.4.4).
+- A time that no calendar has ends the connection (https://github.com/pika/pika/issues/1698: mended, and not
+  in 1.4.4).
+- So do lists in lists in lists, at Python's limit of recursion. What lies below `DEEPEST` is left out.
 
 Without this, what a Java program put into a header would change between one RabbitMQ and another, and one odd
-header would end each connection that its message is given to. What lies more than `DEEPEST` levels deep is
-left out. Wrinkle: pika's functions are those of the whole process; nothing else of them is changed.
+header would end each connection that its message is given to. The first two go once the oldest pika that we
+take has them; the third stays. Nothing else of pika is changed.
 """
 
 import struct

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from importlib import import_module
 
-from bridges.site_brokers.base import Bridge, Setup, SiteBrokerError
+from bridges.site_brokers.base import Bridge, Setup, SiteBrokerRefused
 from config.uris import address
 
 
 def make_bridge(setup: Setup) -> Bridge:
-    """The bridge of a site. Raises `SiteBrokerError` where its library is not installed."""
+    """The bridge of a site. Raises `SiteBrokerRefused` where its library is not installed."""
     uri = setup.settings.uri
     protocol = address(uri).protocol
     try:
@@ -16,4 +16,4 @@ def make_bridge(setup: Setup) -> Bridge:
         make: Callable[[Setup], Bridge] = package.make
         return make(setup)
     except ModuleNotFoundError as error:
-        raise SiteBrokerError(f"the bridge to {uri} needs {error.name}: {protocol.install}") from None
+        raise SiteBrokerRefused(f"the bridge to {uri} needs {error.name}: {protocol.install}") from None

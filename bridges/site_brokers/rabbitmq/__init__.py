@@ -1,15 +1,15 @@
-"""RabbitMQ: its connection over AMQP 0-9-1, who consumes there, and the bridge between it and a node.
+"""RabbitMQ: who consumes there, and the bridge between it and a node. `bridges.amqp` has pika.
 
 | module | what to find there |
 |---|---|
 | `bridge` | the port `bridges.site_brokers.base.Bridge`: what holds the rest together |
-| `connection` | pika in asyncio: connections and channels that can be awaited |
-| `publisher` | publisher confirms in a window; what was refused, and why |
-| `taker`, `bindings` | consuming what others want; the queue through which topics come |
+| `connection` | where a site's RabbitMQ is, and its management API |
+| `taking`, `bindings` | consuming what others want; the queue through which topics come |
+| `publishing` | publisher confirms in a window; what was refused, and why |
 | `messages`, `replies` | destinations and properties, ours and AMQP's; where replies go |
-| `census` | who consumes what, pure: events and lists in, consumers out |
-| `discovery`, `management` | feed the census: the event exchange, the management API, passive declares |
-| `claim` | one node at a virtual host |
+| `discovery`, `management` | who consumes: the event exchange, the management API, passive declares |
+| `consumers` | the table of queues, pure: events and lists in, consumers out |
+| `ownership` | one node at a virtual host |
 | `inspection` | what a RabbitMQ lacks, and the lines to run |
 """
 
