@@ -20,7 +20,7 @@ class Reader(Consumer):
     """Unpacks as the client library does; `given` are the payloads in the order in which they came."""
 
     def __init__(self, forest: Forest, destination: str) -> None:
-        super().__init__(forest, forest["hq"], destination, "reader")
+        super().__init__(forest["hq"], destination, "reader")
         self.given: list[bytes] = []
         self._memory = Memory()
         forest._client(self)

@@ -35,7 +35,7 @@ class Mailbox(Consumer):
 
 
 def mailbox(forest: Forest, site: str, name: str = "replies") -> Mailbox:
-    made = Mailbox(forest, forest[site], f"queue:{name}", name)
+    made = Mailbox(forest[site], f"queue:{name}", name)
     forest.clients.append(made)
     made.connect()
     return made

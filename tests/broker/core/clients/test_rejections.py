@@ -32,7 +32,7 @@ class Deaf(Producer):
 
 @pytest.fixture
 def producer(forest: Forest, hq: Site) -> Deaf:
-    made: Deaf = forest._client(Deaf(forest, hq, "till"))
+    made: Deaf = forest._client(Deaf(hq, "till"))
     return made
 
 
@@ -107,7 +107,7 @@ def test_a_welcome_waits_for_what_the_producer_has_sent_already(
     """Who comes new under the name would number its messages as those that are not on disk yet."""
     producer.send("queue:other", b"1")
     producer.disconnect()
-    other = Deaf(forest, hq, "till")
+    other = Deaf(hq, "till")
     said: list[object] = []
     other.arrived = said.append  # type: ignore[method-assign, assignment]
     other.connect()

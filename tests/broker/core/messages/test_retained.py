@@ -100,7 +100,7 @@ def test_a_retained_message_has_the_id_that_it_had_when_it_was_new(forest: Fores
     forest.add("york", "hq")
     forest.dial_all()
     forest.settle()
-    first = forest._client(Reader(forest, forest["hq"], "topic:t", "first"))
+    first = forest._client(Reader(forest["hq"], "topic:t", "first"))
     forest.producer("hq").send("topic:t", b"1", b"2", b"the last", retained=True)
     forest.settle()
     assert first.payloads == [b"1", b"2", b"the last"]
@@ -110,7 +110,7 @@ def test_a_retained_message_has_the_id_that_it_had_when_it_was_new(forest: Fores
         forest.heal(3.0)
     ids = []
     for site in ("hq", "york"):
-        late = forest._client(Reader(forest, forest[site], "topic:t", f"late at {site}"))
+        late = forest._client(Reader(forest[site], "topic:t", f"late at {site}"))
         forest.settle()
         assert late.payloads == [b"the last"]
         ids += late.ids
@@ -120,7 +120,7 @@ def test_a_retained_message_has_the_id_that_it_had_when_it_was_new(forest: Fores
     forest["york"].crash()
     forest["york"].boot()
     forest.heal(3.0)
-    again = forest._client(Reader(forest, forest["york"], "topic:t", "again"))
+    again = forest._client(Reader(forest["york"], "topic:t", "again"))
     forest.settle()
     assert again.ids == [(bundle, 2)]
 

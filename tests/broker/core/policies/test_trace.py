@@ -219,7 +219,7 @@ def test_applications_cannot_have_or_send_to_the_nodes_own_queues(forest: Forest
     for name in ("queue:System", "queue:System@hq", "queue:System.x@york"):
         producer.send(name, b"status")
     assert [reject.code for reject in producer.rejected] == ["REFUSED"] * 3
-    client = Asking(forest, forest["hq"], "app")
+    client = Asking(forest["hq"], "app")
     client.connect()
     client.say(Create(1, "System"), Subscribe(2, 1, parse("queue:System"), 5), Create(3, "Systems"))
     assert [failed.code for failed in client.failures] == ["REFUSED"] * 2
