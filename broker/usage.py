@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from broker.advisory_log import iso_time
+from broker.core.policies.policy import Policy
 from broker.core.policies.usage import RouteUsage, UsageRow
 from treeconnector.destinations import Destination, Kind
 
@@ -33,7 +34,7 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(UsageRow)
 
 
-class UsageLog:
+class UsageLog(Policy):
     """Counts and writes for one node. Caller's duty: `close`. `last_error`: why the last try failed, or ''.
 
     `most_files`: days that are kept. `clock`: wall clock, seconds since 1970.
@@ -56,12 +57,12 @@ class UsageLog:
         """Count what leaves, on top of what was counted today before a restart."""
         self._usage = RouteUsage(core.table)
         self._load(self._usage)
-        core.forwarder.went = self._went
+        core.policies.add([self])
         self.write()
 
-    def _went(self, destination: Destination, gateway: str, messages: int) -> None:
+    def routed(self, destination: Destination, gateway: str, messages: int) -> None:
         assert self._usage is not None
-        self._usage.went(destination, gateway, messages)
+        self._usage.routed(destination, gateway, messages)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(EVERY, self.write)
 

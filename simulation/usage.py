@@ -27,7 +27,7 @@ class Usage:
         if before is not None:
             usage.used, usage.whole = before.used, before.whole
         self._following[machine.name] = usage
-        machine.core.forwarder.went = usage.went
+        machine.core.policies.add([usage])
 
     def write(self, file: Path) -> None:
         """Each node in a line that says that it counted, and each route that was used, with its messages."""

@@ -36,6 +36,7 @@ from broker.core.operations.removal import Removal
 from broker.core.operations.static_routing import StaticRouting
 from broker.core.policies.backpressure import Backpressure
 from broker.core.policies.permits import ChildPermits
+from broker.core.policies.policy import Policies, Policy
 from broker.core.policies.statistics import Statistics
 from broker.core.policies.trace import Trace
 from broker.core.restore import restore
@@ -151,14 +152,21 @@ class NodeCore:
         self.neighbours: dict[str, Neighbour] = {}
         self.trace = Trace(self.clock, identity.start, settings.trace_events)
         self.custody = Custody(
-            name, read_bodies, read_copies, settings.cache_bytes, settings.cache_copies, self.trace
+            name, read_bodies, read_copies, settings.cache_bytes, settings.cache_copies, self.trace, settings
         )
-        self.custody.is_home = lambda destination: settings.policy(destination).home
         self.statistics = Statistics(self.clock, self.custody, self.counters, self.neighbours)
+        self.policies = Policies()
         self.table = RoutingTable()
         self.interests = Interests(self.table, name, settings.reattach_time)
         self.forwarder = Forwarder(
-            name, settings, self.clock, self.custody, self.table, self.neighbours, self.counters
+            name,
+            settings,
+            self.clock,
+            self.custody,
+            self.table,
+            self.neighbours,
+            self.counters,
+            self.policies,
         )
         self.forwarder.zone = zone
         self.topics = Topics(self.forwarder)
@@ -191,20 +199,11 @@ class NodeCore:
         self._transfer_reserved = 0
         self.open_links: set[Link] = set()
         self.talking: set[Link] = set()
-        self.forwarder.finished = self.arrivals.finished
-        self.forwarder.lost = self.handover.look
-        self.arrivals.passing = self.moves.passing
         self.forwarder.has_parent = self.role.has_parent
-        self.switch.on_consumer = chronicle.consumer
-        self.switch.on_acknowledged = self.statistics.acknowledged
-        self.switch.on_end = self.removal.end_subscription
-        self.switch.on_queue_end = self.removal.end_transient
-        self.topics.on_gone = self.removal.end
-        self.switch.on_local_route = self.advising.keep_local
-        self.switch.on_interest = self.site.route_changed
         self.table.watch(self._route_changed)
         self.addressing = LogicalAddresses(self)
         self.permitting = ChildPermits(self)
+        self.policies.add(self._policies())
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))
 
     def __repr__(self) -> str:
@@ -215,6 +214,23 @@ class NodeCore:
         """The parent, of several the first whose link is up. For people: messages choose by destination."""
         parents = self.forwarder.parents.values()
         return next((parent for parent in parents if parent.up), next(iter(parents), None))
+
+    def _policies(self) -> Iterable[Policy]:
+        """All that decide about messages, or are told of them, in the order in which they are asked."""
+        return (
+            self.permitting,
+            self.permitting.given,
+            self.permitting.replies,
+            self.addressing,
+            self.telling,
+            self.renewal,
+            self.advising,
+            self.site,
+            self.moves,
+            self.handover,
+            self.removal,
+            self.statistics,
+        )
 
     # --- start
 
@@ -228,7 +244,6 @@ class NodeCore:
         self.up = Advertiser(self.table, Up(), settings.linger)
         self.down = Advertiser(self.table, Down(settings.advise_down), settings.linger)
         self.mesh.begin()
-        self.forwarder.offered_up = self.up.offers
         if not self.role.has_parent:
             for parent in list(self.forwarder.parents.values()):
                 self.moves.forget(parent, moved=False)
@@ -333,7 +348,7 @@ class NodeCore:
                 self.links.handle(link, link.handle_timer(self.clock.now))
         self.clock.run_due()
         for key in self.interests.expire(self.clock.now):
-            self.advising.keep_local(key)
+            self.advising.local_route_changed(key)
         self.sweeps.run()
         self._settle()
 

@@ -53,7 +53,7 @@ def restore(core: "NodeCore", loaded: "Rows") -> None:
     for retained in loaded.rows(RetainedRow):
         for gone in core.topics.retained.put(retained.topic, decode_header(retained.header), retained.body):
             core.custody.transaction.delete(RetainedRow, gone)
-            core.topics.on_forgotten(gone)
+            core.renewal.forgotten(gone)
     for seen in sorted(loaded.rows(SeenRow), key=lambda row: row.at):
         core.arrivals.seen.restore(seen)
     _subscriptions(core, loaded)

@@ -1,13 +1,13 @@
 """The use of routes in its files: a day each, gone on with after a restart, never in the node's way."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 from broker.core.policies import usage
+from broker.core.policies.policy import Policies
 from broker.core.policies.usage import UsageRow
 from broker.usage import UsageLog
 from treeconnector.destinations import parse
@@ -32,10 +32,11 @@ class Core:
     def __init__(self) -> None:
         self.table = RoutingTable()
         self.table.add(Route(parse("queue:sales"), "store"))
-        self.forwarder = SimpleNamespace(went=None)
+        self.policies = Policies()
 
     def message(self, count: int) -> None:
-        self.forwarder.went(parse("queue:sales"), "store", count)
+        for routed in self.policies.routed:
+            routed(parse("queue:sales"), "store", count)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.clients.batching import BundleClass
 from broker.core.messages.custody import Queue, QueueEntry, StoredBundle
 from broker.core.messages.entries import IN_DOUBT, may_be_told
+from broker.core.policies.policy import Policy, first_reason
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Flag, Message, Properties
 from treeconnector.destinations import Destination, Kind
@@ -34,7 +35,7 @@ NOBODY_SERVES: Final = "NOBODY_SERVES"
 _AT_ONCE: Final = 1000
 
 
-class MandatoryNotices:
+class MandatoryNotices(Policy):
     """Answers for queues that nobody serves. `watched`: queues where a sender waits to be told."""
 
     def __init__(self, core: "NodeCore") -> None:
@@ -45,7 +46,6 @@ class MandatoryNotices:
         self._here: set[Destination] = set()
         self.watched: dict[str, None] = {}
         core.counters.setdefault("nobody_serves", 0)
-        core.arrivals.nobody_serves = self.answered
         core.table.watch(self._route_changed)
 
     def __repr__(self) -> str:
@@ -56,7 +56,7 @@ class MandatoryNotices:
         queues = self._core.custody.queues.values()
         self.watched.update((queue.name, None) for queue in queues if queue.waiting and queue.destination)
 
-    def answered(self, stored: StoredBundle) -> bool:
+    def is_answered(self, stored: StoredBundle) -> bool:
         """A flagged bundle is here. True: its senders have their answer, it need not be kept."""
         queue = self._core.custody.queue_for(stored.header.destination)
         if not self._decides(queue):
@@ -88,7 +88,7 @@ class MandatoryNotices:
         refused: dict[QueueEntry, str] = {}
         for entry in asking[:_AT_ONCE]:
             custody.body(entry)
-            if why := self._core.forwarder.why_not_now(entry):
+            if why := first_reason(self._core.policies.why_not_go_on, entry):
                 refused[entry] = why
             elif self._tell(entry.stored, entry.done):
                 told.add(entry)

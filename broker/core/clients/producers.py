@@ -6,7 +6,6 @@ messages enter, is anything refused for want of room.
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from functools import lru_cache
 
 from broker.core.clients.batching import Batching, BundleClass, batch_of, flags_of
@@ -15,6 +14,7 @@ from broker.core.clients.sessions import Connection, ProducerStream, Session
 from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
 from broker.core.messages.custody import Queue
 from broker.core.messages.queue_names import SITE
+from broker.core.policies.policy import first_reason
 from broker.core.policies.trace import is_internal
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import ProducerRow, RejectedRow
@@ -47,7 +47,6 @@ class Producers:
         self.disk_room: float = math.inf
         self.memory_room: float = math.inf
         self.refused: Counter[str] = Counter()
-        self.why_not: Callable[[Destination, int], str] = lambda destination, scope: ""
 
     def __repr__(self) -> str:
         return f"<Producers at {self._node} streams={len(self.streams)}>"
@@ -182,7 +181,7 @@ class Producers:
             raise QueueFull(f"QUEUE_FULL: {self.refusing}")
         if size > max(settings.max_message, bundles.MAX_BYTES):
             raise TooLarge(f"{size} bytes: this node takes messages of at most {settings.max_message}")
-        if full := self.why_not(destination, scope):
+        if full := first_reason(self._forwarder.policies.why_not_enter, destination, scope):
             raise QueueFull(f"QUEUE_FULL: {full}")
         if destination.kind != Kind.QUEUE:
             return count

@@ -73,18 +73,13 @@ class Switch:
         self._topics = topics
         self._interests = interests
         self._events = 0
+        self._policies = forwarder.policies
         self.stopping = False
         self.warnings: list[str] = []
         self.sessions: dict[str, Session] = {}
         self.sending = Producers(node, forwarder, batching)
         self._transfers = Transfers(forwarder)
         self.local_queues = LocalQueues(node, forwarder.settings, forwarder.custody)
-        self.on_local_route: Callable[[Destination], None] = lambda key: None
-        self.on_acknowledged: Callable[[QueueEntry, int], None] = lambda entry, count: None
-        self.on_queue_end: Callable[[str], None] = lambda name: None
-        self.on_end: Callable[[Subscription], int] = lambda subscription: 0
-        self.on_consumer: Callable[[str, Destination, str], None] = lambda op, key, cause: None
-        self.on_interest: Callable[[Destination], None] = lambda key: None
         self.owner_of: Callable[[str], str] = lambda token: ""
 
     def __repr__(self) -> str:
@@ -131,7 +126,8 @@ class Switch:
         self._detach(session, ended)
         if not session.connections:
             for name in session.transient.copy():
-                self.on_queue_end(name)
+                for end in self._policies.transient_ended:
+                    end(name)
         else:
             session.wake_again(connection)
 
@@ -217,14 +213,17 @@ class Switch:
         """A local consumer comes or goes: the table learns, and the log."""
         self._events += 1
         cause = f"{self._node}:{self._start}:{self._events}"
-        self.on_consumer(op, key, cause)
+        for log in self._policies.consumer_changed:
+            log(op, key, cause)
         if op == "add":
             changed = self._interests.add(key, consumer, cause, self._forwarder.clock.now) is not None
         else:
             changed = self._interests.remove(key, consumer, cause, self._forwarder.clock.now)
         if changed:
-            self.on_local_route(key)
-        self.on_interest(key)
+            for keep in self._policies.local_route_changed:
+                keep(key)
+        for look in self._policies.interest_changed:
+            look(key)
 
     def _detach(self, session: Session, consumers: list[PushConsumer]) -> None:
         """Consumers go together: what they had is given again, and their interest ends (but a durable one's).
@@ -263,7 +262,8 @@ class Switch:
     def _end_durable(self, session: Session, name: str) -> None:
         if (found := self._topics.durable(session.token, name)) is None:
             raise NotFound(f"this session has no durable subscription {name!r}")
-        self.on_end(found)
+        for ended in self._policies.subscription_ended:
+            ended(found)
 
     def end_subscription(self, subscription: Subscription) -> None:
         self.consumer_changed("remove", Destination(Kind.TOPIC, subscription.pattern), subscription.id)
@@ -319,7 +319,7 @@ class Switch:
         """Was it given to a session that is no more, and is with nobody now?"""
         entry = self._transfers.settle_returned(session, transfer)
         if entry is not None:
-            self.on_acknowledged(entry, 1)
+            self._count(entry, 1)
         return entry is not None
 
     def _acknowledge(self, session: Session, first: int, last: int) -> int:
@@ -334,6 +334,10 @@ class Switch:
                 self._forwarder.holds.relieve(queue)
         return count
 
+    def _count(self, entry: QueueEntry, messages: int) -> None:
+        for acknowledged in self._policies.acknowledged:
+            acknowledged(entry, messages)
+
     def _settle(self, session: Session, given: ConsumerDelivery, bits: int, touched: dict[str, Queue]) -> int:
         entry = given.entry
         bits &= ~entry.done
@@ -342,7 +346,7 @@ class Switch:
             return 0
         entry.deliveries = min(entry.deliveries, 1)
         if session.token:
-            self.on_acknowledged(entry, count)
+            self._count(entry, count)
         self._custody.trace.dealt_with(given, bits, count)
         if self._custody.mark_done(entry, bits):
             self._forwarder.finished(entry)

@@ -9,7 +9,6 @@ others have the loop for `PAYS` times as long as unpacking took, about. Time is 
 count.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -20,12 +19,13 @@ from broker.core.delivery.delivery_order import DeliveryOrder
 from broker.core.delivery.poison_messages import SUSPECTED, PoisonWatch, tries
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import Custody, Queue, QueueEntry, StoredBundle
+from broker.core.messages.deduplication import DeliveredIdentities
+from broker.core.policies.policy import Policies, first_reason
 from broker.core.policies.queue_limits import QueueLimits
 from broker.core.routing.lookup import Lookup
 from broker.core.settings import CoreSettings
 from treeconnector import bundles
 from treeconnector.bundles import Flag
-from treeconnector.destinations import Destination
 from treeconnector.errors import FrameError
 from treeconnector.names import LOCAL
 from treeconnector.routes import RoutingTable
@@ -57,8 +57,9 @@ class Dispatcher(Lookup):
         table: RoutingTable,
         neighbours: dict[str, Neighbour],
         counters: dict[str, int],
+        policies: Policies,
     ) -> None:
-        super().__init__(node, custody, table, neighbours)
+        super().__init__(node, custody, table, neighbours, policies)
         self.settings = settings
         self.clock = clock
         self.counters = counters
@@ -66,13 +67,16 @@ class Dispatcher(Lookup):
         self.order = DeliveryOrder()
         self.next_transfer = self.transfers_known = 1
         self.numbered_now = range(0)
-        self.trials = PoisonWatch(clock, lambda queue: self.deliver(queue))
-        self.finished: Callable[[QueueEntry], None] = lambda entry: None
-        self.why_not_now: Callable[[QueueEntry], str] = lambda entry: ""
-        self.went: Callable[[Destination, str, int], None] = lambda destination, gateway, messages: None
+        self.trials = PoisonWatch(clock, self.deliver)
+        self.seen = DeliveredIdentities(clock, settings.dedup_window)
         self._paid_at = 0.0
         self._resting: set[Queue] = set()
         self.holds = QueueLimits(settings, custody, neighbours, self.bury)
+
+    def finished(self, entry: QueueEntry) -> None:
+        """What is done of an entry now comes to no consumer again; what is left, if anything, goes on."""
+        if entry.stored.row:
+            self.seen.add(entry, self.custody.transaction)
 
     def flag(self, stored: StoredBundle, flags: int) -> None:
         """Tell all later nodes, and keep it on disk."""
@@ -115,7 +119,7 @@ class Dispatcher(Lookup):
             if size and self._must_rest(queue, size, left):
                 queue.turn = before
                 return
-            if why := self.why_not_now(entry):
+            if why := first_reason(self.policies.why_not_go_on, entry):
                 queue.waiting.popleft()
                 self._bury_rest(entry, why)
                 continue
@@ -202,7 +206,8 @@ class Dispatcher(Lookup):
         except FrameError:
             return False
         entry.given |= given.bits
-        self.went(entry.queue.destination or entry.stored.header.destination, LOCAL, count)
+        for routed in self.policies.routed:
+            routed(entry.queue.destination or entry.stored.header.destination, LOCAL, count)
         self.custody.trace.delivered(given)
         if consumer.session.token:  # the node itself has none
             self.counters["delivered"] += count

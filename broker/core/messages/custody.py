@@ -22,6 +22,7 @@ from broker.core.messages.queue_names import DEAD, SUBSCRIPTION, UPWARD, Spool, 
 from broker.core.messages.spools import Spools
 from broker.core.policies.trace import BURIED, EVERY, Trace
 from broker.core.rows import BundleRow, CopyRow, MetaRow, PageRow, Transaction
+from broker.core.settings import CoreSettings
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind
@@ -63,6 +64,7 @@ class Custody:
         cache_bytes: int,
         cache_copies: int,
         trace: Trace,
+        settings: CoreSettings,
     ) -> None:
         self.trace = trace
         self.transaction = Transaction()
@@ -73,7 +75,7 @@ class Custody:
         self.consumers: dict[str, list[PushConsumer]] = {}
         self._senders: dict[str, dict[str, int]] = {}
         self.spools = Spools()
-        self.is_home: Callable[[Destination], bool] = lambda destination: False
+        self._settings = settings
         self.stirred: list[Queue] = []
         self.expiry = Expiry()
         self.buried: Counter[str] = Counter()
@@ -115,7 +117,7 @@ class Custody:
             if destination.kind == Kind.QUEUE and (not destination.node or destination.node in self.mine):
                 queue.consumers = self.consumers.setdefault(destination.name, [])
                 queue.senders = self._senders.setdefault(destination.name, {})
-                queue.home = self.is_home(destination)
+                queue.home = self._settings.policy(destination).home
                 if is_incarnation(destination.node):
                     for consumer in queue.consumers:
                         consumer.queues.append(queue)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.core.links.neighbour import Neighbour
+from broker.core.policies.policy import Policy
 from broker.core.rows import FORMER, RouteRow
 from treeconnector.advisories import RESYNC, Advertiser, Applied
 from treeconnector.destinations import Destination, Kind
@@ -27,7 +28,7 @@ _TOLD: Final = {Relation.PARENT: "up", Relation.CHILD: "down", Relation.MESH: "m
 _TELL_AGAIN: Final = 0.5
 
 
-class Advertising:
+class Advertising(Policy):
     """The ears and the mouth of one node's routing.
 
     `heard`, `told`: advisories since the start by direction: 'up' = from a child, or to a parent; 'mesh' =
@@ -77,7 +78,7 @@ class Advertising:
     def _decline(self, neighbour: Neighbour, applied: Applied) -> None:
         if applied.declined:
             self._core.counters["declined"] += len(applied.declined)
-            self._core.permitting.refused(neighbour, applied.declined, applied.reason)
+            self._core.permitting.refuse_routes(neighbour, applied.declined, applied.reason)
 
     def _greet(self, neighbour: Neighbour, applied: Applied, known: frozenset[Destination]) -> None:
         """The retained messages of patterns that were not to be had through a neighbour before."""
@@ -164,13 +165,19 @@ class Advertising:
         if neighbour.former.pop(name, "") is None:
             self._core.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
 
-    def keep_local(self, key: Destination) -> None:
+    def local_route_changed(self, key: Destination) -> None:
         """Keep a local route, or its absence, on disk."""
         route = self._core.table.route(key, LOCAL)
         if route is None:
             self._core.custody.transaction.delete(RouteRow, (key.kind, key.name, LOCAL))
         else:
             self._core.custody.transaction.put(_route_row(route, False))
+
+    def consumer_changed(self, op: str, key: Destination, cause: str) -> None:
+        self._core.chronicle.consumer(op, key, cause)
+
+    def is_offered_up(self, key: Destination) -> bool:
+        return self._core.up.offers(key)
 
     def flush(self) -> None:
         """Tell the neighbours what is due."""

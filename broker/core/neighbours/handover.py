@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import Queue, QueueEntry
+from broker.core.policies.policy import Policy
 from broker.core.policies.trace import EVERY, REROUTED
 from treeconnector.bundles import Flag
 from treeconnector.destinations import Kind
@@ -24,7 +25,7 @@ _AT_ONCE: Final = 1000
 _PAUSE: Final = 0.001
 
 
-class Handover:
+class Handover(Policy):
     """Of one node. Costs nothing where there is one parent and no mesh."""
 
     def __init__(self, core: "NodeCore") -> None:
@@ -42,6 +43,9 @@ class Handover:
         numbered = neighbour.take_back(lambda entry: self._may_go(entry, neighbour))
         self._route(numbered, neighbour, Flag.MAYBE_DUPLICATE | Flag.REROUTED)
         self._go_on(neighbour)
+
+    def waits_for_lost(self, neighbour: Neighbour) -> None:
+        self.look(neighbour)
 
     def look_soon(self) -> None:
         """A way has come; those that were here before a start may be back as soon."""

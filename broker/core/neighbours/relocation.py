@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.backlog import Backlog
 from broker.core.messages.custody import UPWARD, QueueEntry
+from broker.core.policies.policy import Policy
 from broker.core.rows import LinkRow
 from treeconnector.advisories import MOVED
 from treeconnector.bundles import Flag, Header, Scope
@@ -28,7 +29,7 @@ _AT_ONCE: Final = 2000
 _PAUSE: Final = 0.001
 
 
-class Relocation:
+class Relocation(Policy):
     """Settles who is where, and where the spool of a neighbour goes that has left."""
 
     def __init__(self, core: "NodeCore") -> None:
@@ -188,7 +189,7 @@ class Relocation:
             found += [entry for entry in queue.waiting.look() if _is_handed_over(entry, neighbour)]
         return found
 
-    def passing(self, entry: QueueEntry) -> None:
+    def follows_node(self, entry: QueueEntry) -> None:
         """An entry for a child was handed over: nodes that have left it meanwhile are to have it too."""
         destination = entry.stored.header.destination
         child = self._core.neighbours.get(destination.node)

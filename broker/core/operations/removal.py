@@ -16,6 +16,7 @@ from broker.core.messages.backlog import Backlog
 from broker.core.messages.custody import Queue
 from broker.core.messages.entries import QueueEntry
 from broker.core.messages.queue_names import queue_name_of
+from broker.core.policies.policy import Policy
 from broker.core.policies.trace import DROPPED, is_internal
 from broker.core.routing.topics import Subscription
 from broker.core.rows import QueueRow
@@ -74,7 +75,7 @@ def queue_key(text: str) -> Destination:
         raise NotFound(str(error)) from None
 
 
-class Removal:
+class Removal(Policy):
     """Deletes at one node. All calls are synchronous; `NodePort.wake` must follow."""
 
     def __init__(self, core: "NodeCore") -> None:
@@ -148,23 +149,23 @@ class Removal:
                 consumer.connection.send(Ended(consumer.number, code, text))
         return entries
 
-    def end_transient(self, name: str) -> None:
+    def transient_ended(self, queue: str) -> None:
         """A session ends, and with it a queue of its own with all its messages, whoever has them.
 
         What is long goes a part at a time, so that others have their turn; a start throws away what a crash
         has left.
         """
         with suppress(NotFound):
-            self._end(self.delete_queue(name), "transient_ended")
+            self._end(self.delete_queue(queue), "transient_ended")
 
     def end_orphans(self, queue: Queue) -> None:
         """A start has found entries in a queue that is none any more."""
         self._custody.queues.pop(queue.name, None)
         self._end(RemovedQueue((), [queue.empty()], 0), "lost", counted=True)
 
-    def end(self, waiting: Backlog) -> None:
+    def abandoned(self, backlog: Backlog) -> None:
         """What waited for a subscription that is over goes; it has been counted."""
-        self._end(RemovedQueue((), [waiting], 0), "unsubscribed", counted=True)
+        self._end(RemovedQueue((), [backlog], 0), "unsubscribed", counted=True)
 
     def _end(self, doomed: RemovedQueue, counter: str, *, counted: bool = False) -> None:
         self._ending.append((doomed, counter, counted))
@@ -236,6 +237,9 @@ class Removal:
             queue.waiting.take_out(gone.__contains__)
 
     # --- subscriptions
+
+    def subscription_ended(self, subscription: Subscription) -> None:
+        self.end_subscription(subscription)
 
     def end_subscription(self, subscription: Subscription) -> int:
         """End a subscription for good, read or not; return how many messages go with it."""

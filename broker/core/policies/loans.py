@@ -22,6 +22,7 @@ import msgspec
 
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.entries import QueueEntry
+from broker.core.policies.policy import Policy
 from broker.core.rows import MetaRow
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Kind
@@ -43,7 +44,7 @@ _ROW: Final = "given "
 _PAUSE: Final = 0.001
 
 
-class Loans:
+class Loans(Policy):
     """Of one node, and of the others of its mesh."""
 
     def __init__(self, core: "NodeCore") -> None:
@@ -61,7 +62,7 @@ class Loans:
 
     # --- at this node
 
-    def add(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
+    def sent(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
         """A queue's bundle goes to a child, which may give it back."""
         if header.destination.kind == Kind.QUEUE:
             entry = _entry(neighbour, header, body)
@@ -79,13 +80,13 @@ class Loans:
         self._take(entry, header.reroutes)
         return True
 
-    def was_taken(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
+    def is_twin(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
         """Is it the twin of one that this child gave back before, here or at another node of the mesh?"""
         if not header.flags & Flag.REROUTED or not header.flags & Flag.MAYBE_DUPLICATE:
             return False
         return header.reroutes <= self._taken.get(_entry(neighbour, header, body), -1)
 
-    def refused(self, neighbour: Neighbour, entry: QueueEntry) -> None:
+    def kept_refused(self, neighbour: Neighbour, entry: QueueEntry) -> None:
         """A child's bundle is a dead letter. If another node gave it, its word may come still."""
         header = entry.stored.header
         if not header.flags & Flag.REROUTED or not self._core.table.mesh:

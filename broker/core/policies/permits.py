@@ -5,7 +5,7 @@ the disk and the links. Law: a violation is refused with the rule that refused i
 child; the link stays, and all that is permitted goes on. What refuses:
 
 - a route, when it is about to enter the table (`legality`); so nothing is ever sent that may not be read;
-- a bundle, before it goes anywhere (`why_not_taken`), also one that cannot be read; it is a dead letter, so
+- a bundle, before it goes anywhere (`why_not_take`), also one that cannot be read; it is a dead letter, so
   many of each child; nor one that asks for answers where the child may not send (`replies`);
 - a question who a node is, and the answer to it (`may_ask`).
 
@@ -24,6 +24,7 @@ from broker.core.errors import BadRequest, NotFound
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.entries import QueueEntry
 from broker.core.policies.loans import Loans
+from broker.core.policies.policy import Policy
 from broker.core.policies.replies import Replies
 from broker.core.rows import MetaRow
 from treeconnector.advisories import Advertiser, digest_of, standing
@@ -57,7 +58,7 @@ def everything(_child: str) -> Grant | None:
     return None
 
 
-class ChildPermits:
+class ChildPermits(Policy):
     """Of one node. `grant_of`, `most_routes`, `role_of` ('' = not said): as the site's file has it; said with
     `configure`, and before that a child may do what is below its own name.
     """
@@ -73,10 +74,6 @@ class ChildPermits:
         self.replies = Replies(core, self._name_of)
         self._dead: dict[str, list[QueueEntry]] = {}
         self.on_change: Callable[[], None] = lambda: None
-        core.arrivals.why_not_taken, core.arrivals.told = self.why_not_taken, self._tell
-        core.arrivals.keeps_dead, core.arrivals.keep_dead = self.keeps_dead, self.keep_dead
-        core.arrivals.is_twin, core.forwarder.gave = self.given.was_taken, self.given.add
-        core.addressing.why_not_told = self.may_ask
         core.counters.setdefault("refused", 0)
         core.counters.setdefault("refused_unkept", 0)
 
@@ -281,13 +278,13 @@ class ChildPermits:
         told = self.heard(neighbour, offers.snapshot())
         return len(told), digest_of((each.key, standing(each.op != "dormant", each.reads)) for each in told)
 
-    def refused(self, neighbour: Neighbour, keys: Sequence[Destination], text: str) -> None:
+    def refuse_routes(self, neighbour: Neighbour, keys: Sequence[Destination], text: str) -> None:
         """Count what a neighbour was refused, and tell it."""
         neighbour.refusals.add(text, len(keys))
         if neighbour.link is not None:
             neighbour.link.decline(keys, text)
 
-    def may_ask(self, neighbour: Neighbour, key: str) -> str:
+    def why_not_tell(self, neighbour: Neighbour, key: str) -> str:
         """Why a child may not learn who has a name, or where an incarnation is; '' if it may.
 
         It may of its own nodes, of those above it, and of those that have a cell it may send to. An
@@ -329,7 +326,7 @@ class ChildPermits:
             return False
         return self._core.custody.spools.came[neighbour.name] >= self._core.settings.child_waiting
 
-    def why_not_taken(self, neighbour: Neighbour, header: Header, body: bytes, opening: Opening) -> str:
+    def why_not_take(self, neighbour: Neighbour, header: Header, body: bytes, opening: Opening) -> str:
         """Why a bundle of a child is not taken on; '' if it is."""
         permit, destination = neighbour.permit, header.destination
         if neighbour.relation is not Relation.CHILD:
@@ -353,7 +350,7 @@ class ChildPermits:
         why = "" if left else f"PERMIT: {node[:64]!r} has not left {neighbour.name}"
         return why or (neighbour.permit.why_not_take(plain) and neighbour.permit.why_not_send(plain))
 
-    def _tell(self, neighbour: Neighbour, destination: Destination, why: str) -> None:
+    def refused(self, neighbour: Neighbour, destination: Destination, why: str) -> None:
         """A bundle is refused. A child with permits is told: of each rule once a link, and of so many."""
         self._core.counters["refused"] += 1
         first = neighbour.refusals.add(why)
@@ -364,7 +361,7 @@ class ChildPermits:
             neighbour.told_refusals += 1
             link.decline([destination], why)
 
-    def keeps_dead(self, neighbour: Neighbour, size: int) -> bool:
+    def has_room_for_refused(self, neighbour: Neighbour, size: int) -> bool:
         """Is there room among the dead letters for one more bundle that this child was refused?"""
         if not neighbour.permit:
             return True
@@ -376,8 +373,7 @@ class ChildPermits:
         self._core.counters["refused_unkept"] += 1
         return False
 
-    def keep_dead(self, neighbour: Neighbour, entry: QueueEntry) -> None:
-        self.given.refused(neighbour, entry)
+    def kept_refused(self, neighbour: Neighbour, entry: QueueEntry) -> None:
         if neighbour.permit:
             self._dead.setdefault(neighbour.name, []).append(entry)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.entries import QueueEntry
+from broker.core.policies.policy import Policy
 from treeconnector.bundles import Header
 from treeconnector.destinations import parse
 from treeconnector.errors import FrameError, InvalidName, PatternError
@@ -26,14 +27,13 @@ if TYPE_CHECKING:
 _FRESH: Final = ("transient-", "System.")
 
 
-class Replies:
+class Replies(Policy):
     """Of one node. `name_of`: the name of an incarnation, '' if it is not known here."""
 
     def __init__(self, core: "NodeCore", name_of: Callable[[str], str]) -> None:
         self._core = core
         self._name_of = name_of
         self._looked_at: tuple[bytes, float] = b"", 0.0
-        core.forwarder.why_not_now = self.why_not_now
 
     def __repr__(self) -> str:
         return f"<Replies of {self._core.identity.name}>"
@@ -56,7 +56,7 @@ class Replies:
                 return why
         return ""
 
-    def why_not_now(self, entry: QueueEntry) -> str:
+    def why_not_go_on(self, entry: QueueEntry) -> str:
         """The same of what is about to go on; it is looked at again only if permits have changed since."""
         came = self._core.neighbours.get(entry.came)
         if came is None or entry.since > came.permitted_at or came.relation is not Relation.CHILD:
@@ -67,7 +67,8 @@ class Replies:
             return ""  # a part of it went just now
         why = self.why_not(came, header, Opening(header, self._core.custody.body(entry)))
         if why:
-            self._core.arrivals.told(came, header.destination, why)
+            for refused in self._core.policies.refused:
+                refused(came, header.destination, why)
         else:
             self._looked_at = looked_at
         return why

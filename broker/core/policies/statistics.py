@@ -30,6 +30,7 @@ from bisect import bisect_left
 from math import exp
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.core.policies.policy import Policy
 from broker.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def mean_of(histogram: Histogram | None) -> float | None:
 _RATED: Final = ("in", "out", "entered", "delivered", "acknowledged")
 
 
-class Statistics:
+class Statistics(Policy):
     """What is figured out once a second, and at each acknowledgement. See the module for all there is."""
 
     def __init__(
@@ -192,18 +193,18 @@ class Statistics:
             queue.tally.brought, queue.tally.entered = queue.messages, 0
             queue.tally.seen_out = queue.left
 
-    def acknowledged(self, entry: "QueueEntry", count: int) -> None:
-        """Consumers here have dealt with `count` messages of an entry."""
-        self._counters["acknowledged"] += count
+    def acknowledged(self, entry: "QueueEntry", messages: int) -> None:
+        """Consumers here have dealt with so many messages of an entry."""
+        self._counters["acknowledged"] += messages
         seconds = max(self._clock.now - entry.since, 0.0)
         found = entry.queue.tally.latency
         if found is None:
             found = entry.queue.tally.latency = Histogram(LATENCY_BOUNDS)
         index = bisect_left(LATENCY_BOUNDS, seconds)
-        found.counts[index] += count
-        found.total += seconds * count
-        self.latency.counts[index] += count
-        self.latency.total += seconds * count
+        found.counts[index] += messages
+        found.total += seconds * messages
+        self.latency.counts[index] += messages
+        self.latency.total += seconds * messages
 
     def sample(self) -> None:
         """To be called about once a second. Costs as much as there are neighbours, and queues where something

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from broker.core.policies.policy import Policy
 from treeconnector import destinations
 from treeconnector.destinations import Destination, Kind
 from treeconnector.names import LOCAL
@@ -36,8 +37,8 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     whole: bool = True
 
 
-class RouteUsage:
-    """Messages by route, of one node. `went` is to be the core's `forwarder.went`.
+class RouteUsage(Policy):
+    """Messages by route, of one node. A policy, added to the core's.
 
     `used`, `whole`: as `UsageRow` has them. Whoever has both from before sets them, and counting goes on.
     """
@@ -61,7 +62,7 @@ class RouteUsage:
     def used(self, used: dict[Destination, int]) -> None:
         self._used, self._size = used, sum(len(key.name.encode()) for key in used)
 
-    def went(self, destination: Destination, gateway: str, messages: int) -> None:
+    def routed(self, destination: Destination, gateway: str, messages: int) -> None:
         """So many messages go through a gateway. What goes up by default uses no route."""
         for key in self._keys(destination, gateway):
             if self._table.route(key, gateway) is not None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import Queue, StoredBundle
+from broker.core.policies.policy import Policy, first_reason
 from broker.core.routing.questions import Questions
 from treeconnector import link_events as events
 from treeconnector.address_frames import whereabouts
@@ -34,10 +35,9 @@ if TYPE_CHECKING:
 UNKNOWN_INCARNATION: Final = "UNKNOWN_INCARNATION"
 
 
-class LogicalAddresses:
+class LogicalAddresses(Policy):
     """The logical addresses that one node knows. `counters`: entries and keys of the frames about them.
 
-    `why_not_told(neighbour, key)`: why a neighbour may not learn of a name or an incarnation, '' if it may.
     `knew_others`: at the start this node had neighbours already, which may not be back yet.
     """
 
@@ -49,7 +49,6 @@ class LogicalAddresses:
             | dict.fromkeys(("invalidate_in", "invalidate_out", "not_believed"), 0)
         )
         self.questions = Questions(core, self)
-        self.why_not_told: Callable[[Neighbour, str], str] = lambda neighbour, key: ""
         self.knew_others = False
         self._below: set[str] = set()
         self._changed: dict[str, None] = {}
@@ -58,10 +57,6 @@ class LogicalAddresses:
         self._told_to: dict[str, set[bytes]] = {}
         self._expires = False
         self._answer_to(core.identity.incarnation)
-        core.forwarder.meant = self.meant
-        core.forwarder.unresolved = self.unresolved
-        core.switch.sending.why_not = self.why_not
-        core.arrivals.pressed = self.arrived
         core.table.watch(self._route_changed)
 
     def __repr__(self) -> str:
@@ -119,12 +114,12 @@ class LogicalAddresses:
 
     # --- what a look-up asks
 
-    def meant(self, destination: Destination) -> Destination | None:
+    def named(self, destination: Destination) -> Destination | None:
         """`cell@UUID` by the name that the incarnation has; None if it is not known here."""
         entry = self.cache.find(destination.node, self._core.clock.now)
         return None if entry is None else destination._replace(node=entry.found.name)
 
-    def unresolved(self, queue: Queue) -> None:
+    def is_unknown(self, queue: Queue) -> None:
         """Something waits for an incarnation that is not known: ask."""
         assert queue.destination is not None
         if self.questions.ask(queue.destination.node):
@@ -136,13 +131,13 @@ class LogicalAddresses:
         keys = {*self.questions.waits_here(), *self._unasked}
         return sum(queue.messages for key in keys for queue in directed.get(key, {}).values())
 
-    def why_not(self, destination: Destination, scope: int) -> str:
+    def why_not_enter(self, destination: Destination, scope: int) -> str:
         """Why a client's message cannot be kept, '' if it can."""
         if self._is_too_much(destination):
             return f"{self.waiting()} messages wait already for incarnations that are being asked for"
         return self._core.pressure.why_not(destination, scope)
 
-    def arrived(self, neighbour: Neighbour, destination: Destination, stored: StoredBundle) -> None:
+    def bundle_arrived(self, neighbour: Neighbour, destination: Destination, stored: StoredBundle) -> None:
         """A bundle came; while too much waits for unknown incarnations, its sender keeps the rest of it."""
         self._core.pressure.arrived(neighbour, destination, stored)
         if self._is_too_much(destination):
@@ -213,7 +208,7 @@ class LogicalAddresses:
         self.counters["who_has_in"] += len(keys)
         known: list[Entry] = []
         for key in keys:
-            why = self.why_not_told(neighbour, key)
+            why = first_reason(self._core.policies.why_not_tell, neighbour, key)
             entry = None if why else self._known(key)
             if entry is not None:
                 known.append(entry)
@@ -237,7 +232,7 @@ class LogicalAddresses:
 
     def _denied(self, neighbour: Neighbour, found: Whereabouts) -> bool:
         """It may have asked for an incarnation, and is not to know of the node that has it."""
-        why = self.why_not_told(neighbour, found.name)
+        why = first_reason(self._core.policies.why_not_tell, neighbour, found.name)
         if why and neighbour.link is not None:
             neighbour.link.nobody([found.name, incarnation_text(found.incarnation)], why)
         return bool(why)

@@ -11,7 +11,8 @@ from typing import Final
 
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import QueueEntry, StoredBundle
-from broker.core.messages.deduplication import ALL, DeliveredIdentities
+from broker.core.messages.deduplication import ALL
+from broker.core.policies.policy import first_reason
 from broker.core.policies.trace import is_internal
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
@@ -37,24 +38,12 @@ class Arrivals:
         self._topics = topics
         self._custody = forwarder.custody
         self._aliases = forwarder.static.aliases
-        self.seen = DeliveredIdentities(forwarder.clock, forwarder.settings.dedup_window)
+        self.seen = forwarder.seen
+        self._policies = forwarder.policies
         self.taps: list[Callable[[StoredBundle], None]] = []
-        self.nobody_serves: Callable[[StoredBundle], bool] = lambda stored: False
-        self.passing: Callable[[QueueEntry], None] = lambda entry: None
-        self.pressed: Callable[[Neighbour, Destination, StoredBundle], None] = lambda *arrived: None
-        self.why_not_taken: Callable[[Neighbour, Header, bytes, Opening], str] = lambda *arrived: ""
-        self.told: Callable[[Neighbour, Destination, str], None] = lambda *refused: None
-        self.keeps_dead: Callable[[Neighbour, int], bool] = lambda *arrived: True
-        self.keep_dead: Callable[[Neighbour, QueueEntry], None] = lambda *arrived: None
-        self.is_twin: Callable[[Neighbour, Header, bytes], bool] = lambda *arrived: False
 
     def __repr__(self) -> str:
         return f"<Arrivals {self.seen!r}>"
-
-    def finished(self, entry: QueueEntry) -> None:
-        """What is done of an entry now comes to no consumer again; what is left, if anything, goes on."""
-        if entry.stored.row:
-            self.seen.add(entry, self._custody.transaction)
 
     def returned(self, letter: QueueEntry, bits: int) -> None:
         """These messages of a queue's dead letter are given back: they may go away, and come here again."""
@@ -92,15 +81,17 @@ class Arrivals:
         left = (1 << header.count) - 1 & ~mask_bits(header.done)
         if not left:
             self._custody.trace.dropped(header, "none of its messages is left")
-        elif fault and self.is_twin(neighbour, header, body):
+        elif fault and any(is_twin(neighbour, header, body) for is_twin in self._policies.is_twin):
             self._forwarder.counters["duplicates_dropped"] += left.bit_count()
             self._custody.trace.dropped(header, "it was given back before")
         elif fault:
             self._bury(stored, neighbour, fault)
-            self.told(neighbour, destination, fault)
+            for refused in self._policies.refused:
+                refused(neighbour, destination, fault)
         elif self._is_left(stored, left):
             self._route(stored, neighbour.name, "")
-            self.pressed(neighbour, destination, stored)
+            for arrived in self._policies.bundle_arrived:
+                arrived(neighbour, destination, stored)
 
     def refuse(self, header: Header, body: bytes, reason: str) -> None:
         """A bundle made here of what cannot go into the tree: it is dead where it entered."""
@@ -120,7 +111,8 @@ class Arrivals:
         if self._is_forged(neighbour, header):
             return f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
         opening = Opening(header, body)
-        return self.why_not_taken(neighbour, header, body, opening) or why_not_readable(opening)
+        why = first_reason(self._policies.why_not_take, neighbour, header, body, opening)
+        return why or why_not_readable(opening)
 
     def _is_forged(self, neighbour: Neighbour, header: Header) -> bool:
         if neighbour.relation is not Relation.CHILD or header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE):
@@ -166,8 +158,10 @@ class Arrivals:
         return ALL if bundle in self.seen or bundle in self._custody.kept or header.id in self.seen else 0
 
     def _bury(self, stored: StoredBundle, neighbour: Neighbour, reason: str) -> None:
-        if self.keeps_dead(neighbour, stored.size):
-            self.keep_dead(neighbour, self._dead(stored, neighbour.name, reason))
+        if all(has_room(neighbour, stored.size) for has_room in self._policies.has_room_for_refused):
+            entry = self._dead(stored, neighbour.name, reason)
+            for kept in self._policies.kept_refused:
+                kept(neighbour, entry)
         else:
             self._custody.buried[reason.partition(":")[0]] += stored.header.count
 
@@ -191,10 +185,16 @@ class Arrivals:
         else:
             if self._aliases:
                 self._readdress(stored)
-            if not (stored.header.flags & Flag.TELL and self.nobody_serves(stored)):
+            if not (
+                stored.header.flags & Flag.TELL and any(each(stored) for each in self._policies.is_answered)
+            ):
                 entry = self._forwarder.wait(stored, came, sender)
                 if entry is not None and destination.kind == Kind.TOPIC:
-                    self.passing(entry)
+                    for followed in self._policies.follows_node:
+                        followed(entry)
+
+    def _is_answered(self, stored: StoredBundle) -> bool:
+        return any(is_answered(stored) for is_answered in self._policies.is_answered)
 
     def _readdress(self, stored: StoredBundle) -> None:
         """It goes on under the address that its alias stands for."""

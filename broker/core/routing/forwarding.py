@@ -8,7 +8,7 @@ Wrinkle: a queue message may go back where it came from, when the consumer there
 longer each time, and rests without going back while our own offer there still stands (lingering).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -18,6 +18,7 @@ from broker.core.delivery.delivery import MOST_BURIED, PAUSE, Dispatcher
 from broker.core.links.neighbour import Neighbour
 from broker.core.links.outgoing import head_of, is_too_large, outgoing
 from broker.core.messages.custody import Custody, Queue, QueueEntry, Spool, StoredBundle
+from broker.core.policies.policy import Policies, first_reason
 from broker.core.policies.trace import EVERY, REROUTED
 from broker.core.routing.readdressing import dumped, readdressed
 from broker.core.settings import CoreSettings
@@ -44,15 +45,13 @@ class Forwarder(Dispatcher):
         table: RoutingTable,
         neighbours: dict[str, Neighbour],
         counters: dict[str, int],
+        policies: Policies,
     ) -> None:
-        super().__init__(node, settings, clock, custody, table, neighbours, counters)
+        super().__init__(node, settings, clock, custody, table, neighbours, counters, policies)
         self._rests: dict[tuple[str, str, int], list[QueueEntry]] = {}
         self.has_parent = False
         self.touched: dict[str, Neighbour] = {}
         self._woken: dict[str, Neighbour] = {}
-        self.offered_up: Callable[[Destination], bool] = lambda key: False
-        self.lost: Callable[[Neighbour], None] = lambda neighbour: None
-        self.gave: Callable[[Neighbour, Header, bytes], None] = lambda *bundle: None
 
     def __repr__(self) -> str:
         return f"<Forwarder of {self.node} next_transfer={self.next_transfer}>"
@@ -111,7 +110,8 @@ class Forwarder(Dispatcher):
         if is_too_large(stored, neighbour):
             return False
         neighbour.link.send_volatile(stored.head, stored.body)
-        self.went(stored.header.destination, neighbour.name, stored.header.count)
+        for routed in self.policies.routed:
+            routed(stored.header.destination, neighbour.name, stored.header.count)
         self._count_out(neighbour, 1, stored.header.count)
         self.custody.trace.sent_volatile(stored.header, neighbour.name)
         return True
@@ -217,7 +217,7 @@ class Forwarder(Dispatcher):
             elif entry.row < queue.swept and (why := self._why_not(entry, neighbour)):
                 neighbour.refusals.add(why, entry.open)
                 self.bury(entry, why)
-            elif why := self.why_not_now(entry):
+            elif why := first_reason(self.policies.why_not_go_on, entry):
                 self.bury(entry, why)
             elif not queue.destination and neighbour.holds(entry.stored.header.destination):
                 queue.resting[entry.row] = entry
@@ -277,7 +277,10 @@ class Forwarder(Dispatcher):
         for each in entries:
             del queue.resting[each.row]
             route_key = each.stored.header.destination.route_key
-            each.backed_off = not (neighbour.name in self.parents and self.offered_up(route_key))
+            each.backed_off = not (
+                neighbour.name in self.parents
+                and any(is_offered(route_key) for is_offered in self.policies.is_offered_up)
+            )
         queue.put_back(entries)
         self.dispatch(queue)
 
@@ -296,7 +299,8 @@ class Forwarder(Dispatcher):
             self.custody.sent(entry.queue, entry.note, -entry.open)
             entry.note = ""
         self.parted(entry)
-        self.went(entry.queue.destination or entry.stored.header.destination, neighbour.name, entry.open)
+        for routed in self.policies.routed:
+            routed(entry.queue.destination or entry.stored.header.destination, neighbour.name, entry.open)
         self.custody.move(entry, neighbour.queue)
         if not neighbour.outbox:
             neighbour.progress_at = self.clock.now
@@ -325,7 +329,8 @@ class Forwarder(Dispatcher):
             body = self.custody.body(entry)
             link.send_bundle(entry.number, head_of(entry, self.clock.now), body)
             if neighbour.relation is Relation.CHILD:
-                self.gave(neighbour, entry.stored.header, body)
+                for sent in self.policies.sent:
+                    sent(neighbour, entry.stored.header, body)
             messages += entry.open
         self._count_out(neighbour, len(ready), messages)
 

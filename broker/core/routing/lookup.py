@@ -6,12 +6,13 @@ Law: a local cell always wins; then exact routes and aliases; a well-known name 
 The hot path asks `targets` only, which costs one test more where an operator has set nothing.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import Custody, Queue, QueueEntry
 from broker.core.messages.queue_names import queue_name_of
+from broker.core.policies.policy import Policies
 from treeconnector import destinations
 from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.names import is_incarnation
@@ -44,9 +45,15 @@ class Lookup:
     """
 
     def __init__(
-        self, node: str, custody: Custody, table: RoutingTable, neighbours: dict[str, Neighbour]
+        self,
+        node: str,
+        custody: Custody,
+        table: RoutingTable,
+        neighbours: dict[str, Neighbour],
+        policies: Policies,
     ) -> None:
         self.node = node
+        self.policies = policies
         self.custody = custody
         self.table = table
         self.static = table.static
@@ -57,8 +64,12 @@ class Lookup:
         self.strangers: set[str] = set()
         self.zone = ""
         self.mine = frozenset((node,))
-        self.meant: Callable[[Destination], Destination | None] = lambda destination: None
-        self.unresolved: Callable[[Queue], None] = lambda queue: None
+
+    def _named(self, destination: Destination) -> Destination | None:
+        for name in self.policies.named:
+            if (named := name(destination)) is not None:
+                return named
+        return None
 
     def is_here(self, destination: Destination) -> bool:
         """Is it a cell of this node: read here, before a restart at least, or at home here?"""
@@ -87,7 +98,7 @@ class Lookup:
         if self.static.exact and (exact := self.static.exact.get(destination)):
             return frozenset(self._up_first(exact))
         if is_incarnation(destination.node):
-            named = self.meant(destination)
+            named = self._named(destination)
             if named is None:
                 return frozenset()
             destination = named
@@ -129,7 +140,7 @@ class Lookup:
             return "dumpster" if self.static.dumpster else "none"
         if address in self.static.exact:
             return "exact"
-        address = self.meant(address) or address if is_incarnation(address.node) else address
+        address = self._named(address) or address if is_incarnation(address.node) else address
         child = self.neighbours.get(address.node)
         below = set(self.table.gateways(address.route_key)) - {LOCAL, *self.parents}
         if below & set(found) or (child is not None and child.relation is Relation.CHILD and child.up):
@@ -263,7 +274,8 @@ class Lookup:
         """There is no way from this queue: if it is an incarnation's that is not known, ask for that."""
         node = queue.destination.node if queue.destination is not None else ""
         if is_incarnation(node) and node not in self.mine:
-            self.unresolved(queue)
+            for tell in self.policies.is_unknown:
+                tell(queue)
 
     def is_unroutable(self, queue: Queue) -> bool:
         """Is it for the dumpster: a queue's address that is no cell here, and that nothing else takes?

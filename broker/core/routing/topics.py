@@ -7,12 +7,10 @@ as far as they asked for it; `tree` everywhere.
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from typing import Final
 
 from broker.core.errors import BadRequest
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.backlog import Backlog
 from broker.core.messages.custody import SUBSCRIPTION, UPWARD, Queue, Spool, StoredBundle
 from broker.core.messages.retained import Kept, Retained
 from broker.core.routing.forwarding import Forwarder
@@ -68,9 +66,7 @@ class Topics:
         self.subscriptions: dict[str, Subscription] = {}
         self._durable: Counter[str] = Counter()
         self.retained = Retained()
-        self.may_keep: Callable[[Header, str], bool] = lambda header, sender: True
-        self.on_forgotten: Callable[[str], None] = lambda name: None
-        self.on_gone: Callable[[Backlog], None] = lambda waiting: None
+        self._policies = forwarder.policies
 
     def __repr__(self) -> str:
         return f"<Topics subscriptions={len(self.subscriptions)} retained={len(self.retained)}>"
@@ -148,7 +144,9 @@ class Topics:
         """It has no patterns any more, and is over."""
         queue = subscription.queue
         self._forwarder.counters["unsubscribed"] += queue.messages
-        self.on_gone(queue.empty())
+        left = queue.empty()
+        for abandoned in self._policies.abandoned:
+            abandoned(left)
         del self.subscriptions[subscription.id]
         if subscription.name:
             self._count(subscription.session, -1)
@@ -262,7 +260,8 @@ class Topics:
         queue.targets = frozenset((neighbour.name,))
         forwarder.dispatch(queue)
         if forwarder.meshed and not neighbour.up:
-            forwarder.lost(neighbour)
+            for waits in self._policies.waits_for_lost:
+                waits(neighbour)
 
     # --- retained messages
 
@@ -276,7 +275,7 @@ class Topics:
             self._forwarder.counters["unreadable"] = self._forwarder.counters.get("unreadable", 0) + 1
             return
         name = header.destination.name
-        if last is None or not self.may_keep(header, sender):
+        if last is None or not all(may(header, sender) for may in self._policies.may_retain):
             self.forget(name)
             return
         kept, small = last
@@ -288,7 +287,7 @@ class Topics:
         self._custody.transaction.put(RetainedRow(name, bundles.encode_header(kept), small))
         for topic_gone in gone:
             self._custody.transaction.delete(RetainedRow, topic_gone)
-            self.on_forgotten(topic_gone)
+            self._tell_forgotten(topic_gone)
         counters = self._forwarder.counters
         if gone:
             counters["retained_overflow"] = counters.get("retained_overflow", 0) + len(gone)
@@ -297,7 +296,11 @@ class Topics:
         """Nothing is retained for this topic here, or no more."""
         if self.retained.forget(name):
             self._custody.transaction.delete(RetainedRow, name)
-        self.on_forgotten(name)
+        self._tell_forgotten(name)
+
+    def _tell_forgotten(self, name: str) -> None:
+        for forgotten in self._policies.forgotten:
+            forgotten(name)
 
     def reads(self, subscription: Subscription, name: str) -> bool:
         """Is a subscription of many patterns given this topic?"""

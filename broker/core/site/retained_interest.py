@@ -22,6 +22,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from broker.core.messages.queue_names import SITE
+from broker.core.policies.policy import Policy
 from broker.core.rows import MetaRow
 from treeconnector.advisories import Advertiser
 from treeconnector.bundles import Header, Scope
@@ -37,15 +38,13 @@ FROM_SITE: Final = "retained from the site:"
 _MOST_FOLLOWED: Final = 1000
 
 
-class RetainedInterest:
+class RetainedInterest(Policy):
     """Of one node. `broker_retains`: does the site's broker keep what is retained there by itself?"""
 
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
         self._from_site: dict[str, None] = {}
         self.broker_retains = True
-        core.topics.may_keep = self._may_keep
-        core.topics.on_forgotten = self._forgotten
 
     def __repr__(self) -> str:
         return f"<RetainedInterest at {self._core.identity.name} from_site={len(self._from_site)}>"
@@ -81,7 +80,7 @@ class RetainedInterest:
 
     # --- one message
 
-    def _may_keep(self, header: Header, sender: str) -> bool:
+    def may_retain(self, header: Header, sender: str) -> bool:
         """A retained message is here. Would its change be heard?"""
         name = header.destination.name
         if header.origin == self._core.identity.name and (sender == SITE) != (name in self._from_site):
@@ -99,7 +98,7 @@ class RetainedInterest:
         if not self.broker_retains:
             self._core.site.on_wanted()
 
-    def _forgotten(self, name: str) -> None:
+    def forgotten(self, name: str) -> None:
         if name in self._from_site:
             self._note(name, from_site=False)
 

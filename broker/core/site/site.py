@@ -27,6 +27,7 @@ from broker.core.messages.custody import Queue
 from broker.core.messages.entries import QueueEntry
 from broker.core.messages.queue_names import SITE
 from broker.core.messages.retained import last_of
+from broker.core.policies.policy import Policy
 from broker.core.rows import MetaRow, SubscriptionRow
 from broker.core.site.site_consumer import SiteConsumer
 from treeconnector import bundles, destinations
@@ -50,7 +51,7 @@ _MOST_GREETED: Final = 10_000
 _RECOVERED: Final = "recovered"
 
 
-class SiteClient:
+class SiteClient(Policy):
     """One for each node, whether it has a site broker or not. All calls are synchronous; `wake` must follow.
 
     `consumers`: by destination, their ids. `on_delivery` gets what is for the broker, `on_wanted` is called
@@ -108,7 +109,7 @@ class SiteClient:
             not key.node
             and core.interests.add(key, _consumer_id(_RECOVERED), _RECOVERED, core.clock.now) is not None
         ):
-            core.advising.keep_local(key)
+            core.advising.local_route_changed(key)
         self._read(key)
 
     def restore_taken(self, rows: Iterable[MetaRow]) -> None:
@@ -344,6 +345,9 @@ class SiteClient:
     def takes(self, name: str) -> bool:
         """Would a message that is published to this topic at the broker be taken?"""
         return any(key.kind == Kind.TOPIC and matches(key.name, name) for key in self.wanted)
+
+    def interest_changed(self, key: Destination) -> None:
+        self.route_changed(key)
 
     def route_changed(self, key: Destination) -> None:
         """A consumer of this came or went, here or elsewhere."""

@@ -94,7 +94,7 @@ def test_the_twin_of_what_came_back_is_dropped_and_not_what_came_back_later(fore
 def test_two_children_that_were_given_one_bundle_may_both_give_it_back(forest: Forest) -> None:
     header = given(forest)
     hq = forest["hq-1"].core
-    hq.permitting.given.add(hq.neighbours["leeds"], header, BODY)
+    hq.permitting.given.sent(hq.neighbours["leeds"], header, BODY)
     forest.settle(1)
     for core, child in (("hq-2", "york"), ("hq-1", "leeds")):
         site = forest[core].core

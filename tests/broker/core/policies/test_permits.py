@@ -216,7 +216,7 @@ def test_it_is_given_back_once_and_to_where_it_was(tree: Forest) -> None:
             size=len(body),
         )
         if not number:
-            hq.forwarder.gave(child(tree), header, body)
+            hq.permitting.given.sent(child(tree), header, body)
         header.destination = queue("till", node)
         hq.arrivals.from_neighbour(child(tree), header, body)
     assert [note.partition(":")[0] for note in dead(tree)] == ["PERMIT", "ORIGIN"]
@@ -505,7 +505,7 @@ def test_only_some_routes_are_a_childs(forest: Forest) -> None:
 )
 def test_who_a_child_may_ask_for(tree: Forest, name: str, may: bool) -> None:
     give(tree["hq"], {"york": grant("hq", "york", send=("x@till-*",))})
-    assert (tree["hq"].core.permitting.may_ask(child(tree), name) == "") is may
+    assert (tree["hq"].core.permitting.why_not_tell(child(tree), name) == "") is may
     assert (child(tree).refusals.total == 0) is may
 
 

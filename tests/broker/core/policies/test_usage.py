@@ -28,7 +28,7 @@ def found(counted: RouteUsage) -> dict[str, int]:
 
 def watched(site: Site) -> RouteUsage:
     counted = RouteUsage(site.core.table)
-    site.core.forwarder.went = counted.went
+    site.core.policies.add([counted])
     return counted
 
 
@@ -44,16 +44,16 @@ def pair(forest: Forest) -> tuple[RouteUsage, RouteUsage]:
 
 def test_every_pattern_that_a_topic_matches_is_used() -> None:
     counted, _ = made("topic:offers/#", "topic:offers/+", "topic:offers/spring", "topic:prices/#")
-    counted.went(parse("topic:offers/spring"), "store", 3)
-    counted.went(parse("topic:offers/autumn"), "store", 1)
+    counted.routed(parse("topic:offers/spring"), "store", 3)
+    counted.routed(parse("topic:offers/autumn"), "store", 1)
     assert found(counted) == {"topic:offers/#": 4, "topic:offers/+": 4, "topic:offers/spring": 3}
 
 
 def test_queues_and_nodes_are_routes_and_what_goes_another_way_uses_none() -> None:
     counted, _ = made(queue("sales"), domain("york"), "topic:offers/#")
     for destination in ("queue:sales", "queue:sales", "queue:till@york", "queue:prices", "topic:weather"):
-        counted.went(parse(destination), "store", 2)
-        counted.went(parse(destination), "hq", 2)
+        counted.routed(parse(destination), "store", 2)
+        counted.routed(parse(destination), "hq", 2)
     assert found(counted) == {"queue:sales": 4, "domain:york": 2}
 
 
@@ -61,7 +61,7 @@ def test_what_a_route_was_used_for_stays_when_it_goes() -> None:
     counted, table = made("queue:sales", "topic:offers/#", domain("york"))
     for _ in range(2):
         for destination in ("queue:sales", "topic:offers/spring", "queue:till@york"):
-            counted.went(parse(destination), "store", 2)
+            counted.routed(parse(destination), "store", 2)
         table.remove_gateway("store")
     assert found(counted) == {"queue:sales": 2, "topic:offers/#": 2, "domain:york": 2}
 
@@ -73,7 +73,7 @@ def test_of_too_many_routes_it_is_known_that_there_were_more(monkeypatch: pytest
         assert counted.whole
         table.add(Route(queue(f"reply-{number}"), "store"))
         for _ in range(2):
-            counted.went(parse(f"queue:reply-{number}"), "store", 1)
+            counted.routed(parse(f"queue:reply-{number}"), "store", 1)
     assert (found(counted), counted.whole) == ({"queue:reply-0": 2, "queue:reply-1": 2}, False)
 
 
@@ -227,9 +227,9 @@ def test_long_names_have_no_count_once_they_would_fill_the_memory(monkeypatch: p
     names = [f"topic:{letter}/{chr(233) * 500}" for letter in "abcd"]
     counted, _ = made(*names, "topic:short")
     for name in (*names, names[0], "topic:short"):
-        counted.went(parse(name), "store", 1)
+        counted.routed(parse(name), "store", 1)
     assert found(counted) == {names[0]: 2, names[1]: 1, "topic:short": 1}
     assert not counted.whole
     counted.used = {}
-    counted.went(parse(names[3]), "store", 1)
+    counted.routed(parse(names[3]), "store", 1)
     assert found(counted) == {names[3]: 1}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.core.policies.policy import Policy
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector import bundles
@@ -358,9 +359,13 @@ def test_one_child_cannot_ask_without_end(tree):
     assert len(north.addressing.questions) == 0
 
 
+class Secretive(Policy):
+    def why_not_tell(self, neighbour, key):
+        return f"{neighbour.name} may not know of {key}"
+
+
 def test_what_may_not_be_told_is_not(tree):
-    north = tree["north"].core.addressing
-    north.why_not_told = lambda neighbour, key: f"{neighbour.name} may not know of {key}"
+    tree["north"].core.policies.add([Secretive()])
     told = []
     tree["york"].core.addressing.look_up("leeds", lambda entry, why: told.append(why))
     tree.settle(1.0)

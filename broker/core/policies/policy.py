@@ -1,0 +1,183 @@
+"""Policies: the rules about messages, and the observers of them, in one order that is visible in one place.
+
+A policy overrides the methods for what it decides or wants to know. `node.py` lists the policies of a node;
+whoever moves messages asks or tells them at the moments that the methods name, in that order.
+
+Law: a question is answered by the first that has something to say. An observer changes nothing of the message
+that it is told of.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from treeconnector.bundles import Header
+from treeconnector.destinations import Destination
+from treeconnector.opening import Opening
+
+if TYPE_CHECKING:
+    from broker.core.links.neighbour import Neighbour
+    from broker.core.messages.backlog import Backlog
+    from broker.core.messages.entries import QueueEntry, StoredBundle
+    from broker.core.messages.queue import Queue
+    from broker.core.routing.topics import Subscription
+
+
+class Policy:
+    """Decides nothing, and wants to know nothing: a subclass overrides what it is for.
+
+    Each `why_not_…` gives the reason of a refusal, '' if there is none.
+    """
+
+    # --- may it?
+
+    def why_not_enter(self, destination: Destination, scope: int) -> str:
+        """May a message of an application enter here?"""
+        return ""
+
+    def why_not_take(self, neighbour: "Neighbour", header: Header, body: bytes, opening: Opening) -> str:
+        """May a bundle of a neighbour be taken on?"""
+        return ""
+
+    def is_twin(self, neighbour: "Neighbour", header: Header, body: bytes) -> bool:
+        """Was a bundle that is refused taken on before, so that nothing is lost with it?"""
+        return False
+
+    def has_room_for_refused(self, neighbour: "Neighbour", size: int) -> bool:
+        """May a refused bundle of `size` bytes be kept among the dead letters?"""
+        return True
+
+    def why_not_go_on(self, entry: "QueueEntry") -> str:
+        """May a bundle that was taken on still go to a consumer or a neighbour?"""
+        return ""
+
+    def may_retain(self, header: Header, sender: str) -> bool:
+        """May the retained message of a topic be kept here?"""
+        return True
+
+    def why_not_tell(self, neighbour: "Neighbour", key: str) -> str:
+        """May a neighbour learn of a name or an incarnation?"""
+        return ""
+
+    # --- is it so?
+
+    def is_answered(self, stored: "StoredBundle") -> bool:
+        """Have the senders of this bundle their answer at once, so that it need not be kept?"""
+        return False
+
+    def is_offered_up(self, key: Destination) -> bool:
+        """Does this node's own offer of a destination stand at its parents?"""
+        return False
+
+    def named(self, destination: Destination) -> Destination | None:
+        """The address by its node's name, where it has an incarnation that is known here."""
+        return None
+
+    # --- it has happened
+
+    def bundle_arrived(
+        self, neighbour: "Neighbour", destination: Destination, stored: "StoredBundle"
+    ) -> None:
+        """A bundle of a neighbour was taken on."""
+
+    def refused(self, neighbour: "Neighbour", destination: Destination, why: str) -> None:
+        """A bundle of a neighbour was not taken on, or may not go on."""
+
+    def kept_refused(self, neighbour: "Neighbour", entry: "QueueEntry") -> None:
+        """A refused bundle is a dead letter here."""
+
+    def follows_node(self, entry: "QueueEntry") -> None:
+        """A topic's message that follows a node waits here."""
+
+    def is_unknown(self, queue: "Queue") -> None:
+        """The incarnation that a queue's messages are for is not known here."""
+
+    def routed(self, destination: Destination, gateway: str, messages: int) -> None:
+        """So many messages were chosen to go through a gateway, or were given to a consumer here."""
+
+    def sent(self, neighbour: "Neighbour", header: Header, body: bytes) -> None:
+        """A bundle was put on the link with a child."""
+
+    def acknowledged(self, entry: "QueueEntry", messages: int) -> None:
+        """A consumer has acknowledged so many messages of an entry."""
+
+    def waits_for_lost(self, neighbour: "Neighbour") -> None:
+        """A topic's message waits for a neighbour whose link is down."""
+
+    def forgotten(self, topic: str) -> None:
+        """A topic has no retained message here any more."""
+
+    def consumer_changed(self, op: str, key: Destination, cause: str) -> None:
+        """A consumer of this node's clients came or went."""
+
+    def local_route_changed(self, key: Destination) -> None:
+        """This node's own route for a destination came or went."""
+
+    def interest_changed(self, key: Destination) -> None:
+        """Consumers of a destination came or went here, whether its route has changed or not."""
+
+    def transient_ended(self, queue: str) -> None:
+        """The session of a transient queue is over."""
+
+    def subscription_ended(self, subscription: "Subscription") -> None:
+        """A durable subscription is over."""
+
+    def abandoned(self, backlog: "Backlog") -> None:
+        """A subscription is over: this was left of what waited for it."""
+
+
+_MOMENTS: Final = tuple(name for name in vars(Policy) if not name.startswith("_"))
+
+
+class Policies:
+    """The policies of a node. For each method of `Policy`: those that override it, in order.
+
+    Made before what asks it, and filled once everything is there.
+    """
+
+    def __init__(self) -> None:
+        self.order: tuple[Policy, ...] = ()
+        self.why_not_enter: tuple[Callable[[Destination, int], str], ...] = ()
+        self.why_not_take: tuple[Callable[[Neighbour, Header, bytes, Opening], str], ...] = ()
+        self.is_twin: tuple[Callable[[Neighbour, Header, bytes], bool], ...] = ()
+        self.has_room_for_refused: tuple[Callable[[Neighbour, int], bool], ...] = ()
+        self.why_not_go_on: tuple[Callable[[QueueEntry], str], ...] = ()
+        self.may_retain: tuple[Callable[[Header, str], bool], ...] = ()
+        self.why_not_tell: tuple[Callable[[Neighbour, str], str], ...] = ()
+        self.is_answered: tuple[Callable[[StoredBundle], bool], ...] = ()
+        self.is_offered_up: tuple[Callable[[Destination], bool], ...] = ()
+        self.named: tuple[Callable[[Destination], Destination | None], ...] = ()
+        self.bundle_arrived: tuple[Callable[[Neighbour, Destination, StoredBundle], None], ...] = ()
+        self.refused: tuple[Callable[[Neighbour, Destination, str], None], ...] = ()
+        self.kept_refused: tuple[Callable[[Neighbour, QueueEntry], None], ...] = ()
+        self.follows_node: tuple[Callable[[QueueEntry], None], ...] = ()
+        self.is_unknown: tuple[Callable[[Queue], None], ...] = ()
+        self.routed: tuple[Callable[[Destination, str, int], None], ...] = ()
+        self.sent: tuple[Callable[[Neighbour, Header, bytes], None], ...] = ()
+        self.acknowledged: tuple[Callable[[QueueEntry, int], None], ...] = ()
+        self.waits_for_lost: tuple[Callable[[Neighbour], None], ...] = ()
+        self.forgotten: tuple[Callable[[str], None], ...] = ()
+        self.consumer_changed: tuple[Callable[[str, Destination, str], None], ...] = ()
+        self.local_route_changed: tuple[Callable[[Destination], None], ...] = ()
+        self.interest_changed: tuple[Callable[[Destination], None], ...] = ()
+        self.transient_ended: tuple[Callable[[str], None], ...] = ()
+        self.subscription_ended: tuple[Callable[[Subscription], None], ...] = ()
+        self.abandoned: tuple[Callable[[Backlog], None], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Policies {', '.join(type(policy).__name__ for policy in self.order)}>"
+
+    def add(self, policies: Iterable[Policy]) -> None:
+        """These come after those that are there."""
+        self.order = (*self.order, *policies)
+        for moment in _MOMENTS:
+            plain = getattr(Policy, moment)
+            asked = [each for each in self.order if getattr(type(each), moment) is not plain]
+            setattr(self, moment, tuple(getattr(each, moment) for each in asked))
+
+
+def first_reason(asked: Iterable[Callable[..., str]], *about: Any) -> str:
+    """The first answer that is not empty."""
+    for why_not in asked:
+        if why := why_not(*about):
+            return why
+    return ""
