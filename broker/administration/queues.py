@@ -12,7 +12,7 @@ from broker.core.clients.masking import masked
 from broker.core.errors import BadRequest, NotFound
 from broker.core.messages.custody import Queue
 from broker.core.messages.entries import QueueEntry
-from broker.core.policies.statistics import count_of, mean_of, quantile_of
+from broker.core.messages.tally import count_of, mean_of, quantile_of
 from broker.core.policies.trace import is_internal
 from broker.histogram import Histogram
 

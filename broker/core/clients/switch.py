@@ -263,7 +263,7 @@ class Switch:
         if (found := self._topics.durable(session.token, name)) is None:
             raise NotFound(f"this session has no durable subscription {name!r}")
         for ended in self._policies.subscription_ended:
-            ended(found)
+            ended(found.id)
 
     def end_subscription(self, subscription: Subscription) -> None:
         self.consumer_changed("remove", Destination(Kind.TOPIC, subscription.pattern), subscription.id)

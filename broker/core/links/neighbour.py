@@ -17,7 +17,7 @@ import msgspec
 from broker.core.links.peer_holds import PeerHolds
 from broker.core.links.refusals import Refusals
 from broker.core.messages.custody import Queue, QueueEntry, Spool
-from broker.core.policies.statistics import Flow
+from broker.core.messages.tally import Flow
 from broker.core.rows import LinkRow
 from treeconnector.advisories import Held
 from treeconnector.destinations import Destination

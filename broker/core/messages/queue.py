@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.messages.backlog import Backlog
 from broker.core.messages.queue_names import SUBSCRIPTION, Spool
-from broker.core.policies.statistics import Tally
+from broker.core.messages.tally import Tally
 from treeconnector.destinations import Destination, Kind
 
 if TYPE_CHECKING:

@@ -238,8 +238,8 @@ class Removal(Policy):
 
     # --- subscriptions
 
-    def subscription_ended(self, subscription: Subscription) -> None:
-        self.end_subscription(subscription)
+    def subscription_ended(self, subscription: str) -> None:
+        self.end_subscription(self._core.topics.subscriptions[subscription])
 
     def end_subscription(self, subscription: Subscription) -> int:
         """End a subscription for good, read or not; return how many messages go with it."""

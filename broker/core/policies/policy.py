@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from broker.core.messages.backlog import Backlog
     from broker.core.messages.entries import QueueEntry, StoredBundle
     from broker.core.messages.queue import Queue
-    from broker.core.routing.topics import Subscription
 
 
 class Policy:
@@ -118,8 +117,8 @@ class Policy:
     def transient_ended(self, queue: str) -> None:
         """The session of a transient queue is over."""
 
-    def subscription_ended(self, subscription: "Subscription") -> None:
-        """A durable subscription is over."""
+    def subscription_ended(self, subscription: str) -> None:
+        """A durable subscription of that id is over."""
 
     def abandoned(self, backlog: "Backlog") -> None:
         """A subscription is over: this was left of what waited for it."""
@@ -160,7 +159,7 @@ class Policies:
         self.local_route_changed: tuple[Callable[[Destination], None], ...] = ()
         self.interest_changed: tuple[Callable[[Destination], None], ...] = ()
         self.transient_ended: tuple[Callable[[str], None], ...] = ()
-        self.subscription_ended: tuple[Callable[[Subscription], None], ...] = ()
+        self.subscription_ended: tuple[Callable[[str], None], ...] = ()
         self.abandoned: tuple[Callable[[Backlog], None], ...] = ()
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.core.clients.sessions import Connection
-from broker.core.policies.statistics import count_of, mean_of
+from broker.core.messages.tally import count_of, mean_of
 from broker.histogram import Histogram
 from simulation.forest import Forest
 from simulation.site import Site
