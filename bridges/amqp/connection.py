@@ -39,6 +39,7 @@ _UNSPEAKABLE: Final = (
     OverflowError,
     TypeError,
     ValueError,
+    RecursionError,
 )
 _BROKEN: Final = (AMQPError, RuntimeError, OSError)
 """Wrinkle: uvloop closes its watch of a socket that broke before pika has read the error; to write then
