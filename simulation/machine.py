@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Final, Self
 
-from broker.core.node import AdvisoryRecorder, NodeCore
+from broker.core.context import AdvisoryRecorder
+from broker.core.node import NodeCore
 from broker.core.policies.permits import GrantOf, everything
 from broker.core.settings import CoreSettings
 from simulation.applications import Application

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 from broker.core.commit import CommitBatch
-from broker.core.node import AdvisoryRecorder, NodeCore
+from broker.core.context import AdvisoryRecorder
+from broker.core.node import NodeCore
 from broker.core.policies.permits import GrantOf, everything
 from broker.core.rows import MetaRow
 from broker.core.settings import CoreSettings, MeshSettings

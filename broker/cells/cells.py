@@ -92,7 +92,9 @@ class Cells:
         self._node = node
         self._me = node.site.name
         self._loop = asyncio.get_running_loop()
-        self._inside = InternalQueues(node.core, self._letters_wait)
+        self._inside = InternalQueues(
+            node.core.context, node.core.forwarder, node.core.batching, node.core.switch, self._letters_wait
+        )
         self._replies = f"{SYSTEM}.{secrets.token_urlsafe(12)}"
         self._asked: dict[int, tuple[str, asyncio.Future[_Answer]]] = {}
         self._allowance, self._allowed_at = _ANSWERS_AT_ONCE, self._loop.time()

@@ -18,6 +18,7 @@ from broker.core.clients.batching import Batching
 from broker.core.clients.mandatory import MandatoryNotices
 from broker.core.clock import Clock
 from broker.core.commit import CommitBatch, LinkAccount
+from broker.core.context import AdvisoryRecorder, Context
 from broker.core.housekeeping import Housekeeping
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import Custody, ReadBodies
@@ -51,7 +52,6 @@ from broker.core.site.site import SiteClient
 from treeconnector import bundles
 from treeconnector.advisories import Advertiser, Down, Up
 from treeconnector.destinations import Destination, domain
-from treeconnector.frames import Advice
 from treeconnector.identity import BundleIds, Identity, Shown
 from treeconnector.interests import Interests
 from treeconnector.link import Link, LinkSettings
@@ -84,18 +84,6 @@ class Rows(Protocol):
     def copies(self, but: Covered) -> Iterator[StoredEntry]: ...
     def shared_bundles(self) -> Iterable[int]: ...
     def lone_bundles(self) -> Iterable[int]: ...
-
-
-class AdvisoryRecorder(Protocol):
-    """Where the advisory log is written."""
-
-    def consumer(self, op: str, key: Destination, cause: str) -> None: ...
-
-    def advisories(self, peer: str, direction: str, advices: list[Advice]) -> None: ...
-
-    def link(self, op: str, peer: str, direction: str) -> None: ...
-
-    def chain(self, chain: list[str]) -> None: ...
 
 
 class NodeCore:
@@ -158,16 +146,21 @@ class NodeCore:
         self.policies = Policies()
         self.table = RoutingTable()
         self.interests = Interests(self.table, name, settings.reattach_time)
-        self.forwarder = Forwarder(
-            name,
+        self.context = Context(
+            identity,
+            self.role,
             settings,
             self.clock,
             self.custody,
             self.table,
             self.neighbours,
+            {},
+            {},
             self.counters,
             self.policies,
+            chronicle,
         )
+        self.forwarder = Forwarder(self.context)
         self.forwarder.zone = zone
         self.topics = Topics(self.forwarder)
         self.arrivals = Arrivals(self.forwarder, self.topics)
@@ -184,15 +177,15 @@ class NodeCore:
         self.mesh = OwnMesh(self, mesh)
         self.handover = Handover(self)
         self.moves = Relocation(self)
-        self.root = ChainRoot(self)
+        self.root = ChainRoot(self.context)
         self.ancestry = Ancestry(self)
         self.advising = Advertising(self)
-        self.pressure = Backpressure(self)
+        self.pressure = Backpressure(self.context, self.forwarder, self.topics, self.switch.sending)
         self.sweeps = Housekeeping(self)
-        self.removal = Removal(self)
-        self.static_routing = StaticRouting(self)
-        self.letters = Redrive(self)
-        self.telling = MandatoryNotices(self)
+        self.removal = Removal(self.context, self.forwarder, self.topics, self.switch)
+        self.static_routing = StaticRouting(self.context, self.forwarder)
+        self.letters = Redrive(self.context, self.forwarder, self.topics, self.arrivals, self.removal)
+        self.telling = MandatoryNotices(self.context, self.forwarder, self.batching)
         self._changed_routes: dict[Destination, None] = {}
         self._unsaid = True
         self._ticks = now
@@ -404,7 +397,7 @@ class NodeCore:
         custody = self.custody
         for neighbour in self.forwarder.touched.values():
             self._close_account(turn, neighbour)
-        self.forwarder.touched = {}
+        self.forwarder.touched.clear()
         self._reserve()
         if not (turn or custody.transaction or custody.fresh):
             return None

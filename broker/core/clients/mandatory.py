@@ -16,10 +16,12 @@ wait.
 import json
 from typing import TYPE_CHECKING, Final
 
-from broker.core.clients.batching import BundleClass
+from broker.core.clients.batching import Batching, BundleClass
+from broker.core.context import Context
 from broker.core.messages.custody import Queue, QueueEntry, StoredBundle
 from broker.core.messages.entries import IN_DOUBT, may_be_told
 from broker.core.policies.policy import Policy, first_reason
+from broker.core.routing.forwarding import Forwarder
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Flag, Message, Properties
 from treeconnector.destinations import Destination, Kind
@@ -29,7 +31,6 @@ from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
     from broker.core.links.neighbour import Neighbour
-    from broker.core.node import NodeCore
 
 NOBODY_SERVES: Final = "NOBODY_SERVES"
 _AT_ONCE: Final = 1000
@@ -38,27 +39,29 @@ _AT_ONCE: Final = 1000
 class MandatoryNotices(Policy):
     """Answers for queues that nobody serves. `watched`: queues where a sender waits to be told."""
 
-    def __init__(self, core: "NodeCore") -> None:
-        self._core = core
-        self._began = core.clock.now
+    def __init__(self, context: Context, forwarder: Forwarder, batching: Batching) -> None:
+        self._context = context
+        self._forwarder = forwarder
+        self._batching = batching
+        self._began = context.clock.now
         self._gone: dict[Destination, float] = {}
         self._gone_here: dict[Destination, float] = {}
         self._here: set[Destination] = set()
         self.watched: dict[str, None] = {}
-        core.counters.setdefault("nobody_serves", 0)
-        core.table.watch(self._route_changed)
+        context.counters.setdefault("nobody_serves", 0)
+        context.table.watch(self._route_changed)
 
     def __repr__(self) -> str:
-        return f"<MandatoryNotices at {self._core.identity.name} watched={len(self.watched)}>"
+        return f"<MandatoryNotices at {self._context.name} watched={len(self.watched)}>"
 
     def begin(self) -> None:
         """After a start: what waited before may be told now."""
-        queues = self._core.custody.queues.values()
+        queues = self._context.custody.queues.values()
         self.watched.update((queue.name, None) for queue in queues if queue.waiting and queue.destination)
 
     def is_answered(self, stored: StoredBundle) -> bool:
         """A flagged bundle is here. True: its senders have their answer, it need not be kept."""
-        queue = self._core.custody.queue_for(stored.header.destination)
+        queue = self._context.custody.queue_for(stored.header.destination)
         if not self._decides(queue):
             return False
         if not (self._is_nobodys(queue) and self._is_certain(queue)):
@@ -72,7 +75,7 @@ class MandatoryNotices(Policy):
         """Now and then: may those that wait be told by now?"""
         self._forget_long_gone()
         for name in list(self.watched):
-            queue = self._core.custody.queues.get(name)
+            queue = self._context.custody.queues.get(name)
             if queue is None or not (queue.waiting or queue.resting) or self._settled(queue):
                 del self.watched[name]
 
@@ -81,14 +84,14 @@ class MandatoryNotices(Policy):
 
     def answer_waiting(self, queue: Queue) -> bool:
         """Answer what waits, so many at a time. True: there is no more to be answered."""
-        custody = self._core.custody
+        custody = self._context.custody
         self._read_asking(queue)
         asking = [entry for entry in queue.waiting.warm if may_be_told(entry)]
         told: set[QueueEntry] = set()
         refused: dict[QueueEntry, str] = {}
         for entry in asking[:_AT_ONCE]:
             custody.body(entry)
-            if why := first_reason(self._core.policies.why_not_go_on, entry):
+            if why := first_reason(self._context.policies.why_not_go_on, entry):
                 refused[entry] = why
             elif self._tell(entry.stored, entry.done):
                 told.add(entry)
@@ -96,7 +99,7 @@ class MandatoryNotices(Policy):
         for entry in told:
             custody.discard(entry)
         for entry, why in refused.items():
-            self._core.forwarder.bury(entry, why)
+            self._forwarder.bury(entry, why)
         return len(asking) <= _AT_ONCE and not any(page.tells for page in queue.waiting.pages)
 
     @staticmethod
@@ -113,32 +116,32 @@ class MandatoryNotices(Policy):
     def _stays_here(self, queue: Queue) -> bool:
         """Is it this node's own queue, whoever reads one of that name elsewhere?"""
         destination = queue.destination
-        return destination is not None and (queue.home or destination.node in self._core.forwarder.mine)
+        return destination is not None and (queue.home or destination.node in self._forwarder.mine)
 
     def _decides(self, queue: Queue) -> bool:
         """Would a message wait in this queue here, and nowhere else?"""
         named = queue.destination is None or not is_incarnation(queue.destination.node)
-        return self._stays_here(queue) or (named and not self._core.role.has_parent)
+        return self._stays_here(queue) or (named and not self._context.role.has_parent)
 
     def _is_nobodys(self, queue: Queue) -> bool:
         """Is there no consumer, and no route to one, not even a dormant or recovering one?"""
-        core, destination = self._core, queue.destination
+        context, destination = self._context, queue.destination
         if destination is None or destination.kind != Kind.QUEUE or queue.consumers:
             return False
         if self._stays_here(queue):
-            return core.table.route(destinations.queue(destination.name), LOCAL) is None
+            return context.table.route(destinations.queue(destination.name), LOCAL) is None
         return self._decides(queue) and not (
-            destination.route_key in core.table or core.forwarder.targets(queue)
+            destination.route_key in context.table or self._forwarder.targets(queue)
         )
 
     def _is_certain(self, queue: Queue) -> bool:
-        core, destination = self._core, queue.destination
+        context, destination = self._context, queue.destination
         assert destination is not None
-        here, linger = self._stays_here(queue), core.settings.linger
+        here, linger = self._stays_here(queue), context.settings.linger
         gone = (self._gone_here if here else self._gone).get(destinations.queue(destination.name))
-        if gone is not None and core.clock.now - gone < linger:
+        if gone is not None and context.clock.now - gone < linger:
             return False
-        return here or not any(self._may_know_more(neighbour) for neighbour in core.neighbours.values())
+        return here or not any(self._may_know_more(neighbour) for neighbour in context.neighbours.values())
 
     def _may_know_more(self, neighbour: "Neighbour") -> bool:
         """Its routes are on their way to us, or it has not been here since our start; a node of the mesh that
@@ -146,13 +149,13 @@ class MandatoryNotices(Policy):
         """
         if neighbour.relation is Relation.MESH and not neighbour.up:
             return True
-        early = self._core.clock.now - self._began < self._core.settings.reattach_time
+        early = self._context.clock.now - self._began < self._context.settings.reattach_time
         return neighbour.held.in_snapshot or (early and not neighbour.up and not neighbour.since)
 
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
         if key.kind != Kind.QUEUE:
             return
-        table, now = self._core.table, self._core.clock.now
+        table, now = self._context.table, self._context.clock.now
         if key not in table:
             self._gone.setdefault(key, now)
         elif self._gone:
@@ -165,7 +168,7 @@ class MandatoryNotices(Policy):
             self._gone_here[key] = now
 
     def _forget_long_gone(self) -> None:
-        old = self._core.clock.now - self._core.settings.linger
+        old = self._context.clock.now - self._context.settings.linger
         for gone in (self._gone, self._gone_here):
             for key in [key for key, at in gone.items() if at <= old]:
                 del gone[key]
@@ -192,15 +195,15 @@ class MandatoryNotices(Policy):
             together.setdefault(where, []).append(notice)
         for where, notices in together.items():
             kind = BundleClass(where, Flag.NOTICE | (header.flags & Flag.PERSISTENT), 0, "")
-            self._core.batching.make(kind, notices)
-        self._core.counters["nobody_serves"] += len(answers)
-        self._core.custody.trace.dropped(header, NOBODY_SERVES)
+            self._batching.make(kind, notices)
+        self._context.counters["nobody_serves"] += len(answers)
+        self._context.custody.trace.dropped(header, NOBODY_SERVES)
         return True
 
     def _notice(self, asked: Properties, destination: Destination) -> Message:
-        node = self._core.identity.name
+        node = self._context.name
         text = f"nobody serves {destination}: node {node} knows of no reader in the whole tree"
-        if is_incarnation(destination.node) and destination.node not in self._core.forwarder.mine:
+        if is_incarnation(destination.node) and destination.node not in self._forwarder.mine:
             text = (
                 f"unknown incarnation: nobody serves {destination}, for that node has left or started again"
             )

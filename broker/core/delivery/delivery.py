@@ -12,23 +12,20 @@ count.
 from functools import partial
 from typing import Final
 
-from broker.core.clock import Clock
 from broker.core.commit import CommitBatch
+from broker.core.context import Context
 from broker.core.delivery.consumers import ConsumerDelivery, PushConsumer, next_run
 from broker.core.delivery.delivery_order import DeliveryOrder
 from broker.core.delivery.poison_messages import SUSPECTED, PoisonWatch, tries
-from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import Custody, Queue, QueueEntry, StoredBundle
+from broker.core.messages.custody import Queue, QueueEntry, StoredBundle
 from broker.core.messages.deduplication import DeliveredIdentities
-from broker.core.policies.policy import Policies, first_reason
+from broker.core.policies.policy import first_reason
 from broker.core.policies.queue_limits import QueueLimits
 from broker.core.routing.lookup import Lookup
-from broker.core.settings import CoreSettings
 from treeconnector import bundles
 from treeconnector.bundles import Flag
 from treeconnector.errors import FrameError
 from treeconnector.names import LOCAL
-from treeconnector.routes import RoutingTable
 
 _AHEAD: Final = 32
 MOST_BURIED: Final = 10_000
@@ -48,21 +45,11 @@ class Dispatcher(Lookup):
     how many messages to which destination go through which gateway.
     """
 
-    def __init__(
-        self,
-        node: str,
-        settings: CoreSettings,
-        clock: Clock,
-        custody: Custody,
-        table: RoutingTable,
-        neighbours: dict[str, Neighbour],
-        counters: dict[str, int],
-        policies: Policies,
-    ) -> None:
-        super().__init__(node, custody, table, neighbours, policies)
-        self.settings = settings
-        self.clock = clock
-        self.counters = counters
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.settings = settings = context.settings
+        self.clock = clock = context.clock
+        self.counters = context.counters
         self.turn = CommitBatch()
         self.order = DeliveryOrder()
         self.next_transfer = self.transfers_known = 1
@@ -71,7 +58,7 @@ class Dispatcher(Lookup):
         self.seen = DeliveredIdentities(clock, settings.dedup_window)
         self._paid_at = 0.0
         self._resting: set[Queue] = set()
-        self.holds = QueueLimits(settings, custody, neighbours, self.bury)
+        self.holds = QueueLimits(settings, self.custody, self.neighbours, self.bury)
 
     def finished(self, entry: QueueEntry) -> None:
         """What is done of an entry now comes to no consumer again; what is left, if anything, goes on."""

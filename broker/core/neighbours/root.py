@@ -5,47 +5,43 @@ believed where its chain leads to, or past, the root that is known; else the lin
 that names both roots. A node forgets its root when it leaves its tree, and when it is told to.
 """
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from broker.core.context import Context
 from broker.core.rows import MetaRow
 from treeconnector.frames import Hello
 from treeconnector.roles import role_of
-
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
 
 
 class ChainRoot:
     """`name`: of the root, '' while none is known. `parent`: who told."""
 
-    def __init__(self, core: "NodeCore") -> None:
-        self._core = core
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self.name = ""
         self.parent = ""
 
     def __repr__(self) -> str:
-        return f"<ChainRoot {self.name or 'unknown'} above {self._core.identity.name}>"
+        return f"<ChainRoot {self.name or 'unknown'} above {self._context.name}>"
 
     def restore(self, kept: bytes | None) -> None:
         """What was on disk."""
         if not kept:
             return
-        if self._core.role.has_parent:
+        if self._context.role.has_parent:
             self.name, self.parent = msgspec.msgpack.decode(kept, type=tuple[str, str])
         else:
             self.forget()
 
     def objection(self, parent: Hello, chain: list[str]) -> str:
         """Why this chain, the parent's own, cannot be above this node; '' if it can."""
-        me, known = self._core.identity.name, self.name
+        me, known = self._context.name, self.name
         others = {each.name for each in parent.mesh}
         if not known or known in chain or known in others or not _is_whole(parent.role, chain):
             return ""
         if self.parent == parent.name or self.parent in others:
             return ""
-        before = self._core.forwarder.parents.get(parent.name)
+        before = self._context.parents.get(parent.name)
         if before is not None and before.lists(self.parent):
             return ""  # who told has left their mesh since
         return (
@@ -70,7 +66,7 @@ class ChainRoot:
         self._keep(b"")
 
     def _keep(self, value: bytes) -> None:
-        self._core.custody.transaction.put(MetaRow("root", value))
+        self._context.custody.transaction.put(MetaRow("root", value))
 
 
 def _is_whole(role: str, chain: list[str]) -> bool:

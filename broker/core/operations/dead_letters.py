@@ -8,19 +8,20 @@ Law: a letter leaves the dead letters in the transaction that puts it where it w
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from broker.core.context import Context
 from broker.core.messages.custody import Queue
 from broker.core.messages.entries import QueueEntry, StoredBundle
+from broker.core.operations.removal import Removal
 from broker.core.policies.trace import RETURNED
-from broker.core.routing.arrivals import check_destination
+from broker.core.routing.arrivals import Arrivals, check_destination
+from broker.core.routing.forwarding import Forwarder
+from broker.core.routing.topics import Topics
 from treeconnector import bundles
 from treeconnector.bundles import MAX_BYTES, Flag, Header
 from treeconnector.destinations import Kind
 from treeconnector.errors import InvalidName, PatternError
-
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
 
 _TOO_MANY: Final = "TOO_MANY_DELIVERIES"
 _EXPIRED: Final = "EXPIRED"
@@ -29,9 +30,15 @@ _EXPIRED: Final = "EXPIRED"
 class Redrive:
     """The dead letters of one node. All calls are synchronous; `NodePort.wake` must follow."""
 
-    def __init__(self, core: "NodeCore") -> None:
-        self._core = core
-        self._custody = core.custody
+    def __init__(
+        self, context: Context, forwarder: Forwarder, topics: Topics, arrivals: Arrivals, removal: Removal
+    ) -> None:
+        self._context = context
+        self._forwarder = forwarder
+        self._topics = topics
+        self._arrivals = arrivals
+        self._removal = removal
+        self._custody = context.custody
 
     def __repr__(self) -> str:
         return f"<Redrive {self._custody.dead.messages}>"
@@ -42,7 +49,7 @@ class Redrive:
         What no queue can be named after stays, as does what is larger than this node takes, and a topic's
         that nobody wants.
         """
-        core, count = self._core, 0
+        context, count = self._context, 0
         gone: set[QueueEntry] = set()
         queues: dict[Queue, list[QueueEntry]] = {}
         for entry, wanted in chosen:
@@ -52,20 +59,20 @@ class Redrive:
             if not self._again(entry, bits, queues):
                 continue
             count += bits.bit_count()
-            core.arrivals.returned(entry, bits)
+            self._arrivals.returned(entry, bits)
             self._custody.trace.happened(RETURNED, entry, bits, "", "from the dead letters")
             if self._custody.mark_done(entry, bits):
                 gone.add(entry)
-        core.removal.unlist(self._custody.dead, frozenset(gone))
+        self._removal.unlist(self._custody.dead, frozenset(gone))
         for queue, entries in queues.items():
             queue.put_back(entries)
-            core.forwarder.dispatch(queue)
-        core.counters["dead_returned"] = core.counters.get("dead_returned", 0) + count
+            self._forwarder.dispatch(queue)
+        context.counters["dead_returned"] = context.counters.get("dead_returned", 0) + count
         return count
 
     def discard(self, chosen: Iterable[tuple[QueueEntry, int]]) -> int:
         """Throw these messages of dead letters away; return how many."""
-        core, count = self._core, 0
+        context, count = self._context, 0
         gone: set[QueueEntry] = set()
         for entry, wanted in chosen:
             bits = wanted & entry.all & ~entry.done
@@ -73,8 +80,8 @@ class Redrive:
                 count += bits.bit_count()
                 if self._custody.mark_done(entry, bits):
                     gone.add(entry)
-        core.removal.unlist(self._custody.dead, frozenset(gone))
-        core.counters["dead_deleted"] = core.counters.get("dead_deleted", 0) + count
+        self._removal.unlist(self._custody.dead, frozenset(gone))
+        context.counters["dead_deleted"] = context.counters.get("dead_deleted", 0) + count
         return count
 
     def _may_go(self, header: Header) -> bool:
@@ -82,7 +89,7 @@ class Redrive:
             check_destination(header.destination)
         except (InvalidName, PatternError):
             return False
-        return header.size <= max(self._core.settings.max_message, MAX_BYTES)
+        return header.size <= max(self._context.settings.max_message, MAX_BYTES)
 
     def _again(self, letter: QueueEntry, bits: int, queues: dict[Queue, list[QueueEntry]]) -> bool:
         """An entry of what is chosen of a letter, where it has to go; `queues` gather those that wait there.
@@ -114,7 +121,7 @@ class Redrive:
             found = self._anew(letter, bits, flags)
         else:
             found = stored
-            self._core.forwarder.flag(stored, flags)
+            self._forwarder.flag(stored, flags)
         if queued:
             self._custody.leave_out(stored, bits if again else letter.done)
         return found
@@ -127,11 +134,11 @@ class Redrive:
     def _publish(self, letter: QueueEntry, bits: int) -> bool:
         came = "" if ":" in letter.came else letter.came
         stored = self._anew(letter, bits, int(Flag.MAYBE_DUPLICATE))
-        self._core.topics.publish(stored, came)
+        self._topics.publish(stored, came)
         return stored.entries > 0 or not stored.row
 
     def _part(self, stored: StoredBundle, bits: int, queue: Queue) -> QueueEntry:
-        entry = self._custody.add(stored, queue, "", self._core.clock.now)
+        entry = self._custody.add(stored, queue, "", self._context.clock.now)
         others = entry.all & ~entry.done & ~bits
         entry.done |= others
         queue.messages -= others.bit_count()
@@ -140,8 +147,8 @@ class Redrive:
 
     def _anew(self, letter: QueueEntry, bits: int, flags: int) -> StoredBundle:
         """The same bundle, of which all else is done; if it expired, or is a topic's, it never does."""
-        core = self._core
-        old = core.forwarder.outgoing(letter)
+        context = self._context
+        old = self._forwarder.outgoing(letter)
         expires = old.destination.kind == Kind.QUEUE and not letter.note.startswith(_EXPIRED)
         header = Header(
             id=old.id,
@@ -158,7 +165,7 @@ class Redrive:
             done=bundles.mask_bytes(letter.all & ~bits),
         )
         body = self._custody.body(letter)
-        return self._custody.store(header, body, core.clock.now)
+        return self._custody.store(header, body, context.clock.now)
 
 
 def _was_with_a_reader(letter: QueueEntry) -> bool:

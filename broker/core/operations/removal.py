@@ -8,8 +8,10 @@ between; each part is whole, and in one transaction.
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from broker.core.clients.switch import Switch
+from broker.core.context import Context
 from broker.core.delivery.consumers import PushConsumer
 from broker.core.errors import NotFound, SwitchError
 from broker.core.messages.backlog import Backlog
@@ -18,16 +20,14 @@ from broker.core.messages.entries import QueueEntry
 from broker.core.messages.queue_names import queue_name_of
 from broker.core.policies.policy import Policy
 from broker.core.policies.trace import DROPPED, is_internal
-from broker.core.routing.topics import Subscription
+from broker.core.routing.forwarding import Forwarder
+from broker.core.routing.topics import Subscription, Topics
 from broker.core.rows import QueueRow
 from treeconnector import destinations
 from treeconnector.destinations import Destination, Kind
 from treeconnector.errors import InvalidName
 from treeconnector.names import node_name, queue_name
 from treeconnector.session_frames import Ended
-
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
 
 _TRACED: Final = 10
 _AT_ONCE: Final = 2000
@@ -78,19 +78,22 @@ def queue_key(text: str) -> Destination:
 class Removal(Policy):
     """Deletes at one node. All calls are synchronous; `NodePort.wake` must follow."""
 
-    def __init__(self, core: "NodeCore") -> None:
-        self._core = core
-        self._custody = core.custody
+    def __init__(self, context: Context, forwarder: Forwarder, topics: Topics, switch: Switch) -> None:
+        self._context = context
+        self._forwarder = forwarder
+        self._topics = topics
+        self._switch = switch
+        self._custody = context.custody
         self._ending: deque[tuple[RemovedQueue, str, bool]] = deque()
 
     def __repr__(self) -> str:
-        return f"<Removal at {self._core.identity.name}>"
+        return f"<Removal at {self._context.name}>"
 
     # --- queues
 
     def queues(self, name: str) -> list[Queue]:
         """The queues of a queue: `sales` means `sales@this-node` as well. Raises `NotFound`."""
-        key, node = queue_key(name), self._core.identity.name
+        key, node = queue_key(name), self._context.name
         keys = [key]
         if key.kind == Kind.QUEUE and key.node in ("", node):
             keys = [destinations.queue(key.name), destinations.queue(key.name, node)]
@@ -112,14 +115,14 @@ class Removal(Policy):
         held = self._end_readers(consumers, "QUEUE_DELETED", f"the queue {name} was deleted")
         waiting: list[Backlog] = []
         for consumer in consumers:
-            self._core.switch.end_interest(consumer)
+            self._switch.end_interest(consumer)
         for queue in queues:
             waiting.append(queue.empty())
             if queue.created and not queue.owner and queue.destination is not None:
                 self._custody.transaction.delete(QueueRow, queue.destination.name)
-                self._core.switch.local_queues.forget(queue.destination.name)
+                self._switch.local_queues.forget(queue.destination.name)
             if queue.owner and queue.destination is not None:
-                owner = self._core.switch.sessions.get(queue.owner)
+                owner = self._switch.sessions.get(queue.owner)
                 if owner is not None:
                     owner.transient.discard(queue.destination.name)
             queue.created, queue.home, queue.owner = False, False, ""
@@ -185,7 +188,7 @@ class Removal(Policy):
             if not doomed:
                 self._ending.popleft()
         if self._ending:
-            self._core.clock.after(_PAUSE, self._end_some)
+            self._context.clock.after(_PAUSE, self._end_some)
 
     def discard(self, entries: Iterable[QueueEntry], counter: str = "deleted") -> int:
         """Throw away entries that are in no `waiting`; return how many messages that were."""
@@ -203,7 +206,7 @@ class Removal(Policy):
         return count
 
     def _count(self, counter: str, count: int) -> None:
-        counters = self._core.counters
+        counters = self._context.counters
         counters[counter] = counters.get(counter, 0) + count
 
     # --- one message
@@ -222,10 +225,10 @@ class Removal(Policy):
         self._custody.trace.happened(DROPPED, entry, bit, "", "deleted")
         if self._custody.mark_done(entry, bit):
             self.unlist(queue, frozenset((entry,)))
-            self._core.forwarder.finished(entry)
+            self._forwarder.finished(entry)
         self._count("deleted", 1)
         if queue.held_back:
-            self._core.forwarder.holds.relieve(queue)
+            self._forwarder.holds.relieve(queue)
 
     @staticmethod
     def unlist(queue: Queue, gone: frozenset[QueueEntry]) -> None:
@@ -239,7 +242,7 @@ class Removal(Policy):
     # --- subscriptions
 
     def subscription_ended(self, subscription: str) -> None:
-        self.end_subscription(self._core.topics.subscriptions[subscription])
+        self.end_subscription(self._topics.subscriptions[subscription])
 
     def end_subscription(self, subscription: Subscription) -> int:
         """End a subscription for good, read or not; return how many messages go with it."""
@@ -247,6 +250,6 @@ class Removal(Policy):
         text = f"the subscription to {subscription.pattern} was ended"
         held = self._end_readers(list(queue.consumers), "SUBSCRIPTION_ENDED", text)
         count, waiting = queue.messages, queue.empty()
-        self._core.switch.end_subscription(subscription)
+        self._switch.end_subscription(subscription)
         self._end(RemovedQueue(held, [waiting], 0), "unsubscribed", counted=True)
         return count

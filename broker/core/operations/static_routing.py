@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from broker.core.context import Context
 from broker.core.errors import BadRequest, NotFound, SwitchError
 from broker.core.policies.trace import is_internal
+from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import MetaRow, QueueRow
 from treeconnector import destinations
 from treeconnector.destinations import parse
@@ -20,7 +22,6 @@ from treeconnector.static_routes import StaticKind, StaticRoute, static_route
 
 if TYPE_CHECKING:
     from broker.core.links.neighbour import Neighbour
-    from broker.core.node import NodeCore
 
 _ROW: Final = "static routes"
 
@@ -28,12 +29,13 @@ _ROW: Final = "static routes"
 class StaticRouting:
     """Changes `table.static`. Calls raise `SwitchError`s."""
 
-    def __init__(self, core: "NodeCore") -> None:
-        self._core = core
-        self._routes = core.table.static
+    def __init__(self, context: Context, forwarder: Forwarder) -> None:
+        self._context = context
+        self._forwarder = forwarder
+        self._routes = context.table.static
 
     def __repr__(self) -> str:
-        return f"<StaticRouting of {self._core.identity.name} {self._routes!r}>"
+        return f"<StaticRouting of {self._context.name} {self._routes!r}>"
 
     def restore(self, rows: Iterable[MetaRow]) -> None:
         """What was on disk, but for neighbours that are none any more."""
@@ -42,7 +44,7 @@ class StaticRouting:
             return
         for words in msgspec.msgpack.decode(kept, type=list[tuple[str, str, str]]):
             route = static_route(*words)
-            if not _has_gateway(route) or route.to in self._core.neighbours:
+            if not _has_gateway(route) or route.to in self._context.neighbours:
                 self._routes.add(route)
 
     def add(self, kind: str, destination: str, to: str) -> StaticRoute:
@@ -77,24 +79,24 @@ class StaticRouting:
 
     def link_changed(self, neighbour: "Neighbour") -> None:
         """A link came or went: who has several ways prefers those that are up."""
-        core = self._core
+        context = self._context
         defaults = bool(self._routes.defaults) and neighbour.relation is Relation.PARENT
         if defaults or self._routes.uses(neighbour.name):
             self._look_again()
-        elif core.forwarder.zone and neighbour.relation is not Relation.PARENT:
-            for key in list(core.table.routes_of(neighbour.name)):
-                core.forwarder.route_changed(key)
+        elif self._forwarder.zone and neighbour.relation is not Relation.PARENT:
+            for key in list(context.table.routes_of(neighbour.name)):
+                self._forwarder.route_changed(key)
 
     def _read(self, kind: str, destination: str, to: str) -> StaticRoute:
         if kind == StaticKind.DUMPSTER:
-            to = to.removesuffix(f"@{self._core.identity.name}")
+            to = to.removesuffix(f"@{self._context.name}")
         try:
             return static_route(kind, destination, to)
         except (InvalidName, RouteError) as error:
             raise BadRequest(str(error)) from None
 
     def _check(self, route: StaticRoute) -> None:
-        core = self._core
+        context = self._context
         named = [route.destination] if route.destination is not None else []
         if route.kind is StaticKind.ALIAS:
             named.append(parse(route.to))
@@ -103,31 +105,31 @@ class StaticRouting:
         for each in named:
             if is_internal(each):
                 raise SwitchError(f"{each} is the nodes' own: no route leads there or away from it")
-        if _has_gateway(route) and route.to not in core.neighbours:
-            known = ", ".join(sorted(core.neighbours)) or "none"
-            raise NotFound(f"{core.identity.name} has no neighbour {route.to!r}: it has {known}")
-        if route.kind is StaticKind.EXACT and named[0].node == core.identity.name:
+        if _has_gateway(route) and route.to not in context.neighbours:
+            known = ", ".join(sorted(context.neighbours)) or "none"
+            raise NotFound(f"{context.name} has no neighbour {route.to!r}: it has {known}")
+        if route.kind is StaticKind.EXACT and named[0].node == context.name:
             raise SwitchError(f"{named[0]} is here: what is for this node never leaves it")
-        if route.kind is StaticKind.DEFAULT and route.to in core.forwarder.parents:
+        if route.kind is StaticKind.DEFAULT and route.to in context.parents:
             raise SwitchError(f"the parent {route.to!r} is a default route already, by its link")
 
     def _make_dumpster(self, name: str) -> None:
         """A queue of this node, which stays here whoever reads one of that name elsewhere."""
-        queue = self._core.custody.queue_for(destinations.queue(name))
+        queue = self._context.custody.queue_for(destinations.queue(name))
         queue.created = queue.home = True
-        self._core.custody.transaction.put(QueueRow(name, 1))
+        self._context.custody.transaction.put(QueueRow(name, 1))
 
     def _changed(self) -> None:
         words = [
             (str(route.kind), "" if route.destination is None else str(route.destination), route.to)
             for route in self._routes
         ]
-        self._core.custody.transaction.put(MetaRow(_ROW, msgspec.msgpack.encode(words)))
+        self._context.custody.transaction.put(MetaRow(_ROW, msgspec.msgpack.encode(words)))
         self._look_again()
 
     def _look_again(self) -> None:
-        for queue in list(self._core.custody.queues.values()):
-            self._core.forwarder.dispatch(queue)
+        for queue in list(self._context.custody.queues.values()):
+            self._forwarder.dispatch(queue)
 
 
 def _has_gateway(route: StaticRoute) -> bool:

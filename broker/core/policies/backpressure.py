@@ -7,16 +7,17 @@ destination it still grows, in the direction that all its bundles come in (down 
 child). So no backlog below ever stops what a child has for here or above.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from broker.core.clients.producers import Producers
+from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import StoredBundle
 from broker.core.messages.queue_names import Spool, queue_name_of
+from broker.core.routing.forwarding import Forwarder
+from broker.core.routing.topics import Topics
 from treeconnector.destinations import Destination, Kind
 from treeconnector.relations import Relation
-
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
 
 _OVERFULL: Final = 1.25
 _MOST_HOLDS: Final = 10_000
@@ -25,10 +26,13 @@ _MOST_HOLDS: Final = 10_000
 class Backpressure:
     """Looks at each arrival while a spool is full, and once a second whether what was held may go on."""
 
-    def __init__(self, core: "NodeCore") -> None:
-        self._core = core
-        settings = core.settings
-        self._sizes = core.custody.spools
+    def __init__(self, context: Context, forwarder: Forwarder, topics: Topics, producers: Producers) -> None:
+        self._context = context
+        self._forwarder = forwarder
+        self._topics = topics
+        self._producers = producers
+        settings = context.settings
+        self._sizes = context.custody.spools
         self.limits = {
             Spool.UP: settings.spool_up,
             Spool.DOWN: settings.spool_down,
@@ -36,7 +40,7 @@ class Backpressure:
         }
 
     def __repr__(self) -> str:
-        return f"<Backpressure at {self._core.identity.name} full={[str(spool) for spool in self.full()]}>"
+        return f"<Backpressure at {self._context.name} full={[str(spool) for spool in self.full()]}>"
 
     def full(self) -> list[Spool]:
         return [spool for spool, limit in self.limits.items() if self._sizes[spool] >= limit]
@@ -56,24 +60,24 @@ class Backpressure:
         return next((self._text(spool) for spool in full if spool in ways), "")
 
     def _text(self, spool: Spool) -> str:
-        name = self._core.identity.name
+        name = self._context.name
         return f"the spool '{spool}' of node {name} is full: messages that go that way are refused"
 
     def _ways(self, destination: Destination, scope: int) -> set[Spool]:
         """Where a message would wait that a client sends here."""
-        core = self._core
+        context = self._context
         if destination.kind == Kind.TOPIC:
-            return core.topics.ways(destination, scope)
-        return {core.forwarder.spool_of(core.custody.queue_for(destination))}
+            return self._topics.ways(destination, scope)
+        return {self._forwarder.spool_of(context.custody.queue_for(destination))}
 
     # --- neighbours
 
     def arrived(self, neighbour: Neighbour, destination: Destination, stored: StoredBundle) -> None:
         """A bundle came. If that is too much for its spool, its sender is to keep the rest of it."""
         full = self.full()
-        if not full and not self._core.permitting.is_over_share(neighbour):
+        if not full and not is_over_share(self._context, neighbour):
             return
-        queue = self._core.custody.queues.get(queue_name_of(destination)) if stored.entries else None
+        queue = self._context.custody.queues.get(queue_name_of(destination)) if stored.entries else None
         spool = next((spool for spool in self._sizes.of(stored, queue) if spool in full), None)
         if spool is not None and stored.entries:
             self._hold(neighbour, destination, spool)
@@ -92,7 +96,7 @@ class Backpressure:
         """Hold everything of a neighbour, or let it go on, as it must be now."""
         if neighbour.link is None:
             return
-        must = bool(self._core.switch.sending.refusing) or self._is_overfull(neighbour)
+        must = bool(self._producers.refusing) or self._is_overfull(neighbour)
         if must and "" not in neighbour.we_hold:
             neighbour.we_hold.add("")
             neighbour.link.hold("")
@@ -104,7 +108,7 @@ class Backpressure:
         spool = Spool.DOWN if neighbour.relation is Relation.PARENT else Spool.UP
         if self._sizes[spool] >= _OVERFULL * self.limits[spool]:
             return True
-        return self._core.permitting.is_over_share(neighbour)
+        return is_over_share(self._context, neighbour)
 
     def look(self, neighbour: Neighbour) -> None:
         """Now and then: end the holds that are not needed any more."""
@@ -124,8 +128,15 @@ class Backpressure:
         return spool in self._ways(destination, 1)
 
     def _release(self, neighbour: Neighbour, name: str) -> None:
-        queue = self._core.custody.queues.get(name)
+        queue = self._context.custody.queues.get(name)
         full_itself = queue is not None and neighbour.name in queue.held_back
         if name in neighbour.we_hold and neighbour.link is not None and not full_itself:
             neighbour.we_hold.discard(name)
             neighbour.link.release(name)
+
+
+def is_over_share(context: Context, neighbour: Neighbour) -> bool:
+    """Does so much wait here of one child with permits that it is to keep the rest?"""
+    if not neighbour.permit:
+        return False
+    return context.custody.spools.came[neighbour.name] >= context.settings.child_waiting

@@ -16,21 +16,21 @@ the bundle has gone back says which of two returns is the later one.
 from collections.abc import Iterable
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
+from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.entries import QueueEntry
+from broker.core.operations.dead_letters import Redrive
 from broker.core.policies.policy import Policy
+from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import MetaRow
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Kind
 from treeconnector.frames import MAX_GIVEN_IN_FRAME
 from treeconnector.link import Link
-
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
 
 Entry = tuple[bytes, bytes]
 """A bundle's id, and the digest of whom and what; where it has come back, with the reroutes it had then."""
@@ -47,8 +47,10 @@ _PAUSE: Final = 0.001
 class Loans(Policy):
     """Of one node, and of the others of its mesh."""
 
-    def __init__(self, core: "NodeCore") -> None:
-        self._core = core
+    def __init__(self, context: Context, forwarder: Forwarder, redrive: Redrive) -> None:
+        self._context = context
+        self._forwarder = forwarder
+        self._redrive = redrive
         self._digests: dict[bytes, tuple[bytes, ...]] = {}
         self._news: list[Entry] = []
         self._sent: dict[tuple[str, bytes], bytes] = {}
@@ -58,7 +60,7 @@ class Loans(Policy):
         self._early: dict[Entry, QueueEntry] = {}
 
     def __repr__(self) -> str:
-        return f"<Loans by {self._core.identity.name}: {len(self._digests)} bundles>"
+        return f"<Loans by {self._context.name}: {len(self._digests)} bundles>"
 
     # --- at this node
 
@@ -89,10 +91,10 @@ class Loans(Policy):
     def kept_refused(self, neighbour: Neighbour, entry: QueueEntry) -> None:
         """A child's bundle is a dead letter. If another node gave it, its word may come still."""
         header = entry.stored.header
-        if not header.flags & Flag.REROUTED or not self._core.table.mesh:
+        if not header.flags & Flag.REROUTED or not self._context.table.mesh:
             return
         if header.destination.kind == Kind.QUEUE:
-            self._early[_entry(neighbour, header, self._core.custody.body(entry))] = entry
+            self._early[_entry(neighbour, header, self._context.custody.body(entry))] = entry
             if len(self._early) > _MOST_EARLY:
                 del self._early[next(iter(self._early))]
 
@@ -101,7 +103,7 @@ class Loans(Policy):
         self._forget(entry, reroutes)
         back = entry[0], entry[1] + reroutes.to_bytes(_REROUTES, "big")
         self._write([back])
-        self._core.forwarder.turn.after.append(lambda: self._note(back))
+        self._forwarder.turn.after.append(lambda: self._note(back))
 
     def arrived(self, neighbour: Neighbour, entries: list[QueueEntry]) -> None:
         """A child has these, so their entries go from the disk: they may come back after a restart, too."""
@@ -112,7 +114,7 @@ class Loans(Policy):
                 continue
             digest = self._sent.pop((neighbour.name, header.id), b"")
             if not digest:  # it was sent before this start
-                digest = _digest(neighbour, header, self._core.custody.body(entry))
+                digest = _digest(neighbour, header, self._context.custody.body(entry))
                 if (header.id, digest) not in self._taken:
                     self._keep((header.id, digest))
                     self._note((header.id, digest))
@@ -133,7 +135,7 @@ class Loans(Policy):
             self._written += len(pairs)
 
     def _write(self, pairs: list[Entry]) -> None:
-        transaction = self._core.custody.transaction
+        transaction = self._context.custody.transaction
         self._number += 1
         self._rows[self._number] = len(pairs)
         self._written += len(pairs)
@@ -161,20 +163,20 @@ class Loans(Policy):
     def _settle_early(self, entry: Entry, *, twin: bool) -> None:
         """The word has come of what was a dead letter: it goes on, unless its twin does."""
         letter = self._early.pop(entry, None)
-        if letter is None or letter.queue is not self._core.custody.dead or not letter.open:
+        if letter is None or letter.queue is not self._context.custody.dead or not letter.open:
             return
         header = letter.stored.header
         if not twin:
             self._take(entry, header.reroutes)
-            self._core.letters.give_back([(letter, letter.all)])
+            self._redrive.give_back([(letter, letter.all)])
         elif header.flags & Flag.MAYBE_DUPLICATE and header.reroutes <= self._taken[entry]:
-            self._core.counters["duplicates_dropped"] += self._core.letters.discard([(letter, letter.all)])
+            self._context.counters["duplicates_dropped"] += self._redrive.discard([(letter, letter.all)])
 
     def tell(self) -> None:
         """The others of the mesh hear what is new."""
         news, self._news = self._news, []
         for start in range(0, len(news), MAX_GIVEN_IN_FRAME):
-            for peer in self._core.mesh.peers():
+            for peer in self._context.peers():
                 if peer.link is not None:
                     peer.link.send_given(news[start : start + MAX_GIVEN_IN_FRAME])
 
@@ -193,10 +195,10 @@ class Loans(Policy):
         end = start + MAX_GIVEN_IN_FRAME
         if peer.link is link and start < len(pairs):
             link.send_given(pairs[start:end], known=True)
-            self._core.clock.after(_PAUSE, partial(self._tell_part, peer, link, pairs, end))
+            self._context.clock.after(_PAUSE, partial(self._tell_part, peer, link, pairs, end))
 
     def _note(self, entry: Entry) -> None:
-        if self._core.table.mesh:
+        if self._context.table.mesh:
             self._news.append(entry)
 
     # --- in memory

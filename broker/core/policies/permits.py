@@ -23,6 +23,7 @@ import msgspec
 from broker.core.errors import BadRequest, NotFound
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.entries import QueueEntry
+from broker.core.policies.backpressure import is_over_share
 from broker.core.policies.loans import Loans
 from broker.core.policies.policy import Policy
 from broker.core.policies.replies import Replies
@@ -70,8 +71,8 @@ class ChildPermits(Policy):
         self._role_of: Callable[[str], str] = lambda child: ""
         self._set: dict[str, Grant] = {}
         self._told: dict[str, list[Rules]] = {}
-        self.given = Loans(core)
-        self.replies = Replies(core, self._name_of)
+        self.given = Loans(core.context, core.forwarder, core.letters)
+        self.replies = Replies(core.context, core.arrivals, self._name_of)
         self._dead: dict[str, list[QueueEntry]] = {}
         self.on_change: Callable[[], None] = lambda: None
         core.counters.setdefault("refused", 0)
@@ -310,7 +311,7 @@ class ChildPermits(Policy):
 
     def check_room(self, neighbour: Neighbour) -> None:
         """Before a child's bundle is taken. Raises `FrameError` if it goes on though it was asked not to."""
-        if not self.is_over_share(neighbour):
+        if not is_over_share(self._core.context, neighbour):
             return
         share, most = self._core.settings.child_waiting, self._core.settings.max_message
         waiting = self._core.custody.spools.came[neighbour.name]
@@ -319,12 +320,6 @@ class ChildPermits(Policy):
                 f"{neighbour.name} goes on though {waiting} bytes of what it sent wait here; it was asked to"
                 f" keep the rest: {share} at most (max_waiting)"
             )
-
-    def is_over_share(self, neighbour: Neighbour) -> bool:
-        """Does so much wait here of one child that it is to keep the rest?"""
-        if not neighbour.permit:
-            return False
-        return self._core.custody.spools.came[neighbour.name] >= self._core.settings.child_waiting
 
     def why_not_take(self, neighbour: Neighbour, header: Header, body: bytes, opening: Opening) -> str:
         """Why a bundle of a child is not taken on; '' if it is."""

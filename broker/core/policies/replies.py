@@ -9,11 +9,13 @@ What a child gives back, or sends after a node that has left it, is another's: i
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.entries import QueueEntry
 from broker.core.policies.policy import Policy
+from broker.core.routing.arrivals import Arrivals
 from treeconnector.bundles import Header
 from treeconnector.destinations import parse
 from treeconnector.errors import FrameError, InvalidName, PatternError
@@ -21,22 +23,20 @@ from treeconnector.names import is_incarnation
 from treeconnector.opening import Opening
 from treeconnector.relations import Relation
 
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
-
 _FRESH: Final = ("transient-", "System.")
 
 
 class Replies(Policy):
     """Of one node. `name_of`: the name of an incarnation, '' if it is not known here."""
 
-    def __init__(self, core: "NodeCore", name_of: Callable[[str], str]) -> None:
-        self._core = core
+    def __init__(self, context: Context, arrivals: Arrivals, name_of: Callable[[str], str]) -> None:
+        self._context = context
+        self._arrivals = arrivals
         self._name_of = name_of
         self._looked_at: tuple[bytes, float] = b"", 0.0
 
     def __repr__(self) -> str:
-        return f"<Replies of {self._core.identity.name}>"
+        return f"<Replies of {self._context.name}>"
 
     def why_not(self, neighbour: Neighbour, header: Header, opening: Opening) -> str:
         """Why a neighbour's messages may not be answered where they say; '' if they may.
@@ -44,7 +44,7 @@ class Replies(Policy):
         Also if nobody can read them: that is said by whoever finds it.
         """
         child = neighbour.relation is Relation.CHILD
-        if not child or not self._core.arrivals.is_from_below(neighbour, header.origin):
+        if not child or not self._arrivals.is_from_below(neighbour, header.origin):
             return ""
         try:
             found = opening.properties()
@@ -58,16 +58,16 @@ class Replies(Policy):
 
     def why_not_go_on(self, entry: QueueEntry) -> str:
         """The same of what is about to go on; it is looked at again only if permits have changed since."""
-        came = self._core.neighbours.get(entry.came)
+        came = self._context.neighbours.get(entry.came)
         if came is None or entry.since > came.permitted_at or came.relation is not Relation.CHILD:
             return ""
         header = entry.stored.header
         looked_at = header.id, came.permitted_at
         if looked_at == self._looked_at:
             return ""  # a part of it went just now
-        why = self.why_not(came, header, Opening(header, self._core.custody.body(entry)))
+        why = self.why_not(came, header, Opening(header, self._context.custody.body(entry)))
         if why:
-            for refused in self._core.policies.refused:
+            for refused in self._context.policies.refused:
                 refused(came, header.destination, why)
         else:
             self._looked_at = looked_at
@@ -81,7 +81,7 @@ class Replies(Policy):
             what = f"the reply_to {reply_to[:64]!r} is no destination"
             return f"PERMIT: {what}" if neighbour.permit else ""
         node = self._name_of(where.node) if is_incarnation(where.node) else where.node
-        if where.node and self._core.arrivals.is_from_below(neighbour, node):
+        if where.node and self._arrivals.is_from_below(neighbour, node):
             return ""
         why = neighbour.permit.why_not_send(where)
         if not why and node and where.name.startswith(_FRESH):

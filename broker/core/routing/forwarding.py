@@ -13,19 +13,17 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from broker.core.clock import Clock
+from broker.core.context import Context
 from broker.core.delivery.delivery import MOST_BURIED, PAUSE, Dispatcher
 from broker.core.links.neighbour import Neighbour
 from broker.core.links.outgoing import head_of, is_too_large, outgoing
-from broker.core.messages.custody import Custody, Queue, QueueEntry, Spool, StoredBundle
-from broker.core.policies.policy import Policies, first_reason
+from broker.core.messages.custody import Queue, QueueEntry, Spool, StoredBundle
+from broker.core.policies.policy import first_reason
 from broker.core.policies.trace import EVERY, REROUTED
 from broker.core.routing.readdressing import dumped, readdressed
-from broker.core.settings import CoreSettings
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind
 from treeconnector.relations import Relation
-from treeconnector.routes import RoutingTable
 
 _FIRST_REST: Final = 0.05
 _LONGEST_REST: Final = 10.0
@@ -36,21 +34,11 @@ _MOST_RESTING: Final = 50_000
 class Forwarder(Dispatcher):
     """Moves entries on. One for each node; the only one that takes entries out of `waiting`."""
 
-    def __init__(
-        self,
-        node: str,
-        settings: CoreSettings,
-        clock: Clock,
-        custody: Custody,
-        table: RoutingTable,
-        neighbours: dict[str, Neighbour],
-        counters: dict[str, int],
-        policies: Policies,
-    ) -> None:
-        super().__init__(node, settings, clock, custody, table, neighbours, counters, policies)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self._rests: dict[tuple[str, str, int], list[QueueEntry]] = {}
         self.has_parent = False
-        self.touched: dict[str, Neighbour] = {}
+        self.touched = context.touched
         self._woken: dict[str, Neighbour] = {}
 
     def __repr__(self) -> str:

@@ -9,15 +9,15 @@ The hot path asks `targets` only, which costs one test more where an operator ha
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import Custody, Queue, QueueEntry
+from broker.core.messages.custody import Queue, QueueEntry
 from broker.core.messages.queue_names import queue_name_of
-from broker.core.policies.policy import Policies
 from treeconnector import destinations
 from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.names import is_incarnation
 from treeconnector.relations import Relation
-from treeconnector.routes import LOCAL, Route, RoutingTable
+from treeconnector.routes import LOCAL, Route
 from treeconnector.static_routes import chosen_default
 
 _MOST_ALIASES: Final = 10_000
@@ -44,26 +44,19 @@ class Lookup:
     `strangers`: children of the other roots of the mesh that were never linked with this one.
     """
 
-    def __init__(
-        self,
-        node: str,
-        custody: Custody,
-        table: RoutingTable,
-        neighbours: dict[str, Neighbour],
-        policies: Policies,
-    ) -> None:
-        self.node = node
-        self.policies = policies
-        self.custody = custody
-        self.table = table
-        self.static = table.static
-        self.neighbours = neighbours
-        self.parents: dict[str, Neighbour] = {}
+    def __init__(self, context: Context) -> None:
+        self.node = context.name
+        self.policies = context.policies
+        self.custody = context.custody
+        self.table = context.table
+        self.static = context.table.static
+        self.neighbours = context.neighbours
+        self.parents = context.parents
         self.meshed = False
         self.leaving = False
         self.strangers: set[str] = set()
         self.zone = ""
-        self.mine = frozenset((node,))
+        self.mine = frozenset((context.name,))
 
     def _named(self, destination: Destination) -> Destination | None:
         for name in self.policies.named:

@@ -6,22 +6,22 @@ whoever asks, asks again.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
-from broker.core.clients.batching import BundleClass, batch_of
+from broker.core.clients.batching import Batching, BundleClass, batch_of
 from broker.core.clients.sessions import Connection, Session
+from broker.core.clients.switch import Switch
+from broker.core.context import Context
 from broker.core.delivery.consumers import PushConsumer
 from broker.core.policies.trace import SYSTEM
+from broker.core.routing.forwarding import Forwarder
 from treeconnector import bundles
 from treeconnector.bundles import Header, Message
 from treeconnector.destinations import Destination
 from treeconnector.errors import FrameError
 from treeconnector.session_frames import Acknowledge, Deliver, NodeFrame
-
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
 
 _CREDIT: Final = 256
 _LARGEST: Final = 5 * 1024 * 1024
@@ -39,8 +39,18 @@ class InternalMessage(NamedTuple):
 class InternalQueues:
     """The node as a client of itself. `ready` is called when letters have come; do not fetch them in it."""
 
-    def __init__(self, core: "NodeCore", ready: Callable[[], None]) -> None:
-        self._core = core
+    def __init__(
+        self,
+        context: Context,
+        forwarder: Forwarder,
+        batching: Batching,
+        switch: Switch,
+        ready: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._forwarder = forwarder
+        self._batching = batching
+        self._switch = switch
         self._ready = ready
         self._session = Session("")
         self._connection = Connection(self._come, "this node")
@@ -49,12 +59,12 @@ class InternalQueues:
         self._frames: list[Deliver] = []
 
     def __repr__(self) -> str:
-        return f"<InternalQueues {self._core.identity.name} reads {len(self._session.consumers)} queues>"
+        return f"<InternalQueues {self._context.name} reads {len(self._session.consumers)} queues>"
 
     def read(self, name: str) -> None:
         """From now on what comes for this node's queue `name` is a letter; what is very large is none."""
-        core = self._core
-        queues = core.custody.queues_here(name)
+        context = self._context
+        queues = context.custody.queues_here(name)
         for queue in queues:
             queue.created, queue.owner = True, SYSTEM
         consumer = PushConsumer(
@@ -63,12 +73,12 @@ class InternalQueues:
         self._session.consumers.append(consumer)
         queues[0].consumers.append(consumer)
         for queue in queues:
-            core.forwarder.dispatch(queue)
+            self._forwarder.dispatch(queue)
 
     def send(self, destination: Destination, message: Message) -> None:
         """Send what may be lost. The caller wakes the node."""
         kind = BundleClass(destination, 0, 0, "")
-        self._core.batching.add(kind, batch_of([message], bundles.encode_message(message)))
+        self._batching.add(kind, batch_of([message], bundles.encode_message(message)))
 
     def _come(self, frame: NodeFrame) -> None:
         if isinstance(frame, Deliver):
@@ -82,7 +92,7 @@ class InternalQueues:
         found: list[InternalMessage] = []
         for frame in frames:
             last = frame.first + frame.count - 1
-            self._core.switch.receive(self._connection, [Acknowledge([(frame.first, last)])])
+            self._switch.receive(self._connection, [Acknowledge([(frame.first, last)])])
             found += _letters_of(frame)
         return found
 

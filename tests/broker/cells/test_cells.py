@@ -121,7 +121,9 @@ class Spy:
     """Another program at a node, that writes what it likes."""
 
     def __init__(self, site: Site, name: str = "System.spy") -> None:
-        self.inside = InternalQueues(site.core, lambda: None)
+        self.inside = InternalQueues(
+            site.core.context, site.core.forwarder, site.core.batching, site.core.switch, lambda: None
+        )
         self.inside.read(name)
         self.site = site
 

@@ -15,7 +15,9 @@ def nothing() -> None:
 
 
 def reading(site: Site, name: str = "System", ready: Callable[[], None] = nothing) -> InternalQueues:
-    inside = InternalQueues(site.core, ready)
+    inside = InternalQueues(
+        site.core.context, site.core.forwarder, site.core.batching, site.core.switch, ready
+    )
     inside.read(name)
     return inside
 
