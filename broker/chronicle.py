@@ -1,9 +1,9 @@
 """What this node tells the advisory log and its journal, in the words of its core."""
 
 import time
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Final
 
-from broker.administration.advisories import RecentAdvisories
 from broker.advisory_log import AdvisoryLog
 from broker.operator_log import OperatorLog
 from broker.usage import UsageLog
@@ -13,6 +13,47 @@ from treeconnector.frames import Advice
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
+
+
+KEPT: Final = 500
+Heard = tuple[float, str, str, str | None, str | None, str | None, str | None, str | None, str | None]
+
+
+class RecentAdvisories:
+    """The last `KEPT` events, newest first when read. What comes in thousands costs as little as hundreds."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._ring: deque[Heard] = deque(maxlen=KEPT)
+
+    def __repr__(self) -> str:
+        return f"<RecentAdvisories {len(self._ring)}>"
+
+    def consumer(self, at: float, op: str, key: Destination, cause: str) -> None:
+        self._ring.append((at, "consumer", op, str(key.kind), key.name, None, None, cause, self._node))
+
+    def advisories(self, at: float, peer: str, direction: str, advices: list[Advice]) -> None:
+        for each in advices[-KEPT:]:
+            self._ring.append(
+                (
+                    at,
+                    "advisory",
+                    each.op,
+                    str(each.kind),
+                    each.name,
+                    peer,
+                    direction,
+                    each.cause or None,
+                    each.origin or None,
+                )
+            )
+
+    def link(self, at: float, op: str, peer: str, direction: str) -> None:
+        self._ring.append((at, "link", op, None, None, peer, direction, None, None))
+
+    def latest(self, limit: int) -> list[Heard]:
+        """The newest `limit`."""
+        return list(self._ring)[::-1][:limit]
 
 
 class Chronicle:

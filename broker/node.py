@@ -10,7 +10,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.administration import Administration
+from broker.api.administration import Administration
+from broker.api.status import status
 from broker.cells import Cells
 from broker.cells.tracing import Tracing
 from broker.chronicle import Chronicle
@@ -45,7 +46,6 @@ from broker.settings import (
 )
 from broker.shares import Shares
 from broker.site import SiteDesk, desk_of
-from broker.status import status
 from broker.store import GroupCommit, Store
 from broker.store.files import RECOVERED
 from broker.supervisor import Supervisor

@@ -22,15 +22,11 @@ Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids, as `de
 Reason = Annotated[str, typer.Option("--reason", help="Only those with this reason, as EXPIRED.")]
 Where = Annotated[str, typer.Option("--destination", help="Only those for this: queue:NAME, topic:PATTERN.")]
 All = Annotated[bool, typer.Option("--all", help="All of them.")]
-QueueName = Annotated[str, typer.Argument(metavar="NAME", help="NAME or NAME@NODE.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Put the commands on the program."""
     app.command()(queues)
-    app.command()(sessions)
-    app.command()(consumers)
-    app.command()(routes)
     app.command()(follow)
     app.add_typer(queue_app, name="queue")
     app.add_typer(dead_app, name="dead")
@@ -67,65 +63,6 @@ def queues(
         show_queues(asked.api, search, sort, limit, as_json=asked.json)
 
 
-@queue_app.command("delete")
-@asks_a_node
-def queue_delete(name: QueueName, yes: Yes = False, *, asked: Asked) -> None:
-    """Delete a queue with all its messages; its readers end."""
-    from broker.cli.queues import delete_queue
-
-    _sure(f"Delete {name} at {asked.url} with all its messages?", yes)
-    delete_queue(asked.api, name, as_json=asked.json)
-
-
-@queue_app.command("delete-message")
-@asks_a_node
-def queue_delete_message(
-    name: QueueName,
-    message: Annotated[
-        str, typer.Argument(metavar="ID", help="The message's id, as `queues NAME` shows it.")
-    ],
-    *,
-    asked: Asked,
-) -> None:
-    """Delete one message that waits. One that a reader has is refused."""
-    from broker.cli.queues import delete_message
-
-    delete_message(asked.api, name, message, as_json=asked.json)
-
-
-@asks_a_node
-def sessions(limit: Limit = 100, *, asked: Asked) -> None:
-    """List client sessions with their connections."""
-    from broker.cli.clients import show_sessions
-
-    show_sessions(asked.api, limit, as_json=asked.json)
-
-
-@asks_a_node
-def consumers(search: Search = "", limit: Limit = 100, *, asked: Asked) -> None:
-    """List who wants something at this node."""
-    from broker.cli.clients import show_consumers
-
-    show_consumers(asked.api, search, limit, as_json=asked.json)
-
-
-@asks_a_node
-def routes(
-    search: Search = "",
-    kind: Annotated[
-        str, typer.Option("--kind", help="Only queue, topic, domain, exact, alias, default or dumpster.")
-    ] = "",
-    gateway: Annotated[str, typer.Option("--gateway", help="Only through 'local' or this neighbour.")] = "",
-    limit: Limit = 100,
-    *,
-    asked: Asked,
-) -> None:
-    """Show the routing table. `route show` asks other nodes, too."""
-    from broker.cli.clients import show_routes
-
-    show_routes(asked.api, search, kind, gateway, limit, as_json=asked.json)
-
-
 @asks_a_node
 def follow(
     destination: Annotated[
@@ -158,15 +95,6 @@ def _which(ids: list[str] | None, reason: str, destination: str, all_of_them: bo
     from broker.cli.dead import Which
 
     return Which(ids or [], reason, destination, all_of_them)
-
-
-@dead_app.command("list")
-@asks_a_node
-def dead_list(reason: Reason = "", destination: Where = "", limit: Limit = 100, *, asked: Asked) -> None:
-    """List dead letters, newest first."""
-    from broker.cli.dead import show_dead
-
-    show_dead(asked.api, _which(None, reason, destination), limit, as_json=asked.json)
 
 
 @dead_app.command("return")
@@ -214,6 +142,6 @@ def subscription_end(
     client: Client,
 ) -> None:
     """End a session's durable subscription for good. --session says whose; what waits for it goes, too."""
-    from broker.cli.clients import end_subscription
+    from broker.cli.subscriptions import end_subscription
 
     end_subscription(client.login, name, as_json=client.json)

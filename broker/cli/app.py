@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli import account_commands, administer, enrol_commands, permit_commands, route_commands
+from broker.cli import account_commands, administer, enrol_commands, permit_commands, plain, route_commands
 from broker.cli.errors import explain, wants_traceback
 from broker.cli.options import Asked, Client, File, Json, UrlArgument, asks_a_node, talks_to_a_node
 from broker.cli.sections import Sections
@@ -34,6 +34,7 @@ administer.add_to(app)
 route_commands.add_to(app)
 enrol_commands.add_to(app)
 permit_commands.add_to(app)
+plain.add_to(app)
 
 
 def _version(wanted: bool) -> None:

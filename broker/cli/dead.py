@@ -1,12 +1,10 @@
-"""`sapwood dead list|return|delete`: dead letters, and where they go from here."""
+"""`sapwood dead return|delete`: dead letters, and where they go from here."""
 
 from dataclasses import dataclass
 
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.node_api import Fields, NodeApi
-from broker.cli.output import print_json, print_table, table
-from broker.cli.queues import payload, say_more
-from broker.cli.status import duration, size
+from broker.cli.output import print_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,28 +23,6 @@ class Which:
                 "which dead letters? Give their ids, --reason, --destination, or --all", WRONG_USE
             )
         return {"ids": self.ids, "reason": self.reason, "destination": self.destination, "all": self.all}
-
-
-def show_dead(api: NodeApi, which: Which, limit: int, *, as_json: bool) -> None:
-    """Print dead letters, newest first. Raises `CommandError`."""
-    found = api.pages("/api/dead", "letters", limit, reason=which.reason, destination=which.destination)
-    if as_json:
-        print_json(found)
-        return
-    made = table("Letter", "Destination", "Reason", ">age", ">size", "From", "Payload")
-    for letter in found["letters"]:
-        made.add_row(
-            letter["id"],
-            letter["destination"],
-            letter["reason"],
-            duration(letter["age_s"]),
-            str(letter["size"]),
-            letter["origin"],
-            payload(letter),
-        )
-    print_table(made)
-    say_more(found)
-    print(f"{found['messages']} dead letters in all, {size(found['bytes'])}")
 
 
 def return_dead(api: NodeApi, which: Which, *, as_json: bool) -> None:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.cli.errors import WELL, WRONG_USE, CommandError
 from broker.cli.node_api import NodeApi, part
-from broker.cli.output import note, print_json, print_table, table
-from broker.cli.queues import say_more
+from broker.cli.output import note, print_json, print_table, say_more, table
 from broker.enrolment.errors import FolderError, TokenError, without_library
 from config.kinds import Duration, Fault
 from config.schemes import SITE_BROKERS

@@ -64,6 +64,12 @@ def print_table(made: "Table") -> None:
     Console(highlight=False, width=None if sys.stdout.isatty() else 200).print(made)
 
 
+def say_more(found: dict[str, Any]) -> None:
+    """Say how many follow what was listed."""
+    if found.get("more"):
+        print(f"and {found['more']} more (--limit)")
+
+
 def print_lines(heading: str, lines: Iterable[str]) -> None:
     """Lines to be copied: each as long as it is."""
     sys.stdout.write(f"{printable(heading)}\n" + "".join(f"  {printable(line)}\n" for line in lines))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import Asked, Limit, asks_a_node
+from broker.cli.options import Asked, asks_a_node
 
 permits_app = typer.Typer(
     help="What children may consume and send.",
@@ -37,21 +37,6 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(permits_app, name="permits")
 
 
-@permits_app.command("show")
-@asks_a_node
-def permits_show(
-    child: Annotated[str, typer.Argument(metavar="CHILD", help="Only this child.")] = "",
-    node: Node = "",
-    limit: Limit = 100,
-    *,
-    asked: Asked,
-) -> None:
-    """Show what children may do. What they were refused by which rule; what the node itself may do."""
-    from broker.cli.permits import show_permits
-
-    show_permits(asked.api, child, node, limit, as_json=asked.json)
-
-
 @permits_app.command("set")
 @asks_a_node
 def permits_set(
@@ -76,12 +61,3 @@ def permits_unset(child: Child, node: Node = "", *, asked: Asked) -> None:
     from broker.cli.permits import unset_permit
 
     unset_permit(asked.api, child, node, as_json=asked.json)
-
-
-@permits_app.command("reload")
-@asks_a_node
-def permits_reload(node: Node = "", *, asked: Asked) -> None:
-    """Read the site's file again, as SIGHUP does. Who may be a child, and what children may do."""
-    from broker.cli.permits import reload_permits
-
-    reload_permits(asked.api, node, as_json=asked.json)

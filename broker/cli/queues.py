@@ -1,7 +1,7 @@
-"""`sapwood queues`, `queue delete`, `queue delete-message`: what waits at a node, and making an end of it."""
+"""`sapwood queues`: what waits at a node, or in one queue."""
 
 from broker.cli.node_api import Fields, NodeApi, part
-from broker.cli.output import counted, print_json, print_table, table
+from broker.cli.output import counted, print_json, print_table, say_more, table
 from broker.cli.status import duration, size
 
 _PREVIEW = 40
@@ -73,25 +73,6 @@ def _summary(queue: Fields) -> list[str]:
     ]
 
 
-def delete_queue(api: NodeApi, name: str, *, as_json: bool) -> None:
-    """Delete a queue with all its messages. Raises `CommandError`."""
-    found = api.change("DELETE", f"/api/queues/{part(name)}")
-    if as_json:
-        print_json(found)
-    else:
-        thrown, ended = counted(found["messages"], "message"), counted(found["readers"], "reader")
-        print(f"{name} is deleted: {thrown} thrown away, {ended} ended")
-
-
-def delete_message(api: NodeApi, name: str, message: str, *, as_json: bool) -> None:
-    """Delete one message that waits. Raises `CommandError`."""
-    found = api.change("DELETE", f"/api/queues/{part(name)}/messages/{part(message)}")
-    if as_json:
-        print_json(found)
-    else:
-        print(f"message {message} of {name} is deleted")
-
-
 def payload(message: Fields) -> str:
     """A message's beginning on one line."""
     if message["unreadable"]:
@@ -110,8 +91,3 @@ def seconds(value: float | None) -> str:
     if value < 1:
         return f"{value * 1000:.1f} ms"
     return f"{value:.1f} s" if value < 60 else duration(value)
-
-
-def say_more(found: Fields) -> None:
-    if found.get("more"):
-        print(f"and {found['more']} more (--limit)")

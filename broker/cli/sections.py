@@ -30,6 +30,7 @@ SECTIONS: Final = {
     ),
     "Plan and audit a chain": ("simulate", "audit"),
 }
+_FURTHER: Final = "And"
 _AROUND: Final = 6
 """Columns of indentation and between a name and its text."""
 
@@ -40,7 +41,9 @@ class Sections(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each section's commands with the first sentence of their help."""
         width = formatter.width - _AROUND - max(map(len, self.commands))
-        for heading, names in SECTIONS.items():
+        listed = {name for names in SECTIONS.values() for name in names}
+        further = [name for name in self.commands if name not in listed]
+        for heading, names in {**SECTIONS, **({_FURTHER: further} if further else {})}.items():
             with formatter.section(heading):
                 texts = [(name, self.commands[name].get_short_help_str(width)) for name in names]
                 formatter.write_dl(texts, col_max=30)

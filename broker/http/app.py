@@ -20,7 +20,6 @@ from broker.http.ports import NodePort
 from broker.http.session_endpoint import SessionEndpoint
 from broker.http.settings import HttpSettings
 from broker.http.status import StatusEndpoint
-from broker.http.trace_endpoint import TraceEndpoint
 from broker.http.verbs import Verbs
 from broker.intake import Admission
 from broker.memory import tell_of_memory
@@ -61,7 +60,7 @@ def build_app(
     app = web.Application(client_max_size=settings.max_message + 1, middlewares=[tell_of_memory])
     app.on_response_prepare.append(add_link)
     app.on_response_prepare.append(partial(_slow_guessers, node))
-    status = StatusEndpoint(node, settings)
+    status = StatusEndpoint(node)
     router = app.router
     verbs = verbs or Verbs(node, settings)
     guests = verbs.bindings.guest
@@ -72,10 +71,8 @@ def build_app(
     router.add_get("/link", LinkEndpoint(node, settings, guests).handle, allow_head=False)
     SessionEndpoint(node, settings, guests).add_to(app)
     verbs.add_to(router)
-    router.add_get("/api/status", status.status)
     LiveEndpoint(settings, node_parts(node)).add_to(app)
     Api(node, settings).add_to(router)
-    TraceEndpoint(node, settings).add_to(router)
     Dashboard().add_to(router)
     router.add_get("/metrics", MetricsEndpoint(node, settings).metrics)
     router.add_get("/healthz", status.health)

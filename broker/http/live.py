@@ -22,7 +22,8 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from broker.administration.pages import MOST, Cut
+from broker.api import queues, tree
+from broker.api.pages import MOST, Cut
 from broker.http.guard import refusal
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
@@ -31,6 +32,7 @@ MOST_READERS: Final = 64
 SHORTEST_INTERVAL: Final = 0.2
 LONGEST_INTERVAL: Final = 60.0
 PATIENCE: Final = 30.0
+_CHILDREN: Final = 5 * MOST
 _encoder = msgspec.json.Encoder(enc_hook=str)
 Parts = Mapping[str, Callable[[], Any | Awaitable[Any]]]
 
@@ -39,8 +41,8 @@ def node_parts(node: NodePort) -> Parts:
     """What a node tells. Its administration is looked up each time: an application may be built before it."""
     return {
         "status": node.status,
-        "tree": lambda: node.administration.tree.here(),
-        "queues": lambda: node.administration.queues.page("", "messages", Cut(MOST)),
+        "tree": lambda: tree.own(node, Cut(_CHILDREN)),
+        "queues": lambda: queues.listed(node, "", "messages", Cut(MOST)),
     }
 
 

@@ -12,7 +12,7 @@ from treeconnector.bundles import Message
 from treeconnector.session_frames import ClientFrame
 
 if TYPE_CHECKING:
-    from broker.administration import Administration
+    from broker.api.administration import Administration
     from broker.enrolment.registrar import Registry
     from broker.entrance.entrance import Entrance
 

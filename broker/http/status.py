@@ -1,28 +1,15 @@
-"""How the node is: for people and programs (`/api/status`), and for supervisors (`/healthz`, `/readyz`)."""
+"""Whether the node is well, for supervisors: `/healthz`, `/readyz`."""
 
-import msgspec
 from aiohttp import web
 
-from broker.http.guard import refusal
 from broker.http.ports import NodePort
-from broker.http.settings import HttpSettings
-
-_encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 class StatusEndpoint:
-    """Handlers of the three."""
+    """Handlers of the two."""
 
-    def __init__(self, node: NodePort, settings: HttpSettings) -> None:
+    def __init__(self, node: NodePort) -> None:
         self._node = node
-        self._settings = settings
-
-    async def status(self, request: web.Request) -> web.StreamResponse:
-        """Everything the node says of itself, as JSON. Needs the token, but over loopback."""
-        refused = refusal(request, self._settings.token)
-        if refused is not None:
-            return refused
-        return web.Response(body=_encoder.encode(self._node.status()), content_type="application/json")
 
     async def health(self, _request: web.Request) -> web.StreamResponse:
         """200 as long as the event loop turns."""

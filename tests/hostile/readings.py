@@ -17,8 +17,8 @@ from bridges.certificates import CertificateError
 from bridges.dns import records
 from bridges.mqtt.texts import unescaped
 from bridges.site_brokers.mosquitto import log_lines, session_takeover
-from broker.administration import pages
 from broker.advisory_log import read_log
+from broker.api import pages
 from broker.cli.errors import CommandError
 from broker.cli.http import node_url
 from broker.core.errors import BadRequest

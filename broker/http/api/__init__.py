@@ -1,4 +1,11 @@
-"""The HTTP JSON API of administration: operations, their descriptions, and the OpenAPI text of them."""
+"""The HTTP JSON API: the operations of `broker.api` served, and described.
+
+| module | |
+|---|---|
+| `api` | serves the operations |
+| `following` | those that answer with a stream |
+| `description` | their OpenAPI description |
+"""
 
 from broker.http.api.api import Api
 

@@ -3,15 +3,18 @@
 The node's administration is looked up at each request: an application may be built before the node has one.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
+from broker.api.asking import carry_out
+from broker.api.operation import JSON, NDJSON, Operation
+from broker.api.table import OPERATIONS
 from broker.core.errors import SwitchError
 from broker.http.api.description import describe
-from broker.http.api.operations import Handler, Operation
-from broker.http.api.table import operations
+from broker.http.api.following import stream
 from broker.http.guard import refusal
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
@@ -30,17 +33,22 @@ _encoder = msgspec.json.Encoder(enc_hook=str)
 class Api:
     """All operations of `/api`, but those that are only described."""
 
-    def __init__(self, node: NodePort, settings: HttpSettings) -> None:
+    def __init__(
+        self, node: NodePort, settings: HttpSettings, operations: Sequence[Operation] = OPERATIONS
+    ) -> None:
+        self._node: Any = node
         self._settings = settings
-        self.operations = operations(node)
+        self.operations = operations
         self._description = b""
 
     def add_to(self, router: web.UrlDispatcher) -> None:
         router.add_get("/api/openapi.json", self.description, allow_head=False)
         for operation in self.operations:
-            if operation.handler is not None:
-                handler = self._handler(operation, operation.handler)
+            if operation.work is not None:
+                handler = self._handler(operation)
                 router.add_route(operation.method, operation.path, handler)
+                if operation.method == "GET" and operation.media == JSON:
+                    router.add_head(operation.path, handler)
 
     async def description(self, request: web.Request) -> web.StreamResponse:
         """The OpenAPI description, made when somebody first asks."""
@@ -51,17 +59,19 @@ class Api:
             self._description = _encoder.encode(describe(self.operations))
         return web.Response(body=self._description, content_type="application/json")
 
-    def _handler(self, operation: Operation, work: Handler) -> Any:
+    def _handler(self, operation: Operation) -> Any:
         async def handle(request: web.Request) -> web.StreamResponse:
             refused = refusal(request, self._settings.token)
             if refused is not None:
                 return refused
             try:
-                answer = await work(await operation.read(request))
+                data = await request.read() if operation.body is not None else b""
+                values = operation.read(request.match_info, request.query, data)
+                answer = await carry_out(self._node, operation, values)
+                if operation.media == NDJSON:
+                    return await stream(answer, request)
             except SwitchError as error:
                 return error_of(error)
-            if isinstance(answer, web.StreamResponse):
-                return answer
             return web.Response(
                 body=_encoder.encode(answer),
                 content_type="application/json",

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.administration.answers import Error
-from broker.http.api.operations import JSON, Operation, Parameter
+from broker.api.operation import JSON, Error, Operation, Parameter
 
 _WHERE: Final = "#/components/schemas/{name}"
 _TEXT: Final = """\

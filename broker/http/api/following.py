@@ -1,30 +1,20 @@
-"""`GET /api/follow`: events as lines of JSON, until the client goes or the node ends."""
+"""Operations that answer with a stream: lines of JSON, until the client goes or the node ends."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final
 
 from aiohttp import web
 
-from broker.administration.follow import Wanted
-from broker.http.api.operations import NDJSON, Call
-from broker.http.ports import NodePort
+from broker.api.operation import NDJSON
 
 _PATIENCE: Final = 30.0
 
 
-async def follow(node: NodePort, call: Call) -> web.StreamResponse:
+async def stream(lines: AsyncGenerator[bytes, None], request: web.Request) -> web.StreamResponse:
     """Stream. Who takes nothing for long is cut off. Raises `SwitchError` before anything is said."""
-    values = call.values
-    wanted = Wanted(
-        destination=values["destination"],
-        session=values["session"],
-        task=values["task"],
-        correlation_id=values["correlation_id"],
-        payload=values["payload"],
-    )
-    request = call.request
-    async with aclosing(node.administration.following.events(wanted)) as events:
+    async with aclosing(lines) as events:
         first = await anext(events)
         response = web.StreamResponse(headers={"Content-Type": NDJSON, "Cache-Control": "no-store"})
         try:

@@ -8,8 +8,8 @@ import pytest
 from cryptography import x509
 
 from bridges import certificates
-from broker.administration.invitations import Invitations
-from broker.administration.pages import Cut
+from broker.api.invitations import listed
+from broker.api.pages import Cut
 from broker.enrolment import proofs
 from broker.enrolment.errors import EnrolmentRefused
 from broker.enrolment.messages import Join
@@ -278,10 +278,10 @@ async def test_invitations_and_then_members_are_listed_in_pages(desk) -> None:
         await joined(desk, name)
     for name in ("ely", "deal"):
         await desk.invite(name)
-    listing = Invitations(SimpleNamespace(enrolment=desk.office))  # type: ignore[arg-type]
+    node = SimpleNamespace(enrolment=desk.office)
     found, after = [], ""
     while True:
-        page = listing.listed(Cut(2, after))
+        page = listed(node, Cut(2, after))
         found.append([each.name for each in (*page.invitations, *page.members)])
         assert page.more == 8 - sum(map(len, found))
         if page.next is None:

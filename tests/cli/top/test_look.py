@@ -5,7 +5,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from broker.administration.queues import ORDERS
+from broker.api.queues import ORDERS
 from broker.cli.errors import CommandError
 from broker.cli.top.look import SORTS, Fields, look, printable, sorted_queues
 

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from broker.administration import answers
+from broker.api.pages import Cut
+from broker.api.tree import Tree, here
 from broker.cells.cells import Command
 from broker.node import Node
 from sapwood import RequestFailed
@@ -308,6 +309,23 @@ async def test_routes_advisories_and_the_tree_of_a_node_alone(api: Any, client: 
     await api("GET /api/tree/no%20name", 404)
 
 
+async def test_the_story_of_a_message_and_of_its_task_is_told_as_it_is_described(
+    api: Any, york: Node, client: Client
+) -> None:
+    async with connect(f"http://127.0.0.1:{york.port}", session="york") as reader:
+        subscription = await reader.subscribe("topic:prices/#").ready()
+        while not (await api("GET /api/routes?kind=topic"))["routes"]:
+            await asyncio.sleep(0.01)
+        await client.send("topic:prices/tea", b"1", task_id="t1", correlation_id=7)
+        delivery = await anext(subscription)
+        delivery.ack()
+        story = await api(f"GET /api/trace/message/{delivery.message_id}")
+        assert [hop["node"] for hop in story["hops"]] == ["hq", "york"]
+        task = await api("GET /api/trace/task/t1")
+        assert task["messages"] == [delivery.message_id]
+        assert {event["node"] for event in task["events"]} == {"hq", "york"}
+
+
 async def test_leaving_and_forgetting_are_refused_where_they_make_no_sense(api: Any) -> None:
     assert (await api("POST /api/node/locate", 409))["code"] == "REFUSED"
     assert (await api("POST /api/node/leave", 409))["code"] == "REFUSED"
@@ -343,7 +361,7 @@ async def test_a_parent_sees_its_child_and_asks_it_and_not_the_other_way_round(
 async def test_a_child_of_another_version_is_understood(api: Any, york: Node) -> None:
     """It tells more than is known here, and less."""
 
-    def later(tree: answers.Tree) -> Any:
+    def later(tree: Tree) -> Any:
         told = msgspec.to_builtins(tree)
         told["parent"].pop("outbox")
         for place in (told, told["node"], told["parent"], told.setdefault("later", {})):
@@ -354,7 +372,7 @@ async def test_a_child_of_another_version_is_understood(api: Any, york: Node) ->
         ]
         return told
 
-    york.cells.commands["tree"] = Command(lambda _asker, _arguments: later(york.administration.tree.here()))
+    york.cells.commands["tree"] = Command(lambda _asker, _arguments: later(here(york, Cut())))
     below = await api("GET /api/tree/york")
     assert (below["node"]["name"], below["parent"]["outbox"]) == ("york", 0)
     assert below["children"][0]["below"] == [{"name": "x", "live": True}]

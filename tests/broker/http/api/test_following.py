@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from broker.administration import follow
-from broker.administration.follow import Follower, Wanted
+from broker.api import follow
+from broker.api.follow import Follower, Wanted
 from broker.core.clients.masking import masked
 from broker.node import Node
 from sapwood.client import Client, connect

@@ -79,7 +79,6 @@ function stateOf(row) {
   if (row.recovering) notes.push("recovering");
   if (row.durable) notes.push(`durable as ${visible(row.durable)}`);
   if (row.attached === false) notes.push("away");
-  if (row.auto_ack) notes.push("takes without acknowledging");
   return notes.join(", ") || (row.state ?? "");
 }
 

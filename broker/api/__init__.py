@@ -1,0 +1,26 @@
+"""An operator's view of one node, and hand on it, by noun: the types of the answers, what is done, and
+each operation's name, parameters and permission in one module. All else that says it is made of these.
+
+Law: nothing takes as long as there are messages without letting others have their turn (`pages`); every list
+has a bound and comes in pages; no session's token is in any answer (`masked`). Times in seconds, sizes
+in bytes.
+
+| module | what an operator asks or does |
+|---|---|
+| `status`, `node` | how the node is; it leaves, forgets a child, looks its parent up |
+| `queues`, `messages`, `dead_letters` | what waits, message by message, and what could not be delivered |
+| `sessions` | clients and what they want |
+| `tree`, `links`, `cells`, `routes`, `addresses` | who is where, and which way it goes, here and elsewhere |
+| `advisories` | what was heard of consumers and links lately |
+| `permits`, `invitations` | what children may do, and who may become one |
+| `trace`, `follow`, `live` | what happened to messages, and what happens now |
+
+| module | what they stand on |
+|---|---|
+| `operation` | how an operation is declared, and how what is asked is read by it |
+| `table` | all operations; the catalogue that the command line is made of (`python -m broker.api`) |
+| `asking` | carries an operation out, here or at another node |
+| `administration` | what an operator's work keeps at a running node |
+| `pages` | long lists, a page at a time |
+| `filters`, `previews`, `proofs` | destinations that are meant; messages to be read; a neighbour's proof |
+"""

@@ -1,0 +1,57 @@
+"""The latest that was heard of consumers and links: a ring in memory, for people."""
+
+from typing import TYPE_CHECKING, Literal
+
+from broker.advisory_log import iso_time
+from broker.api.operation import LIMIT, Answer, operation
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+
+class Advisory(Answer):
+    """`event`: 'advisory' (came from `peer`), 'consumer' (came or went here) or 'link'."""
+
+    at: str
+    event: Literal["advisory", "consumer", "link"]
+    op: str
+    kind: str | None
+    destination: str | None
+    peer: str | None
+    direction: str | None
+    cause: str | None
+    origin: str | None
+
+
+class Advisories(Answer):
+    """Newest first."""
+
+    advisories: list[Advisory]
+
+
+@operation(
+    "GET",
+    "/api/advisories",
+    "What was heard of consumers and links lately, newest first.",
+    "tree",
+    (LIMIT,),
+)
+def latest(node: "Node", limit: int) -> Advisories:
+    """What was heard of consumers and links lately: all that is kept fits into one page."""
+    found = [
+        Advisory(
+            at=iso_time(at),
+            event=event,  # type: ignore[arg-type]
+            op=op,
+            kind=kind,
+            destination=destination,
+            peer=peer,
+            direction=direction,
+            cause=cause,
+            origin=origin,
+        )
+        for at, event, op, kind, destination, peer, direction, cause, origin in node.chronicle.recent.latest(
+            limit
+        )
+    ]
+    return Advisories(advisories=found)

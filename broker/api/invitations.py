@@ -1,0 +1,136 @@
+"""Invitations of children, and whose certificates count: what an operator asks of an inviting node."""
+
+from typing import TYPE_CHECKING, Final
+
+from broker.api.operation import GONE, PAGE, Parameter, operation
+from broker.api.pages import Cut, Key, page_at_once
+from broker.core.errors import BadRequest, NotFound, SwitchError
+from broker.enrolment.errors import EnrolmentRefused
+from broker.enrolment.messages import Invite, Invited, Listed, ListedInvitation, ListedMember, Revoked
+from broker.enrolment.tokens import write_token
+from config.kinds import Fault
+from config.uris import LINK_URI, address
+
+if TYPE_CHECKING:
+    from broker.enrolment.registrar import Registry
+    from broker.node import Node
+
+LONGEST: Final = 90 * 86_400.0
+_SHORTEST: Final = 1.0
+_MOST_WAYS: Final = 16
+_PATH: Final = "/api/invitations"
+_REFUSED: Final = {409: "REFUSED: this node invites nobody; or the text says why."}
+_WHAT: Final = Parameter("what", "A child's name, or the id of an invitation.", in_path=True)
+
+
+def watch(node: "Node") -> None:
+    """End the link of a child whose right to its name is over."""
+    if node.enrolment is not None:
+        node.enrolment.on_out = lambda name, why: _end_link(node, name, why)
+
+
+def _office(node: "Node") -> "Registry":
+    office = node.enrolment
+    if office is None:
+        raise SwitchError(
+            "this node invites nobody: its file names no authority (enrolment, authority: a folder)"
+        )
+    return office
+
+
+@operation(
+    "GET",
+    _PATH,
+    "Invitations of children, and the children that joined by one.",
+    "invitations",
+    PAGE,
+    errors=_REFUSED,
+)
+def listed(node: "Node", cut: Cut) -> Listed:
+    found = _office(node).listed()
+    listed: list[ListedInvitation | ListedMember] = [*found.invitations, *found.members]
+    page = page_at_once(listed, _key, cut)
+    return Listed(
+        invitations=[each for each in page.items if isinstance(each, ListedInvitation)],
+        members=[each for each in page.items if isinstance(each, ListedMember)],
+        more=page.more,
+        next=page.next,
+    )
+
+
+@operation(
+    "POST",
+    _PATH,
+    "Invite a child: the token of the answer is good once.",
+    "invitations",
+    body=Invite,
+    errors=_REFUSED,
+)
+async def invite(node: "Node", body: Invite) -> Invited:
+    """A token for a new child; whoever has it may join under that name, once."""
+    office = _office(node)
+    if body.role not in ("leaf", "branch"):
+        raise BadRequest(f"role={body.role[:40]!r}: expected leaf or branch")
+    if not _SHORTEST <= body.lifetime <= LONGEST:
+        raise BadRequest(f"lifetime={body.lifetime:g}: expected {_SHORTEST:g} to {LONGEST:g} seconds")
+    try:
+        made = await office.invite(body.name, body.role, _ways(body.uris), body.lifetime)
+    except EnrolmentRefused as error:
+        raise _switch_error(error) from None
+    return Invited(
+        name=made.name, role=made.role, token=write_token(made), ends=made.ends, ways=list(made.ways)
+    )
+
+
+@operation(
+    "DELETE",
+    f"{_PATH}/{{what}}",
+    "Take an invitation back, or a child's right to its name.",
+    "invitations",
+    (_WHAT,),
+    errors={**GONE, **_REFUSED},
+)
+async def revoke(node: "Node", what: str) -> Revoked:
+    """Take back what is open for a name or of an id; a child that has joined is out at once."""
+    try:
+        invitations, member = await _office(node).revoke(what)
+    except EnrolmentRefused as error:
+        raise _switch_error(error) from None
+    return Revoked(revoked=what, invitations=invitations, member=member)
+
+
+def _end_link(node: "Node", name: str, why: str) -> None:
+    """Its certificate counts no more, or another machine has joined under this name."""
+    node.entrance.look_again()
+    core = node.core
+    child = core.neighbours.get(name)
+    if child is not None and child.link is not None:
+        core.links.handle(child.link, child.link.pause(why))
+        node.wake()
+
+
+def _key(each: ListedInvitation | ListedMember) -> Key:
+    """Invitations come before members."""
+    if isinstance(each, ListedInvitation):
+        return 0, each.name, each.ends, each.id
+    return 1, each.name
+
+
+def _ways(uris: list[str]) -> list[str]:
+    if len(uris) > _MOST_WAYS:
+        raise BadRequest(f"{len(uris)} uris: expected {_MOST_WAYS} at most")
+    for uri in uris:
+        try:
+            place = address(LINK_URI.parse(uri))
+        except Fault as error:
+            raise BadRequest(str(error)) from None
+        if not place.reaches_a_port:
+            raise BadRequest(
+                f"{uri}: a node joins at the port, so expected wss://HOST:PORT/link or srv://DOMAIN"
+            )
+    return uris
+
+
+def _switch_error(error: EnrolmentRefused) -> SwitchError:
+    kind = {"BAD_REQUEST": BadRequest, "NOT_FOUND": NotFound}.get(error.code, SwitchError)
+    return kind(str(error))

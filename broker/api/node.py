@@ -1,0 +1,149 @@
+"""The node in its tree: it leaves for good, forgets who will not come back, and looks its parent up."""
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from bridges.dns.errors import LocationError
+from broker.api.operation import GONE, NODE, Answer, operation
+from broker.core.errors import NotFound, SwitchError
+from broker.core.links.neighbour import Neighbour
+from treeconnector.relations import Relation
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+_HAND_OVER: Final = 30.0
+_LOOK_AGAIN: Final = 0.02
+_REFUSED: Final = {409: "It cannot be done now; the text says why."}
+
+
+class Left(Answer):
+    """`site_broker`: the commands with which people have the site's broker forget the node, if it has not."""
+
+    left: str
+    messages_kept_here: int
+    site_broker: list[str]
+
+
+class Forgotten(Answer):
+    forgotten: str
+    messages_routed_again: int
+
+
+class Located(Answer):
+    """Each domain as `parent.dialling.location` of the status has it."""
+
+    location: list[dict[str, Any]]
+
+
+@operation(
+    "POST",
+    "/api/node/leave",
+    "Leave the tree for good; the node hands over what it has, says goodbye and stops.",
+    "node",
+    errors=_REFUSED,
+)
+async def leave(node: "Node") -> Left:
+    """Hand over what is on its way, say goodbye, so that the others withdraw our routes, and stop.
+
+    Before that the site's broker gives what it keeps for this node, and forgets it. A node of a mesh lets
+    its children go then, and hands over what it has for them, too.
+    """
+    core = node.core
+    others = _others(node)
+    left_to_do = await _leave_broker(node, others)
+    if any(each.relation is Relation.MESH for each in others):
+        node.say_goodbye(core.children())
+        core.handover.leave()
+    await _handed_over(node, others)
+    kept = sum(place.messages for place in core.custody.queues.values())
+    core.root.forget()
+    node.say_goodbye(others)
+    node.stop_soon()
+    return Left(left=others[0].name, messages_kept_here=kept, site_broker=left_to_do)
+
+
+def _others(node: "Node") -> list[Neighbour]:
+    """Those above, then those beside, that it is linked with. Raises `SwitchError` if there are none."""
+    core = node.core
+    linked = [each for each in (*core.neighbourhood.parents(), *core.mesh.peers()) if each.up]
+    if linked:
+        return linked
+    if not core.role.has_parent and not core.mesh.peers():
+        raise SwitchError("a root has nobody to leave: stop it when its children have another parent")
+    who = "parent" if core.role.has_parent else "other node of its mesh"
+    raise SwitchError(f"no {who} can be reached now: leave again when a line is up")
+
+
+async def _leave_broker(node: "Node", neighbours: list[Neighbour]) -> list[str]:
+    """Returns the commands for people, where the site's broker could not be told to forget this node."""
+    desk = node.desk
+    left_to_do = await desk.leave() if desk is not None else []
+    if desk is not None and not any(each.up for each in neighbours):
+        desk.stay()
+        raise SwitchError("the lines went down meanwhile: leave again when one is up")
+    return left_to_do
+
+
+async def _handed_over(node: "Node", neighbours: list[Neighbour]) -> None:
+    """Return once these have all that goes to them, or it takes too long."""
+    node.wake()
+    end = time.monotonic() + _HAND_OVER
+    while time.monotonic() < end:
+        left = (each for each in neighbours if each.up)
+        if not any(each.outbox or each.queue.waiting or each.wants for each in left):
+            return
+        await asyncio.sleep(_LOOK_AGAIN)
+
+
+@operation(
+    "POST",
+    "/api/node/locate",
+    "Look the parent up in DNS (srv://) now; if it has moved, the link follows.",
+    "node",
+    errors=_REFUSED,
+)
+async def locate(node: "Node") -> Located:
+    """Look the parent up in DNS now; if it has moved, the link follows."""
+    supervisor = node.supervisor
+    finders = supervisor.ways.finders.values() if supervisor is not None else ()
+    if not finders:
+        raise SwitchError("this node's file names no srv://DOMAIN: there is nothing to look up")
+    for finder in finders:
+        with contextlib.suppress(LocationError):
+            await finder.look()
+        finder.ask()
+    return Located(location=[finder.status() for finder in finders])
+
+
+@operation(
+    "POST",
+    "/api/node/forget/{node}",
+    "Say goodbye in place of a child that will not come back.",
+    "node",
+    (NODE,),
+    errors={**GONE, **_REFUSED},
+)
+def forget(node: "Node", name: str) -> Forgotten:
+    """Forget a child, or a node of a mesh, that will not come back: its routes go, what waits for it is
+    routed again.
+
+    Or the root that this node knows, so that it accepts another one; its messages stay where they are.
+    """
+    if name and name == node.core.root.name:
+        node.core.root.forget()
+        node.wake()
+        return Forgotten(forgotten=name, messages_routed_again=0)
+    neighbour = node.core.neighbours.get(name)
+    spare = len(node.core.forwarder.parents) > 1
+    if neighbour is None or (neighbour.relation is Relation.PARENT and not spare):
+        raise NotFound(f"{node.site.name} has no child {name!r}")
+    if neighbour.up:
+        raise SwitchError(f"{name!r} is connected: run 'sapwood node leave' there, or stop it first")
+    waiting = neighbour.queue.messages
+    node.core.mesh.left(name)
+    node.core.moves.forget(neighbour, moved=False)
+    node.wake()
+    return Forgotten(forgotten=name, messages_routed_again=waiting)

@@ -1,0 +1,238 @@
+"""What the children of a node may do: shown, set, and read again from the site's file.
+
+What an operator sets is kept on disk and stands above the site's file until it is unset. Another node is
+asked through its `System` cell, which answers its ancestors only.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from broker.api.operation import AT, AWAY, PAGE, Answer, Command, Parameter, operation
+from broker.api.pages import Cut, page_of
+from broker.core.errors import BadRequest
+from broker.core.links.neighbour import Neighbour
+from treeconnector.errors import InvalidName
+from treeconnector.names import node_name
+from treeconnector.permits import OWN
+from treeconnector.permits import Grant as Granted
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+_LISTED: Final = 20
+_MOST_RULES: Final = 10_000
+_CHILD: Final = Parameter("child", "Only this child.", argument="[CHILD]")
+_WHOSE: Final = {"node": "The node whose child it is; the one that is asked if absent."}
+_ERRORS: Final = {
+    **AWAY,
+    409: "REFUSED: the site's file cannot be read, or that node answers its ancestors only.",
+}
+
+
+class PermitChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a child may do from now on. `node`: whose child it is, '' = the node that is asked.
+
+    Null: as it is. An empty list: as where nothing is written; `["nothing"]`: nothing.
+    """
+
+    child: str
+    consume: list[str] | None = None
+    send: list[str] | None = None
+    nodes: list[str] | None = None
+    node: str = ""
+
+
+class Grant(Answer):
+    """What node `by` lets `child` do. `nodes`: that may be below it, beside itself."""
+
+    by: str
+    child: str
+    consume: list[str]
+    send: list[str]
+    nodes: list[str]
+
+
+class Refusal(Answer):
+    """`rule`: what refused it; `what`: the last that it refused."""
+
+    rule: str
+    what: str
+    times: int
+
+
+class ChildPermit(Answer):
+    """`grants`: all must allow what it does; none: it may do everything. `set`: by an operator, at this node.
+
+    `state`: of its link; unknown: no child of that name has come yet.
+    `refused`: routes and bundles since the start; `refusals`: the latest rules that refused any.
+    """
+
+    name: str
+    state: str
+    set: bool
+    grants: list[Grant]
+    refused: int
+    refusals: list[Refusal]
+
+
+class Permits(Answer):
+    """`granted`: what the nodes above let this one do. `enforced`: its file is not open."""
+
+    node: str
+    enforced: bool
+    granted: list[Grant]
+    children: list[ChildPermit]
+    more: int
+    next: str | None = None
+
+
+class Reloaded(Answer):
+    """`turned_away`: children that the file names no more; their links have ended."""
+
+    node: str
+    enforced: bool
+    turned_away: list[str]
+
+
+@operation(
+    "GET",
+    "/api/permits",
+    "What the children of a node may do, and what it may do itself.",
+    "tree",
+    (AT, _CHILD, *PAGE),
+    remote="permits",
+    errors=_ERRORS,
+    commands=(
+        Command(
+            "permits show",
+            "Show what children may do. What they were refused by which rule; what the node itself may do.",
+            ("children",),
+            texts=_WHOSE,
+        ),
+    ),
+)
+async def show(node: "Node", child: str, cut: Cut) -> Permits:
+    core, name = node.core, _named(child)
+    children = {each.name: each for each in core.children()}
+    names = {name} if name else children.keys() | core.permitting.set_for
+    page = await page_of(list(names), lambda each: (each,), cut)
+    return Permits(
+        node=node.site.name,
+        enforced=not node.grants.open,
+        granted=[_grant(grant) for grant in core.permitting.granted_here()],
+        children=[_child(node, each, children.get(each)) for each in page.items],
+        more=page.more,
+        next=page.next,
+    )
+
+
+def _child(node: "Node", name: str, child: Neighbour | None) -> ChildPermit:
+    permitting = node.core.permitting
+    permit = child.permit if child is not None else permitting.permit_of(name)
+    return ChildPermit(
+        name=name,
+        state=child.state if child is not None else "unknown",
+        set=name in permitting.set_for,
+        grants=[_grant(grant) for grant in permit.grants],
+        refused=child.refusals.total if child is not None else 0,
+        refusals=[
+            Refusal(rule=each.rule, what=each.what, times=each.times)
+            for each in (child.refusals.latest()[:_LISTED] if child is not None else ())
+        ],
+    )
+
+
+@operation(
+    "POST",
+    "/api/permits",
+    "Say what a child may do, whatever the site's file says; it stays until it is unset.",
+    "tree",
+    body=PermitChange,
+    remote="permit set",
+    changes=True,
+    errors=_ERRORS,
+)
+def change(node: "Node", body: PermitChange) -> ChildPermit:
+    """Say what a child may do; it has its effect at once, and is on disk when this is answered."""
+    name, me, permitting = _named(body.child), node.site.name, node.core.permitting
+    if not name:
+        raise BadRequest("no child is named")
+    before = permitting.permit_of(name)
+    own = before.grants[0] if before.grants and before.grants[0].by == me else Granted(me, name)
+    permitting.set(
+        Granted(
+            by=me,
+            child=name,
+            consume=_rules("consume", body.consume, own.consume),
+            send=_rules("send", body.send, own.send),
+            nodes=_rules("nodes", body.nodes, own.nodes),
+        )
+    )
+    return _changed(node, name)
+
+
+@operation(
+    "DELETE",
+    "/api/permits",
+    "Let the site's file say again what a child may do.",
+    "tree",
+    body=PermitChange,
+    remote="permit unset",
+    changes=True,
+    errors=_ERRORS,
+)
+def unset(node: "Node", body: PermitChange) -> ChildPermit:
+    """Let the site's file say again what a child may do."""
+    node.core.permitting.unset(_named(body.child))
+    return _changed(node, _named(body.child))
+
+
+def _changed(node: "Node", name: str) -> ChildPermit:
+    node.wake()
+    return _child(node, name, node.core.neighbours.get(name))
+
+
+@operation(
+    "POST",
+    "/api/permits/reload",
+    "Read the site's file again: who may be a child, and what children may do. Only children that it "
+    "names no more lose their links.",
+    "tree",
+    (AT,),
+    remote="permits reload",
+    changes=True,
+    errors=_ERRORS,
+    commands=(
+        Command(
+            "permits reload",
+            "Read the site's file again, as SIGHUP does. Who may be a child, and what children may do.",
+            texts=_WHOSE,
+        ),
+    ),
+)
+def reload(node: "Node") -> Reloaded:
+    """Read the site's file again. Raises `SwitchError` with what is wrong with it."""
+    turned_away = node.read_again()
+    return Reloaded(node=node.site.name, enforced=not node.grants.open, turned_away=turned_away)
+
+
+def _grant(grant: Granted) -> Grant:
+    consume, send, nodes = (list(rules) for rules in (grant.consume, grant.send, grant.nodes))
+    return Grant(by=grant.by, child=grant.child, consume=consume, send=send, nodes=nodes)
+
+
+def _named(name: str) -> str:
+    try:
+        return node_name(name) if name else ""
+    except InvalidName as error:
+        raise BadRequest(str(error)) from None
+
+
+def _rules(name: str, given: list[str] | None, before: tuple[str, ...]) -> tuple[str, ...]:
+    """An empty list gives back what holds where nothing is written."""
+    if given is None:
+        return before
+    if len(given) > _MOST_RULES:
+        raise BadRequest(f"{name}: {_MOST_RULES} patterns at most")
+    return tuple(given) or (() if name == "nodes" else OWN)

@@ -1,0 +1,199 @@
+"""The routing table is shown; routes are set and removed, here or at another node."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
+
+import msgspec
+
+from broker.api.operation import AT, AWAY, PAGE, SEARCH, Answer, Command, Parameter, operation
+from broker.api.pages import Cut, page_of
+from broker.core.policies.trace import ROUTING_MANAGER
+from treeconnector.destinations import Kind
+from treeconnector.names import LOCAL
+from treeconnector.routes import Route as LearnedRoute
+from treeconnector.static_routes import StaticKind
+from treeconnector.static_routes import StaticRoute as SetRoute
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+RouteKind = Literal["queue", "topic", "domain", "exact", "alias", "default", "dumpster"]
+KINDS: Final[tuple[str, ...]] = get_args(RouteKind)
+_HERE: Final = frozenset((StaticKind.ALIAS, StaticKind.DUMPSTER))
+_KIND: Final = Parameter("kind", "Only of this kind.", choices=("", *KINDS))
+_GATEWAY: Final = Parameter("gateway", "Only those through 'local' or this neighbour.")
+_THROUGH: Final = "Only through 'local' or this neighbour."
+
+
+class Route(Answer):
+    """`gateway`: 'local' or a neighbour's name; `via`: what that is. `origin`: node of the consumer.
+
+    Of an alias `gateway` is the address that it stands for, of a dumpster the queue. `up`: the link is up.
+    """
+
+    kind: RouteKind
+    destination: str
+    gateway: str
+    live: bool
+    up: bool
+    via: Literal["local", "parent", "child", "mesh"]
+    origin: str
+
+
+class Routes(Answer):
+    """`counts`: of all routes here, as 'kind/gateway'."""
+
+    routes: list[Route]
+    counts: dict[str, int]
+    more: int
+    next: str | None
+
+
+class StaticRoute(Answer):
+    """A route that was set or ended. `gateway`: a neighbour; an alias's address; the dumpster's queue."""
+
+    node: str
+    kind: str
+    destination: str
+    gateway: str
+
+
+class RouteChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A static route. `node`: where, '' = the node that is asked. `destination`: of exact and alias only."""
+
+    kind: Literal["", "exact", "alias", "default", "dumpster"] = ""
+    destination: str = ""
+    gateway: str = ""
+    node: str = ""
+
+
+@operation(
+    "GET",
+    "/api/routes",
+    "The routing table.",
+    "tree",
+    (AT, SEARCH, _KIND, _GATEWAY, *PAGE),
+    remote=f"{ROUTING_MANAGER}:show",
+    errors=AWAY,
+    commands=(
+        Command(
+            "routes",
+            "Show the routing table. `route show` asks other nodes, too.",
+            ("routes",),
+            texts={
+                "kind": "Only queue, topic, domain, exact, alias, default or dumpster.",
+                "gateway": _THROUGH,
+            },
+            without=("node",),
+        ),
+        Command(
+            "route show",
+            "Show a node's routing table. What consumers and links made, and what operators set.",
+            ("routes",),
+            texts={
+                "kind": "Only exact, alias, queue, topic, domain, default or dumpster.",
+                "gateway": _THROUGH,
+            },
+        ),
+    ),
+)
+async def show(node: "Node", search: str, kind: str, gateway: str, cut: Cut) -> Routes:
+    """Routes by kind, destination and gateway."""
+    table, text = node.core.table, search.lower()
+    routes: list[LearnedRoute | SetRoute] = [
+        *(table.routes_of(gateway).values() if gateway else table.routes()),
+        *(route for route in _static(node) if not gateway or route.to == gateway),
+    ]
+
+    def wanted(route: LearnedRoute | SetRoute) -> bool:
+        found, destination, through = _key(route)
+        named = destination or through
+        return (not kind or found == kind) and text in named.lower()
+
+    page = await page_of(routes, _key, cut, wanted)
+    return Routes(
+        routes=[_route(node, route) for route in page.items],
+        counts=_counts(node),
+        more=page.more,
+        next=page.next,
+    )
+
+
+def _counts(node: "Node") -> dict[str, int]:
+    counts = {f"{kind}/{through}": count for (kind, through), count in node.core.table.counts().items()}
+    for route in _static(node):
+        name = f"{route.kind}/{LOCAL if route.kind in _HERE else route.to}"
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _static(node: "Node") -> Iterator[SetRoute]:
+    """Each parent is a default route by its link."""
+    core = node.core
+    for name in core.forwarder.parents:
+        yield SetRoute(StaticKind.DEFAULT, None, name)
+    yield from core.table.static
+
+
+def _route(node: "Node", route: LearnedRoute | SetRoute) -> Route:
+    kind, destination, gateway = _key(route)
+    core = node.core
+    neighbour = None if kind in _HERE else core.neighbours.get(gateway)
+    via: Literal["local", "parent", "child", "mesh"] = "local"
+    if neighbour is not None:
+        via = neighbour.relation.value
+    return Route(
+        kind=cast("RouteKind", kind),
+        destination=destination,
+        gateway=gateway,
+        live=route.live if isinstance(route, LearnedRoute) else True,
+        up=neighbour is None or neighbour.up,
+        via=via,
+        origin=core.identity.name if isinstance(route, SetRoute) else route.origin,
+    )
+
+
+def _key(route: LearnedRoute | SetRoute) -> tuple[str, str, str]:
+    if isinstance(route, LearnedRoute):
+        return str(route.key.kind), route.key.name, route.gateway
+    name = "" if route.destination is None else str(route.destination).removeprefix(f"{Kind.QUEUE}:")
+    return str(route.kind), name, route.to.removeprefix(f"{Kind.QUEUE}:")
+
+
+@operation(
+    "POST",
+    "/api/routes",
+    "Set an exact, alias, default or dumpster route; it stays until it is removed.",
+    "tree",
+    body=RouteChange,
+    remote=f"{ROUTING_MANAGER}:add",
+    changes=True,
+    errors={
+        **AWAY,
+        409: "REFUSED: it is there already, leads in a circle, or that node answers its ancestors only.",
+    },
+)
+def add(node: "Node", body: RouteChange) -> StaticRoute:
+    """Set a route; it is on disk when this is answered."""
+    return _set(node, node.core.static_routing.add(body.kind, body.destination, body.gateway))
+
+
+@operation(
+    "DELETE",
+    "/api/routes",
+    "Remove a route that was set.",
+    "tree",
+    body=RouteChange,
+    remote=f"{ROUTING_MANAGER}:remove",
+    changes=True,
+    errors=AWAY,
+)
+def remove(node: "Node", body: RouteChange) -> StaticRoute:
+    """End a route."""
+    return _set(node, node.core.static_routing.remove(body.kind, body.destination, body.gateway))
+
+
+def _set(node: "Node", route: SetRoute) -> StaticRoute:
+    node.wake()
+    destination = "" if route.destination is None else str(route.destination)
+    return StaticRoute(node=node.site.name, kind=str(route.kind), destination=destination, gateway=route.to)

@@ -1,0 +1,238 @@
+"""Client sessions and what they want: sessions with their connections, consumers, subscriptions."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from broker.api.operation import GONE, PAGE, SEARCH, Answer, Command, Parameter, operation
+from broker.api.pages import Cut, chunks, page_of
+from broker.core.clients.masking import masked
+from broker.core.clients.sessions import Connection as ClientConnection
+from broker.core.clients.sessions import Session as ClientSession
+from broker.core.delivery.consumers import PushConsumer
+from broker.core.errors import NotFound
+from broker.core.messages.queue_names import SUBSCRIPTION
+from broker.core.routing.topics import Subscription
+from treeconnector.destinations import Destination, Kind
+from treeconnector.names import LOCAL
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+_MOST_LISTED: Final = 100
+
+
+class SessionConnection(Answer):
+    """`heard_s`: since its last request. `in`, `out`: messages that the client sent, was given; bytes too."""
+
+    address: str
+    kind: Literal["http", "stream"]
+    heard_s: float
+    messages_in: int = msgspec.field(name="in")
+    messages_out: int = msgspec.field(name="out")
+    bytes_in: int
+    bytes_out: int
+
+
+class Session(Answer):
+    """`session`: the masked token. `subscriptions`: the first hundred. Totals are of all its connections,
+    those that have gone included.
+    """
+
+    session: str
+    connections: list[SessionConnection]
+    subscriptions: list[str]
+    subscriptions_total: int
+    unacknowledged: int
+    transient: int
+    messages_in: int = msgspec.field(name="in")
+    messages_out: int = msgspec.field(name="out")
+    bytes_in: int
+    bytes_out: int
+
+
+class Sessions(Answer):
+    sessions: list[Session]
+    more: int
+    next: str | None
+
+
+class Consumer(Answer):
+    """Somebody here who wants something. `recovering`: wanted before the restart, nobody has come yet.
+
+    `id`: of a subscription to a topic, null for others. `durable`: its name, '' = ends with its session.
+    """
+
+    id: str | None
+    destination: str
+    session: str | None
+    durable: str
+    attached: bool
+    recovering: bool
+    credit: int
+    outstanding: int
+    messages: int
+
+
+class Consumers(Answer):
+    consumers: list[Consumer]
+    more: int
+    next: str | None
+
+
+class SubscriptionEnded(Answer):
+    ended: str
+    messages: int
+
+
+@operation(
+    "GET",
+    "/api/sessions",
+    "Client sessions.",
+    "clients",
+    PAGE,
+    commands=(Command("sessions", "List client sessions with their connections.", ("sessions",)),),
+)
+async def listed(node: "Node", cut: Cut) -> Sessions:
+    """Sessions in the order of their masked tokens."""
+    sessions = list(node.core.switch.sessions.values())
+    page = await page_of(sessions, lambda session: (masked(session.token),), cut)
+    return Sessions(
+        sessions=[_session(node, session) for session in page.items], more=page.more, next=page.next
+    )
+
+
+def _session(node: "Node", session: ClientSession) -> Session:
+    messages_in, messages_out, bytes_in, bytes_out = session.totals
+    connections = sorted(session.connections, key=lambda connection: connection.address)
+    return Session(
+        session=masked(session.token),
+        connections=[_connection(node, connection) for connection in connections[:_MOST_LISTED]],
+        subscriptions=[_wanted(node, reader) for reader in islice(session.consumers, _MOST_LISTED)],
+        subscriptions_total=len(session.consumers),
+        unacknowledged=sum(reader.outstanding for reader in session.consumers),
+        transient=len(session.transient),
+        messages_in=messages_in,
+        messages_out=messages_out,
+        bytes_in=bytes_in,
+        bytes_out=bytes_out,
+    )
+
+
+def _wanted(node: "Node", reader: PushConsumer) -> str:
+    """What a reader reads, as a destination."""
+    place = reader.queues[0]
+    if place.destination is not None:
+        return str(place.destination)
+    subscription = node.core.topics.subscriptions.get(place.name.removeprefix(SUBSCRIPTION))
+    return str(Destination(Kind.TOPIC, subscription.pattern)) if subscription is not None else ""
+
+
+def _connection(node: "Node", connection: ClientConnection) -> SessionConnection:
+    kind: Literal["http", "stream"] = "http" if connection.kind == "http" else "stream"
+    return SessionConnection(
+        address=connection.address,
+        kind=kind,
+        heard_s=round(max(node.core.clock.now - connection.heard, 0.0), 3),
+        messages_in=connection.messages_in,
+        messages_out=connection.messages_out,
+        bytes_in=connection.bytes_in,
+        bytes_out=connection.bytes_out,
+    )
+
+
+@operation(
+    "GET",
+    "/api/consumers",
+    "Who wants something here.",
+    "clients",
+    (SEARCH, *PAGE),
+    commands=(Command("consumers", "List who wants something at this node.", ("consumers",)),),
+)
+async def consumers(node: "Node", search: str, cut: Cut) -> Consumers:
+    """Everybody here who wants something: readers, durable subscriptions, and who may come back."""
+    wanted = search.lower()
+    page = await page_of(
+        list(enumerate(_all(node))),
+        lambda found: (found[1].destination, found[1].session or "", found[0]),
+        cut,
+        lambda found: wanted in found[1].destination.lower(),
+    )
+    return Consumers(consumers=[each for _, each in page.items], more=page.more, next=page.next)
+
+
+def _all(node: "Node") -> Iterator[Consumer]:
+    core = node.core
+    for session in core.switch.sessions.values():
+        for reader in session.consumers:
+            if reader.queues[0].destination is not None:
+                yield _reader(reader)
+    for subscription in core.topics.subscriptions.values():
+        yield _subscription(subscription)
+    for key in core.table.routes_of(LOCAL):
+        if key.kind != Kind.DOMAIN and core.interests.is_recovering(key):
+            yield _nobody_yet(key)
+
+
+@operation(
+    "DELETE",
+    "/api/subscriptions/{id}",
+    "End a subscription to a topic for good, with what waits for it.",
+    "clients",
+    (Parameter("id", "As the consumers have it.", in_path=True),),
+    errors=GONE,
+    changes=True,
+)
+async def end_subscription(node: "Node", id: str) -> SubscriptionEnded:
+    """End a subscription to a topic for good, by its `id` among the consumers."""
+    async for part in chunks(list(node.core.topics.subscriptions.values())):
+        for subscription in part:
+            if masked(subscription.id) == id:
+                count = node.core.removal.end_subscription(subscription)
+                return SubscriptionEnded(ended=subscription.pattern, messages=count)
+    raise NotFound(f"node {node.site.name} has no subscription {id[:80]!r}")
+
+
+def _reader(reader: PushConsumer) -> Consumer:
+    return Consumer(
+        id=None,
+        destination=str(reader.queues[0].destination),
+        session=masked(reader.session.token),
+        durable="",
+        attached=True,
+        recovering=False,
+        credit=reader.credit,
+        outstanding=reader.outstanding,
+        messages=sum(place.messages for place in reader.queues),
+    )
+
+
+def _subscription(subscription: Subscription) -> Consumer:
+    readers = subscription.queue.consumers
+    return Consumer(
+        id=masked(subscription.id),
+        destination=str(Destination(Kind.TOPIC, subscription.pattern)),
+        session=masked(subscription.session),
+        durable=subscription.name,
+        attached=subscription.attached,
+        recovering=False,
+        credit=sum(reader.credit for reader in readers),
+        outstanding=sum(reader.outstanding for reader in readers),
+        messages=subscription.queue.messages,
+    )
+
+
+def _nobody_yet(key: Destination) -> Consumer:
+    return Consumer(
+        id=None,
+        destination=str(key),
+        session=None,
+        durable="",
+        attached=False,
+        recovering=True,
+        credit=0,
+        outstanding=0,
+        messages=0,
+    )

@@ -1,0 +1,77 @@
+"""The dashboard reads no field that no answer has: its scripts are held against the OpenAPI description."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from broker.api.table import OPERATIONS
+from broker.http import dashboard
+from broker.http.api.description import describe
+
+STATIC = Path(dashboard.__file__).parent / "static"
+HELD: tuple[str, ...] = (
+    "row",
+    "answer",
+    "found",
+    "told",
+    "hop",
+    "message",
+    "letter",
+    "status",
+    "queue",
+    "detail",
+    "child",
+)
+HELD += ("connection", "consumer", "reader")
+OWN: dict[str, set[str]] = {
+    "api.js": {"body", "ok", "status"},
+    "state.js": {"status", "in_rate", "out_rate"},
+    "overview.js": {"in_rate", "out_rate", "length"},
+    "tree.js": {
+        "above",
+        "beside",
+        "expandable",
+        "expanded",
+        "hearsay",
+        "kids",
+        "level",
+        "link",
+        "path",
+        "self",
+    },
+    "table.js": {"element", "expandable", "expanded", "level"},
+    "consumers.js": {"number", "order", "queue"},
+    "advisories.js": {"order"},
+    "follow.js": {"order", "queue", "task"},
+    "routes.js": {"kinds"},
+    "queues.js": {"queue"},
+    "trace.js": {"hue", "reply"},
+}
+"""What a script gives its rows itself, or an object of another kind that has such a name has."""
+
+
+def fields() -> set[str]:
+    schemas = describe(OPERATIONS)["components"]["schemas"]
+    return {name for schema in schemas.values() for name in schema.get("properties", {})}
+
+
+def read_of(script: str) -> set[str]:
+    """Fields with a line in their names, and whatever is read of what holds an answer."""
+    text = re.sub(r"(?m)^\s*//.*$", "", script)
+    lined = set(re.findall(r"\.([a-z]+(?:_[a-z0-9]+)+)\b", text))
+    held = rf"\b(?:{'|'.join(HELD)})\??\.([a-z_0-9]+)\b(?!\()"
+    return lined | set(re.findall(held, text))
+
+
+@pytest.mark.parametrize("script", sorted(STATIC.rglob("*.js")), ids=lambda path: path.name)
+def test_a_script_reads_fields_that_the_api_describes(script: Path) -> None:
+    unknown = (
+        read_of(script.read_text(encoding="utf-8")) - fields() - OWN.get(script.name, set()) - {"length"}
+    )
+    assert not unknown, f"{script.name} reads what no answer has"
+
+
+def test_a_field_that_is_mistyped_is_seen() -> None:
+    assert read_of("x.text = row.sinse_s + found?.mesages;") - fields() == {"sinse_s", "mesages"}
+    assert "since_s" in fields()

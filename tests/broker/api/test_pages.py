@@ -1,0 +1,65 @@
+"""Long lists: every item once, in order, and others have their turn in between."""
+
+import asyncio
+
+import pytest
+
+from broker.api.pages import CHUNK, Cut, cursor, key_of, page_of
+from broker.core.errors import BadRequest
+
+
+async def test_pages_hold_every_item_once_and_in_order() -> None:
+    items = [(number * 7919) % 10_007 for number in range(10_007)]
+    found: list[int] = []
+    after = ""
+    while True:
+        page = await page_of(items, lambda item: (item,), Cut(1000, after))
+        found += page.items
+        assert page.more == len(items) - len(found)
+        if page.next is None:
+            break
+        after = page.next
+    assert found == list(range(10_007))
+
+
+async def test_only_wanted_items_are_counted() -> None:
+    page = await page_of(range(100), lambda item: (-item,), Cut(10), lambda item: item % 2 == 0)
+    assert page.items == list(range(98, 78, -2))
+    assert page.more == 40
+
+
+async def test_the_last_page_has_no_next_and_an_empty_list_none_either() -> None:
+    assert await page_of([], lambda item: (0,), Cut(10)) == ([], 0, None)
+    assert (await page_of([1, 2], lambda item: (item,), Cut(2))).next is None
+
+
+async def test_others_have_their_turn() -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await page_of(range(20 * CHUNK), lambda item: (item,), Cut(1))
+    task.cancel()
+    assert turns >= 20
+
+
+@pytest.mark.parametrize("key", [("a",), (0.5, "ü/x"), (1, -1), ("", 10**18)])
+def test_a_cursor_is_a_key_for_a_url(key: tuple[str | int | float, ...]) -> None:
+    assert key_of(cursor(key)) == key
+    assert cursor(key).replace("-", "").replace("_", "").isalnum()
+
+
+@pytest.mark.parametrize("text", ["x", "!!!!", "bnVsbA", "W10x", "W1tdXQ", "ü"])
+def test_what_is_no_cursor_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="after"):
+        key_of(text)
+
+
+async def test_a_cursor_of_another_order_is_refused() -> None:
+    with pytest.raises(BadRequest, match="order"):
+        await page_of([1, 2], lambda item: (item,), Cut(1, cursor(("a",))))
