@@ -70,7 +70,7 @@ class Machine(Site):
     def boot(self) -> NodeCore:
         core = super().boot()
         if self.mesh:
-            core.addresses = [f"ws://{self.name}.example:7600/link"]
+            core.addressing.addresses = [f"ws://{self.name}.example:7600/link"]
         self.wakes_at, self.looks_at, self._kept = 0.0, self.now + _EVERY, 0
         return core
 

@@ -109,13 +109,11 @@ class NodeCore:
         mesh: MeshSettings = MeshSettings(),  # noqa: B008 - frozen
     ) -> None:
         name = identity.name
-        self.identity = identity
         self.settings = settings
         self.role: Role = role_of(identity.role)
         self.secret_of = secret_of
         self.chronicle = chronicle
         self.chain = [name]
-        self.addresses = addresses or []
         self._link_settings = link_settings
         self._zone = zone
         self.clock = Clock(now)
@@ -194,13 +192,25 @@ class NodeCore:
         self.talking: set[Link] = set()
         self.forwarder.has_parent = self.role.has_parent
         self.table.watch(self._route_changed)
-        self.addressing = LogicalAddresses(self)
+        self.addressing = LogicalAddresses(
+            self.context, self.forwarder, self.pressure, self.telling, addresses or []
+        )
         self.permitting = ChildPermits(self)
         self.policies.add(self._policies())
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))
 
     def __repr__(self) -> str:
         return f"<NodeCore {self.identity.name} {self.role.name} neighbours={len(self.neighbours)}>"
+
+    @property
+    def identity(self) -> Identity:
+        """As it is now: a node that a parent does not know under its incarnation takes another."""
+        return self.addressing.identity
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where this node can be dialled."""
+        return self.addressing.addresses
 
     @property
     def parent(self) -> Neighbour | None:

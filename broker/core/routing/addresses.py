@@ -12,13 +12,17 @@ reaches another.
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
+from broker.core.clients.mandatory import MandatoryNotices
+from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import Queue, StoredBundle
+from broker.core.policies.backpressure import Backpressure
 from broker.core.policies.policy import Policy, first_reason
+from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.questions import Questions
 from treeconnector import link_events as events
 from treeconnector.address_frames import whereabouts
@@ -29,9 +33,6 @@ from treeconnector.identity import new_uuid
 from treeconnector.names import LOCAL, incarnation_text, is_incarnation
 from treeconnector.relations import Relation
 
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
-
 UNKNOWN_INCARNATION: Final = "UNKNOWN_INCARNATION"
 
 
@@ -41,14 +42,26 @@ class LogicalAddresses(Policy):
     `knew_others`: at the start this node had neighbours already, which may not be back yet.
     """
 
-    def __init__(self, core: "NodeCore") -> None:
-        self._core = core
+    def __init__(
+        self,
+        context: Context,
+        forwarder: Forwarder,
+        backpressure: Backpressure,
+        mandatory: MandatoryNotices,
+        addresses: list[str],
+    ) -> None:
+        self._context = context
+        self._forwarder = forwarder
+        self._backpressure = backpressure
+        self._mandatory = mandatory
+        self.identity = context.identity
+        self.addresses = addresses
         self.cache = AddressCache(lambda: self.capacity)
         self.counters = Counter(
             dict.fromkeys(("who_has_in", "who_has_out", "i_have_in", "i_have_out"), 0)
             | dict.fromkeys(("invalidate_in", "invalidate_out", "not_believed"), 0)
         )
-        self.questions = Questions(core, self)
+        self.questions = Questions(context, forwarder, self)
         self.knew_others = False
         self._below: set[str] = set()
         self._changed: dict[str, None] = {}
@@ -56,25 +69,25 @@ class LogicalAddresses(Policy):
         self._unasked: dict[str, None] = {}
         self._told_to: dict[str, set[bytes]] = {}
         self._expires = False
-        self._answer_to(core.identity.incarnation)
-        core.table.watch(self._route_changed)
+        self._answer_to(self.identity.incarnation)
+        context.table.watch(self._route_changed)
 
     def __repr__(self) -> str:
-        return f"<LogicalAddresses of {self._core.identity.name} {self.cache!r}>"
+        return f"<LogicalAddresses of {self._context.name} {self.cache!r}>"
 
     @property
     def capacity(self) -> int:
         """Twice the nodes below: all of them, and as many that were asked for."""
-        return self._core.settings.address_cache or max(LEAST, 2 * len(self._below))
+        return self._context.settings.address_cache or max(LEAST, 2 * len(self._below))
 
     def _answer_to(self, incarnation: bytes) -> None:
-        core = self._core
+        context = self._context
         self.own = incarnation_text(incarnation)
-        core.forwarder.mine = core.custody.mine = frozenset((core.identity.name, self.own))
+        self._forwarder.mine = context.custody.mine = frozenset((context.name, self.own))
 
     def begin(self) -> None:
         """After a start: what was known of the neighbours, and everything that waits, is looked at."""
-        neighbours = self._core.neighbours.values()
+        neighbours = self._context.neighbours.values()
         self.knew_others = any(each.relation is Relation.CHILD for each in neighbours)
         for neighbour in neighbours:
             detail = neighbour.detail
@@ -82,33 +95,33 @@ class LogicalAddresses(Policy):
                 self._keep(neighbour, whereabouts(neighbour.name, detail.incarnation, detail.addresses))
 
     def _expire(self) -> None:
-        self.cache.expire(self._core.clock.now)
+        self.cache.expire(self._context.clock.now)
         self._expires = any(not entry.is_kept for entry in self.cache)
         if self._expires:
-            self._core.clock.after(self._core.settings.address_lifetime, self._expire)
+            self._context.clock.after(self._context.settings.address_lifetime, self._expire)
 
     # --- this node
 
     @property
     def myself(self) -> Whereabouts:
-        identity = self._core.identity
-        return whereabouts(identity.name, identity.incarnation, self._core.addresses)
+        identity = self.identity
+        return whereabouts(identity.name, identity.incarnation, self.addresses)
 
     def announce(self, addresses: list[str]) -> None:
         """This node can be dialled at other addresses now: its neighbours hear of it on the next frame."""
-        core = self._core
-        if addresses == core.addresses:
+        context = self._context
+        if addresses == self.addresses:
             return
-        core.addresses = addresses
-        for neighbour in core.neighbours.values():
+        self.addresses = addresses
+        for neighbour in context.neighbours.values():
             self._say(neighbour, [self.myself])
 
     def rejoin(self) -> None:
         """Goodbye was said: whoever comes back is another incarnation."""
-        core, before = self._core, self.own
-        core.identity = replace(core.identity, incarnation=new_uuid())
-        self._answer_to(core.identity.incarnation)
-        for queue in core.custody.directed.get(before, {}).values():
+        context, before = self._context, self.own
+        self.identity = replace(self.identity, incarnation=new_uuid())
+        self._answer_to(self.identity.incarnation)
+        for queue in context.custody.directed.get(before, {}).values():
             queue.consumers = []
         self.bury(before)
 
@@ -116,7 +129,7 @@ class LogicalAddresses(Policy):
 
     def named(self, destination: Destination) -> Destination | None:
         """`cell@UUID` by the name that the incarnation has; None if it is not known here."""
-        entry = self.cache.find(destination.node, self._core.clock.now)
+        entry = self.cache.find(destination.node, self._context.clock.now)
         return None if entry is None else destination._replace(node=entry.found.name)
 
     def is_unknown(self, queue: Queue) -> None:
@@ -127,7 +140,7 @@ class LogicalAddresses(Policy):
 
     def waiting(self) -> int:
         """Messages that wait for an address that is being asked for."""
-        directed = self._core.custody.directed
+        directed = self._context.custody.directed
         keys = {*self.questions.waits_here(), *self._unasked}
         return sum(queue.messages for key in keys for queue in directed.get(key, {}).values())
 
@@ -135,21 +148,21 @@ class LogicalAddresses(Policy):
         """Why a client's message cannot be kept, '' if it can."""
         if self._is_too_much(destination):
             return f"{self.waiting()} messages wait already for incarnations that are being asked for"
-        return self._core.pressure.why_not(destination, scope)
+        return self._backpressure.why_not(destination, scope)
 
     def bundle_arrived(self, neighbour: Neighbour, destination: Destination, stored: StoredBundle) -> None:
         """A bundle came; while too much waits for unknown incarnations, its sender keeps the rest of it."""
-        self._core.pressure.arrived(neighbour, destination, stored)
+        self._backpressure.arrived(neighbour, destination, stored)
         if self._is_too_much(destination):
-            queue = self._core.custody.queue_for(destination)
-            self._core.forwarder.holds.hold(queue, destination, neighbour)
+            queue = self._context.custody.queue_for(destination)
+            self._forwarder.holds.hold(queue, destination, neighbour)
 
     def _is_too_much(self, destination: Destination) -> bool:
         if not is_incarnation(destination.node) or destination.node == self.own:
             return False
-        if self.cache.find(destination.node, self._core.clock.now) is not None:
+        if self.cache.find(destination.node, self._context.clock.now) is not None:
             return False
-        return bool(self._unasked) or self.waiting() >= self._core.settings.address_waiting
+        return bool(self._unasked) or self.waiting() >= self._context.settings.address_waiting
 
     def look_up(self, key: str, told: Callable[[Entry | None, str], object]) -> None:
         """Call `told` with the entry of a name or an incarnation, now or when the tree has answered."""
@@ -160,9 +173,9 @@ class LogicalAddresses(Policy):
             told(None, why)
 
     def _known(self, key: str) -> Entry | None:
-        if key in (self._core.identity.name, self.own):
+        if key in (self._context.name, self.own):
             return Entry(self.myself, LOCAL, float("inf"))
-        return self.cache.find(key, self._core.clock.now)
+        return self.cache.find(key, self._context.clock.now)
 
     # --- links
 
@@ -170,7 +183,7 @@ class LogicalAddresses(Policy):
         """The handshake has told each who the other is. What it says of itself stands in `detail`."""
         detail, link = neighbour.detail, neighbour.link
         self._keep(neighbour, whereabouts(neighbour.name, detail.incarnation, detail.addresses))
-        if link is not None and link.hello.addresses != self._core.addresses:
+        if link is not None and link.hello.addresses != self.addresses:
             self._say(neighbour, [self.myself])
         if neighbour.relation is Relation.PARENT:
             self._untold.update((entry.found.name, None) for entry in self.cache if self._is_below(entry))
@@ -179,7 +192,7 @@ class LogicalAddresses(Policy):
     def link_down(self, neighbour: Neighbour) -> None:
         """What it lent is void: it could not take it back. What it was told it asks for again."""
         for incarnation in self._told_to.pop(neighbour.name, ()):
-            entry = self.cache.of(incarnation, self._core.clock.now)
+            entry = self.cache.of(incarnation, self._context.clock.now)
             if entry is not None:
                 entry.told.discard(neighbour.name)
         for entry in self.cache.take_lent(neighbour.name):
@@ -208,7 +221,7 @@ class LogicalAddresses(Policy):
         self.counters["who_has_in"] += len(keys)
         known: list[Entry] = []
         for key in keys:
-            why = first_reason(self._core.policies.why_not_tell, neighbour, key)
+            why = first_reason(self._context.policies.why_not_tell, neighbour, key)
             entry = None if why else self._known(key)
             if entry is not None:
                 known.append(entry)
@@ -232,7 +245,7 @@ class LogicalAddresses(Policy):
 
     def _denied(self, neighbour: Neighbour, found: Whereabouts) -> bool:
         """It may have asked for an incarnation, and is not to know of the node that has it."""
-        why = first_reason(self._core.policies.why_not_tell, neighbour, found.name)
+        why = first_reason(self._context.policies.why_not_tell, neighbour, found.name)
         if why and neighbour.link is not None:
             neighbour.link.nobody([found.name, incarnation_text(found.incarnation)], why)
         return bool(why)
@@ -246,11 +259,11 @@ class LogicalAddresses(Policy):
 
     def _heard(self, neighbour: Neighbour, found: Whereabouts) -> None:
         """A neighbour says where a node is: itself, one below it, or one that it was asked for."""
-        core, now = self._core, self._core.clock.now
+        context, now = self._context, self._context.clock.now
         if found.name == neighbour.name:
             if found.incarnation == neighbour.detail.incarnation:
                 neighbour.detail.addresses = found.addresses
-                core.touch(neighbour)
+                context.touch(neighbour)
                 self._keep(neighbour, found)
         elif neighbour.relation is Relation.CHILD:
             if self._is_its_way(neighbour, found.name):
@@ -264,25 +277,25 @@ class LogicalAddresses(Policy):
 
     def _lend(self, neighbour: Neighbour, found: Whereabouts) -> None:
         """It is an answer: good for a while."""
-        core, lifetime = self._core, self._core.settings.address_lifetime
-        if self._put(neighbour, found, core.clock.now + lifetime) is not None and not self._expires:
+        context, lifetime = self._context, self._context.settings.address_lifetime
+        if self._put(neighbour, found, context.clock.now + lifetime) is not None and not self._expires:
             self._expires = True
-            core.clock.after(lifetime, self._expire)
+            context.clock.after(lifetime, self._expire)
 
     def _is_its_way(self, neighbour: Neighbour, name: str) -> bool:
         """Is a node below this child? While an older way to it is up, that one counts."""
-        core = self._core
-        if core.table.route(domain(name), neighbour.name) is None:
+        context = self._context
+        if context.table.route(domain(name), neighbour.name) is None:
             return False
-        known = self.cache.named(name, core.clock.now)
+        known = self.cache.named(name, context.clock.now)
         if known is None or not self._is_below(known) or known.via == neighbour.name:
             return True
-        older = core.table.route(domain(name), known.via)
-        return older is None or not older.live or not core.neighbours[known.via].up
+        older = context.table.route(domain(name), known.via)
+        return older is None or not older.live or not context.neighbours[known.via].up
 
     def _keep(self, neighbour: Neighbour, found: Whereabouts) -> None:
         """It is a neighbour, or below one: that holds until something else is said."""
-        before = self.cache.named(found.name, self._core.clock.now)
+        before = self.cache.named(found.name, self._context.clock.now)
         if before is not None and (before.found, before.via) == (found, neighbour.name) and before.is_kept:
             return
         entry = self._put(neighbour, found, float("inf"))
@@ -290,37 +303,37 @@ class LogicalAddresses(Policy):
             self._untold[found.name] = None
 
     def _put(self, neighbour: Neighbour, found: Whereabouts, expires: float) -> Entry | None:
-        core = self._core
+        context = self._context
         try:
-            if found.name == core.identity.name or found.incarnation == core.identity.incarnation:
-                raise ClaimedTwice(f"{found.name!r} says that it is {core.identity.name!r}")
-            ended = self.cache.put(found, neighbour.name, core.clock.now, expires)
+            if found.name == context.name or found.incarnation == self.identity.incarnation:
+                raise ClaimedTwice(f"{found.name!r} says that it is {context.name!r}")
+            ended = self.cache.put(found, neighbour.name, context.clock.now, expires)
         except ClaimedTwice:
             self.counters["not_believed"] += 1
             if neighbour.link is not None:
                 neighbour.link.invalidate([found.incarnation])
             return None
-        entry = self.cache.named(found.name, core.clock.now)
+        entry = self.cache.named(found.name, context.clock.now)
         assert entry is not None
         if ended is not None:
             self._take_back(ended, neighbour.name)
             self.bury(incarnation_text(ended.found.incarnation))
         for name in entry.told - {neighbour.name}:
-            self._say(core.neighbours[name], [found])
+            self._say(context.neighbours[name], [found])
         self.questions.found(entry)
         self._dispatch(entry)
         return entry
 
     def _is_below(self, entry: Entry) -> bool:
-        neighbour = self._core.neighbours.get(entry.via)
+        neighbour = self._context.neighbours.get(entry.via)
         return entry.is_kept and neighbour is not None and neighbour.relation is Relation.CHILD
 
     # --- taking back
 
     def _taken_back(self, neighbour: Neighbour, incarnations: list[bytes]) -> None:
         for incarnation in incarnations:
-            entry = self.cache.of(incarnation, self._core.clock.now)
-            if entry is not None and neighbour.name in (entry.via, *self._core.forwarder.parents):
+            entry = self.cache.of(incarnation, self._context.clock.now)
+            if entry is not None and neighbour.name in (entry.via, *self._context.parents):
                 self.cache.take(incarnation)
                 self._over(entry)
 
@@ -332,36 +345,39 @@ class LogicalAddresses(Policy):
     def _take_back(self, entry: Entry, but: str) -> None:
         for name in entry.told - {but}:
             self._told_to.get(name, set()).discard(entry.found.incarnation)
-            neighbour = self._core.neighbours.get(name)
+            neighbour = self._context.neighbours.get(name)
             if neighbour is not None and neighbour.link is not None:
                 neighbour.link.invalidate([entry.found.incarnation])
                 self.counters["invalidate_out"] += 1
 
     def _dispatch(self, entry: Entry) -> None:
-        core = self._core
-        directed = core.custody.directed.get(incarnation_text(entry.found.incarnation), {})
+        context = self._context
+        directed = context.custody.directed.get(incarnation_text(entry.found.incarnation), {})
         for queue in list(directed.values()):
-            core.forwarder.dispatch(queue)
+            self._forwarder.dispatch(queue)
+
+    def _is_offered(self, name: str) -> bool:
+        return any(is_offered(domain(name)) for is_offered in self._context.policies.is_offered_up)
 
     def bury(self, key: str) -> None:
         """Nobody is this incarnation: what waits for it is dead, and whoever wanted to be told is told."""
-        core = self._core
-        for queue in list(core.custody.directed.get(key, {}).values()):
+        context = self._context
+        for queue in list(context.custody.directed.get(key, {}).values()):
             queue.end_rest()
-            core.telling.answer_waiting(queue)
+            self._mandatory.answer_waiting(queue)
             while queue.waiting:
                 queued = queue.waiting.popleft()
-                core.counters["buried"] += queued.open
-                core.forwarder.bury(queued, UNKNOWN_INCARNATION)
+                context.counters["buried"] += queued.open
+                self._forwarder.bury(queued, UNKNOWN_INCARNATION)
             if queue.held_back:
-                core.forwarder.holds.relieve(queue)
+                self._forwarder.holds.relieve(queue)
 
     # --- routes
 
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
         if key.kind == Kind.DOMAIN:
             self._changed[key.name] = None
-            below = any(way != LOCAL for way in self._core.table.gateways(key))
+            below = any(way != LOCAL for way in self._context.table.gateways(key))
             (self._below.add if below else self._below.discard)(key.name)
 
     def settle(self) -> None:
@@ -376,9 +392,9 @@ class LogicalAddresses(Policy):
         self.questions.send()
 
     def _way_changed(self, name: str) -> None:
-        core = self._core
-        ways = [way for way in core.table.gateways(domain(name)) if way in core.neighbours]
-        entry = self.cache.named(name, core.clock.now)
+        context = self._context
+        ways = [way for way in context.table.gateways(domain(name)) if way in context.neighbours]
+        entry = self.cache.named(name, context.clock.now)
         if entry is None:
             return
         if self._is_below(entry) and entry.via not in ways and entry.via != name:
@@ -391,12 +407,12 @@ class LogicalAddresses(Policy):
 
     def _tell_parents(self) -> None:
         """Say who came below, once the way there is offered; not before."""
-        core = self._core
-        parents = [each for each in core.neighbourhood.parents() if each.up]
-        if core.forwarder.lacks_parent or (core.role.has_parent and not parents):
+        context = self._context
+        parents = [each for each in context.parents.values() if each.up]
+        if self._forwarder.lacks_parent or (context.role.has_parent and not parents):
             return
-        due = [name for name in self._untold if not parents or core.up.offers(domain(name))]
-        entries = [self.cache.named(name, core.clock.now) for name in due]
+        due = [name for name in self._untold if not parents or self._is_offered(name)]
+        entries = [self.cache.named(name, context.clock.now) for name in due]
         found = [entry.found for entry in entries if entry is not None and self._is_below(entry)]
         for name in due:
             del self._untold[name]

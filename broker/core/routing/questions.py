@@ -9,19 +9,18 @@ came below it was told to it; and not in the first `reattach_time` after a start
 What a node asks here it asks because messages wait, or because a person wants to know. Everything is bounded.
 """
 
+from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
+from broker.core.routing.forwarding import Forwarder
 from treeconnector import destinations
 from treeconnector.addresses import Entry
 from treeconnector.destinations import domain
 from treeconnector.names import incarnation_text, is_incarnation
 from treeconnector.relations import Relation
-
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
-    from broker.core.routing.addresses import LogicalAddresses
 
 REPEAT: Final = 2.0
 _LONGEST_PAUSE: Final = 10.0
@@ -30,6 +29,17 @@ MOST_OF_ONE: Final = 1_000
 
 Told = Callable[[Entry | None, str], object]
 """Called with the entry, or with None and why there is none."""
+
+
+class Answerer(Protocol):
+    """Whoever knows the answers. `counters`: of keys asked. `knew_others`: neighbours may not be back yet."""
+
+    counters: Counter[str]
+    knew_others: bool
+
+    def answer(self, neighbour: Neighbour, entries: list[Entry]) -> None: ...
+
+    def bury(self, key: str) -> None: ...
 
 
 class _OpenQuestion:
@@ -53,15 +63,16 @@ class _OpenQuestion:
 class Questions:
     """The questions of one node that have no answer yet."""
 
-    def __init__(self, core: "NodeCore", addresses: "LogicalAddresses") -> None:
-        self._core = core
+    def __init__(self, context: Context, forwarder: Forwarder, addresses: Answerer) -> None:
+        self._context = context
+        self._forwarder = forwarder
         self._addresses = addresses
         self._open: dict[str, _OpenQuestion] = {}
         self._unsent: dict[str, None] = {}
-        self._began = core.clock.now
+        self._began = context.clock.now
 
     def __repr__(self) -> str:
-        return f"<Questions at {self._core.identity.name} open={len(self._open)}>"
+        return f"<Questions at {self._context.name} open={len(self._open)}>"
 
     def __contains__(self, key: str) -> bool:
         return key in self._open
@@ -76,7 +87,7 @@ class Questions:
         question = self._open.get(key)
         if question is None:
             if sum(asker in other.askers for other in self._open.values()) >= MOST_OF_ONE:
-                return f"{self._core.identity.name} asks {MOST_OF_ONE} questions already: try again"
+                return f"{self._context.name} asks {MOST_OF_ONE} questions already: try again"
             question = self._open[key] = _OpenQuestion()
         if told is None:
             question.askers[asker] = None
@@ -97,7 +108,7 @@ class Questions:
         together: dict[str, list[str]] = {}
         for key in unsent:
             question = self._open.get(key)
-            if question is None or self._core.clock.now < question.after:
+            if question is None or self._context.clock.now < question.after:
                 continue
             neighbour = self._whom(key, question)
             if neighbour is None:
@@ -109,13 +120,13 @@ class Questions:
             elif neighbour.relation is Relation.CHILD:
                 self.nobody(key, f"{key} is behind {neighbour.name}, whose link is down")
         for name, keys in together.items():
-            link = self._core.neighbours[name].link
+            link = self._context.neighbours[name].link
             if link is not None:
                 link.who_has(keys)
                 self._addresses.counters["who_has_out"] += len(keys)
 
     def _again_later(self, key: str, question: _OpenQuestion) -> None:
-        question.asked_at = self._core.clock.now
+        question.asked_at = self._context.clock.now
         self._not_before(key, question, question.asked_at + question.pause)
         question.pause = min(2 * question.pause, _LONGEST_PAUSE)
 
@@ -127,23 +138,23 @@ class Questions:
             if self._open.get(key) is question:
                 self._unsent[key] = None
 
-        self._core.clock.after(time - self._core.clock.now, again)
+        self._context.clock.after(time - self._context.clock.now, again)
 
     def _whom(self, key: str, question: _OpenQuestion) -> Neighbour | None:
         """Down the way to a name, else up; never back to who asked. None: there is nobody else."""
-        core = self._core
+        context = self._context
         if not is_incarnation(key):
-            below = [core.neighbours.get(way) for way in core.table.gateways(domain(key))]
+            below = [context.neighbours.get(way) for way in context.table.gateways(domain(key))]
             children = [each for each in below if each is not None and each.relation is Relation.CHILD]
             asked = [each for each in children if each.name not in question.askers]
             if asked:
                 return next((each for each in asked if each.up), asked[0])
-        parent = core.forwarder.parent_for(destinations.queue(key))
+        parent = self._forwarder.parent_for(destinations.queue(key))
         return parent if parent is not None and parent.name not in question.askers else self._beside(question)
 
     def _beside(self, question: _OpenQuestion) -> Neighbour | None:
         """Another core, which may know what came to it alone. What a core asks, no further one is asked."""
-        found = self._core.neighbours.values()
+        found = self._context.neighbours.values()
         cores = [each for each in found if each.relation is Relation.MESH]
         if any(core.name in question.askers for core in cores):
             return None
@@ -151,16 +162,16 @@ class Questions:
 
     def _nobody_here(self, key: str) -> None:
         """There is nobody whom this node could ask."""
-        core = self._core
-        if core.forwarder.lacks_parent:
+        context = self._context
+        if self._forwarder.lacks_parent:
             return
-        unsure = self._began + core.settings.reattach_time - core.clock.now
+        unsure = self._began + context.settings.reattach_time - context.clock.now
         if is_incarnation(key) and unsure > 0 and self._addresses.knew_others:
             question = self._open[key]
-            self._not_before(key, question, core.clock.now + unsure)
+            self._not_before(key, question, context.clock.now + unsure)
             return
         what = "incarnation" if is_incarnation(key) else "node"
-        self.nobody(key, f"unknown {what} {key}: {core.identity.name} knows of none")
+        self.nobody(key, f"unknown {what} {key}: {context.name} knows of none")
 
     # --- answers
 
@@ -171,7 +182,7 @@ class Questions:
             if question is None:
                 continue
             for asker in question.askers:
-                neighbour = self._core.neighbours.get(asker)
+                neighbour = self._context.neighbours.get(asker)
                 if neighbour is not None:
                     self._addresses.answer(neighbour, [entry])
             for call in question.calls:
@@ -195,7 +206,7 @@ class Questions:
         if question is None:
             return
         for asker in question.askers:
-            neighbour = self._core.neighbours.get(asker)
+            neighbour = self._context.neighbours.get(asker)
             if neighbour is not None and neighbour.link is not None:
                 neighbour.link.nobody([key], text)
         for call in question.calls:
@@ -207,7 +218,7 @@ class Questions:
 
     def link_up(self) -> None:
         """There may be another way to ask."""
-        now = self._core.clock.now
+        now = self._context.clock.now
         for key, question in self._open.items():
             question.pause, question.after = REPEAT, question.asked_at + REPEAT
             if question.after <= now:
