@@ -6,6 +6,7 @@
 | `site_brokers` | bridges to the broker that a site's applications use: Mosquitto, RabbitMQ |
 | `properties` | properties of messages: ours, MQTT's and AMQP's |
 | `amqp`, `mqtt` | pika and paho in asyncio, which the two above share |
+| `dialling` | what went wrong while a broker was dialled, for people |
 | `dns` | where nodes are, as DNS tells it |
 | `tls`, `certificates` | TLS contexts and what a peer has shown; authorities and requests |
 

@@ -1,7 +1,7 @@
-"""What a message carries beside its payload: MQTT's and AMQP's words for it, and ours between them.
+"""All that a message carries beside its payload: MQTT's and AMQP's words for it, and ours between them.
 
-Law: `treeconnector.bundles.Properties` is the form in the tree. What both protocols have keeps its place;
-what one of them lacks is a user property (MQTT) or a header (AMQP) there, of a name that begins with
+Law: `treeconnector.bundles.Properties` is the form in the tree. A property that both protocols have keeps its
+place; what one of them lacks is a user property (MQTT) or a header (AMQP) there, of a name that begins with
 `sapwood-`, and finds its place again when it comes back from there. So MQTT to MQTT and AMQP to AMQP is the
 identity, but for what this table says ("mode" is the delivery mode):
 
@@ -33,10 +33,10 @@ identity, but for what this table says ("mode" is the delivery mode):
 | interface_version    |                             |                      |                               |
 
 (*) QoS 2 is `sapwood-qos` beside delivery mode 2. (+) A header with characters for which an MQTT broker would
-end the connection is `sapwood-json-NAME`, with a text of JSON. What MQTT has no room for is left out, and
-`sapwood-left-out` names it. Topic aliases, subscription identifiers and cluster-id belong to one connection
-or are deprecated: they are not carried. MQTT 3.1.1 has payload, topic, QoS and
-retain flag only: a client of 3.1.1 gets nothing else, and what one sends has nothing else.
+end the connection is `sapwood-json-NAME`, with a text of JSON. A property that MQTT has no room for is left
+out, and `sapwood-left-out` names it. Topic aliases, subscription identifiers and cluster-id belong to one
+connection or are deprecated: they are not carried. MQTT 3.1.1 has payload, topic, QoS and retain flag only: a
+client of 3.1.1 gets nothing else, and what one sends has nothing else.
 """
 
 import re
@@ -54,7 +54,8 @@ RETAINED: Final = "sapwood-retained"
 AGAIN: Final = "sapwood-again"
 """Whoever gets a message with this may have had it before. It is the last hop's word, and is not taken on."""
 FROM_TREE: Final = "sapwood-from-tree"
-"""What a node gave an MQTT broker to retain says so, with a digest: a node with a new database knows it."""
+"""A message that a node gave an MQTT broker to retain says so, with a digest: a node with a new database
+knows it."""
 LEFT_OUT: Final = "sapwood-left-out"
 _SHORT: Final = 255
 _MAX_EXPIRATION: Final = 0xFFFF_FFFF
@@ -93,7 +94,7 @@ _FIELDS: Final = {_key(name): name for name in (*_TEXTS, *_OURS, *_NUMBERS, *_FO
 
 
 def from_mqtt(given: MqttProperties, qos: int, reply: Spell) -> Properties:
-    """What an MQTT client sent. `reply` reads a response topic."""
+    """The properties that an MQTT client sent. `reply` reads a response topic."""
     number, other = _correlation(given.correlation)
     headers: dict[str, Any] = {}
     fields: dict[str, Any] = {}
@@ -209,7 +210,7 @@ def _correlation_bytes(properties: Properties) -> bytes:
 
 
 def from_amqp(given: Any, reply: Spell) -> tuple[Properties, bool]:
-    """What an AMQP client sent, and whether it is to be retained.
+    """The properties that an AMQP client sent, and whether it is to be retained.
 
     `given` has the attributes of `pika.BasicProperties`. `reply` reads a reply queue.
     """

@@ -1,7 +1,7 @@
 """TLS contexts from files: towards a server that we dial, and for the node's own port.
 
 Law: TLS 1.2 at least; the host's name is verified unless the site's file says otherwise; where a client
-CA is given, a caller's certificate must come from it. Who must show one is decided by what is asked for:
+CA is given, a caller's certificate must come from it. Each request decides whether its caller must show one:
 applications and browsers share the port with links. Errors name the file and what to do.
 """
 
@@ -20,7 +20,7 @@ CERTIFICATE: Final = "it may ask for a client certificate, or not take ours: see
 
 
 _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
-"""What OpenSSL says, each version another, of a peer that does not speak TLS."""
+"""The words of OpenSSL, each version another, for a peer that does not speak TLS."""
 
 
 class TlsError(LocalError):
@@ -93,7 +93,7 @@ def serial_number(certificate: Mapping[str, Any] | None) -> int:
 
 
 def shown_by(certificate: Mapping[str, Any] | None) -> Shown:
-    """What such a certificate tells of its holder."""
+    """The facts that such a certificate tells of its holder."""
     return Shown(certified=certified_names(certificate), serial=serial_number(certificate))
 
 

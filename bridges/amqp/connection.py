@@ -53,7 +53,7 @@ logging.getLogger("pika").setLevel(logging.CRITICAL)
 
 
 class Declared(NamedTuple):
-    """What a broker says of a queue: `messages` that are ready, and its consumers, ours included."""
+    """A broker's answer about a queue: `messages` that are ready, and its consumers, ours included."""
 
     queue: str
     messages: int
@@ -333,7 +333,7 @@ class Channel:
         return str(answer.consumer_tag)
 
     async def cancel(self, consumer: str) -> None:
-        """No more messages for a consumer. What it has stays unacknowledged."""
+        """No more messages for a consumer. Those that it has stay unacknowledged."""
         await self._ask(self._raw.basic_cancel, consumer_tag=consumer)
 
     def acknowledge(self, tag: int, *, multiple: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong at a RabbitMQ. No exception of pika leaves this package.
+"""The errors of a RabbitMQ. No exception of pika leaves this package.
 
 AmqpError
 ├── AmqpUnreachable    no connection could be made
@@ -20,7 +20,7 @@ PRECONDITION_FAILED: Final = 406
 
 
 class AmqpError(SapwoodError):
-    """Root of what goes wrong at a RabbitMQ."""
+    """Root of the errors of a RabbitMQ."""
 
 
 class AmqpUnreachable(AmqpError):

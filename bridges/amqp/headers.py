@@ -4,7 +4,7 @@
   them (https://github.com/pika/pika/pull/1705: accepted, and not in 1.4.4).
 - A time that no calendar has ends the connection (https://github.com/pika/pika/issues/1698: mended, and not
   in 1.4.4).
-- So do lists in lists in lists, at Python's limit of recursion. What lies below `DEEPEST` is left out.
+- So do lists in lists in lists, at Python's limit of recursion. Everything below `DEEPEST` is left out.
 
 Without this, what a Java program put into a header would change between one RabbitMQ and another, and one odd
 header would end each connection that its message is given to. The first two go once the oldest pika that we

@@ -1,6 +1,5 @@
 """Why a RabbitMQ did not let us in, for people, from what pika makes of it."""
 
-import ssl
 from typing import Final
 
 from pika.adapters.utils.connection_workflow import AMQPConnectorStackTimeout
@@ -11,6 +10,7 @@ from pika.exceptions import (
     ProbableAuthenticationError,
 )
 
+from bridges import dialling
 from bridges.amqp.errors import ACCESS_REFUSED, AmqpRefused, AmqpUnreachable
 from bridges.amqp.server import Server
 from bridges.tls import CERTIFICATE
@@ -40,17 +40,8 @@ def why_not(server: Server, error: BaseException) -> AmqpUnreachable:
             return AmqpUnreachable(
                 f"{where} does not answer within {server.timeout:g} s: is that a RabbitMQ?"
             )
-        if isinstance(each, ssl.SSLCertVerificationError):
-            return AmqpUnreachable(
-                f"the certificate of {where} is not trusted ({each.verify_message}): name its authority in"
-                " site_broker's tls, and dial the name that it carries"
-            )
-        if isinstance(each, ssl.SSLError):
-            return AmqpUnreachable(f"no TLS with {where}: {each.reason or each}; {CERTIFICATE}")
         if isinstance(each, OSError):
-            return AmqpUnreachable(
-                f"{where} cannot be reached: {each.strerror or each}; is RabbitMQ running there?"
-            )
+            return AmqpUnreachable(dialling.why_not(each, where, hint="; is RabbitMQ running there?"))
     hint = f"; {CERTIFICATE}" if server.tls else ""
     return AmqpUnreachable(f"{where} cannot be reached: {said(error)}{hint}")
 
@@ -65,7 +56,7 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def said(error: BaseException) -> str:
-    """What an error of pika's says."""
+    """The text of an error of pika's."""
     if isinstance(error, AMQPConnectionError) and error.args:
         error = error.args[0] if isinstance(error.args[0], BaseException) else error
     return str(error) or type(error).__name__

@@ -2,7 +2,8 @@
 
 Each side hears on a queue of its own: exclusive, auto-delete, bounded, with `reject-publish`, so nothing
 outlives a link and nothing is dropped in silence. Every message is mandatory and confirmed: one that no queue
-took, or a full one, ends the link. What came in one go is acknowledged together; nothing is ever put back.
+took, or a full one, ends the link. Messages that came in one go are acknowledged together; nothing is ever
+put back.
 
 Wrinkle: the child publishes to a topic exchange of the tree, never to the default exchange, because write
 permission there would let it reach every queue of the virtual host.

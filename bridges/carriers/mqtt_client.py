@@ -24,6 +24,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from bridges.carriers.base import CLOSE_TIMEOUT, CarrierBroken, CarrierBusy, CarrierError
 from bridges.carriers.brokered.line import BrokerAccess
+from bridges.dialling import why_not
 from bridges.mqtt.watch import PahoInSlices, PahoWatch
 from bridges.tls import client_context
 
@@ -110,9 +111,13 @@ class LinkClient:
             work.add_done_callback(_abandon)
             self._drop()
             raise
-        except (OSError, ValueError, CarrierError) as error:
+        except CarrierError:
             self._drop()
-            raise explain(error, self._uri, tls=self._access.tls is not None) from None
+            raise
+        except (OSError, ValueError) as error:
+            self._drop()
+            tls = "; it may speak no TLS there, or ask for a client certificate" if self._access.tls else ""
+            raise CarrierBroken(why_not(error, self._uri, hint=tls)) from None
 
     def _log_in(self) -> None:
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
@@ -171,7 +176,7 @@ class LinkClient:
             granted.set_result(None)
 
     def publish(self, topic: str, payload: bytes) -> None:
-        """At QoS 1. What the broker refuses, or nobody hears, ends the connection."""
+        """At QoS 1. A message that the broker refuses, or that nobody hears, ends the connection."""
         if self._over:
             return
         self._waiting.append((topic, payload))
@@ -315,26 +320,3 @@ def _explain_refusal(reason: ReasonCode, uri: str, access: BrokerAccess) -> str:
         0x87: "look at user and password, and at allow_anonymous of the broker",
     }.get(reason.value, "look at the broker's log")
     return f"the broker at {uri} does not take {who} ({reason}): {hint}"
-
-
-def explain(error: Exception, uri: str, *, tls: bool) -> CarrierError:
-    """What went wrong while dialling a broker, in words that help."""
-    match error:
-        case CarrierError():
-            return error
-        case ssl.SSLCertVerificationError():
-            return CarrierBroken(
-                f"the certificate of {uri} is not trusted ({error.verify_message}): name its authority in the"
-                " setting `ca`, and dial the name that it carries"
-            )
-        case ssl.SSLError():
-            return CarrierBroken(f"TLS with {uri} failed: {error.reason or error}; is it the port for TLS?")
-        case socket.gaierror():
-            return CarrierBroken(f"{uri}: its host is not known to DNS ({error.strerror})")
-        case TimeoutError():
-            return CarrierBroken(f"{uri} did not answer")
-        case OSError():
-            hint = "; it may speak no TLS there, or ask for a client certificate" if tls else ""
-            return CarrierBroken(f"{uri} cannot be reached: {error.strerror or error}{hint}")
-        case _:
-            return CarrierBroken(f"{uri} cannot be dialled: {error}")

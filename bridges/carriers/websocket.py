@@ -121,7 +121,7 @@ def _asks(opened: "web.WebSocketResponse[Any]", request: web.BaseRequest) -> boo
 
 
 def peer_certificate(request: web.BaseRequest) -> Mapping[str, Any] | None:
-    """What the caller has proved itself with, verified; None or empty if it showed no certificate."""
+    """The proof that the caller has shown, verified; None or empty if it showed no certificate."""
     found: Mapping[str, Any] | None = (
         request.transport.get_extra_info("peercert") if request.transport else None
     )
@@ -155,7 +155,7 @@ class WebSocketCarrier(Carrier):
 
     @property
     def response(self) -> web.StreamResponse:
-        """What the request's handler returns in the end (of an accepted carrier)."""
+        """The answer that the request's handler returns in the end (of an accepted carrier)."""
         assert isinstance(self._socket, web.WebSocketResponse)
         return self._socket
 
@@ -339,7 +339,7 @@ def _address(request: web.BaseRequest) -> str:
 
 
 def _explain(error: BaseException, uri: str, timeout: float, tls: TlsSettings | None) -> CarrierError:
-    """What went wrong while dialling, in words that help."""
+    """Say in words that help why dialling failed."""
     match error:
         case aiohttp.WSServerHandshakeError():
             return _explain_status(error.status, uri, tls)

@@ -1,4 +1,4 @@
-"""What can go wrong with DNS.
+"""The errors of DNS.
 
 SapwoodError
 └── LocationError          DNS gives no answer that is of use, or takes no change; the text says what to do
@@ -17,7 +17,7 @@ class NotThere(LocationError):
 
 
 def without_library(error: ModuleNotFoundError) -> LocationError:
-    """What to say where dnspython is not installed."""
+    """The error where dnspython is not installed."""
     return LocationError(
         f"srv:// and registration need the Python package {error.name!r}: pip install 'sapwood[dns]'"
     )

@@ -31,7 +31,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class LookupResult:
-    """What DNS says. `ttl`: seconds until it is to be asked again. `notes`: what was left out, and why."""
+    """The answer of DNS.
+
+    `ttl`: seconds until it is to be asked again. `notes`: what was left out, and why.
+    """
 
     places: tuple[Place, ...]
     ttl: float

@@ -1,4 +1,4 @@
-"""What the SRV and TXT records of `_sapwood._tcp.DOMAIN` say, and in which order to try what they name.
+"""The ways that SRV and TXT records of `_sapwood._tcp.DOMAIN` name, and in which order to try them.
 
 Each way to a node is one SRV record (priority, weight, port, host) and one TXT record at the same name, of
 strings KEY=VALUE: `target` (HOST:PORT, which SRV record it belongs to), `carrier`, `path`, `tree`, `node`,
@@ -46,7 +46,7 @@ class Service(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One way to a node. What DNS does not say is ''. `lease` in seconds, 0 where nobody keeps it up.
+    """One way to a node. A field that DNS does not say is ''. `lease` in seconds, 0 where nobody keeps it up.
 
     `beat`: another one each time when its node has renewed it.
     """
@@ -83,13 +83,13 @@ class Place:
 
 
 def shown(text: object) -> str:
-    """What came from DNS, for a note: short and printable."""
+    """A text from DNS, for a note: short and printable."""
     made = str(text).encode("ascii", "backslashreplace").decode()
     return "".join(letter if letter.isprintable() else "?" for letter in made)[:80]
 
 
 class Notes(list[str]):
-    """What was left out, and why; bounded. `more`: how many notes had no room."""
+    """The records that were left out, and why; bounded. `more`: how many notes had no room."""
 
     more = 0
 
@@ -124,7 +124,7 @@ def read_text(strings: Sequence[bytes]) -> dict[str, str]:
 
 
 def places(services: Iterable[Service], texts: Iterable[Sequence[bytes]], notes: Notes) -> list[Place]:
-    """All ways that these records name. What cannot be is left out, and told in `notes`."""
+    """All ways that these records name. A way that cannot be is left out, and told in `notes`."""
     known: dict[str, list[dict[str, str]]] = {}
     for number, strings in enumerate(texts):
         if number >= MOST_TEXTS:

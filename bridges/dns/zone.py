@@ -97,7 +97,7 @@ class Zone:
         return f"<Zone {self._access.zone} at {self._access.server}>"
 
     async def read(self) -> Records:
-        """What the server holds for the domain now. Raises `LocationError`."""
+        """The records that the server holds for the domain now. Raises `LocationError`."""
         services = [each for each in await self._ask("SRV") if isinstance(each, SRV)][:_MOST]
         texts = [each for each in await self._ask("TXT") if isinstance(each, TXT)][:_MOST]
         return Records(tuple(services), tuple(understood(each, services) for each in texts))

@@ -1,4 +1,5 @@
-"""What may stand in a text of MQTT: at most 65,535 bytes, and no character for which a broker ends the line.
+"""The characters that a text of MQTT may hold: at most 65,535 bytes, and no character for which a broker ends
+the line.
 
 The specification lets a receiver close the connection on control characters and on those that Unicode has
 set aside; Mosquitto does. A text that holds such characters is carried as JSON that escapes them, under a

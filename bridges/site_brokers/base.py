@@ -5,8 +5,8 @@ brokers. All names here are as the site's applications know them, in our spellin
 `treeconnector.destinations`); renaming is the desk's. `docs/site-brokers.md` tells the whole contract.
 
 Law: everything runs on one event loop, and all calls but `run` and `inspect` are synchronous, buffered and
-quick. A bridge lives as long as the node; a *connection* is one call of `run`. What the desk handed over
-(`deliver`) and what it was handed (`take`) is void when that call ends: deliveries come again, and `done` of
+quick. A bridge lives as long as the node; a *connection* is one call of `run`. All that the desk handed over
+(`deliver`) and was handed (`take`) is void when that call ends: deliveries come again, and `done` of
 an earlier connection must be ignored. Third-party exceptions never leave a bridge.
 
 Errors:
@@ -16,6 +16,7 @@ Errors:
         SiteBrokerRefused      another node holds this broker, a wrong password: trying again is no use
 """
 
+import logging
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -34,11 +35,15 @@ __all__ = [
     "Delivery",
     "Desk",
     "Finding",
+    "NotTaken",
     "Setup",
     "SiteBrokerError",
     "SiteBrokerRefused",
     "Taken",
 ]
+
+
+_log = logging.getLogger("sapwood.site")
 
 
 class SiteBrokerError(SapwoodError):
@@ -50,7 +55,7 @@ class SiteBrokerRefused(SiteBrokerError):
 
 
 class Finding(NamedTuple):
-    """What `sapwood node check` says of a broker. `lines`: what to add there, ready to be copied.
+    """One finding of `sapwood node check` about a broker. `lines`: what to add there, ready to be copied.
 
     `fatal`: the bridge cannot work like that; else it works with what `text` says it lacks.
     """
@@ -60,8 +65,28 @@ class Finding(NamedTuple):
     lines: tuple[str, ...] = ()
 
 
+class NotTaken:
+    """Names that are wanted and not taken from the broker, with the reason: each is said in the log, once.
+
+    `reasons`: by name, for people; `most` of them are kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.reasons: dict[str, str] = {}
+        self._most = most
+
+    def note(self, name: str, why: str) -> None:
+        if self.reasons.get(name) != why and len(self.reasons) < self._most:
+            self.reasons[name] = why
+            _log.warning("! %s is not taken from the site's broker: %s", name, why, extra={"reason": why})
+
+    def is_over(self, name: str) -> None:
+        """It is taken now."""
+        self.reasons.pop(name, None)
+
+
 class Desk(Protocol):
-    """What a bridge may call, from `run` on until it ends."""
+    """The calls that a bridge may make, from `run` on until it ends."""
 
     def connected(self, text: str) -> None:
         """The broker is there, and is ours alone. `text` says which broker this is. Deliveries begin."""
@@ -110,7 +135,7 @@ class Bridge(Protocol):
         """Take messages of exactly these queues and topic filters, from now on and after a reconnect.
 
         Called before `run`, and whenever that changes. A queue is not among them while it has a consumer
-        at the broker. What nobody wants stays where it is. What is directed to another node
+        at the broker. A message that nobody wants stays where it is. One that is directed to another node
         (`queue:NAME@NODE`) is always taken, where the broker has a way to say that.
         """
 
@@ -133,7 +158,7 @@ class Bridge(Protocol):
 
     async def leave(self) -> None:
         """The node leaves for good, and the broker is there: stop taking, take what the broker keeps for the
-        node, and have it forget the node. What was taken is in custody then. Raises `SiteBrokerError`.
+        node, and have it forget the node. All that was taken is in custody then. Raises `SiteBrokerError`.
 
         The next connection begins as if it had not been.
         """
@@ -142,7 +167,7 @@ class Bridge(Protocol):
         """The commands with which people have the broker forget the node, where `leave` could not."""
 
     def status(self) -> dict[str, Any]:
-        """What people may want to know, JSON-able: among it `discovery`, how consumers are learned."""
+        """Facts that people may want to know, JSON-able: among it `discovery`, how consumers are learned."""
 
     async def inspect(self) -> list[Finding]:
         """Connect, look at what the broker lacks, and disconnect; raise `SiteBrokerError` if it is not there.
@@ -151,7 +176,7 @@ class Bridge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a bridge is made with. `directory`: for what it keeps on disk; there when `run` is called.
+    """All that a bridge is made with. `directory`: for what it keeps on disk; there when `run` is called.
 
     `store`: identifies the node's database, over restarts. `timeout`: seconds for a connection.
     """

@@ -1,8 +1,8 @@
-"""What two nodes say to each other through a broker. MessagePack arrays whose first item is the kind.
+"""The words of two nodes to each other through a broker. MessagePack arrays whose first item is the kind.
 
 Law: what belongs to one link carries its nonce: eight bytes that the child made, then eight that the parent
-made. What has another nonce comes from an earlier link, or from a second node that answered: it is ignored.
-`Packets` and `End` are numbered by one count from 1, so that whatever a broker drops shows as a gap.
+made. An envelope with another nonce comes from an earlier link, or from a second node that answered: it is
+ignored. `Packets` and `End` are numbered by one count from 1, so that whatever a broker drops shows as a gap.
 """
 
 import secrets

@@ -38,7 +38,7 @@ class BrokerAccess:
 
 
 class Ear(Protocol):
-    """Who hears what comes on a line."""
+    """Hears the messages that come on a line."""
 
     def heard(self, child: str, message: bytes) -> None:
         """A message; `child`: whose topic or queue it is."""

@@ -20,7 +20,7 @@ class Topics:
 
     @property
     def knocks(self) -> str:
-        """What the parent subscribes to, to hear of children."""
+        """The parent subscribes to this, to hear of children."""
         return f"{self._all}/+/up/knock"
 
     def knock(self, child: str) -> str:
@@ -74,7 +74,7 @@ class Queues:
 
     @staticmethod
     def child_of(key: str) -> str:
-        """Who knocks with this routing key; '' if no node can have that name."""
+        """The child that knocks with this routing key; '' if no node can have that name."""
         return _legal(key.removesuffix(".up.knock")) if key.endswith(".up.knock") else ""
 
 

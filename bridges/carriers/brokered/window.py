@@ -22,7 +22,10 @@ _SLACK: Final = 2
 
 
 class OutgoingWindow:
-    """What this side sends. `limit`: bytes that wait or are under way together; `batch`: of one envelope."""
+    """The packets that this side sends.
+
+    `limit`: bytes that wait or are under way together; `batch`: of one envelope.
+    """
 
     def __init__(self, limit: int, batch: int) -> None:
         self.number = 0
@@ -73,7 +76,7 @@ class OutgoingWindow:
 
 
 class IncomingWindow:
-    """What this side hears. `limit`: the window of the other side, in bytes."""
+    """The packets that this side hears. `limit`: the window of the other side, in bytes."""
 
     def __init__(self, limit: int, max_packet: int) -> None:
         self.number = 0

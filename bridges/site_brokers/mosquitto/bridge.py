@@ -325,5 +325,5 @@ class MosquittoBridge:
         return found | (self._session.taking.status() if self._session is not None else {})
 
     async def inspect(self) -> list[Finding]:
-        """What the broker lacks, with the lines for mosquitto.conf."""
+        """Find what the broker lacks, with the lines for mosquitto.conf."""
         return await inspect(self._setup, self._access, self._names, self._versions)

@@ -24,10 +24,11 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from bridges.dialling import why_not
 from bridges.mqtt.watch import PahoInSlices, PahoWatch
 from bridges.properties import MqttProperties
 from bridges.site_brokers.base import SiteBrokerError
-from bridges.site_brokers.mosquitto.login import MqttAccess, explained, refusal
+from bridges.site_brokers.mosquitto.login import MqttAccess, refusal
 from bridges.site_brokers.mosquitto.messages import head_of, publish_properties, read_properties
 from bridges.tls import CERTIFICATE
 
@@ -66,7 +67,7 @@ class Post(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """What to subscribe to. `id`: comes with each message (MQTT 5)."""
+    """A topic filter to subscribe to. `id`: comes with each message (MQTT 5)."""
 
     text: str
     qos: int
@@ -210,7 +211,8 @@ class MqttConnection:
                 return await self._connected
         except (OSError, ValueError) as error:
             self._drop()
-            raise explained(error, self._access) from None
+            where, seconds = f"the broker at {self._access.address.uri}", self._access.timeout
+            raise SiteBrokerError(why_not(error, where, seconds=seconds)) from None
         except BaseException:
             self._drop()
             raise

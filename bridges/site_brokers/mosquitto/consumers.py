@@ -1,4 +1,4 @@
-"""Who is subscribed to what at a Mosquitto, by client id: learned from its log, kept, checked by its counts.
+"""The subscriptions at a Mosquitto, by client id: learned from its log, kept, checked by its counts.
 
 Nothing says *unsubscribe* when a client goes, so what a client has subscribed to is kept with its id: a clean
 session ends with its connection, a persistent one stays subscribed while the client is away.
@@ -41,7 +41,7 @@ class Kept(msgspec.Struct, omit_defaults=True):
     v5: bool = False
 
 
-class _Session:
+class _KnownClient:
     __slots__ = ("clean", "filters", "online", "sure", "v5")
 
     def __init__(self, clean: bool = True, v5: bool = False) -> None:
@@ -63,8 +63,8 @@ class SubscriptionTable:
 
     def __init__(self, most: int, own: Iterable[str] = ()) -> None:
         self._most = most
-        self._clients: dict[str, _Session] = {}
-        self._ghosts: OrderedDict[str, _Session] = OrderedDict()
+        self._clients: dict[str, _KnownClient] = {}
+        self._ghosts: OrderedDict[str, _KnownClient] = OrderedDict()
         self._size = 0
         self.own = set(own)
         self.unknown = {False: 0, True: 0}
@@ -116,7 +116,7 @@ class SubscriptionTable:
         if client is not None:
             client.clean, client.v5, client.online, client.sure = clean, v5, True, True
         elif len(self._clients) < self._most:
-            self._clients[name] = _Session(clean, v5)
+            self._clients[name] = _KnownClient(clean, v5)
         return gone
 
     def _gone(self, name: str, expired: bool) -> list[Change]:
@@ -145,7 +145,7 @@ class SubscriptionTable:
             self.over += 1
             return []
         if client is None:
-            client = self._clients[name] = _Session(clean=False, v5=True)
+            client = self._clients[name] = _KnownClient(clean=False, v5=True)
         client.sure = client.online = True
         if text in client.filters:
             return []
@@ -190,7 +190,8 @@ class SubscriptionTable:
         return changes
 
     def _doubtful(self, shared: bool, surplus: int) -> list[str]:
-        """Who must have gone unheard: all of whom nothing was heard since, or whose session may have ended.
+        """The clients that must have gone unheard: nothing was heard of them since, or their session may have
+        ended.
 
         Nobody where only some of them have: one too many costs a message, one too few loses some.
         """
@@ -237,7 +238,7 @@ class SubscriptionTable:
 
     def restore(self, kept: dict[str, Kept]) -> None:
         for name, client in kept.items():
-            made = _Session(client.clean, client.v5)
+            made = _KnownClient(client.clean, client.v5)
             made.sure = made.online = False
             made.filters = dict.fromkeys(client.filters[: max(self._most - self._size, 0)])
             self._clients[name] = made

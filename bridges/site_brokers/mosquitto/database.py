@@ -1,4 +1,4 @@
-"""Who is subscribed at a Mosquitto by its own database, `mosquitto.db`: sessions that outlive connections.
+"""The subscribers of a Mosquitto by its own database, `mosquitto.db`: sessions that outlive connections.
 
 The file is what Mosquitto saved last: at its end, every `autosave_interval` (half an hour unless told
 otherwise), and on SIGUSR1. So what it says is where to begin, not what is so now. Formats 5 and 6, of

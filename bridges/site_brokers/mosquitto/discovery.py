@@ -106,7 +106,7 @@ class LogDiscovery:
         self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
 
     def _read_database(self) -> None:
-        """Who was there before this node heard the log; of that only what outlives connections."""
+        """Learn of sessions from before this node heard the log: of those that outlive connections."""
         file = self._setup.settings.persistence_file
         if file is not None:
             try:

@@ -1,4 +1,5 @@
-"""What a Mosquitto lacks for a node beside it, tried out: each kind of log line is provoked and listened for.
+"""Finds what a Mosquitto lacks for a node beside it, by trying: each kind of log line is provoked and
+listened for.
 
 Changes nothing at the broker, and disturbs no node that works there.
 """
@@ -34,7 +35,7 @@ LOG_LINES: Final = {
 
 
 class _Ears:
-    """What was heard of the log. `missing`: kinds of lines that were not.
+    """The lines of the log that were heard. `missing`: kinds of lines that were not.
 
     `there`: subscriptions that there were before us. `held`: a node works here, or did.
     """
@@ -194,7 +195,7 @@ def _log(ears: _Ears, denied: bool) -> list[Finding]:
 
 
 def _before(setup: Setup, ears: _Ears) -> list[Finding]:
-    """Who subscribed before a node was here to hear of it."""
+    """Tell of subscriptions from before a node was here to hear of them."""
     if ears.held or not ears.there or setup.settings.persistence_file is not None:
         return []
     text = (

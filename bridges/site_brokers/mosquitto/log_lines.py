@@ -1,7 +1,7 @@
-"""What Mosquitto says of its clients at `$SYS/broker/log/…`, read line by line.
+"""The words of Mosquitto about its clients at `$SYS/broker/log/…`, read line by line.
 
 Measured with Mosquitto 2.0: `M/subscribe` has `TIME: CLIENT QOS FILTER`, `M/unsubscribe` has
-`TIME: CLIENT FILTER`; `N` and `E` have sentences. What stands before `: ` follows `log_timestamp` and
+`TIME: CLIENT FILTER`; `N` and `E` have sentences. The part before `: ` follows `log_timestamp` and
 `log_timestamp_format`, and may be missing: how many `: ` it holds is learned from a line about a client that
 is known (`colons`). A sentence is found by its first words.
 
@@ -75,7 +75,7 @@ def colons(payload: bytes, client: str) -> int | None:
 
 
 def read(topic: str, payload: bytes, known: Container[str] = (), colons: int | None = None) -> Event | None:
-    """What a line says of a client; None if it says nothing of any. `known`: ids of clients.
+    """The event of a client that a line tells; None if it says nothing of any. `known`: ids of clients.
 
     `colons`: how many there are before the line itself; None: that is guessed.
     """

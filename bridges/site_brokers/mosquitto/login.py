@@ -1,13 +1,11 @@
 """Logging in at an MQTT broker: where it is, who we are to it, and why it did not let us in, for people."""
 
-import socket
 import ssl
 from typing import Final, NamedTuple
 
 from paho.mqtt.reasoncodes import ReasonCode
 
 from bridges.site_brokers.base import SiteBrokerError, SiteBrokerRefused
-from bridges.tls import CERTIFICATE
 from config.uris import Address
 
 _UNSUPPORTED: Final = 0x84
@@ -44,25 +42,3 @@ def refusal(reason: ReasonCode, access: MqttAccess) -> SiteBrokerError:
     if reason.value in _LOGIN:
         return SiteBrokerRefused(f"{text}: look at site_broker's user and secret, and at the broker's users")
     return SiteBrokerError(f"{text}: look at the broker's log")
-
-
-def explained(error: Exception, access: MqttAccess) -> SiteBrokerError:
-    """What went wrong while dialling, in words that help."""
-    uri = access.address.uri
-    match error:
-        case ssl.SSLCertVerificationError():
-            text = (
-                f"the certificate of {uri} is not trusted ({error.verify_message}): name its authority in"
-                " site_broker's tls, and dial the name that it carries"
-            )
-        case ssl.SSLError():
-            text = f"TLS with {uri} failed: {error.reason or error}; is it the port for TLS? {CERTIFICATE}"
-        case socket.gaierror():
-            text = f"{uri}: its host is not known to DNS ({error.strerror})"
-        case TimeoutError():
-            text = f"the broker at {uri} did not answer within {access.timeout:g} s"
-        case OSError():
-            text = f"the broker at {uri} cannot be reached: {error.strerror or error}"
-        case _:
-            text = f"the broker at {uri} cannot be dialled: {error}"
-    return SiteBrokerError(text)

@@ -1,4 +1,4 @@
-"""What we have said ourselves and may hear again.
+"""Messages that we have said ourselves and may hear again.
 
 *No local* (MQTT 5, or the bridge mode of 3.1.1) keeps a broker from sending back what came from us. Two
 things it does not cover: a retained message of ours, when we subscribe later; and brokers of 3.1.1 that know

@@ -1,7 +1,8 @@
-"""What the bridge keeps on disk: what we are subscribed to, and who else is.
+"""The files that the bridge keeps on disk: what we are subscribed to, and who else is.
 
 Law: what we are subscribed to is on disk before the broker hears of it, for the broker keeps messages for it
-while we are away. Who else is subscribed is a memory only: if it is lost, discovery begins anew, and says so.
+while we are away. The subscriptions of others are a memory only: if it is lost, discovery begins anew, and
+says so.
 """
 
 import contextlib
@@ -75,7 +76,7 @@ class Memory:
         return self.named
 
     def _write(self, name: str, data: bytes, sure: bool) -> None:
-        """Replace a file. What goes wrong is said, and tried again with the next change."""
+        """Replace a file. A failure is said, and the next change tries again."""
         file, new = self._directory / name, self._directory / f".{name}.new"
         try:
             self._directory.mkdir(parents=True, exist_ok=True)

@@ -53,7 +53,8 @@ class Names:
     # --- consumers
 
     def consumed(self, text: str) -> Destination | None:
-        """What a client reads that has subscribed to this filter; None if that is nothing of the tree."""
+        """The destination that a client reads that has subscribed to this filter; None if that is nothing of
+        the tree."""
         shared = text.startswith(SHARE)
         if shared:
             group, _, text = text.removeprefix(SHARE).partition("/")
@@ -125,7 +126,7 @@ class Names:
         return name
 
     def destination(self, text: str) -> Destination | None:
-        """What a message is for that was published to this topic; None if it is nothing of the tree."""
+        """The destination of a message published to this topic; None if it is nothing of the tree."""
         try:
             if text.startswith(self._nodes):
                 node, _, name = text.removeprefix(self._nodes).partition("/")

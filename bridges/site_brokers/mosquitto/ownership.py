@@ -23,7 +23,7 @@ SHORT: Final = 0.5
 
 
 class Holder(msgspec.Struct):
-    """Who says so: `run` is one process of the node, `store` its database."""
+    """The node that says so: `run` is one process of the node, `store` its database."""
 
     run: str
     store: str

@@ -1,7 +1,7 @@
 """Which message a broker ends the connection for, instead of refusing it.
 
-A Mosquitto closes the connection on some messages (too large, for one) without naming them. What was
-unanswered at the end of a connection is suspected and given one by one; who is alone unanswered when
+A Mosquitto closes the connection on some messages (too large, for one) without naming them. Each that
+was unanswered at the end of a connection is suspected and given one by one; one that is alone unanswered when
 connections end, `_TIMES` times, is guilty.
 """
 

@@ -1,7 +1,7 @@
 """A session that the broker has kept for this node, whose database knows nothing of it: the machine is new.
 
-Our client ids are made of the node's name, so the session is still ours. What we are subscribed to in it
-lies at the broker as well, retained, at `$sapwood/bridge/filters`: without it nobody could end what is not
+Our client ids are made of the node's name, so the session is still ours. Our filters in it
+lie at the broker as well, retained, at `$sapwood/bridge/filters`: without it nobody could end what is not
 wanted any more, for MQTT has no question for that.
 
 Law: for `PATIENCE` seconds nothing of it is given up, and what comes for a topic that nobody wants yet is
@@ -25,7 +25,7 @@ _MOST_ID: Final = 1 << 28
 
 
 def written(filters: dict[str, int]) -> bytes:
-    """What is retained at the broker."""
+    """The message that is retained at the broker."""
     return zlib.compress(json.dumps(filters).encode(), 1)
 
 

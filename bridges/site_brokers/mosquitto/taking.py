@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bridges.properties import FROM_TREE, MqttProperties, from_mqtt
-from bridges.site_brokers.base import Desk, SiteBrokerError, Taken
+from bridges.site_brokers.base import Desk, NotTaken, SiteBrokerError, Taken
 from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Post, Received
 from bridges.site_brokers.mosquitto.discovery import LogDiscovery
 from bridges.site_brokers.mosquitto.filters import OwnFilters
@@ -79,7 +79,7 @@ class Subscriber:
         self._changed = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
         self._patience: asyncio.Task[None] | None = None
-        self._unspellable: dict[str, str] = {}
+        self._not_taken = NotTaken(_LISTED)
 
     def __repr__(self) -> str:
         return f"<Subscriber {self._client!r} filters={len(self._filters)}>"
@@ -154,7 +154,7 @@ class Subscriber:
     # --- subscriptions
 
     def want(self, wanted: frozenset[Destination]) -> None:
-        """What is wanted again is asked for anew: for what is retained."""
+        """Ask anew for a filter that is wanted again: the broker gives what is retained."""
         self._wanted = wanted
         self._unwanted |= self._granted_filters - self._wanted_filters().keys()
         self._changed.set()
@@ -168,13 +168,8 @@ class Subscriber:
             try:
                 wanted[self._names.filter(key)] = None
             except Unspellable as error:
-                self._leave_out(str(key), str(error))
+                self._not_taken.note(str(key), str(error))
         return wanted | {self._names.to_nodes: None}
-
-    def _leave_out(self, key: str, text: str) -> None:
-        if key not in self._unspellable and len(self._unspellable) < _LISTED:
-            self._unspellable[key] = text
-            _log.warning("! %r is not taken from the site's broker: %s", key, text)
 
     async def _follow(self) -> None:
         try:
@@ -329,7 +324,7 @@ class Subscriber:
             "taking": sorted(self._granted_filters)[:_LISTED],
             "denied": dict(list(self._denied.items())[:_LISTED]),
             "left_aside": self._aside,
-            "not_taken": dict(self._unspellable),
+            "not_taken": dict(self._not_taken.reasons),
             "echoes": self._loops.count,
             "retained_from_tree": len(self._memory.retained),
         }

@@ -53,7 +53,7 @@ class Withdrawal:
         return f"<Withdrawal patterns={len(self._patterns)} looking={len(self._seen)}>"
 
     def review(self, pattern: str) -> None:
-        """What is retained of these topics may be outdated."""
+        """Messages that are retained of these topics may be outdated."""
         self._patterns[pattern] = None
         if len(self._patterns) > _SEVERAL:
             self._patterns = {MANY: None}

@@ -313,7 +313,7 @@ class Visit:
             "queues_known": len(self._census.queues),
             "taking_queues": self._taker.taking[:_SHOWN],
             "reply_queues": len(self._replies.queues),
-            "troubles": dict(list(self._taker.troubles.items())[:_SHOWN]),
+            "troubles": dict(list(self._taker.not_taken.reasons.items())[:_SHOWN]),
             "unspeakable": sorted(self._census.odd)[:_SHOWN],
             "blocked": self._giving.blocked,
             "confirmed": self._publisher.confirmed,

@@ -1,4 +1,4 @@
-"""Who consumes what at a RabbitMQ: events and lists in, consumers out. Pure.
+"""The consumers at a RabbitMQ: events and lists in, consumers out. Pure.
 
 A queue that somebody consumes is `queue:NAME`. A queue that is bound to the topic exchange, and that somebody
 consumes or that keeps messages for whoever comes back (it is durable, or belongs to a connection alone), is
@@ -57,7 +57,7 @@ class Listed(NamedTuple):
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a queue. `consumers`: by the broker's last answer, without ours.
+    """The facts known of a queue. `consumers`: by the broker's last answer, without ours.
 
     `vanishing`: it goes with its last consumer. `keys`: of its bindings to the exchange.
     """
@@ -261,7 +261,7 @@ class QueueTable:
         return [consumer for found in self._told.values() for consumer in found]
 
     def changes(self) -> tuple[list[Consumer], list[Consumer]]:
-        """Who came and who went since the last call."""
+        """The consumers that came and went since the last call."""
         came: list[Consumer] = []
         went: list[Consumer] = []
         for name in self._touched:

@@ -1,4 +1,4 @@
-"""What a RabbitMQ lacks for the bridge, and the lines that its administrator runs to change that.
+"""Finds what a RabbitMQ lacks for the bridge, and the lines that its administrator runs to change that.
 
 Nothing is changed to find out. A refusal is an answer, on a channel of its own. Whether queues may be made is
 tried on one of ours, which goes with the connection. Whether messages may be published is tried with one that
@@ -41,7 +41,7 @@ async def inspect(setup: Setup, server: Server, management: Management) -> list[
 
 
 def all_lines(setup: Setup, server: Server) -> tuple[str, ...]:
-    """What an administrator runs at a broker that knows nothing of us yet."""
+    """The commands that an administrator runs at a broker that knows nothing of us yet."""
     user, vhost = server.user, server.vhost
     lines = ["rabbitmq-plugins enable rabbitmq_event_exchange rabbitmq_management"]
     lines += [f"rabbitmqctl add_vhost {vhost}"] if vhost != EVENTS_VHOST else []

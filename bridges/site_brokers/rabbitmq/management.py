@@ -59,7 +59,7 @@ class Management:
         return f"<Management {self.uri} as {self._user}>"
 
     async def tags(self) -> list[str]:
-        """What our user may do there, in the broker's words."""
+        """The rights of our user there, in the broker's words."""
         found = await self._get("/whoami", _User)
         return found.tags.split(",") if isinstance(found.tags, str) else found.tags
 

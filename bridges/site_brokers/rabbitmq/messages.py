@@ -2,8 +2,9 @@
 they are.
 
 Every message that a node gives to its broker has a header `x-sapwood`: the node, a number, and a check of
-exchange and key. What comes back through the topic exchange with a mark that fits was given by a node, and
-goes nowhere; an application that sends a message on, headers and all, to somewhere else is not mistaken.
+exchange and key. A message that comes back through the topic exchange with a mark that fits was given by a
+node, and goes nowhere; an application that sends a message on, headers and all, to somewhere else is not
+mistaken.
 
 Wrinkle: what was given to a queue may be taken back from it, and only when nobody reads it there any more:
 so it follows the queue's readers, as any message that waits does. By its mark it is another one than before:

@@ -1,8 +1,8 @@
 """One node at a virtual host: the second refuses, because both would take and deliver everything twice.
 
-The claim is an exclusive queue, which goes with its connection. Who cannot have it asks, through that queue,
-who holds it. An answer means another node. Silence means a connection that nobody is at the other end of any
-more; the broker will notice, and until then the newcomer tries again.
+The claim is an exclusive queue, which goes with its connection. A node that cannot have it asks, through that
+queue, who holds it. An answer means another node. Silence means a connection that nobody is at the other end
+of any more; the broker will notice, and until then the newcomer tries again.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ async def claim(connection: Connection, tree: str, node: str, store: str) -> Non
 
 
 async def holder(connection: Connection) -> dict[str, Any] | None:
-    """Who holds the virtual host, as he says; None if nobody answers, or if we may not ask."""
+    """The holder of the virtual host, as it says; None if nobody answers, or if we may not ask."""
     channel = await connection.channel()
     try:
         return await _ask(channel)

@@ -23,6 +23,7 @@ from typing import Final
 
 from bridges.amqp.connection import Channel, Connection, Incoming
 from bridges.amqp.errors import NOT_FOUND, PRECONDITION_FAILED, ChannelLost
+from bridges.site_brokers.base import NotTaken
 from bridges.site_brokers.rabbitmq.bindings import TOPICS, Bindings
 from bridges.site_brokers.rabbitmq.consumers import OURS
 from bridges.site_brokers.rabbitmq.discovery import Prober
@@ -81,8 +82,7 @@ class Tap:
 class Taker:
     """Consumes what is wanted, over one connection. `read_queue(name)`, `read_topic`: see `Tap`.
 
-    `may_take(queue)`: False for one that must be left alone. `troubles`: queues and filters that the broker
-    does not let us have, and why.
+    `may_take(queue)`: False for one that must be left alone.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Taker:
         self._is_leaving = False
         self._is_done = False
         self._news = asyncio.Event()
-        self.troubles: dict[str, str] = {}
+        self.not_taken = NotTaken(MOST_QUEUES)
 
     def __repr__(self) -> str:
         return f"<Taker queues={len(self._taps)} filters={len(self._keys)}>"
@@ -128,7 +128,7 @@ class Taker:
             try:
                 keys.add(to_amqp(pattern))
             except PatternError as error:
-                self._trouble(f"topic:{pattern}", str(error))
+                self.not_taken.note(f"topic:{pattern}", str(error))
         self._keys = frozenset(keys)
         self._news.set()
 
@@ -214,7 +214,9 @@ class Taker:
         missing = False
         for name in sorted(wanted - self._taps.keys()):
             if len(self._taps) > MOST_QUEUES:
-                self._trouble(f"queue:{name}", f"more than {MOST_QUEUES} queues at once are not taken from")
+                self.not_taken.note(
+                    f"queue:{name}", f"more than {MOST_QUEUES} queues at once are not taken from"
+                )
                 return True
             consumers, private = await self._prober.count(name)
             if consumers is None and name == TOPICS:
@@ -244,7 +246,7 @@ class Taker:
             self._changing.discard(name)
         channel.on_cancelled = lambda tag: self._cancelled(tap)
         channel.ended.add_done_callback(lambda ended: self._lost(tap, ended.result()))
-        self.troubles.pop(f"queue:{name}", None)
+        self.not_taken.is_over(f"queue:{name}")
         return True
 
     def _cancelled(self, tap: Tap) -> None:
@@ -261,7 +263,7 @@ class Taker:
         del self._taps[tap.queue]
         self._changing.discard(tap.queue)
         if error.code:
-            self._trouble(f"queue:{tap.queue}", error.text)
+            self.not_taken.note(f"queue:{tap.queue}", error.text)
         asyncio.get_running_loop().call_later(LOOK_AGAIN, self._news.set)
 
     async def _leave(self, wanted: frozenset[str]) -> None:
@@ -287,12 +289,7 @@ class Taker:
             self._changing.discard(tap.queue)
 
     def _not_bound(self, key: str, text: str) -> None:
-        self._trouble(f"topic {key}" if key else f"queue:{TOPICS}", text)
-
-    def _trouble(self, what: str, text: str) -> None:
-        if self.troubles.get(what) != text and len(self.troubles) < MOST_QUEUES:
-            self.troubles[what] = text
-            _log.warning("! %s is not taken from the site's broker: %s", what, text, extra={"reason": text})
+        self.not_taken.note(f"topic {key}" if key else f"queue:{TOPICS}", text)
 
     # --- messages
 
