@@ -1,4 +1,4 @@
-"""Running time inside a pure core: the present as it was told last, and what is to happen later."""
+"""The clock of a pure core: the present as it was told last, and what is to happen later."""
 
 import heapq
 from collections.abc import Callable

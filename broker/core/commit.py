@@ -1,4 +1,4 @@
-"""What waits for a commit: everything that may be told to others only when it is on disk."""
+"""A commit: its transaction, and everything that may be told to others only when it is on disk."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple

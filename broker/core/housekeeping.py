@@ -1,4 +1,4 @@
-"""Sweeps: what is looked after now and then, not at each message."""
+"""Housekeeping: looked after once a second, not at each message."""
 
 from heapq import nsmallest
 from operator import attrgetter

@@ -1,4 +1,4 @@
-"""Entry: where messages become bundles.
+"""Batching: messages that come together become bundles.
 
 Whatever one sender has for one destination and delivery class while the last commit is under way becomes
 one bundle: nothing waits for company. The body is joined from what the client encoded already, and is

@@ -1,4 +1,4 @@
-"""Sending: what enters this node from its clients, and how it is confirmed.
+"""Producers: messages enter this node from its clients, and are confirmed.
 
 A producer numbers its sends; what was taken before is confirmed again and not stored again. Only here, where
 messages enter, is anything refused for want of room.

@@ -1,4 +1,4 @@
-"""Order at the node that delivers: was something given that was made later? Then what comes now is late.
+"""Order at the node that delivers: a message is late if something was given that was made later.
 
 A bundle's id ends in a counter of the node and start that made it, so no producer has to say anything.
 Messages of one origin and destination come in order along one path; re-routing, or a change of parent or

@@ -1,4 +1,4 @@
-"""Trials: which message a consumer fails on, where it goes with many.
+"""Poison messages: which message a consumer fails on, where it goes with many.
 
 A consumer whose line breaks has often been given hundreds of messages, and nothing says on which of them it
 failed. So whatever comes back with others is only suspected; from its second time on it is tried: a consumer

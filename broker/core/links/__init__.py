@@ -1,1 +1,9 @@
-"""One link's state: the neighbour at its other end, its outbox, its holds and refusals."""
+"""One neighbour: the state that outlives its links.
+
+| module | what to find there |
+|---|---|
+| `neighbour` | its position, outbox and figures |
+| `outgoing` | a bundle as it goes over the link |
+| `peer_holds` | what it asks this node to keep |
+| `refusals` | what was refused, by which rule |
+"""

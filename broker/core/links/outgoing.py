@@ -1,4 +1,4 @@
-"""What a bundle is like when it goes to the next hop: its header then, and whether that hop takes it."""
+"""A bundle on its way to the next hop: its header then, and whether that hop takes it."""
 
 from typing import Final
 

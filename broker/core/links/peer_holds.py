@@ -1,4 +1,4 @@
-"""What a neighbour asks this node to keep: destinations, '' = everything.
+"""Holds of a neighbour: the destinations that it asks this node to keep, '' = everything.
 
 Law: a peer says them, so they are bounded, in number and in bytes; who goes beyond ends its link. What is
 shown of them in passing are a few; all of them are read a page at a time.

@@ -1,4 +1,4 @@
-"""What one neighbour was refused, or has refused us: how often, by which rule, and the last example of each.
+"""Refusals of one neighbour, by it or of it: how often, by which rule, and the last example of each.
 
 Law: the texts come from rules and from peers, so they are bounded: what was said longest ago goes first.
 """

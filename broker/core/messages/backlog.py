@@ -1,4 +1,4 @@
-"""What waits in one place, in order: some of it in memory, the rest as rows on disk that are read in pages.
+"""The backlog of one queue, in order: some of it in memory, the rest as rows on disk that are read in pages.
 
 An entry in memory is *warm*. A *page* stands for entries that are not: only the numbers of their rows
 are kept, and what is asked of all of them together. Rows ascend, whether warm or not; what comes back from a

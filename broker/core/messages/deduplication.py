@@ -1,4 +1,4 @@
-"""Repetition: which messages were here before, by the identity of their bundle (`Header.identity`).
+"""Deduplication: which messages were here before, by the identity of their bundle (`Header.identity`).
 
 A queue's bundle may be divided: some messages are dealt with at one node, the rest goes on to another, and a
 dead letter of it comes later and alone. A repetition brings a message that was here; what is left of a

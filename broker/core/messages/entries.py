@@ -1,4 +1,4 @@
-"""A bundle that a node keeps, and an entry of it: one duty to deliver it from one place."""
+"""A bundle that a node keeps, and an entry of it in a queue: one duty to deliver it from there."""
 
 from typing import TYPE_CHECKING, Final
 

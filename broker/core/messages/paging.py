@@ -1,4 +1,4 @@
-"""Cooling: entries that wait leave memory when many do, and come back from their rows when it is their turn.
+"""Paging: entries leave memory when many wait, and come back from their rows when it is their turn.
 
 Law: an entry goes when it has changed nothing since its last commit, so that its row says all that memory
 does; what it counts for stays counted, and the row of its page says that as well. It comes back as another

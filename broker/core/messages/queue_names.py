@@ -1,4 +1,4 @@
-"""What the queues are called in which entries wait: names that stand on disk, and back again; and spools."""
+"""Names of the queues in which entries wait, as they stand on disk, and back again; and spools."""
 
 from enum import StrEnum
 from typing import Final

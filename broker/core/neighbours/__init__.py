@@ -1,1 +1,12 @@
-"""Neighbours: who may be one, what they are told of consumers, and what follows when one comes or goes."""
+"""Neighbours: who may be one, what they are told of consumers, and what follows when one comes or goes.
+
+| module | what to find there |
+|---|---|
+| `admission` | a link says hello, speaks, ends |
+| `neighbourhood` | who is linked; what a link that comes or goes leads to |
+| `advertising` | advisories in and out |
+| `ancestry`, `root` | who is above; the root that is kept on disk |
+| `mesh` | the others of one logical root or branch |
+| `handover` | what waits for a lost neighbour goes another way |
+| `relocation` | a name that is live elsewhere |
+"""

@@ -1,4 +1,4 @@
-"""Links: who may be a neighbour, and what happens when a link comes up, speaks and goes.
+"""Admission: who may be a neighbour, and what happens when a link comes up, speaks and goes.
 
 The link machine knows the protocol, this room knows the tree. Law: nothing of a handshake is answered
 before all that came before it is on disk, so that a position that is shown is one that is kept.

@@ -1,4 +1,4 @@
-"""Advising: what neighbours tell this node of consumers, and what it tells them (rules 2 to 8).
+"""Advertising: neighbours tell this node of consumers, and it tells them (rules 2 to 8).
 
 The advisory rules themselves are the protocol's (`treeconnector.advisories`); here they meet the disk, the
 links, and what follows from a name that came or went.

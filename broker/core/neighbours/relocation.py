@@ -1,4 +1,4 @@
-"""Moves: a name that becomes live elsewhere, a name that two nodes have, a neighbour that is none any more.
+"""Relocation: a name becomes live elsewhere, two nodes have one name, a neighbour is none any more.
 
 A node that sees one name below two children asks down the older way whether it is still there. If not, the
 old parent lets go: it withdraws the name and sends on what it kept for it, marked where it may have arrived.

@@ -1,4 +1,4 @@
-"""Dead letters that are given back: routed again, as if they had come just now.
+"""Redrive: dead letters are given back, and routed again as if they had come just now.
 
 A letter of a queue waits in that queue again. A topic's goes back to the subscription or the link that it
 was for; where that is gone, it is published again for whoever wants it now, marked *maybe-duplicate*. What

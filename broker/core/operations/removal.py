@@ -1,4 +1,4 @@
-"""What an operator takes away: a queue with its consumers, a message, dead letters; and what he gives back.
+"""Removal: an operator takes away a queue with its consumers, a message, or dead letters.
 
 Law: what is thrown away is counted (`deleted`, `dead_deleted`), and so is what is given back
 (`dead_returned`). Whatever is long is taken a part at a time by a caller who lets others have their turn in

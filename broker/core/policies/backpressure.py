@@ -1,4 +1,4 @@
-"""Back-pressure of the whole node: what is asked of neighbours and clients while a spool is full (rule 19).
+"""Back-pressure of the whole node: others keep their messages while a spool is full (rule 19).
 
 Law: a spool that is full stops only what would go into it. A client's message for it is refused; a neighbour
 is asked to keep the destination of what has come from it for that spool, and goes on with all others. It

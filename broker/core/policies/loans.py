@@ -1,4 +1,4 @@
-"""What was given to children: that a child may give back, and nothing else in its place.
+"""Loans: a child may give back what it was given, and nothing else in its place.
 
 A queue's bundle that comes back has a foreign origin, and a thief would call everything given back. So the
 bundle's id and a digest of its child, origin and body are remembered, the latest of all children together: in

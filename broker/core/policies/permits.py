@@ -1,4 +1,4 @@
-"""Permitting: what each child may consume, send, and have below it, enforced where its link ends here.
+"""Permits: each child may consume, send, and have below it so much, enforced where its link ends here.
 
 The rules and what they mean are the protocol's (`treeconnector.permits`); here they meet routes, bundles,
 the disk and the links. Law: a violation is refused with the rule that refused it, counted, and told to the

@@ -1,4 +1,4 @@
-"""Holds: what happens where a queue is full (rule 19).
+"""Limits of a queue: its overflow rule says what happens where it is full (rule 19).
 
 Where messages enter, `sending` refuses. What comes from neighbours is kept by them: a full queue asks each to
 hold what is for it, and has that ended when a fifth is free. Where a policy says so, something is dropped.

@@ -1,4 +1,4 @@
-"""What waits in one place waits in another one from now on: under an alias's address, or in the dumpster."""
+"""Readdressing: messages wait in another queue from now on, under an alias's address or in the dumpster."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Final

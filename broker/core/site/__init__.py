@@ -1,1 +1,8 @@
-"""The node's own clients: the site broker, and the queues that the node itself reads."""
+"""The node's own clients: the site broker, and the queues that the node itself reads.
+
+| module | what to find there |
+|---|---|
+| `site`, `site_consumer` | the site broker's consumers; what it is given, and what it gives |
+| `retained_interest` | which retained messages would be heard to change |
+| `internal_queues` | how nodes talk with each other |
+"""
