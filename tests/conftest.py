@@ -1,20 +1,25 @@
 """What holds for all tests: no setting of the person who runs them leaks in, and hypothesis has no deadline.
 
 Time is never asserted: on a machine that does other things too, a slow example is no defect. Real brokers are
-started when the first test asks for them, once for each test process.
+started when the first test asks for them, once for each test process. `environments` says which tests are run
+together by `--environment`.
 """
 
 import itertools
 import os
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parent / "brokers"))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "brokers")]
+
+from environments import REST, TABLE, environment_of  # noqa: E402 - found by the line above
 
 if TYPE_CHECKING:
     from bind_server import BindServer
@@ -26,6 +31,47 @@ settings.register_profile(
 )
 settings.register_profile("soak", settings.get_profile("sapwood"), derandomize=False, max_examples=2000)
 settings.load_profile("sapwood")
+
+
+BROKERS = {"rabbitmq", "vhost", "mosquitto", "broker", "bind", "domain"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--environment", choices=list(TABLE), help="only that row of environments.py")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of other environments: their modules are not even imported."""
+    chosen = config.getoption("--environment")
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return True if chosen and is_test and environment_of(collection_path) != chosen else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first (see `TABLE`), and no test that starts a broker where the table does not say so."""
+    order = {name: place for place, name in enumerate(TABLE)}
+    items.sort(key=lambda item: order[environment_of(item.path)])
+    astray = [
+        item.nodeid
+        for item in items
+        if BROKERS & set(getattr(item, "fixturenames", ())) and environment_of(item.path) == REST
+    ]
+    if astray:
+        raise pytest.UsageError(f"these start a broker: name their files in environments.py: {astray}")
+
+
+@pytest.fixture(autouse=True)
+def _no_server_in_unit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test of `unit` starts no process and opens no line."""
+    if environment_of(request.path) != "unit":
+        return
+
+    def refuse(*_arguments: object, **_options: object) -> NoReturn:
+        raise AssertionError("a test of `unit` starts no process and opens no line: see environments.py")
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
+    for name in ("bind", "connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, refuse, raising=False)
 
 
 @pytest.fixture(autouse=True)

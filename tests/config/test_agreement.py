@@ -5,6 +5,7 @@ import copy
 import json
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import jsonschema
@@ -133,6 +134,16 @@ def wrong_texts(kind: Kind[Any]) -> list[str]:
     return ["", *([] if isinstance(kind, Text | FilePath) else ["-1", "x y", "1 hour", "TRUE "])]
 
 
+@cache
+def _reference() -> tuple[Any, str]:
+    return pyyaml.safe_load(reference_yaml()), reference_xml()
+
+
+def loaded() -> Any:
+    """The reference file in YAML, as it is loaded: each time a document that may be broken."""
+    return copy.deepcopy(_reference()[0])
+
+
 def yaml_section(document: Any, path: tuple[str, ...]) -> Any:
     """The mapping at `path` in a loaded reference file; of a list its first item."""
     here = document["broker"]
@@ -169,7 +180,7 @@ def refused_as_xml(root: ElementTree.Element) -> str:
 
 
 def test_the_broken_files_below_are_right_before_they_are_broken() -> None:
-    document, root = pyyaml.safe_load(reference_yaml()), ElementTree.fromstring(reference_xml())
+    document, root = loaded(), ElementTree.fromstring(_reference()[1])
     JSON.validate(document)
     assert yaml.read(json.dumps(document)) == xml.read(ElementTree.tostring(root, "unicode"))
 
@@ -179,23 +190,23 @@ def test_the_broken_files_below_are_right_before_they_are_broken() -> None:
 )
 def test_a_wrong_value_is_refused_by_reader_and_schema(path: tuple[str, ...], setting: Scalar) -> None:
     for text in wrong_texts(setting.kind):
-        document = pyyaml.safe_load(reference_yaml())
+        document = loaded()
         for value in (text, [text], {"x": text}):
             yaml_section(document, path[:-1])[YAML(setting.name)] = value
             assert YAML(setting.name) in refused_as_yaml(document)
-        root = ElementTree.fromstring(reference_xml())
+        root = ElementTree.fromstring(_reference()[1])
         xml_section(root, path[:-1]).set(XML(setting.name), text)
         assert XML(setting.name) in refused_as_xml(root)
 
 
 @pytest.mark.parametrize("path", SECTIONS, ids=".".join)
 def test_an_unknown_key_is_refused_by_reader_and_schema(path: tuple[str, ...]) -> None:
-    document, root = pyyaml.safe_load(reference_yaml()), ElementTree.fromstring(reference_xml())
+    document, root = loaded(), ElementTree.fromstring(_reference()[1])
     yaml_section(document, path)["nonsense"] = 1
     assert "'nonsense' is not a setting here" in refused_as_yaml(document)
     xml_section(root, path).set("nonsense", "1")
     assert "'nonsense' is not a setting here" in refused_as_xml(root)
-    root = ElementTree.fromstring(reference_xml())
+    root = ElementTree.fromstring(_reference()[1])
     ElementTree.SubElement(xml_section(root, path), "nonsense")
     assert "'nonsense' is not a setting here" in refused_as_xml(root)
 
@@ -204,7 +215,7 @@ def test_an_unknown_key_is_refused_by_reader_and_schema(path: tuple[str, ...]) -
 def test_a_missing_required_value_is_refused_by_reader_and_schema(
     path: tuple[str, ...], setting: Scalar
 ) -> None:
-    document, root = pyyaml.safe_load(reference_yaml()), ElementTree.fromstring(reference_xml())
+    document, root = loaded(), ElementTree.fromstring(_reference()[1])
     del yaml_section(document, path[:-1])[YAML(setting.name)]
     assert "is missing" in refused_as_yaml(document)
     del xml_section(root, path[:-1]).attrib[XML(setting.name)]
@@ -215,7 +226,7 @@ def test_a_missing_required_value_is_refused_by_reader_and_schema(
     "path", [path for path, one in every_setting(Site) if not isinstance(one, Scalar)], ids=".".join
 )
 def test_a_section_or_list_is_no_value(path: tuple[str, ...]) -> None:
-    document, root = pyyaml.safe_load(reference_yaml()), ElementTree.fromstring(reference_xml())
+    document, root = loaded(), ElementTree.fromstring(_reference()[1])
     yaml_section(document, path[:-1])[YAML(path[-1])] = "text"
     expected = "found 'text'" if path == ("permits",) else "found the text 'text'"  # the one that has a word
     assert expected in refused_as_yaml(document)
@@ -232,7 +243,7 @@ def second_connector(document: Any, root: ElementTree.Element) -> None:
 
 
 def test_a_second_connector_is_refused_by_reader_and_schema() -> None:
-    document, root = pyyaml.safe_load(reference_yaml()), ElementTree.fromstring(reference_xml())
+    document, root = loaded(), ElementTree.fromstring(_reference()[1])
     second_connector(document, root)
     assert "a node has one parent" in refused_as_yaml(document)
     assert "a node has one parent" in refused_as_xml(root)
@@ -252,7 +263,7 @@ def test_a_second_connector_is_refused_by_reader_and_schema() -> None:
     ids=str,
 )
 def test_what_excludes_each_other_is_refused_by_reader_and_json_schema(change: dict[str, Any]) -> None:
-    document = pyyaml.safe_load(reference_yaml())
+    document = loaded()
     document["broker"] |= change
     document["broker"] = {key: value for key, value in document["broker"].items() if value is not None}
     refused_as_yaml(document)

@@ -1,0 +1,61 @@
+"""The table of tests is whole: each row is run by a command of its own, and all rows by the README's."""
+
+import configparser
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from environments import REST, TABLE, TESTS, environment_of
+
+TOX = configparser.ConfigParser(interpolation=None)
+TOX.read(TESTS.parent / "tox.ini")
+
+
+def test_each_row_is_an_environment_of_tox_and_all_together_are_the_default() -> None:
+    name = next(name for name in TOX.sections() if "{" in name)
+    section = TOX[name]
+    assert set(name.removeprefix("testenv:").strip("{}").split(",")) == set(TABLE)
+    assert "--environment {envname}" in section["commands"]
+    everything = TOX["testenv"]["commands"]
+    assert everything.startswith("pytest")
+    assert "--environment" not in everything
+    assert section["commands"].replace(" --environment {envname}", "") == everything
+    assert "py" in TOX["tox"]["env_list"].split(", ")
+
+
+@pytest.mark.parametrize(("name", "path"), [(name, path) for name, paths in TABLE.items() for path in paths])
+def test_each_path_is_there_and_has_tests(name: str, path: str) -> None:
+    place = TESTS / path
+    files = [place] if place.is_file() else list(place.rglob("test_*.py"))
+    assert files, path
+    assert sum(path in paths for paths in TABLE.values()) == 1, f"{path} stands in several rows"
+    assert any(environment_of(file) == name for file in files)
+
+
+def test_the_longest_path_decides_and_the_rest_is_of_the_network() -> None:
+    assert environment_of(TESTS / "broker" / "core" / "test_root.py") == "unit"
+    assert environment_of(TESTS / "broker" / "core" / "test_chaos.py") == "network"
+    assert environment_of(TESTS / "network" / "test_30_mosquitto.py") == "brokers"
+    assert environment_of(TESTS / "network" / "test_10_kill_in_turn.py") == REST
+    assert environment_of(TESTS / "test_project.py") == REST
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        "import subprocess; subprocess.run(['true'])",
+        "import socket; socket.create_server(('127.0.0.1', 0))",
+        "import socket; socket.create_connection(('127.0.0.1', 9))",
+    ],
+)
+def test_a_test_of_unit_that_starts_a_process_or_opens_a_line_fails(tmp_path: Path, opening: str) -> None:
+    """Run apart, with the real `conftest` and a table in which its one test is of `unit`."""
+    for name in ("conftest.py", "environments.py"):
+        (tmp_path / name).write_text((TESTS / name).read_text().replace('"arrows"', '"test_one.py"'))
+    (tmp_path / "test_one.py").write_text(f"def test_it():\n    {opening}\n")
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    command = [*pytest, "--environment", "unit", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "starts no process and opens no line" in done.stdout

@@ -1,0 +1,88 @@
+"""Plain sentences: none has 'What …' or 'Who …' as its subject; those that are left are counted."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HOUSES = (
+    "treeconnector",
+    "broker",
+    "bridges",
+    "config",
+    "sapwood",
+    "simulation",
+    "audit",
+    "benchmarks",
+    "tests",
+)
+MOST = {"documents": 151, "docstrings": 625}
+"""As many as there are: whoever rewrites some lowers the number."""
+SLACK = 25
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+ENDS = re.compile(r"(?<=[.!?])[*_`)\"]*\s+|\n\s*\n|\n\s*[-*|#>]\s*|\n\d+\. |\s\|\s")
+SUBJECT = re.compile(r"^[\s*_`(\"|-]*(?:What|Who)\s+\w+")
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Sentences, items of lists and cells of tables."""
+    yield from (" ".join(each.split()) for each in ENDS.split(text))
+
+
+def with_such_a_subject(text: str) -> list[str]:
+    """A question is none, nor is a heading of two or three words."""
+    return [
+        each
+        for each in sentences(text)
+        if SUBJECT.match(each) and not each.rstrip('*_`)"').endswith("?") and len(each.split()) > 3
+    ]
+
+
+def documents() -> list[Path]:
+    folders = (".", "docs", "docs/decisions", "examples/*", "benchmarks")
+    return sorted(path for folder in folders for path in ROOT.glob(f"{folder}/*.md"))
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+
+
+def found(kind: str) -> list[str]:
+    """Where they are, with the sentence."""
+    if kind == "documents":
+        texts = [(path, FENCED.sub("", path.read_text(encoding="utf-8"))) for path in documents()]
+    else:
+        sources = [path for house in HOUSES for path in sorted((ROOT / house).rglob("*.py"))]
+        texts = [(path, text) for path in sources for text in docstrings(path)]
+    return [f"{path.relative_to(ROOT)}: {each}" for path, text in texts for each in with_such_a_subject(text)]
+
+
+@pytest.mark.parametrize("kind", MOST)
+def test_sentences_whose_subject_is_what_or_who_only_become_fewer(kind: str) -> None:
+    said = found(kind)
+    assert len(said) <= MOST[kind], "subject, verb, object:\n" + "\n".join(said[-20:])
+    few = f"only {len(said)} are left: lower MOST[{kind!r}] in {Path(__file__).name}"
+    assert len(said) >= MOST[kind] - SLACK, few
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("What waits is kept. It stays.", 1),
+        ("It stays. Who asks is told so.", 1),
+        ("- What a child sends is checked\n- the parent checks", 1),
+        ("| a | What is lost is counted | b |", 1),
+        ("What is it that waits? It stays.", 0),
+        ("The node keeps what waits.", 0),
+        ("Whoever asks is told so.", 0),
+        ("## Who may do what", 0),
+        ("What it is", 0),
+    ],
+)
+def test_such_subjects_are_found(text: str, count: int) -> None:
+    assert len(with_such_a_subject("\n" + text)) == count
