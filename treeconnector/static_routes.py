@@ -12,7 +12,7 @@ one dumpster; aliases lead somewhere, never in a circle.
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from treeconnector.destinations import Destination, parse
 from treeconnector.errors import RouteError
@@ -28,6 +28,26 @@ class StaticKind(StrEnum):
     DUMPSTER = "dumpster"
 
 
+class Words(NamedTuple):
+    """What a kind of route is made of. `addressed`: it is of one address. `to`: what it leads to."""
+
+    addressed: bool
+    to: Literal["neighbour", "address", "queue"]
+
+    def form(self, kind: str) -> str:
+        """How a person writes it."""
+        return " ".join((kind, *(("ADDRESS",) if self.addressed else ()), self.to.upper()))
+
+
+WORDS: Final = {
+    StaticKind.EXACT: Words(addressed=True, to="neighbour"),
+    StaticKind.ALIAS: Words(addressed=True, to="address"),
+    StaticKind.DEFAULT: Words(addressed=False, to="neighbour"),
+    StaticKind.DUMPSTER: Words(addressed=False, to="queue"),
+}
+"""Of every kind; whoever reads, checks or shows such routes asks this table."""
+
+
 class StaticRoute(NamedTuple):
     """`destination`: of exact and alias, else None. `to`: a neighbour, an alias's address, a queue's name."""
 
@@ -37,6 +57,17 @@ class StaticRoute(NamedTuple):
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.kind, str(self.destination or ""), "->", self.to)))
+
+    @property
+    def gateway(self) -> str:
+        """The neighbour that it leads over, '' = none: it stays at this node."""
+        return self.to if WORDS[self.kind].to == "neighbour" else ""
+
+
+def one_of(kinds: Iterable[str]) -> str:
+    """Kinds in a sentence: 'exact, alias or default'."""
+    *others, last = kinds
+    return f"{', '.join(others)} or {last}"
 
 
 def address_of(text: str) -> Destination:
@@ -54,14 +85,16 @@ def static_route(kind: str, destination: str, to: str) -> StaticRoute:
     if kind not in list(StaticKind):
         raise RouteError(f"{kind[:40]!r} routes are not set by hand: expected {', '.join(StaticKind)}")
     known = StaticKind(kind)
-    if known in (StaticKind.DEFAULT, StaticKind.DUMPSTER):
-        if destination:
-            raise RouteError(f"a {known} route has no destination, but {destination[:80]!r} was given")
-        if known == StaticKind.DEFAULT:
-            return StaticRoute(known, None, node_name(to))
-        return StaticRoute(known, None, queue_name(to.removeprefix("queue:").removesuffix("@local")))
-    where = address_of(destination)
-    return StaticRoute(known, where, str(address_of(to)) if known == StaticKind.ALIAS else node_name(to))
+    if destination and not WORDS[known].addressed:
+        raise RouteError(f"a {known} route has no destination, but {destination[:80]!r} was given")
+    where = address_of(destination) if WORDS[known].addressed else None
+    match WORDS[known].to:
+        case "neighbour":
+            return StaticRoute(known, where, node_name(to))
+        case "address":
+            return StaticRoute(known, where, str(address_of(to)))
+        case "queue":
+            return StaticRoute(known, where, queue_name(to.removeprefix("queue:").removesuffix("@local")))
 
 
 class StaticRoutes:
@@ -163,8 +196,7 @@ class StaticRoutes:
 
     def remove_gateway(self, gateway: str) -> list[StaticRoute]:
         """Take out all routes through a neighbour, and return them."""
-        through = (StaticKind.EXACT, StaticKind.DEFAULT)
-        gone = [route for route in self if route.kind in through and route.to == gateway]
+        gone = [route for route in self if gateway and route.gateway == gateway]
         for route in gone:
             self.remove(route)
         return gone

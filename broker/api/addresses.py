@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.errors import in_words
-from broker.api.operation import AT, AWAY, PAGE, SEARCH, Answer, Command, Parameter, operation
+from broker.api.operation import AT, AWAY, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
 from broker.cells.errors import CellError
 from broker.core.errors import BadRequest
@@ -87,7 +87,7 @@ class Announced(Answer):
     remote="addresses",
     errors=AWAY,
     commands=(
-        Command(
+        PlainCommand(
             "addresses",
             "List the names and incarnations that a node knows. Who said so, and who heard it from there.",
             ("known",),
@@ -138,7 +138,7 @@ def _entry(node: "Node", entry: Entry) -> Address:
     ),
     errors={504: "UNREACHABLE: nobody has it, or nobody answers."},
     commands=(
-        Command(
+        PlainCommand(
             "who-has",
             "Say which node has a name or an incarnation. And where it can be dialled; the tree is asked for"
             " it.",

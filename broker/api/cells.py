@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from broker.api.errors import in_words
-from broker.api.operation import AT, AWAY, PAGE, Answer, Command, Parameter, operation
+from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, Key, page_at_once
 from broker.cells.errors import CellError
 from broker.cells.paths import MOST_GATEWAYS
@@ -88,7 +88,7 @@ class Traceroute(Answer):
     remote="cells",
     errors=AWAY,
     commands=(
-        Command(
+        PlainCommand(
             "cells",
             "List the cells of a node. Its own, and the queues that applications have there.",
             ("cells",),
@@ -132,7 +132,7 @@ def _cell(node: "Node", place: Queue | str) -> Cell:
     (_ADDRESS,),
     errors=AWAY,
     commands=(
-        Command(
+        PlainCommand(
             "ping",
             "Ask the node where a cell is whether it is there. Exit code 1 where nobody answers or reads it.",
             texts=_OR,
@@ -156,7 +156,7 @@ async def ping(node: "Node", address: str) -> Ping:
     (_ADDRESS,),
     errors={504: "UNREACHABLE: nobody has that incarnation."},
     commands=(
-        Command(
+        PlainCommand(
             "traceroute",
             "Show the way that a message for a cell would take now. Each node with its time, and why it goes"
             " on.",

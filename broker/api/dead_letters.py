@@ -7,7 +7,7 @@ import msgspec
 
 from broker.api import previews
 from broker.api.filters import DestinationFilter
-from broker.api.operation import PAGE, Answer, Command, Parameter, operation
+from broker.api.operation import PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, Key, chunks, cursor, page_of, place_in
 from broker.core.errors import BadRequest
 from broker.core.messages.entries import QueueEntry
@@ -96,7 +96,7 @@ class Count(Answer):
     "dead letters",
     (_REASON, _DESTINATION, *PAGE),
     commands=(
-        Command(
+        PlainCommand(
             "dead list",
             "List dead letters, newest first.",
             ("letters",),

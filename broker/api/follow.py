@@ -19,7 +19,7 @@ from broker.api import previews
 from broker.api.filters import DestinationFilter
 from broker.api.operation import NDJSON, Answer, Parameter, operation
 from broker.core.clients.masking import masked
-from broker.core.errors import BadRequest, SwitchError
+from broker.core.errors import BadRequest, Busy, SwitchError
 from broker.core.messages.entries import StoredBundle
 from broker.core.policies.trace import NAMES, Record, is_internal
 from treeconnector import bundles
@@ -37,12 +37,6 @@ _KEPT_BYTES: Final = 16 * 1024 * 1024
 _PAYLOAD: Final = 64 * 1024
 _PER_SESSION: Final = frozenset(("entered", "delivered", "dealt_with", "refused"))
 _encoder = msgspec.json.Encoder()
-
-
-class Busy(SwitchError):
-    """Enough others follow already."""
-
-    code = "BUSY"
 
 
 class Wanted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from broker.api.operation import AT, AWAY, PAGE, Answer, Command, Parameter, operation
+from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_at_once, page_of
 from broker.api.proofs import proof
 from broker.core.errors import NotFound
@@ -64,7 +64,7 @@ class Holds(Answer):
     (AT, *PAGE),
     remote=f"{LOCATION_MANAGER}:links",
     errors=AWAY,
-    commands=(Command("links", "List the links of a node.", ("links",)),),
+    commands=(PlainCommand("links", "List the links of a node.", ("links",)),),
 )
 def links(node: "Node", cut: Cut) -> Links:
     core = node.core
@@ -120,7 +120,7 @@ def _ground(node: "Node", neighbour: Neighbour) -> dict[str, str]:
     remote=f"{LOCATION_MANAGER}:holds",
     errors=AWAY,
     commands=(
-        Command(
+        PlainCommand(
             "holds",
             "List what a neighbour has asked a node to keep. It has no room for that; all else goes on.",
             ("holds",),

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from broker.api import previews
-from broker.api.operation import GONE, PAGE, Answer, Command, Parameter, operation
+from broker.api.operation import GONE, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import CHUNK, Cut, Key, cursor, place_in
 from broker.api.queues import GIVEN, QUEUE
 from broker.core.clients.masking import masked
@@ -128,7 +128,7 @@ def _messages(node: "Node", copy: QueueEntry, after: int) -> Iterator[tuple[Mess
     errors={**GONE, **GIVEN},
     changes=True,
     commands=(
-        Command(
+        PlainCommand(
             "queue delete-message",
             "Delete one message that waits. One that a reader has is refused.",
             texts={

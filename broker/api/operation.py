@@ -130,7 +130,7 @@ AWAY: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class PlainCommand:
     """A plain command of the command line: it asks, and prints an answer. `name`: behind its group's, if any.
 
     `pages`: the lists of the answer that are joined from pages. `texts`: of parameters, where the command
@@ -169,7 +169,7 @@ class Operation:
     remote: str = ""
     changes: bool = False
     permission: Literal["ancestors", "tree"] = "ancestors"
-    commands: tuple[Command, ...] = ()
+    commands: tuple[PlainCommand, ...] = ()
 
     @property
     def noun(self) -> str:

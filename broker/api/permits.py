@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from broker.api.operation import AT, AWAY, PAGE, Answer, Command, Parameter, operation
+from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
 from broker.core.errors import BadRequest
 from broker.core.links.neighbour import Neighbour
@@ -104,7 +104,7 @@ class Reloaded(Answer):
     remote="permits",
     errors=_ERRORS,
     commands=(
-        Command(
+        PlainCommand(
             "permits show",
             "Show what children may do. What they were refused by which rule; what the node itself may do.",
             ("children",),
@@ -204,7 +204,7 @@ def _changed(node: "Node", name: str) -> ChildPermit:
     changes=True,
     errors=_ERRORS,
     commands=(
-        Command(
+        PlainCommand(
             "permits reload",
             "Read the site's file again, as SIGHUP does. Who may be a child, and what children may do.",
             texts=_WHOSE,

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.api.operation import GONE, PAGE, SEARCH, Answer, Command, Parameter, operation
+from broker.api.operation import GONE, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import CHUNK, Cut, Key, page_of
 from broker.core.clients.masking import masked
 from broker.core.messages.queue import Queue as KeptQueue
@@ -162,7 +162,7 @@ def detail(node: "Node", name: str) -> QueueDetail:
     (QUEUE,),
     errors={**GONE, **GIVEN},
     commands=(
-        Command(
+        PlainCommand(
             "queue delete",
             "Delete a queue with all its messages; its readers end.",
             texts={"name": "NAME or NAME@NODE."},

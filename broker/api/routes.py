@@ -1,25 +1,29 @@
 """The routing table is shown; routes are set and removed, here or at another node."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from broker.api.operation import AT, AWAY, PAGE, SEARCH, Answer, Command, Parameter, operation
+from broker.api.operation import AT, AWAY, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
 from broker.core.policies.trace import ROUTING_MANAGER
 from treeconnector.destinations import Kind
 from treeconnector.names import LOCAL
 from treeconnector.routes import Route as LearnedRoute
-from treeconnector.static_routes import StaticKind
+from treeconnector.static_routes import StaticKind, one_of
 from treeconnector.static_routes import StaticRoute as SetRoute
 
 if TYPE_CHECKING:
     from broker.node import Node
 
-RouteKind = Literal["queue", "topic", "domain", "exact", "alias", "default", "dumpster"]
-KINDS: Final[tuple[str, ...]] = get_args(RouteKind)
-_HERE: Final = frozenset((StaticKind.ALIAS, StaticKind.DUMPSTER))
+KINDS: Final[tuple[str, ...]] = (*Kind, *StaticKind)
+if TYPE_CHECKING:
+    RouteKind = str
+    SetKind = str
+else:
+    RouteKind = Literal[tuple(map(str, KINDS))]
+    SetKind = Literal[("", *map(str, StaticKind))]
 _KIND: Final = Parameter("kind", "Only of this kind.", choices=("", *KINDS))
 _GATEWAY: Final = Parameter("gateway", "Only those through 'local' or this neighbour.")
 _THROUGH: Final = "Only through 'local' or this neighbour."
@@ -61,7 +65,7 @@ class StaticRoute(Answer):
 class RouteChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A static route. `node`: where, '' = the node that is asked. `destination`: of exact and alias only."""
 
-    kind: Literal["", "exact", "alias", "default", "dumpster"] = ""
+    kind: SetKind = ""
     destination: str = ""
     gateway: str = ""
     node: str = ""
@@ -76,22 +80,22 @@ class RouteChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     remote=f"{ROUTING_MANAGER}:show",
     errors=AWAY,
     commands=(
-        Command(
+        PlainCommand(
             "routes",
             "Show the routing table. `route show` asks other nodes, too.",
             ("routes",),
             texts={
-                "kind": "Only queue, topic, domain, exact, alias, default or dumpster.",
+                "kind": f"Only {one_of(KINDS)}.",
                 "gateway": _THROUGH,
             },
             without=("node",),
         ),
-        Command(
+        PlainCommand(
             "route show",
             "Show a node's routing table. What consumers and links made, and what operators set.",
             ("routes",),
             texts={
-                "kind": "Only exact, alias, queue, topic, domain, default or dumpster.",
+                "kind": f"Only {one_of(KINDS)}.",
                 "gateway": _THROUGH,
             },
         ),
@@ -122,7 +126,7 @@ async def show(node: "Node", search: str, kind: str, gateway: str, cut: Cut) -> 
 def _counts(node: "Node") -> dict[str, int]:
     counts = {f"{kind}/{through}": count for (kind, through), count in node.core.table.counts().items()}
     for route in _static(node):
-        name = f"{route.kind}/{LOCAL if route.kind in _HERE else route.to}"
+        name = f"{route.kind}/{route.gateway or LOCAL}"
         counts[name] = counts.get(name, 0) + 1
     return counts
 
@@ -138,12 +142,13 @@ def _static(node: "Node") -> Iterator[SetRoute]:
 def _route(node: "Node", route: LearnedRoute | SetRoute) -> Route:
     kind, destination, gateway = _key(route)
     core = node.core
-    neighbour = None if kind in _HERE else core.neighbours.get(gateway)
+    stays = isinstance(route, SetRoute) and not route.gateway
+    neighbour = None if stays else core.neighbours.get(gateway)
     via: Literal["local", "parent", "child", "mesh"] = "local"
     if neighbour is not None:
         via = neighbour.relation.value
     return Route(
-        kind=cast("RouteKind", kind),
+        kind=kind,
         destination=destination,
         gateway=gateway,
         live=route.live if isinstance(route, LearnedRoute) else True,
@@ -163,7 +168,7 @@ def _key(route: LearnedRoute | SetRoute) -> tuple[str, str, str]:
 @operation(
     "POST",
     "/api/routes",
-    "Set an exact, alias, default or dumpster route; it stays until it is removed.",
+    f"Set an {one_of(StaticKind)} route; it stays until it is removed.",
     "tree",
     body=RouteChange,
     remote=f"{ROUTING_MANAGER}:add",

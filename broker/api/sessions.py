@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from broker.api.operation import GONE, PAGE, SEARCH, Answer, Command, Parameter, operation
+from broker.api.operation import GONE, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, chunks, page_of
 from broker.core.clients.masking import masked
 from broker.core.clients.sessions import Connection as ClientConnection
@@ -93,7 +93,7 @@ class SubscriptionEnded(Answer):
     "Client sessions.",
     "clients",
     PAGE,
-    commands=(Command("sessions", "List client sessions with their connections.", ("sessions",)),),
+    commands=(PlainCommand("sessions", "List client sessions with their connections.", ("sessions",)),),
 )
 async def listed(node: "Node", cut: Cut) -> Sessions:
     """Sessions in the order of their masked tokens."""
@@ -149,7 +149,7 @@ def _connection(node: "Node", connection: ClientConnection) -> SessionConnection
     "Who wants something here.",
     "clients",
     (SEARCH, *PAGE),
-    commands=(Command("consumers", "List who wants something at this node.", ("consumers",)),),
+    commands=(PlainCommand("consumers", "List who wants something at this node.", ("consumers",)),),
 )
 async def consumers(node: "Node", search: str, cut: Cut) -> Consumers:
     """Everybody here who wants something: readers, durable subscriptions, and who may come back."""

@@ -24,7 +24,7 @@ from broker.api import (
     trace,
     tree,
 )
-from broker.api.operation import AFTER, AT, Command, Operation, Parameter, declared
+from broker.api.operation import AFTER, AT, Operation, Parameter, PlainCommand, declared
 
 _SAID: Final = "The node whose it is; the one that is asked if absent."
 NOUNS: Final = (
@@ -39,7 +39,7 @@ def catalogue(operations: tuple[Operation, ...] = OPERATIONS) -> list[dict[str, 
     return [_command(each, command) for each in operations for command in each.commands]
 
 
-def _command(operation: Operation, command: Command) -> dict[str, Any]:
+def _command(operation: Operation, command: PlainCommand) -> dict[str, Any]:
     return {
         "name": command.name,
         "help": command.help,

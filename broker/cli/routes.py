@@ -5,13 +5,9 @@ from typing import Final
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.node_api import NodeApi
 from broker.cli.output import print_json
+from treeconnector.static_routes import WORDS
 
-_FORMS: Final = {
-    "exact": "exact ADDRESS NEIGHBOUR",
-    "alias": "alias ADDRESS ADDRESS",
-    "default": "default NEIGHBOUR",
-    "dumpster": "dumpster QUEUE",
-}
+_FORMS: Final[dict[str, str]] = {kind: words.form(kind) for kind, words in WORDS.items()}
 
 
 def change_route(api: NodeApi, method: str, kind: str, words: list[str], node: str, *, as_json: bool) -> None:

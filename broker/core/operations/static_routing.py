@@ -15,10 +15,9 @@ from broker.core.policies.trace import is_internal
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import MetaRow, QueueRow
 from treeconnector import destinations
-from treeconnector.destinations import parse
 from treeconnector.errors import InvalidName, RouteError
 from treeconnector.relations import Relation
-from treeconnector.static_routes import StaticKind, StaticRoute, static_route
+from treeconnector.static_routes import WORDS, StaticKind, StaticRoute, address_of, static_route
 
 if TYPE_CHECKING:
     from broker.core.links.neighbour import Neighbour
@@ -44,7 +43,7 @@ class StaticRouting:
             return
         for words in msgspec.msgpack.decode(kept, type=list[tuple[str, str, str]]):
             route = static_route(*words)
-            if not _has_gateway(route) or route.to in self._context.neighbours:
+            if not route.gateway or route.to in self._context.neighbours:
                 self._routes.add(route)
 
     def add(self, kind: str, destination: str, to: str) -> StaticRoute:
@@ -88,7 +87,7 @@ class StaticRouting:
                 self._forwarder.route_changed(key)
 
     def _read(self, kind: str, destination: str, to: str) -> StaticRoute:
-        if kind == StaticKind.DUMPSTER:
+        if kind in WORDS and WORDS[StaticKind(kind)].to == "queue":
             to = to.removesuffix(f"@{self._context.name}")
         try:
             return static_route(kind, destination, to)
@@ -98,14 +97,12 @@ class StaticRouting:
     def _check(self, route: StaticRoute) -> None:
         context = self._context
         named = [route.destination] if route.destination is not None else []
-        if route.kind is StaticKind.ALIAS:
-            named.append(parse(route.to))
-        elif route.kind is StaticKind.DUMPSTER:
-            named.append(destinations.queue(route.to))
+        if not route.gateway:
+            named.append(address_of(route.to))
         for each in named:
             if is_internal(each):
                 raise SwitchError(f"{each} is the nodes' own: no route leads there or away from it")
-        if _has_gateway(route) and route.to not in context.neighbours:
+        if route.gateway and route.to not in context.neighbours:
             known = ", ".join(sorted(context.neighbours)) or "none"
             raise NotFound(f"{context.name} has no neighbour {route.to!r}: it has {known}")
         if route.kind is StaticKind.EXACT and named[0].node == context.name:
@@ -130,7 +127,3 @@ class StaticRouting:
     def _look_again(self) -> None:
         for queue in list(self._context.custody.queues.values()):
             self._forwarder.dispatch(queue)
-
-
-def _has_gateway(route: StaticRoute) -> bool:
-    return route.kind in (StaticKind.EXACT, StaticKind.DEFAULT)

@@ -8,6 +8,7 @@ import pytest
 from broker.api.table import OPERATIONS
 from broker.http import dashboard
 from broker.http.api.description import describe
+from treeconnector.static_routes import WORDS
 
 STATIC = Path(dashboard.__file__).parent / "static"
 HELD: tuple[str, ...] = (
@@ -75,3 +76,9 @@ def test_a_script_reads_fields_that_the_api_describes(script: Path) -> None:
 def test_a_field_that_is_mistyped_is_seen() -> None:
     assert read_of("x.text = row.sinse_s + found?.mesages;") - fields() == {"sinse_s", "mesages"}
     assert "since_s" in fields()
+
+
+def test_the_dashboard_sets_every_kind_of_route_with_the_fields_that_it_has() -> None:
+    script = (STATIC / "setting.js").read_text(encoding="utf-8")
+    rows = re.findall(r"^  (\w+): \{ text: .*, address: (true|false) \},$", script, re.M)
+    assert rows == [(str(kind), str(words.addressed).lower()) for kind, words in WORDS.items()]

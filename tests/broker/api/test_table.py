@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from broker.api import __main__ as writer
 from broker.api import administration
-from broker.api.operation import AT, AWAY, PAGE, Answer, Command, Operation, Parameter, operation
+from broker.api.operation import AT, AWAY, PAGE, Answer, Operation, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
 from broker.api.table import NOUNS, OPERATIONS, catalogue
 from broker.cells.cells import Cells
@@ -46,7 +46,7 @@ class Crumbs(Answer):
     (AT, LEAST, *PAGE),
     remote="crumbs",
     errors=AWAY,
-    commands=(Command("crumbs", "List what the birds left.", ("crumbs",)),),
+    commands=(PlainCommand("crumbs", "List what the birds left.", ("crumbs",)),),
 )
 async def crumbs(node: Node, least: int, cut: Cut) -> Crumbs:
     """Ten of them."""
@@ -63,7 +63,7 @@ async def crumbs(node: Node, least: int, cut: Cut) -> Crumbs:
     remote="feed",
     changes=True,
     errors=AWAY,
-    commands=(Command("bird feed", "Feed the birds."),),
+    commands=(PlainCommand("bird feed", "Feed the birds."),),
 )
 def feed(node: Node, kind: str) -> dict[str, str]:
     """Says what was fed, and where."""
