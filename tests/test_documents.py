@@ -97,7 +97,7 @@ def test_files_of_the_examples_load() -> None:
 def test_decisions_are_numbered_without_holes_and_each_is_in_the_index() -> None:
     files = sorted((ROOT / "docs" / "decisions").glob("*.md"))
     index = (ROOT / "docs" / "README.md").read_text("utf-8")
-    assert re.findall(r"\]\(decisions/(.*?)\)", index) == [file.name for file in files]
+    assert re.findall(r"\]\(decisions/(0.*?)\)", index) == [file.name for file in files]
     for number, file in enumerate(files, 1):
         assert file.name.startswith(f"{number:04d}-"), f"{file.name}: the next free number is {number:04d}"
         assert file.read_text("utf-8").startswith(f"# {number:04d}: "), file.name
