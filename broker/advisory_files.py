@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from broker.threads import Threads
+
 _CHUNK: Final = 256 * 1024
 _MODE: Final = 0o640
 _NAME: Final = re.compile(
@@ -119,33 +121,21 @@ class LogFiles:
 
 
 class _Compressor:
-    """Compresses finished files one after another, in a thread that ends when there are no more."""
+    """Compresses finished files one after another, in a thread of its own."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: list[Path] = []
-        self._thread: threading.Thread | None = None
+        self._thread = Threads("sapwood-advisory-log")
         self._stopping = threading.Event()
 
     def add(self, path: Path) -> None:
         """Compress this file soon."""
-        with self._lock:
-            self._waiting.append(path)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="sapwood-advisory-log", daemon=True)
-                self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting or self._stopping.is_set():
-                    self._thread = None
-                    return
-                path = self._waiting.pop(0)
-            self._compress(path)
+        if not self._stopping.is_set():
+            self._thread.submit(self._compress, path)
 
     def _compress(self, path: Path) -> None:
         """All or nothing: the compressed file gets its name when it is whole and on disk."""
+        if self._stopping.is_set():  # the next start finds it
+            return
         part = path.with_name(f".{path.name}.part")
         try:
             if self._copy(path, part):
@@ -168,13 +158,12 @@ class _Compressor:
         return path.exists()
 
     def settle(self) -> None:
-        thread = self._thread
-        if thread is not None:
-            thread.join()
+        """Return when all that was added is compressed."""
+        self._thread.submit(int).result()
 
     def stop(self) -> None:
         self._stopping.set()
-        self.settle()
+        self._thread.shutdown()
 
 
 def current_file(directory: Path, node: str) -> Path:

@@ -8,11 +8,12 @@ import asyncio
 import ctypes
 import gc
 import logging
-import os
 from collections.abc import Callable
 from typing import Any, Final
 
 from aiohttp import web
+
+from broker.threads import end_process, last_word
 
 _log = logging.getLogger("sapwood.node")
 _COLLECT: Final = (50_000, 20, 100)
@@ -77,6 +78,7 @@ class Watch:
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
         self._reserve = bytearray(_RESERVE)
+        self._words = last_word("it is out of memory, and cannot close its files")
         self._is_over = False
 
     def __repr__(self) -> str:
@@ -98,8 +100,11 @@ class Watch:
             return
         self._is_over = True
         self._reserve = bytearray()
-        self._loop.call_later(_LAST_WORDS, os._exit, 1)
-        self._stop()
+        try:
+            self._loop.call_later(_LAST_WORDS, end_process, self._words)
+            self._stop()
+        except MemoryError:  # others have taken what was kept
+            end_process(self._words)
 
 
 @web.middleware

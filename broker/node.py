@@ -432,7 +432,8 @@ class Node:
     @property
     def ready(self) -> bool:
         """Does it take messages, whichever way they go?"""
-        return self.failure is None and not (self.core.switch.sending.refusing or self.core.pressure.refusing)
+        refusing = self.core.switch.sending.refusing or self.core.pressure.refusing
+        return self.failure is None and not refusing and not self.committer.stands
 
     def status(self) -> dict[str, Any]:
         return status(self)

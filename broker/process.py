@@ -9,10 +9,11 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from broker import memory
+from broker import memory, threads
 from broker.core.errors import SwitchError
 from broker.naming import named, renamed
 from broker.node import Node
+from broker.watchdog import Watchdog
 from config.model import Site
 
 _log = logging.getLogger("sapwood.node")
@@ -20,12 +21,15 @@ _SWITCH: Final = 0.001
 """Seconds that a thread waits for the interpreter while another has it. A commit on a slow disk asks for it
 twice, in a thread, and all messages wait meanwhile: Python's own 5 ms would be 10 for each of them while one
 child keeps the loop busy."""
+_TO_EXIT: Final = 10
+"""Seconds that the process has to end, once its node has stopped."""
 
 
 async def _run(site: Site, read: Callable[[], Site] | None) -> int:
     """Under another name again, as long as the one that was drawn turns out to be taken."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+    await threads.prepare(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     drawn, site = not site.name, named(site)
@@ -39,6 +43,7 @@ async def _run_once(node: Node, stop: asyncio.Event, read: Callable[[], Site] | 
     """The exit code; None if the node has to have another name."""
     node.source = read
     await node.start()
+    watchdog = Watchdog(node.committer.moves)
     gc.freeze()  # what is there now stays: the collector need not look at it again and again
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _read_again, node)
     waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(node.stopped.wait())]
@@ -47,8 +52,13 @@ async def _run_once(node: Node, stop: asyncio.Event, read: Callable[[], Site] | 
         wait.cancel()
     await node.stop()
     if node.failure is not None:
+        watchdog.hurry(_TO_EXIT)
         return 1
-    return None if node.naming.taken and not stop.is_set() else 0
+    if not node.naming.taken or stop.is_set():
+        watchdog.hurry(_TO_EXIT)
+        return 0
+    watchdog.stop()
+    return None
 
 
 def _read_again(node: Node) -> None:

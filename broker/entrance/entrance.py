@@ -17,7 +17,6 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
@@ -30,6 +29,7 @@ from broker.entrance.near import is_near
 from broker.entrance.passwords import Hashed, of_nobody
 from broker.entrance.policy import Policy
 from broker.entrance.tries import LONGEST_WAIT, Tries
+from broker.threads import Threads
 from treeconnector.identity import Shown
 from treeconnector.permits import Permit, application
 
@@ -100,7 +100,7 @@ class Entrance:
         self._nobody = of_nobody()
         self._accounts: WeakValueDictionary[str, Rights] = WeakValueDictionary()
         self._certificates: WeakValueDictionary[Shown, Rights] = WeakValueDictionary()
-        self._threads: ThreadPoolExecutor | None = None
+        self._thread = Threads("sapwood-passwords")
         self._looking: dict[tuple[str, bytes], list[tuple[Caller, Outcome]]] = {}
         self._looks: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
@@ -111,8 +111,7 @@ class Entrance:
         return f"<Entrance of {self._node} {self._policy!r} failed={self.failed.total()}>"
 
     def close(self) -> None:
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     @property
     def warnings(self) -> list[str]:
@@ -187,8 +186,7 @@ class Entrance:
             return
         self._looking[words] = [(caller, done)]
         self._looks[caller.host] += 1
-        self._threads = self._threads or ThreadPoolExecutor(1, "sapwood-passwords")
-        looking = self._loop.run_in_executor(self._threads, hashed.is_of, caller.secret)
+        looking = self._loop.run_in_executor(self._thread, hashed.is_of, caller.secret)
         looking.add_done_callback(partial(self._looked, words, hashed))
 
     def _looked(self, words: tuple[str, bytes], hashed: Hashed, looking: "asyncio.Future[bool]") -> None:
@@ -197,9 +195,13 @@ class Entrance:
         self._looks -= Counter((first.host,))
         if looking.cancelled():
             return
+        if looking.exception() is not None:  # as for want of memory, which is nobody's wrong password
+            for caller, done in waiting:
+                self._end(caller, Busy("the password cannot be looked at now: try again in a moment"), done)
+            return
         name, mark = words
         account = self._policy.accounts.get(name)
-        right = looking.exception() is None and looking.result()
+        right = looking.result()
         if right and account is not None and account.hashed == hashed:
             self._known[name] = mark
             for _, done in waiting:

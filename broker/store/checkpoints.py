@@ -1,6 +1,6 @@
 """Keeps the write-ahead log short without making commits wait.
 
-The log's pages are copied into the database by a connection of its own in a short-lived thread, once the
+The log's pages are copied into the database by a connection of its own in a thread of its own, once the
 log is longer than `LIMIT`. As the writer goes on meanwhile, the copy never quite catches up and the log
 would never begin anew; so the rest, which is small by then, is copied by the writer between two commits.
 
@@ -19,11 +19,12 @@ import contextlib
 import os
 import sqlite3
 import sys
-import threading
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
 
 from broker.store import files
+from broker.threads import Threads
 
 LIMIT: Final = 8 * 1024 * 1024
 IDLE_LIMIT: Final = 1024 * 1024
@@ -45,9 +46,9 @@ class Checkpoints:
         self._index = os.open(files.companion(path, "-shm"), os.O_RDONLY)
         self._log = os.open(files.companion(path, "-wal"), os.O_RDWR)
         self._laid = 0
-        self._thread: threading.Thread | None = None
+        self._thread = Threads("sapwood-checkpoint")
+        self._aside: Future[None] | None = None
         self._rest = False
-        self._failed: sqlite3.Error | None = None
         self.count = 0
 
     def __repr__(self) -> str:
@@ -61,7 +62,7 @@ class Checkpoints:
     @property
     def copying(self) -> bool:
         """Whether a copy is under way: what is committed now may or may not be in it."""
-        return self._thread is not None or self._rest
+        return self._aside is not None or self._rest
 
     def after_commit(self, writer: sqlite3.Connection) -> None:
         """Called after each commit, where no transaction is open; starts or ends a copy if it is time."""
@@ -70,14 +71,13 @@ class Checkpoints:
         needed = length + min(length // 2, _NEAR)
         if needed > self._laid and length >= _LITTLE:
             self._lay(needed)
-        if self._thread is not None:
+        if self._aside is not None:
             return
         if self._rest:
             self._rest = False
             self._copy(writer, "PASSIVE")
         elif length > self._limit:
-            self._thread = threading.Thread(target=self._copy_aside, name="sapwood-checkpoint", daemon=True)
-            self._thread.start()
+            self._aside = self._thread.submit(self._copy_aside)
 
     def _lay(self, needed: int) -> None:
         """Make the file longer than what is in use. No space for that is no error: a commit will tell."""
@@ -88,7 +88,7 @@ class Checkpoints:
 
     def worth_shortening(self) -> bool:
         """Whether the log is long enough to be cut in an idle moment."""
-        return (self._thread is None or not self._thread.is_alive()) and self.log_bytes() > IDLE_LIMIT
+        return (self._aside is None or self._aside.done()) and self.log_bytes() > IDLE_LIMIT
 
     def shorten(self, writer: sqlite3.Connection) -> bool:
         """Copy all and cut the log, if it is worth it; say whether it was done. For idle times."""
@@ -102,9 +102,8 @@ class Checkpoints:
 
     def close(self) -> None:
         """Wait for a copy under way. The connections must be closed next, then `release` called."""
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._thread.shutdown()
+        self._aside = None
 
     def release(self) -> None:
         if self._index >= 0:
@@ -114,21 +113,16 @@ class Checkpoints:
 
     def _reap(self) -> None:
         """Notice that a copy has ended, and raise what it raised."""
-        if self._thread is not None and not self._thread.is_alive():
-            self.close()
-        if self._failed is not None:
-            error, self._failed = self._failed, None
-            raise error
+        if self._aside is not None and self._aside.done():
+            ended, self._aside = self._aside, None
+            ended.result()
 
     def _copy_aside(self) -> None:
+        connection = files.connect(self._path)
         try:
-            connection = files.connect(self._path)
-            try:
-                self._catch_up(connection)
-            finally:
-                connection.close()
-        except sqlite3.Error as error:
-            self._failed = error
+            self._catch_up(connection)
+        finally:
+            connection.close()
 
     def _catch_up(self, connection: sqlite3.Connection) -> None:
         """Copy until what the writer added meanwhile is small; leave that to the writer."""

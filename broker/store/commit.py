@@ -14,12 +14,12 @@ back (up to the switch interval). So where a thread's commits look fast enough t
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from broker.core.rows import BundleRow, Transaction
 from broker.histogram import COMMIT_SECONDS, Histogram
 from broker.store.store import Store
+from broker.threads import Threads
 from treeconnector.errors import StoreError
 
 THRESHOLD: Final = 0.001
@@ -28,6 +28,7 @@ _WEIGHT: Final = 0.1
 _TIDY_SHARE: Final = 20
 _IN_DOUBT: Final = 0.007
 _PROBE_EVERY: Final = 32
+_STANDS_AFTER: Final = 10.0
 
 Done = Callable[[StoreError | None], None]
 
@@ -75,13 +76,15 @@ class GroupCommit:
         self._idle_after = idle_after
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._executor: ThreadPoolExecutor | None = _worker()
+        self._thread = Threads("sapwood-commit")
         self._gathered: list[tuple[Transaction, Done]] = []
         self._busy = self._scheduled = self._closed = self._probing = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._quiet: list[asyncio.Future[None]] = []
         self._last = 0.0
         self._turns = 0
+        self._works = self._worked = 0
+        self._began = 0.0
         self.failure: StoreError | None = None
         self.seconds = 0.0
         self.commits = self.transactions = 0
@@ -97,6 +100,16 @@ class GroupCommit:
     @property
     def _slow(self) -> bool:
         return self.seconds >= self._threshold
+
+    def moves(self) -> bool:
+        """Whether something has ended since this was asked last, or nothing is under way."""
+        before, self._worked = self._worked, self._works
+        return not self._busy or self._works != before
+
+    @property
+    def stands(self) -> bool:
+        """Has the disk not answered for so long that nobody can be promised anything?"""
+        return self._busy and self._loop.time() - self._began > _STANDS_AFTER
 
     def submit(self, transaction: Transaction, done: Done) -> None:
         """Commit it soon. `done(None)` is called once it is on disk, `done(error)` if it never will be.
@@ -128,9 +141,7 @@ class GroupCommit:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         await self.flush()
-        if self._executor is not None:
-            self._executor.shutdown()
-            self._executor = None
+        self._thread.shutdown()
 
     def _schedule(self) -> None:
         if not self._busy and not self._scheduled:
@@ -142,11 +153,11 @@ class GroupCommit:
         if self._busy or not self._gathered:
             return
         batch, self._gathered = self._gathered, []
-        self._busy = True
+        self._busy, self._began = True, self._loop.time()
         try:
             self._store.write(merge([transaction for transaction, _ in batch]))
             if self._use_thread():
-                future = self._loop.run_in_executor(self._executor, self._timed_commit)
+                future = self._loop.run_in_executor(self._thread, self._timed_commit)
                 future.add_done_callback(lambda ended: self._end(batch, ended.exception()))
                 return
             self._timed_commit()
@@ -178,6 +189,7 @@ class GroupCommit:
 
     def _end(self, batch: list[tuple[Transaction, Done]], error: BaseException | None) -> None:
         self._busy = False
+        self._works += 1
         if error is not None:
             self._fail(batch, error)
             return
@@ -227,11 +239,12 @@ class GroupCommit:
         if idle < self._idle_after:
             self._idle_timer = self._loop.call_later(self._idle_after - idle, self._idle)
         elif self._store.untidy():
-            self._busy = True
-            self._loop.run_in_executor(None, self._store.tidy).add_done_callback(self._tidied)
+            self._busy, self._began = True, self._loop.time()
+            self._loop.run_in_executor(self._thread, self._store.tidy).add_done_callback(self._tidied)
 
     def _tidied(self, ended: "asyncio.Future[bool]") -> None:
         self._busy = False
+        self._works += 1
         error = ended.exception()
         if error is not None:
             self._fail([], error)
@@ -241,14 +254,6 @@ class GroupCommit:
             self._wake()
             if ended.result() and not self._closed:
                 self._idle_timer = self._loop.call_later(self._idle_after / _TIDY_SHARE, self._idle)
-
-
-def _worker() -> ThreadPoolExecutor:
-    """The thread of slow commits, started at once. One that begins while there is no memory dies unheard,
-    and all commits wait for it for ever."""
-    executor = ThreadPoolExecutor(1, thread_name_prefix="sapwood-commit")
-    executor.submit(int).result()
-    return executor
 
 
 def _settle(future: "asyncio.Future[None]", error: StoreError | None) -> None:

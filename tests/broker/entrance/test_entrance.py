@@ -7,7 +7,7 @@ import pytest
 from broker.core.errors import NotLoggedIn, SwitchError
 from broker.core.policies.rights import FULL, Rights
 from broker.entrance.entrance import Caller, Entrance
-from broker.entrance.passwords import hashed, read
+from broker.entrance.passwords import Hashed, hashed, read
 from broker.entrance.policy import Known, Policy
 from broker.entrance.tries import FREE, MOST_WAITING
 from treeconnector.identity import Shown
@@ -162,3 +162,17 @@ def test_the_names_of_an_account_s_sessions_are_known() -> None:
         return {name: entrance.owner_of(name) for name in names}
 
     assert asyncio.run(owners()) == names
+
+
+async def test_a_password_that_cannot_be_looked_at_is_not_taken_for_a_wrong_one(monkeypatch) -> None:
+    def no_memory(*_: object) -> bool:
+        raise MemoryError
+
+    monkeypatch.setattr(Hashed, "is_of", no_memory)
+    entrance = Entrance("hq", Policy(accounts=ACCOUNTS))
+    for _ in range(30):
+        with pytest.raises(SwitchError, match="cannot be looked at now: try again"):
+            await entrance.admitted(caller(account="till", secret=WORD))
+    monkeypatch.undo()
+    assert (await entrance.admitted(caller(account="till", secret=WORD))).who == "account till"
+    entrance.close()

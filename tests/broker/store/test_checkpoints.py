@@ -39,10 +39,10 @@ def test_the_log_is_made_longer_ahead_of_what_is_written_but_not_while_that_is_l
 def test_after_a_copy_the_log_begins_anew(opened, make):
     store = opened(log_limit=LIMIT)
     row = 1
-    while store._checkpoints._thread is None:
+    while store._checkpoints._aside is None:
         store.apply(make(row, 20, b"x" * 1000))
         row += 20
-    store._checkpoints._thread.join(timeout=60)
+    store._checkpoints._aside.result(60)
     before = store._checkpoints.log_bytes()
     for _ in range(3):
         store.apply(make(row, 1))
@@ -78,9 +78,9 @@ def test_closing_waits_for_a_copy_under_way(opened, make):
     store = opened(log_limit=LIMIT)
     row = 1
     deadline = time.monotonic() + 60
-    while store._checkpoints._thread is None and time.monotonic() < deadline:
+    while store._checkpoints._aside is None and time.monotonic() < deadline:
         store.apply(make(row, 100, b"x" * 1000))
         row += 100
-    thread = store._checkpoints._thread
+    copy = store._checkpoints._aside
     store.close()
-    assert not thread.is_alive()
+    assert copy.done()

@@ -235,3 +235,30 @@ async def test_a_slow_commit_needs_no_thread_that_was_not_there_before(opened, m
     assert False in seen
     monkeypatch.undo()
     await commits.close()
+
+
+async def test_a_commit_that_does_not_end_is_told_from_many_that_do(opened, monkeypatch):
+    store = opened()
+    committer = GroupCommit(store, clock=Fsync(1.0))
+    assert committer.moves()
+    await committer.commit(put(QueueRow("first", 0)))
+    going, go_on = threading.Event(), threading.Event()
+
+    def hold(moment: str) -> None:
+        if moment == BEFORE_COMMIT:
+            going.set()
+            go_on.wait(60)
+
+    store.hook = hold
+    held = asyncio.ensure_future(committer.commit(put(QueueRow("held", 0))))
+    await asyncio.to_thread(going.wait, 60)
+    assert committer.moves()  # one has ended since
+    assert not committer.moves()
+    assert not committer.stands
+    monkeypatch.setattr("broker.store.commit._STANDS_AFTER", -1.0)
+    assert committer.stands
+    go_on.set()
+    await held
+    assert committer.moves()
+    assert not committer.stands
+    await committer.close()

@@ -10,8 +10,8 @@ from broker.store import StoreCorrupt, marks, recover
 
 def left_by_a_kill(store, directory, *, with_log: bool):
     """What lies on the disk at this moment, in another directory."""
-    if store._checkpoints._thread is not None:
-        store._checkpoints._thread.join(60)
+    if store._checkpoints._aside is not None:
+        store._checkpoints._aside.result(60)
     directory.mkdir()
     for name in ("node.db", "node.mark", *(["node.db-wal"] if with_log else [])):
         shutil.copyfile(store.path.with_name(name), directory / name)

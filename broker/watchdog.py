@@ -1,0 +1,83 @@
+"""Ends the process with a last word when its loop, or the thread of its store, stands still.
+
+A node that stands still holds its links, its ports and its neighbours' messages, and serves nobody. Its end
+is seen at once, and whoever started it starts it again.
+
+Law: a second counts only if this process had its turn in it: one that was stopped, or whose machine slept,
+goes on where it was.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Final
+
+from broker import threads
+
+PATIENCE: Final = 60
+"""Seconds. All neighbours have given the node up long before."""
+_EVERY: Final = 1.0
+
+
+class Watchdog:
+    """`moves`: whether what the loop waits for goes on; asked by the loop every second. `end`: told the end.
+
+    Raises `NoThread`.
+    """
+
+    def __init__(
+        self,
+        moves: Callable[[], bool],
+        *,
+        patience: int = PATIENCE,
+        every: float = _EVERY,
+        end: Callable[[bytes], object] = threads.end_process,
+    ) -> None:
+        self._moves = moves
+        self._patience = patience
+        self._every = every
+        self._end = end
+        self._words = threads.last_word(
+            f"it has stood still for {patience} s. Its disk does not answer, or it is a mistake in Sapwood"
+        )
+        self._loop = asyncio.get_running_loop()
+        self._lives = self._stopped = False
+        self._still = 0
+        self._beat()
+        threads.begin(self._watch, "sapwood-watchdog")
+
+    def __repr__(self) -> str:
+        return f"<Watchdog still for {self._still} of {self._patience}>"
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        self._stopped = True
+
+    def hurry(self, patience: int) -> None:
+        """The node has stopped: all that is left has so many seconds.
+
+        Wrinkle: asyncio begins one more thread to end its others, and without memory waits for it for ever.
+        """
+        self._words = threads.last_word("it has stopped, but its process did not end by itself")
+        self._patience = patience
+
+    def _beat(self) -> None:
+        if self._moves():
+            self._lives = True
+        self._timer = self._loop.call_later(self._every, self._beat)
+
+    def _watch(self) -> None:
+        """In a thread of its own. Nothing here needs memory, but who knows: without any it looks again."""
+        while not self._stopped:
+            with contextlib.suppress(MemoryError):
+                time.sleep(self._every)
+                self._look()
+
+    def _look(self) -> None:
+        if self._lives:
+            self._lives, self._still = False, 0
+            return
+        self._still += 1
+        if self._still >= self._patience and not self._stopped:
+            self._end(self._words)
