@@ -291,8 +291,8 @@ class Authorities(Frame, frozen=True, tag=91):
 class Given(Frame, frozen=True, tag=92):
     """Between nodes of a mesh, optional: queues' bundles that were given to children, each with a digest of
     whom and what; an empty one where it has come back. `known`: perhaps long ago, told since the link is new.
-    `back`: for each empty digest in turn the digest, and in 4 bytes more how often the bundle was rerouted;
-    an older node does not say it.
+    `back`: for each empty digest in turn the digest, in 4 bytes more how often the bundle was rerouted, and
+    if not all of its messages have come back a bit for each that has; an older node does not say it.
     """
 
     bundles: Annotated[list[tuple[bytes, bytes]], Meta(max_length=2 * MAX_GIVEN_IN_FRAME)]

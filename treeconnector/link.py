@@ -61,6 +61,7 @@ MAX_AUTHORITIES: Final = 24 * 1024
 _UNPACKED_AS_A_FRAME: Final = 16 * 1024
 _DIGEST: Final = 16
 _DIGEST_BACK: Final = 20
+_MAX_DIGEST_BACK: Final = _DIGEST_BACK + bundles.MAX_MESSAGES // 8
 
 __all__ = [
     "Acked",
@@ -198,7 +199,7 @@ class Link(Handshake):
     def _on_given(self, frame: frames.Given, events: list[Event]) -> None:
         sizes = {(len(bundle), len(digest)) for bundle, digest in frame.bundles}
         sound = sizes <= {(BUNDLE_ID_BYTES, 0), (BUNDLE_ID_BYTES, _DIGEST)}
-        sound = sound and all(len(each) == _DIGEST_BACK for each in frame.back)
+        sound = sound and all(_DIGEST_BACK <= len(each) <= _MAX_DIGEST_BACK for each in frame.back)
         if not sound or len(frame.bundles) > frames.MAX_GIVEN_IN_FRAME:
             raise FrameError("bundles that were given: expected ids and digests of 16 bytes, 500 at most")
         back = iter(frame.back)
@@ -294,12 +295,12 @@ class Link(Handshake):
             self._out.control(frames.Authorities(certificates))
 
     def send_given(self, given: Sequence[tuple[bytes, bytes]], *, known: bool = False) -> None:
-        """To a node of our mesh: at most 500 bundles that children may give back (16 bytes), or have (20).
-        `known`: it is no news, and told since the link is new.
+        """To a node of our mesh: at most 500 bundles that children may give back (16 bytes), or have (20
+        to 52). `known`: it is no news, and told since the link is new.
         """
         if self._require(frames.Given):
             plain = [(bundle, mark if len(mark) == _DIGEST else b"") for bundle, mark in given]
-            back = [mark for _, mark in given if len(mark) == _DIGEST_BACK]
+            back = [mark for _, mark in given if len(mark) >= _DIGEST_BACK]
             self._out.control(frames.Given(plain, known, back))
 
     def moved(self, name: str) -> None:

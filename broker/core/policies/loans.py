@@ -4,9 +4,11 @@ A queue's bundle that comes back has a foreign origin, and a thief would call ev
 bundle's id and a digest of its child, origin and body are remembered, the latest of all children together: in
 memory as long as the entry itself is on disk, and on disk from the transaction on in which that is deleted.
 
-Law: each may be given back once. In a mesh a child gives back over any node, so its nodes tell each other
-what they gave, and what has come back; they are asked for nothing. Each tells all of it when their link comes
-up. What a child gives back before the word of its being given is here, is a dead letter until that comes.
+Law: each message may be given back once for each time that it was given; a bundle may have been divided, so
+its messages come back in several parts. In a mesh a child gives back over any node, so its nodes tell each
+other what they gave, and what has come back; they are asked for nothing. Each tells all of it when their link
+comes up. What a child gives back before the word of its being given is here, is a dead letter until that
+comes.
 
 Wrinkle: two nodes of a mesh may have given a child one bundle, when a line broke between them. The child
 says so (*maybe-duplicate*), and may give back both; once one has been taken, the other is dropped. How often
@@ -27,19 +29,22 @@ from broker.core.operations.dead_letters import Redrive
 from broker.core.policies.policy import Policy
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import MetaRow
-from treeconnector.bundles import Flag, Header
+from treeconnector.bundles import Flag, Header, mask_bits, mask_bytes
 from treeconnector.destinations import Kind
 from treeconnector.frames import MAX_GIVEN_IN_FRAME
 from treeconnector.link import Link
 
 Entry = tuple[bytes, bytes]
-"""A bundle's id, and the digest of whom and what; where it has come back, with the reroutes it had then."""
+"""A bundle's id, and the digest of whom and what. Among those that have come back, on the disk and between
+nodes, the digest is followed by the reroutes it had then and, if not all did, by which of its messages did.
+"""
 
 _MOST: Final = 100_000
 _MOST_EARLY: Final = 1000
 _DIGEST: Final = 16
 _REROUTES: Final = 4
 _ALL_BACK: Final = b""
+_EVERY: Final = -1
 _ROW: Final = "given "
 _PAUSE: Final = 0.001
 
@@ -51,13 +56,13 @@ class Loans(Policy):
         self._context = context
         self._forwarder = forwarder
         self._redrive = redrive
-        self._digests: dict[bytes, tuple[bytes, ...]] = {}
+        self._digests: dict[bytes, tuple[tuple[bytes, int], ...]] = {}
         self._news: list[Entry] = []
         self._sent: dict[tuple[str, bytes], bytes] = {}
         self._rows: dict[int, int] = {}
         self._number = self._written = 0
-        self._taken: dict[Entry, int] = {}
-        self._early: dict[Entry, QueueEntry] = {}
+        self._taken: dict[Entry, tuple[tuple[int, int], ...]] = {}
+        self._early: dict[Entry, tuple[QueueEntry, ...]] = {}
 
     def __repr__(self) -> str:
         return f"<Loans by {self._context.name}: {len(self._digests)} bundles>"
@@ -68,25 +73,21 @@ class Loans(Policy):
         """A queue's bundle goes to a child, which may give it back."""
         if header.destination.kind == Kind.QUEUE:
             entry = _entry(neighbour, header, body)
-            self._keep(entry)
+            self._keep(entry, _brought(header))
             self._sent[neighbour.name, header.id] = entry[1]
             if len(self._sent) > _MOST:
                 del self._sent[next(iter(self._sent))]
             self._note(entry)
 
     def take(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
-        """Was this child given it? It may give it back once."""
-        entry = _entry(neighbour, header, body)
-        if entry[1] not in self._digests.get(header.id, ()):
-            return False
-        self._take(entry, header.reroutes)
-        return True
+        """Was this child given all that it brings? It may give it back once."""
+        return self._take(_entry(neighbour, header, body), header)
 
     def is_twin(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
         """Is it the twin of one that this child gave back before, here or at another node of the mesh?"""
         if not header.flags & Flag.REROUTED or not header.flags & Flag.MAYBE_DUPLICATE:
             return False
-        return header.reroutes <= self._taken.get(_entry(neighbour, header, body), -1)
+        return self._has_come_back(_entry(neighbour, header, body), header)
 
     def kept_refused(self, neighbour: Neighbour, entry: QueueEntry) -> None:
         """A child's bundle is a dead letter. If another node gave it, its word may come still."""
@@ -94,16 +95,32 @@ class Loans(Policy):
         if not header.flags & Flag.REROUTED or not self._context.table.mesh:
             return
         if header.destination.kind == Kind.QUEUE:
-            self._early[_entry(neighbour, header, self._context.custody.body(entry))] = entry
+            early = _entry(neighbour, header, self._context.custody.body(entry))
+            self._early[early] = (*self._early.get(early, ()), entry)
             if len(self._early) > _MOST_EARLY:
                 del self._early[next(iter(self._early))]
 
-    def _take(self, entry: Entry, reroutes: int) -> None:
+    def _take(self, entry: Entry, header: Header) -> bool:
         """The others hear of it when it is on disk: else none might have it."""
-        self._forget(entry, reroutes)
-        back = entry[0], entry[1] + reroutes.to_bytes(_REROUTES, "big")
+        brought = _brought(header)
+        given = dict(self._digests.get(entry[0], ())).get(entry[1], 0)
+        if brought & ~given:
+            return False
+        self._forget(entry, header.reroutes, brought)
+        whole = brought == (1 << header.count) - 1
+        which = b"" if whole else mask_bytes(brought)
+        back = entry[0], entry[1] + header.reroutes.to_bytes(_REROUTES, "big") + which
         self._write([back])
         self._forwarder.turn.after.append(lambda: self._note(back))
+        return True
+
+    def _has_come_back(self, entry: Entry, header: Header) -> bool:
+        """Has all that it brings come back, and not before it went down for the last time?"""
+        left = _brought(header)
+        for reroutes, messages in self._taken.get(entry, ()):
+            if header.reroutes <= reroutes:
+                left &= ~messages
+        return not left
 
     def arrived(self, neighbour: Neighbour, entries: list[QueueEntry]) -> None:
         """A child has these, so their entries go from the disk: they may come back after a restart, too."""
@@ -118,7 +135,7 @@ class Loans(Policy):
                 if (header.id, digest) not in self._taken:
                     self._keep((header.id, digest))
                     self._note((header.id, digest))
-            if digest in self._digests.get(header.id, ()):
+            if digest in dict(self._digests.get(header.id, ())):
                 pairs.append((header.id, digest))
         if pairs:
             self._write(pairs)
@@ -153,8 +170,9 @@ class Loans(Policy):
             if mark == _ALL_BACK:  # an older node does not say which
                 self._digests.pop(bundle, None)
             elif len(mark) > _DIGEST:
-                entry = bundle, mark[:_DIGEST]
-                self._forget(entry, int.from_bytes(mark[_DIGEST:], "big"))
+                entry, which = (bundle, mark[:_DIGEST]), mark[_DIGEST + _REROUTES :]
+                reroutes = int.from_bytes(mark[_DIGEST : _DIGEST + _REROUTES], "big")
+                self._forget(entry, reroutes, mask_bits(which) if which else _EVERY)
                 self._settle_early(entry, twin=True)
             elif not (known and (bundle, mark) in self._taken):
                 self._keep((bundle, mark))
@@ -162,15 +180,19 @@ class Loans(Policy):
 
     def _settle_early(self, entry: Entry, *, twin: bool) -> None:
         """The word has come of what was a dead letter: it goes on, unless its twin does."""
-        letter = self._early.pop(entry, None)
-        if letter is None or letter.queue is not self._context.custody.dead or not letter.open:
-            return
-        header = letter.stored.header
-        if not twin:
-            self._take(entry, header.reroutes)
-            self._redrive.give_back([(letter, letter.all)])
-        elif header.flags & Flag.MAYBE_DUPLICATE and header.reroutes <= self._taken[entry]:
-            self._context.counters["duplicates_dropped"] += self._redrive.discard([(letter, letter.all)])
+        context, early = self._context, self._early.pop(entry, ())
+        letters = [each for each in early if each.queue is context.custody.dead and each.open]
+        for letter in list(letters):
+            header = letter.stored.header
+            if not twin and self._take(entry, header):
+                self._redrive.give_back([(letter, letter.all)])
+            elif twin and header.flags & Flag.MAYBE_DUPLICATE and self._has_come_back(entry, header):
+                context.counters["duplicates_dropped"] += self._redrive.discard([(letter, letter.all)])
+            else:
+                continue
+            letters.remove(letter)
+        if letters:
+            self._early[entry] = tuple(letters)
 
     def tell(self) -> None:
         """The others of the mesh hear what is new."""
@@ -182,10 +204,11 @@ class Loans(Policy):
 
     def tell_all(self, peer: Neighbour) -> None:
         """A link with a node of the mesh is up: it may have missed some, or have been killed since."""
-        given = [(bundle, digest) for bundle, digests in self._digests.items() for digest in digests]
+        given = [(bundle, digest) for bundle, digests in self._digests.items() for digest, _ in digests]
         taken = [
-            (bundle, digest + reroutes.to_bytes(_REROUTES, "big"))
-            for (bundle, digest), reroutes in self._taken.items()
+            (bundle, digest + reroutes.to_bytes(_REROUTES, "big") + _which(messages))
+            for (bundle, digest), returns in self._taken.items()
+            for reroutes, messages in returns
         ]
         if peer.link is not None:
             self._tell_part(peer, peer.link, [*given, *taken], 0)
@@ -203,24 +226,40 @@ class Loans(Policy):
 
     # --- in memory
 
-    def _keep(self, entry: Entry) -> None:
+    def _keep(self, entry: Entry, messages: int = _EVERY) -> None:
         bundle, digest = entry
-        others = tuple(each for each in self._digests.pop(bundle, ()) if each != digest)
-        self._digests[bundle] = (*others, digest)
+        known = dict(self._digests.pop(bundle, ()))
+        messages |= known.pop(digest, 0)
+        self._digests[bundle] = (*known.items(), (digest, messages))
         if len(self._digests) > _MOST:
             del self._digests[next(iter(self._digests))]
 
-    def _forget(self, entry: Entry, reroutes: int) -> None:
-        """It has come back, so it is given no more."""
+    def _forget(self, entry: Entry, reroutes: int, messages: int) -> None:
+        """They have come back, so they are given no more."""
         bundle, digest = entry
-        left = tuple(each for each in self._digests.get(bundle, ()) if each != digest)
-        if left:
-            self._digests[bundle] = left
+        left = (
+            (each, bits & ~messages if each == digest else bits)
+            for each, bits in self._digests.get(bundle, ())
+        )
+        known = tuple((each, bits) for each, bits in left if bits)
+        if known:
+            self._digests[bundle] = known
         else:
             self._digests.pop(bundle, None)
-        self._taken[entry] = max(reroutes, self._taken.pop(entry, 0))
+        returns = dict(self._taken.pop(entry, ()))
+        returns[reroutes] = returns.get(reroutes, 0) | messages
+        self._taken[entry] = tuple(returns.items())
         if len(self._taken) > _MOST:
             del self._taken[next(iter(self._taken))]
+
+
+def _brought(header: Header) -> int:
+    """Which of its messages a bundle brings, a bit each."""
+    return (1 << header.count) - 1 & ~mask_bits(header.done)
+
+
+def _which(messages: int) -> bytes:
+    return b"" if messages == _EVERY else mask_bytes(messages)
 
 
 def _entry(neighbour: Neighbour, header: Header, body: bytes) -> Entry:

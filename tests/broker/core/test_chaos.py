@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simulation.chaos import MESH, Chaos
+from simulation.roaming import SMALL_MESH, Roaming
 
 SEEDS = st.integers(min_value=0, max_value=1 << 32)
 
@@ -87,6 +88,21 @@ def test_a_mesh_of_roots_that_crash_and_cannot_reach_each_other(seed: int) -> No
 @example(seed=10062)  # a region that was about to let go of a store counted as the place where it is
 def test_stores_that_move_below_a_mesh_of_roots(seed: int) -> None:
     Chaos(seed, frozenset({"crash", "split", "move"}), tree=MESH).run()
+
+
+@given(seed=SEEDS)
+@settings(max_examples=10)
+@example(seed=60000)  # a child gave back two parts of one bundle, and the second was taken for a twin
+@example(seed=60001)  # the same
+def test_readers_that_go_about_and_dead_letters_that_are_given_back(seed: int) -> None:
+    Roaming(seed, frozenset()).run()
+
+
+@given(seed=SEEDS)
+@settings(max_examples=10)
+@example(seed=60003)  # the same, below a mesh
+def test_readers_that_go_about_below_a_mesh(seed: int) -> None:
+    Roaming(seed, frozenset({"crash", "split"}), tree=SMALL_MESH).run()
 
 
 def test_an_account_that_does_not_add_up_is_found() -> None:

@@ -91,6 +91,26 @@ def test_the_twin_of_what_came_back_is_dropped_and_not_what_came_back_later(fore
     assert dead(forest, "hq-2") == ["PERMIT"]
 
 
+def test_two_parts_of_one_bundle_are_no_twins_and_each_comes_back_once(forest: Forest) -> None:
+    """A bundle was divided among york's readers, and york gives back one part after the other, doubted."""
+    hq, york = forest["hq-1"].core, liar(forest, "hq-1")
+    body, bundle = BODY * 3, BundleIds().next()
+    fields = {"id": bundle, "destination": queue("orders"), "origin": "hq-1", "size": len(body), "count": 3}
+    hq.permitting.given.sent(york, Header(**fields, done=b"\x04"), body)
+    doubted = BACK | Flag.MAYBE_DUPLICATE
+    for done, dropped, waiting in ((b"\x06", 0, 1), (b"\x06", 1, 1), (b"\x05", 1, 2), (b"\x04", 3, 2)):
+        part = Header(**fields, flags=doubted, reroutes=1, done=done)
+        for core in CORES if dropped else CORES[:1]:
+            forest[core].core.arrivals.from_neighbour(liar(forest, core), part, body)
+            forest.settle()
+        assert hq.counters["duplicates_dropped"] == dropped
+        assert hq.custody.queue_for(queue("orders")).messages == waiting
+    assert dead(forest, "hq-1") == dead(forest, "hq-2") == []
+    never_given = Header(**fields, flags=doubted, reroutes=1, done=b"\x03")
+    says(forest, "hq-1", never_given, body)
+    assert dead(forest, "hq-1") == ["PERMIT"]
+
+
 def test_two_children_that_were_given_one_bundle_may_both_give_it_back(forest: Forest) -> None:
     header = given(forest)
     hq = forest["hq-1"].core
