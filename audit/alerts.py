@@ -31,7 +31,7 @@ class Receiver(Protocol):
     def deliver(self, alerts: Sequence[Alert]) -> list[str]: ...
 
 
-class Refused(Exception):
+class WebhookRefused(Exception):
     """A request was answered, but not with what was asked for."""
 
 
@@ -81,7 +81,7 @@ class Destination:
         """Without it nothing is taken: to be refused here is as good as no connection."""
         try:
             _ask(connection, "GET", "/login/sapwood-audit", None, self._login)
-        except Refused as error:
+        except WebhookRefused as error:
             raise http.client.HTTPException(str(error)) from None
 
 
@@ -138,7 +138,7 @@ def _deliver(
         for place, alert in enumerate(alerts):
             try:
                 send(connection, alert)
-            except Refused as error:
+            except WebhookRefused as error:
                 lost.append(str(error))
             except (OSError, http.client.HTTPException) as error:
                 return [*lost, *([str(error) or type(error).__name__] * (len(alerts) - place))]
@@ -163,4 +163,4 @@ def _ask(
         connection.close()
     if answer.status >= 300:
         text = told[:200].decode("utf-8", "replace")
-        raise Refused(f"{method} {path}: {answer.status} {text}")
+        raise WebhookRefused(f"{method} {path}: {answer.status} {text}")

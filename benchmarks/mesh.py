@@ -24,7 +24,7 @@ import msgspec
 
 from benchmarks.leaf_host import Spec
 from benchmarks.processes import BenchmarkFailed, Process, Processes, free_port, get_json, machine
-from broker.cli.demo.line import Line
+from broker.cli.demo.line import CutLine
 from sapwood.client import Client, connect
 
 CORES: Final = ("hq-1", "hq-2", "hq-3")
@@ -47,7 +47,7 @@ class Network:
         }
         names = [*CORES, *self.regions, *(store for stores in self.stores.values() for store in stores)]
         self.ports = {name: free_port() for name in names}
-        self.lines = [Line(free_port(), self.ports[core]) for core in CORES]
+        self.lines = [CutLine(free_port(), self.ports[core]) for core in CORES]
         self.servers: dict[str, Process] = {}
         self._hosts: list[Process] = []
 

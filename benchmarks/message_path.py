@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
 from simulation.wire import Wire
@@ -128,7 +128,7 @@ def trace() -> list[Phase]:
     return tracer.phases
 
 
-def _tree() -> tuple[Forest, Consumer]:
+def _tree() -> tuple[Forest, SimulatedConsumer]:
     forest = Forest()
     forest.add("hq")
     forest.add("north", "hq", "branch")

@@ -21,7 +21,7 @@ from broker.core.clients.switch import Switch
 from broker.core.node import NodeCore
 from broker.http.front import Front
 from broker.http.session_endpoint import StreamingSession
-from broker.http.verbs import Verbs, _Blocked
+from broker.http.verbs import Verbs, _BlockedTransfer
 from broker.node import Node
 from broker.process import run_node
 from broker.store.commit import GroupCommit
@@ -35,7 +35,7 @@ PARTS: Final[dict[str, list[tuple[Any, str]]]] = {
         (Front, "_go_on"),
         (Front, "_answered"),
         (Verbs, "perform"),
-        (_Blocked, "_collect"),
+        (_BlockedTransfer, "_collect"),
         (StreamingSession, "_send"),
         (StreamingSession, "_flush"),
     ],

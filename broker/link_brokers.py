@@ -1,6 +1,6 @@
 """Children that dial at a broker: the node hears them knock there, and serves their links as any other.
 
-One `LinkBroker` for each broker of the listener; it listens again, for ever, when the connection was lost.
+One `LinkBrokerListener` for each broker of the listener; it listens again, for ever, after a lost connection.
 The links of children have connections of their own and outlive that of the knocks.
 
 Law: answers under way are bounded, however many children knock at once: after a broker's restart all do. So
@@ -61,7 +61,7 @@ def broker_of(site: Site, settings: model.LinkBroker) -> Broker:
     return broker_for(place, link_broker_access(settings), site.tree, site.limits.max_frame)
 
 
-class LinkBroker:
+class LinkBrokerListener:
     """Listens at one broker. Making it raises `SapwoodError` for what only the site's file can cure.
 
     `state`: 'connecting', 'listening' or 'waiting'. `links`: that it serves now. `refused`: knocks that came
@@ -86,7 +86,8 @@ class LinkBroker:
         self.strangers = 0
 
     def __repr__(self) -> str:
-        return f"<LinkBroker {self._settings.uri} {self.state} links={self.links} failures={self.failures}>"
+        counts = f"links={self.links} failures={self.failures}"
+        return f"<LinkBrokerListener {self._settings.uri} {self.state} {counts}>"
 
     @property
     def uri(self) -> str:

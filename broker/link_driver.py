@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bridges.carriers.base import Carrier, CarrierError, CarrierFlooded
 from broker.core.links.neighbour import Neighbour
 from broker.log_throttle import LogThrottle
-from broker.shares import Share
+from broker.shares import LoopShare
 from treeconnector.errors import Refusal
 from treeconnector.link import Link
 
@@ -21,7 +21,7 @@ class DrivenLink:
 
     __slots__ = ("carrier", "draining", "link", "share", "text", "was_up")
 
-    def __init__(self, link: Link, carrier: Carrier, share: Share) -> None:
+    def __init__(self, link: Link, carrier: Carrier, share: LoopShare) -> None:
         self.link = link
         self.carrier = carrier
         self.share = share
@@ -71,7 +71,7 @@ class LinkDriver:
 
     async def drive(self, link: Link, carrier: Carrier) -> tuple[bool, str]:
         """Run a link on a carrier until either ends. Returns (whether it was up, what ended it)."""
-        wire = self._wires[link] = DrivenLink(link, carrier, Share(self._node.shares))
+        wire = self._wires[link] = DrivenLink(link, carrier, LoopShare(self._node.shares))
         try:
             self._pull(wire)
             while link in self._node.core.open_links:

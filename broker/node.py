@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.api.administration import Administration
 from broker.api.status import status
-from broker.cells import Cells
+from broker.cells import NodeCells
 from broker.cells.tracing import Tracing
 from broker.chronicle import Chronicle
 from broker.core.commit import CommitBatch
@@ -27,7 +27,7 @@ from broker.entrance.policy import policy_of
 from broker.grants import Grants
 from broker.headroom import Headroom
 from broker.intake import Admission
-from broker.link_brokers import LinkBroker
+from broker.link_brokers import LinkBrokerListener
 from broker.link_driver import LinkDriver
 from broker.link_secrets import LinkSecrets
 from broker.location.registrar import Registrar, zone_of
@@ -83,13 +83,13 @@ class Node:
         self.entrance: Entrance
         self.chronicle: Chronicle
         self.journal: OperatorLog
-        self.cells: Cells
+        self.cells: NodeCells
         self.tracing: Tracing
         self.administration: Administration
         self.desk: SiteDesk | None = None
         self.supervisor: Supervisor | None = None
         self.diallers: Diallers
-        self.link_brokers: list[LinkBroker] = []
+        self.link_brokers: list[LinkBrokerListener] = []
         self.registrar: Registrar | None = None
         self.enrolment: Registry | None = None
         self.renewal: CertificateRenewal | None = None
@@ -137,11 +137,11 @@ class Node:
         try:
             self._make_core(permits)
             self.entrance = entrance_of(self, policy)
-            self.cells = Cells(self)
+            self.cells = NodeCells(self)
             self.tracing = Tracing(self, self.cells)
             self.administration = Administration(self)
             self.desk = desk_of(self)
-            self.link_brokers = [LinkBroker(self, site, one) for one in site.listener.link_brokers]
+            self.link_brokers = [LinkBrokerListener(self, site, one) for one in site.listener.link_brokers]
             self.renewal = renewal_of(self)
             if self.sharing is not None:
                 self.sharing.open()

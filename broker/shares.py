@@ -37,7 +37,7 @@ class Shares:
         return self.paid_until - now
 
 
-class Share:
+class LoopShare:
     """Of one neighbour or client, while it is worked for. `begin` where that begins."""
 
     __slots__ = ("_ends", "_shares", "_used")
@@ -47,7 +47,7 @@ class Share:
         self.begin()
 
     def __repr__(self) -> str:
-        return f"<Share {'over' if self.is_over else 'goes on'}>"
+        return f"<LoopShare {'over' if self.is_over else 'goes on'}>"
 
     def begin(self) -> None:
         self._used = self._shares.used()

@@ -60,7 +60,7 @@ class Uri(Text):
         return uri
 
 
-class Server(Text):
+class DnsServer(Text):
     """A DNS server: its address is one, and its port is from 1 to 65535."""
 
     def parse(self, text: str) -> str:
@@ -103,14 +103,14 @@ LINK_BROKER_URI: Final = Uri(
     | dict.fromkeys(("tcp:", "ssl:"), f"write {advice(BROKERED)}"),
 )
 DOMAIN: Final = Text("a domain such as uk.example.com", r"[A-Za-z0-9_\-]{1,63}(\.[A-Za-z0-9_\-]{1,63}){0,7}")
-NAME_SERVER: Final = Server(
+NAME_SERVER: Final = DnsServer(
     "the IP address of a DNS server, with or without its port, such as 10.0.0.53, 127.0.0.1:5300 or [::1]:53",
     r"([0-9]{1,3}\.){3}[0-9]{1,3}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?",
 )
 LOCAL_ADDRESS: Final = LocalAddress(
     "an IP address of this machine, such as 10.0.42.2", r"[0-9.]{7,15}|[0-9A-Fa-f:.]{2,45}"
 )
-UPDATE_SERVER: Final = Server(
+UPDATE_SERVER: Final = DnsServer(
     "a host or an IP address, with or without its port, such as ns1.example.com, 10.0.0.53:53 or [::1]:53",
     f"{_HOST}(:[0-9]{{1,5}})?",
 )

@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 
 from sapwood.address import session_uri
 from sapwood.errors import ConnectFailed, Rejection, SendRejected, Unconfirmed
-from sapwood.outbox import Call, Outbox, Route, bodies, encode_message
+from sapwood.outbox import Call, FrameRoute, Outbox, bodies, encode_message
 from sapwood.session import Session
 from sapwood.subscription import Subscription
 from sapwood.tasks import current as current_task
@@ -293,12 +293,12 @@ class Client:
         await self._session.request(what, lambda number: EndSubscription(number, durable))
 
 
-def _route(destination: Destination | str, properties: dict[str, Any]) -> Route:
+def _route(destination: Destination | str, properties: dict[str, Any]) -> FrameRoute:
     """The route of a message; takes its own options out of `properties`."""
     where = _parse(destination) if isinstance(destination, str) else destination
     if not properties:
-        return Route(where)
-    return Route(
+        return FrameRoute(where)
+    return FrameRoute(
         where,
         properties.pop("persistent", True),
         properties.pop("retained", False),
@@ -325,7 +325,7 @@ def _properties(given: dict[str, Any]) -> Properties | None:
 
 def _message(
     destination: Destination | str, payload: bytes | str, properties: dict[str, Any]
-) -> tuple[Route, bytes]:
+) -> tuple[FrameRoute, bytes]:
     data = payload.encode() if isinstance(payload, str) else payload
     route = _route(destination, properties)
     message = encode_message(data, _properties(properties))

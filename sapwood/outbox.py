@@ -23,7 +23,7 @@ from treeconnector.session_frames import Send, encode
 _encoder = msgspec.msgpack.Encoder()
 
 
-class Route(NamedTuple):
+class FrameRoute(NamedTuple):
     """What the messages of one frame have in common."""
 
     destination: Destination
@@ -107,7 +107,7 @@ class Outbox:
         self.next_number = 1
         self.settled_through = 0
         self.rejections: list[Rejection] = []
-        self._open: dict[Route, _Open] = {}
+        self._open: dict[FrameRoute, _Open] = {}
         self._unsent: list[bytes] = []
         self._sent: deque[_Sent] = deque()
         self._pending: list[Rejection] = []
@@ -121,7 +121,7 @@ class Outbox:
 
     # --- sending
 
-    def add(self, route: Route, message: bytes, call: Call | None = None) -> None:
+    def add(self, route: FrameRoute, message: bytes, call: Call | None = None) -> None:
         """Put one encoded message into its route's open frame."""
         batch = self._open.get(route)
         if batch is None:
@@ -139,7 +139,7 @@ class Outbox:
         if len(batch.messages) == MAX_MESSAGES:
             self._seal(route)
 
-    def add_body(self, route: Route, body: bytes, count: int, call: Call | None = None) -> None:
+    def add_body(self, route: FrameRoute, body: bytes, count: int, call: Call | None = None) -> None:
         """Put a body of `count` messages into a frame of its own, after what is open for the route."""
         if route in self._open:
             self._seal(route)
@@ -173,13 +173,13 @@ class Outbox:
             for share in sent.shares:
                 share.call.failed(error)
 
-    def _seal(self, route: Route) -> None:
+    def _seal(self, route: FrameRoute) -> None:
         batch = self._open.pop(route)
         first = self.next_number
         shares = tuple(_Share(first + index, first + index, call) for index, call in batch.calls)
         self._frame(route, b"".join(batch.messages), len(batch.messages), shares)
 
-    def _frame(self, route: Route, body: bytes, count: int, shares: tuple[_Share, ...]) -> None:
+    def _frame(self, route: FrameRoute, body: bytes, count: int, shares: tuple[_Share, ...]) -> None:
         first = self.next_number
         self.next_number = first + count
         frame = encode(

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from broker.core.settings import CoreSettings
 from simulation.actions import Action
-from simulation.clients import Consumer, Receipt
+from simulation.clients import Receipt, SimulatedConsumer
 from simulation.disk import Disk
 from simulation.forest import QUICK, Forest
 from simulation.invariants import check_nothing_counts, check_routes
@@ -89,7 +89,7 @@ class Chaos:
         self.lost_before = 0
         self.forest.settle(2.0)
 
-    def _consumers(self) -> list[Consumer]:
+    def _consumers(self) -> list[SimulatedConsumer]:
         return [
             self._consumer("s1", "queue:one"),
             self._consumer("s3", "queue:two"),
@@ -102,7 +102,7 @@ class Chaos:
             self._consumer("s2", "queue:cell"),
         ]
 
-    def _consumer(self, site: str, destination: str, durable: str = "") -> Consumer:
+    def _consumer(self, site: str, destination: str, durable: str = "") -> SimulatedConsumer:
         name = f"c-{site}-{destination}"
         return self.forest.consumer(site, destination, name, auto=False, durable=durable, credit=7)
 
@@ -397,7 +397,7 @@ class Chaos:
                     who = [reader.name for reader in readers]
                     assert any(receipt.acknowledged for receipt in came), f"{payload!r} never came to {who}"
 
-    def _readers(self, destination: str, payload: bytes) -> list[list[Consumer]]:
+    def _readers(self, destination: str, payload: bytes) -> list[list[SimulatedConsumer]]:
         """Groups of consumers of which one must have a message."""
         if destination.startswith("topic:"):
             subscribers = [each for each in self.consumers if each.durable]
@@ -423,10 +423,10 @@ class Chaos:
                     beyond = [p for p in consumer.payloads if consumer.site.name not in self.reached[p]]
                     assert not beyond, f"{consumer.name} was given {beyond[0]!r}, which does not go so far"
 
-    def _check_group(self, consumers: list[Consumer]) -> None:
+    def _check_group(self, consumers: list[SimulatedConsumer]) -> None:
         if self.lossy & {"hq", "r1", "r2"}:
             return  # what a child sends again to a parent that forgot it is new to both
-        seen: dict[bytes, list[tuple[Consumer, Receipt]]] = {}
+        seen: dict[bytes, list[tuple[SimulatedConsumer, Receipt]]] = {}
         for consumer in consumers:
             for receipt in consumer.receipts:
                 seen.setdefault(receipt.payload, []).append((consumer, receipt))

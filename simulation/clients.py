@@ -31,7 +31,7 @@ from treeconnector.session_frames import (
 )
 
 
-class Client:
+class SimulatedClient:
     """A session at a site. It does not come back by itself."""
 
     def __init__(self, site: Site, name: str) -> None:
@@ -80,7 +80,7 @@ class Client:
             self.failures.append(frame)
 
 
-class Producer(Client):
+class Producer(SimulatedClient):
     """Sends numbered messages; whatever is not confirmed is sent again on the next connection.
 
     Nothing is sent before the node has said how far it is: a number above it would confirm those below.
@@ -169,7 +169,7 @@ class Receipt:
         return self.redelivered or bool(self.flags & Flag.MAYBE_DUPLICATE)
 
 
-class Consumer(Client):
+class SimulatedConsumer(SimulatedClient):
     """Reads a queue or a topic. `auto`: acknowledges what it has whenever the forest takes a step."""
 
     def __init__(

@@ -30,7 +30,7 @@ _EXAMPLE: Final = "stores=2200,regions=25"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DeployedNode:
     """One node of a deployment. `parent`: '' for the root; several of one mesh with spaces between. `mesh`: a
     word that all nodes of one mesh have. `consume`, `send`: what it may beside what is its own.
     """
@@ -53,14 +53,14 @@ class Deployment:
     is a table's, whose nodes have permits as `config fleet` writes them; what is made to measure is open.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[DeployedNode, ...]
     tree: str = ""
     closed: bool = False
 
     def __len__(self) -> int:
         return len(self.places)
 
-    def of_role(self, role: str) -> list[Place]:
+    def of_role(self, role: str) -> list[DeployedNode]:
         return [place for place in self.places if place.role == role]
 
     def depths(self) -> dict[str, int]:
@@ -113,15 +113,15 @@ def deployment(text: str) -> Deployment:
             f" such as {_EXAMPLE}"
         )
     rows = read_sites(text, dialled=False)
-    children: dict[str, list[Place]] = {}
+    children: dict[str, list[DeployedNode]] = {}
     for row in rows:
-        place = Place(row.name, row.role, " ".join(row.parents), row.mesh, row.consume, row.send)
+        place = DeployedNode(row.name, row.role, " ".join(row.parents), row.mesh, row.consume, row.send)
         children.setdefault(next(iter(row.parents), ""), []).append(place)
     tree = next((row.tree for row in rows if row.tree), "")
     return Deployment(tuple(_downwards(children)), tree, closed=True)
 
 
-def _downwards(children: dict[str, list[Place]]) -> Iterator[Place]:
+def _downwards(children: dict[str, list[DeployedNode]]) -> Iterator[DeployedNode]:
     level = children.get("", [])
     while level:
         yield from level
@@ -163,7 +163,7 @@ def generated(
         branches = {name: _cell(nodes) for name, nodes in made.items()}
     for _ in range(depth - 2):
         below = [
-            Place(f"{name}-{number}", "branch", cell)
+            DeployedNode(f"{name}-{number}", "branch", cell)
             for name, cell in branches.items()
             for number in range(1, (fan_out or 10) + 1)
         ]
@@ -172,18 +172,18 @@ def generated(
     width, lowest = len(str(stores)), list(branches.values())
     for number in range(stores):
         parent = lowest[number * len(lowest) // stores]
-        places.append(Place(f"store-{number + 1:0{width}}", "leaf", parent))
+        places.append(DeployedNode(f"store-{number + 1:0{width}}", "leaf", parent))
     return Deployment(tuple(places))
 
 
-def _nodes(name: str, role: str, parent: str, count: int) -> list[Place]:
+def _nodes(name: str, role: str, parent: str, count: int) -> list[DeployedNode]:
     """A node, or the nodes of a mesh that stands for one."""
     if count == 1:
-        return [Place(name, role, parent)]
-    return [Place(f"{name}-{letter}", role, parent, name) for letter in _LETTERS[:count]]
+        return [DeployedNode(name, role, parent)]
+    return [DeployedNode(f"{name}-{letter}", role, parent, name) for letter in _LETTERS[:count]]
 
 
-def _cell(nodes: Sequence[Place]) -> str:
+def _cell(nodes: Sequence[DeployedNode]) -> str:
     """How their children name them as parents."""
     return " ".join(place.name for place in nodes)
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 from broker.core.settings import CoreSettings
-from simulation.clients import Client, Consumer, Producer
+from simulation.clients import Producer, SimulatedClient, SimulatedConsumer
 from simulation.site import Site
 from simulation.wire import Wire
 from treeconnector.link import LinkSettings
 
-AnyClient = TypeVar("AnyClient", bound=Client)
+AnyClient = TypeVar("AnyClient", bound=SimulatedClient)
 
 QUICK = CoreSettings(linger=0.0, dormant_after=1.0, reattach_time=5.0, probe_time=1.0)
 LINKS = LinkSettings(window_bundles=8, keep_alive=5.0, dead_after=2.0, handshake_timeout=5.0)
@@ -30,7 +30,7 @@ class Forest:
         self.now = 1000.0
         self.sites: dict[str, Site] = {}
         self.wires: list[Wire] = []
-        self.clients: list[Client] = []
+        self.clients: list[SimulatedClient] = []
         self.settings, self.links = settings, links
         self.cut_off: list[set[str]] = []
 
@@ -179,8 +179,10 @@ class Forest:
     def producer(self, site: str, name: str = "producer") -> "Producer":
         return self._client(Producer(self.sites[site], name))
 
-    def consumer(self, site: str, destination: str, name: str = "consumer", **options: Any) -> "Consumer":
-        return self._client(Consumer(self.sites[site], destination, name, **options))
+    def consumer(
+        self, site: str, destination: str, name: str = "consumer", **options: Any
+    ) -> "SimulatedConsumer":
+        return self._client(SimulatedConsumer(self.sites[site], destination, name, **options))
 
     def _client(self, client: AnyClient) -> AnyClient:
         self.clients.append(client)

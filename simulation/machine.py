@@ -9,7 +9,7 @@ from broker.core.policies.permits import GrantOf, everything
 from broker.core.settings import CoreSettings
 from simulation.applications import Application
 from simulation.lines import End, LineSettings
-from simulation.site import Site, World
+from simulation.site import Site, Surroundings
 from treeconnector.link import LinkSettings
 from treeconnector.relations import Relation
 
@@ -27,7 +27,7 @@ class Machine(Site):
 
     def __init__(
         self,
-        world: World,
+        world: Surroundings,
         name: str,
         parent: str,
         role: str,

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from simulation.actions import Action
 from simulation.chaos import Chaos, Tree
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from treeconnector.session_frames import Acknowledge
 
 SMALL: Tree = [("hq", "", "root"), ("r1", "hq", "branch"), ("s1", "r1", "leaf"), ("s3", "r1", "leaf")]
@@ -35,7 +35,7 @@ class Roaming(Chaos):
     def __init__(self, seed: int, kinds: frozenset[str], steps: int = 400, tree: Tree = SMALL) -> None:
         super().__init__(seed, kinds | {"roam"}, steps, tree=tree)
 
-    def _consumers(self) -> list[Consumer]:
+    def _consumers(self) -> list[SimulatedConsumer]:
         readers = [
             self.forest.consumer(self._site(), f"queue:{name}", f"c-{name}{room}", auto=False, credit=room)
             for name, rooms in (("a", (1, 7, 50)), ("b", (3, 50)))

@@ -24,7 +24,7 @@ from treeconnector.link import LinkSettings
 _MESH_SECRET: Final = b"what the nodes of a mesh prove to each other"
 
 
-class World(Protocol):
+class Surroundings(Protocol):
     """Where a site stands: the time, and the lines to others."""
 
     now: float
@@ -51,7 +51,7 @@ class Site:
 
     def __init__(
         self,
-        world: World,
+        world: Surroundings,
         name: str,
         parent: str,
         role: str,

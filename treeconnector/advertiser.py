@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from treeconnector.destinations import Destination, Kind
 from treeconnector.frames import Advice
 from treeconnector.names import LOCAL
-from treeconnector.offers import Standing, Tally, standing
+from treeconnector.offers import OfferStanding, Tally, standing
 from treeconnector.routes import Route, RoutingTable
 
 LINGER: Final = 10.0
@@ -43,7 +43,7 @@ class Up:
 
     name: Final = "up"
 
-    def standing(self, table: RoutingTable, key: Destination) -> Standing | None:
+    def standing(self, table: RoutingTable, key: Destination) -> OfferStanding | None:
         """In which state `key` is to be offered; None = not at all."""
         routes, live = table.spread(key)
         for name in table.apart:
@@ -77,7 +77,7 @@ class Down:
     def __init__(self, advise: str = "all") -> None:
         self._kinds = ADVISE_DOWN[advise]
 
-    def standing(self, table: RoutingTable, key: Destination) -> Standing | None:
+    def standing(self, table: RoutingTable, key: Destination) -> OfferStanding | None:
         """In which state `key` is to be offered; None = not at all."""
         route = self.route(table, key)
         return standing(route.live) if route else None
@@ -102,7 +102,7 @@ class Beside:
 
     name: Final = "mesh"
 
-    def standing(self, table: RoutingTable, key: Destination) -> Standing | None:
+    def standing(self, table: RoutingTable, key: Destination) -> OfferStanding | None:
         """In which state `key` is to be offered; None = not at all. A neighbour without a line is dormant."""
         route = self.route(table, key)
         if route is not None and route.gateway == LOCAL:
@@ -141,7 +141,7 @@ class Advertiser:
         self._table = table
         self._audience = audience
         self._linger = linger
-        self._offered: dict[Destination, Standing] = {}
+        self._offered: dict[Destination, OfferStanding] = {}
         self._changed: dict[Destination, tuple[str, str]] = {}
         self._leaving: OrderedDict[Destination, _Leaving] = OrderedDict()
         self._unseen: dict[Destination, None] = {}
@@ -261,7 +261,7 @@ class Advertiser:
             )
         return self._advice(_add(wanted), key, wanted)
 
-    def _offer(self, key: Destination, wanted: Standing) -> None:
+    def _offer(self, key: Destination, wanted: OfferStanding) -> None:
         self._offered[key] = wanted
         self._tally.add(key, wanted)
 
@@ -270,7 +270,7 @@ class Advertiser:
         self._tally.remove(key, self._offered.pop(key))
         return Advice("remove", key.kind, key.name, leaving.origin, leaving.cause)
 
-    def _advice(self, operation: str, key: Destination, offered: Standing, cause: str = "") -> Advice:
+    def _advice(self, operation: str, key: Destination, offered: OfferStanding, cause: str = "") -> Advice:
         route = self._audience.route(self._table, key)
         origin = route.origin if route else ""
         if not cause and route:
@@ -283,6 +283,6 @@ def _nodes_last(item: tuple[Destination, object]) -> bool:
     return item[0].kind == Kind.DOMAIN
 
 
-def _add(offered: Standing) -> str:
+def _add(offered: OfferStanding) -> str:
     """The operation that puts a key in this state whether or not it was known."""
     return "add" if offered.live else "dormant"

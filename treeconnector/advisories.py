@@ -15,7 +15,7 @@ from treeconnector.advertiser import AT_ONCE, LINGER, MOVED, RESYNC, Advertiser,
 from treeconnector.destinations import Destination
 from treeconnector.frames import Advice
 from treeconnector.held import Applied, Held, Kept, Limits, StoredRoute
-from treeconnector.offers import Standing, Tally, digest_of, standing
+from treeconnector.offers import OfferStanding, Tally, digest_of, standing
 
 __all__ = [
     "AT_ONCE",
@@ -31,7 +31,7 @@ __all__ = [
     "Held",
     "Kept",
     "Limits",
-    "Standing",
+    "OfferStanding",
     "StoredRoute",
     "Tally",
     "Up",

@@ -12,7 +12,7 @@ CREDIT: Final = 500
 """Deliveries that may be unanswered at once, for one queue, or for all topics together."""
 
 
-class Consumer(NamedTuple):
+class BrokerConsumer(NamedTuple):
     """Somebody at the broker who reads a queue or a topic filter. `id` tells consumers of one key apart.
 
     `queue:NAME@NODE` with this node's own name: only what is directed here, as replies are; no other node is
@@ -42,7 +42,7 @@ class Taken(NamedTuple):
     odd: str = ""
 
 
-class Delivery(NamedTuple):
+class BrokerDelivery(NamedTuple):
     """A message for the broker. `id`: to confirm or refuse it by. `again`: it may have been given before.
 
     `message.properties.expires_in` is what remains of it now. `persistent` False: confirm it once it is

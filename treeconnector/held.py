@@ -26,7 +26,7 @@ from treeconnector.destinations import Destination, Kind
 from treeconnector.errors import FrameError, InvalidName, PatternError, SequenceError
 from treeconnector.frames import Advice
 from treeconnector.names import node_name, queue_name
-from treeconnector.offers import Standing, Tally, standing
+from treeconnector.offers import OfferStanding, Tally, standing
 from treeconnector.patterns import MAX_LENGTH, check_pattern
 from treeconnector.routes import Route, RoutingTable
 
@@ -257,7 +257,7 @@ class Held:
                 f" {limits.declined} at most are remembered, and {limits.declined_weight} bytes of them"
             )
 
-    def _standing(self, key: Destination) -> Standing | None:
+    def _standing(self, key: Destination) -> OfferStanding | None:
         route = self._table.route(key, self._gateway) or self._declined.get(key)
         return standing(key not in self._offered_dormant, route.reads) if route else None
 

@@ -19,7 +19,7 @@ DIGEST_BYTES: Final = 16
 _MODULUS: Final = 1 << (8 * DIGEST_BYTES)
 
 
-class Standing(NamedTuple):
+class OfferStanding(NamedTuple):
     """The state in which a key is offered. `reads`: as in `Advice`, 0 but for domain routes."""
 
     live: bool = True
@@ -27,9 +27,9 @@ class Standing(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def standing(live: bool, reads: int = 0) -> Standing:
-    """A shared `Standing`: there are a handful of different ones, and one is kept for each offer."""
-    return Standing(live, reads)
+def standing(live: bool, reads: int = 0) -> OfferStanding:
+    """A shared `OfferStanding`: there are a handful of different ones, and one is kept for each offer."""
+    return OfferStanding(live, reads)
 
 
 @lru_cache(maxsize=4096)
@@ -40,7 +40,7 @@ def _number(kind: str, name: str, live: bool, reads: int) -> int:
     )
 
 
-def digest_of(offers: Iterable[tuple[Destination, Standing]]) -> bytes:
+def digest_of(offers: Iterable[tuple[Destination, OfferStanding]]) -> bytes:
     """The digest of all these offers."""
     tally = Tally()
     for key, offered in offers:
@@ -65,14 +65,14 @@ class Tally:
     def digest(self) -> bytes:
         return (self._sum % _MODULUS).to_bytes(DIGEST_BYTES, "big")
 
-    def add(self, key: Destination, offered: Standing) -> None:
+    def add(self, key: Destination, offered: OfferStanding) -> None:
         self._change(key, offered, 1)
 
-    def remove(self, key: Destination, offered: Standing) -> None:
+    def remove(self, key: Destination, offered: OfferStanding) -> None:
         """Caller's duty: exactly this was added."""
         self._change(key, offered, -1)
 
-    def _change(self, key: Destination, offered: Standing, sign: int) -> None:
+    def _change(self, key: Destination, offered: OfferStanding, sign: int) -> None:
         self.count += sign
         if key.kind == Kind.DOMAIN:
             self.domains += sign

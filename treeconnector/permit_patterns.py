@@ -66,27 +66,27 @@ def word(level: str, names: Container[str]) -> Word:
     return level
 
 
-class _Place:
+class _RuleLevel:
     """What follows after some levels, and which rule ends here, '' if none does. `repeats`: behind a `#`."""
 
     __slots__ = ("below", "repeats", "rule", "tests")
 
     def __init__(self) -> None:
-        self.below: dict[str, _Place] = {}
-        self.tests: dict[str, tuple[Test, _Place]] = {}
+        self.below: dict[str, _RuleLevel] = {}
+        self.tests: dict[str, tuple[Test, _RuleLevel]] = {}
         self.repeats = False
         self.rule = ""
 
-    def after(self, level: str, names: Container[str]) -> "_Place":
+    def after(self, level: str, names: Container[str]) -> "_RuleLevel":
         """The place behind a level as it is written, made if it is not there."""
         asked = word(level, names)
         if isinstance(asked, str):
-            place = self.below.setdefault(asked, _Place())
+            place = self.below.setdefault(asked, _RuleLevel())
             place.repeats = asked == MANY
             return place
-        return self.tests.setdefault(level, (asked, _Place()))[1]
+        return self.tests.setdefault(level, (asked, _RuleLevel()))[1]
 
-    def takes(self, text: str) -> "Iterator[_Place]":
+    def takes(self, text: str) -> "Iterator[_RuleLevel]":
         """The places behind the levels that ask for this very text."""
         if text in self.below and text not in (ONE, MANY):
             yield self.below[text]
@@ -94,7 +94,7 @@ class _Place:
             if test(text):
                 yield place
 
-    def takes_first(self, text: str) -> "Iterator[_Place]":
+    def takes_first(self, text: str) -> "Iterator[_RuleLevel]":
         """The same for a first level that begins with `$`."""
         if text in self.below:
             yield self.below[text]
@@ -102,7 +102,7 @@ class _Place:
             if written[0] == _SPECIAL and test(text):
                 yield place
 
-    def some(self, first: bool) -> "Iterator[_Place]":
+    def some(self, first: bool) -> "Iterator[_RuleLevel]":
         """The places behind levels that ask for some text or other."""
         for level, place in self.below.items():
             if level not in (ONE, MANY) and not (first and level.startswith(_SPECIAL)):
@@ -111,7 +111,7 @@ class _Place:
             if not (first and written[0] == _SPECIAL):
                 yield place
 
-    def wild(self) -> "Iterator[_Place]":
+    def wild(self) -> "Iterator[_RuleLevel]":
         """The places after a level that only wildcards take."""
         if self.repeats:
             yield self
@@ -119,14 +119,14 @@ class _Place:
             yield self.below[ONE]
 
 
-_Places = frozenset[_Place]
+_Places = frozenset[_RuleLevel]
 
 
 class PatternSet:
     """Patterns, each with the rule that it comes from."""
 
     def __init__(self) -> None:
-        self._root = _Place()
+        self._root = _RuleLevel()
         self._count = 0
 
     def __repr__(self) -> str:
@@ -186,7 +186,7 @@ class PatternSet:
         """After one level more of a topic. `text` None: one that only wildcards take."""
         if first and text is not None and text.startswith(_SPECIAL):
             return _with_skipped(self._root.takes_first(text))
-        found: list[_Place] = []
+        found: list[_RuleLevel] = []
         for place in places:
             found += place.wild()
             if text is not None:
@@ -195,7 +195,7 @@ class PatternSet:
 
     def touches(self, levels: Sequence[str]) -> bool:
         """Is any topic in that a filter matches?"""
-        visited: set[tuple[int, _Place, bool]] = set()
+        visited: set[tuple[int, _RuleLevel, bool]] = set()
         to_do = [(0, self._root, True)]
         while to_do:
             state = index, place, first = to_do.pop()
@@ -211,8 +211,8 @@ class PatternSet:
         return False
 
     def _meeting(
-        self, levels: Sequence[str], index: int, place: _Place, first: bool
-    ) -> Iterator[tuple[int, _Place, bool]]:
+        self, levels: Sequence[str], index: int, place: _RuleLevel, first: bool
+    ) -> Iterator[tuple[int, _RuleLevel, bool]]:
         level = levels[index]
         if level == MANY:
             yield index + 1, place, first
@@ -229,9 +229,9 @@ class PatternSet:
                 yield index + 1, behind, False
 
 
-def _with_skipped(places: Iterable[_Place]) -> _Places:
+def _with_skipped(places: Iterable[_RuleLevel]) -> _Places:
     """These places, and those behind a `#` that takes no level."""
-    found: set[_Place] = set()
+    found: set[_RuleLevel] = set()
     to_do = list(places)
     while to_do:
         place = to_do.pop()

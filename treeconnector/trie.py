@@ -14,7 +14,7 @@ from treeconnector.patterns import MANY, ONE
 V = TypeVar("V")
 
 
-class _Place(Generic[V]):
+class _PatternLevel(Generic[V]):
     """What follows after some levels of a pattern, and the values of the patterns that end here.
 
     Most places have nothing below or no value, and few have several values: none of that is kept before
@@ -24,7 +24,7 @@ class _Place(Generic[V]):
     __slots__ = ("below", "values")
 
     def __init__(self) -> None:
-        self.below: dict[str, _Place[V]] | None = None
+        self.below: dict[str, _PatternLevel[V]] | None = None
         self.values: tuple[V] | set[V] | None = None
 
 
@@ -34,7 +34,7 @@ class PatternTrie(Generic[V]):
     __slots__ = ("_count", "_root")
 
     def __init__(self) -> None:
-        self._root: _Place[V] = _Place()
+        self._root: _PatternLevel[V] = _PatternLevel()
         self._count = 0
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class PatternTrie(Generic[V]):
                 place.below = {}
             following = place.below.get(level)
             if following is None:
-                following = place.below[level] = _Place()
+                following = place.below[level] = _PatternLevel()
             place = following
         if place.values is None:
             place.values = (value,)
@@ -97,7 +97,7 @@ class PatternTrie(Generic[V]):
                 found.update(place.values)
         return found
 
-    def _reached(self, topic: str) -> Iterator[_Place[V]]:
+    def _reached(self, topic: str) -> Iterator[_PatternLevel[V]]:
         levels = topic.split("/")
         walk: _Walk[V] = _Walk()
         if topic[:1] == "$":
@@ -120,15 +120,15 @@ class _Walk(Generic[V]):
     __slots__ = ("many", "places")
 
     def __init__(self) -> None:
-        self.places: list[_Place[V]] = []
-        self.many: dict[int, _Place[V]] = {}
+        self.places: list[_PatternLevel[V]] = []
+        self.many: dict[int, _PatternLevel[V]] = {}
 
-    def enter(self, place: _Place[V] | None) -> None:
+    def enter(self, place: _PatternLevel[V] | None) -> None:
         if place is not None:
             self.places.append(place)
             self._skip(place)
 
-    def _skip(self, place: _Place[V]) -> None:
+    def _skip(self, place: _PatternLevel[V]) -> None:
         """A `#` right after `place` may take no level at all."""
         following = place.below.get(MANY) if place.below else None
         while following is not None and id(following) not in self.many:
@@ -147,7 +147,7 @@ class _Walk(Generic[V]):
         return after
 
 
-def _prune(path: list[_Place[V]], levels: list[str]) -> None:
+def _prune(path: list[_PatternLevel[V]], levels: list[str]) -> None:
     """Drop the places at the end of a path that lead nowhere any more."""
     for place, parent, level in zip(reversed(path), reversed(path[:-1]), reversed(levels), strict=False):
         if place.below or place.values is not None:

@@ -21,7 +21,7 @@ from bridges.amqp.connection import Channel, Connection, Incoming, Returned
 from bridges.amqp.errors import AmqpError
 from bridges.amqp.server import Server
 from bridges.carriers.base import BUFFER_BYTES, CLOSE_TIMEOUT, CarrierBroken
-from bridges.carriers.brokered.line import Broker, BrokerAccess, Ear, Line
+from bridges.carriers.brokered.line import Broker, BrokerAccess, BrokerLine, Ear
 from bridges.carriers.brokered.names import Queues
 from bridges.carriers.brokered.window import MAX_ENVELOPES
 from bridges.tls import client_context
@@ -51,7 +51,7 @@ class AmqpBroker(Broker):
     def __repr__(self) -> str:
         return f"<AmqpBroker {self.uri} tree={self._tree}>"
 
-    async def knock(self, child: str, half: str, knock: bytes, last_words: bytes, ear: Ear) -> Line:
+    async def knock(self, child: str, half: str, knock: bytes, last_words: bytes, ear: Ear) -> BrokerLine:
         queues = self._queues
         line = _AmqpLine(self.uri, f"sapwood link of {child}", child, queues.exchange, queues.up(child), ear)
         queue = queues.down_queue(child, half)
@@ -59,14 +59,14 @@ class AmqpBroker(Broker):
         line.publish(queues.exchange, queues.knock(child), knock)
         return line
 
-    async def answer(self, child: str, half: str, last_words: bytes, ear: Ear) -> Line:
+    async def answer(self, child: str, half: str, last_words: bytes, ear: Ear) -> BrokerLine:
         queues = self._queues
         line = _AmqpLine(self.uri, f"sapwood link to {child}", child, "", queues.down_queue(child, half), ear)
         queue = queues.up_queue(child, secrets.token_hex(_MARK_BYTES))
         await line.open(self._access, queue, queues.exchange, queues.up(child))
         return line
 
-    async def listen(self, ear: Ear) -> Line:
+    async def listen(self, ear: Ear) -> BrokerLine:
         queues = self._queues
         line = _AmqpLine(self.uri, "sapwood knocks", "", "", "", ear)
         queue = queues.knocks_queue(secrets.token_hex(_MARK_BYTES))
@@ -79,7 +79,7 @@ def broker(access: BrokerAccess, tree: str, max_packet: int) -> Broker:
     return AmqpBroker(access, tree)
 
 
-class _AmqpLine(Line):
+class _AmqpLine(BrokerLine):
     """One connection with one channel: hears on a queue, says to one exchange with one key."""
 
     max_message = MAX_MESSAGE

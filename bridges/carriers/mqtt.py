@@ -8,7 +8,7 @@ import secrets
 from typing import Final
 
 from bridges.carriers.brokered.envelopes import OVERHEAD
-from bridges.carriers.brokered.line import Broker, BrokerAccess, Ear, Line
+from bridges.carriers.brokered.line import Broker, BrokerAccess, BrokerLine, Ear
 from bridges.carriers.brokered.names import Topics
 from bridges.carriers.mqtt_client import LinkClient
 
@@ -28,21 +28,21 @@ class MqttBroker(Broker):
     def __repr__(self) -> str:
         return f"<MqttBroker {self.uri} tree={self._tree}>"
 
-    async def knock(self, child: str, half: str, knock: bytes, last_words: bytes, ear: Ear) -> Line:
+    async def knock(self, child: str, half: str, knock: bytes, last_words: bytes, ear: Ear) -> BrokerLine:
         topics = self._topics
         line = _MqttLine(self._access, self.uri, f"sapwood-{child}-{half}", topics, topics.up(child), ear)
         await line.open(topics.down(child), last_words, self._max_packet)
         line.paho.publish(topics.knock(child), knock)
         return line
 
-    async def answer(self, child: str, half: str, last_words: bytes, ear: Ear) -> Line:
+    async def answer(self, child: str, half: str, last_words: bytes, ear: Ear) -> BrokerLine:
         topics = self._topics
         client_id = f"sapwood-link-{child}-{secrets.token_hex(_MARK_BYTES)}"
         line = _MqttLine(self._access, self.uri, client_id, topics, topics.down(child), ear)
         await line.open(topics.up(child), last_words, self._max_packet)
         return line
 
-    async def listen(self, ear: Ear) -> Line:
+    async def listen(self, ear: Ear) -> BrokerLine:
         client_id = f"sapwood-knocks-{secrets.token_hex(_MARK_BYTES)}"
         line = _MqttLine(self._access, self.uri, client_id, self._topics, "", ear)
         await line.open(self._topics.knocks, b"", self._max_packet)
@@ -52,7 +52,7 @@ class MqttBroker(Broker):
 broker = MqttBroker
 
 
-class _MqttLine(Line):
+class _MqttLine(BrokerLine):
     """One connection: hears on one topic, says on another."""
 
     def __init__(

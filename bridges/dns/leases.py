@@ -8,7 +8,7 @@ the node for gone. So a machine that boots in 1970 reads and sweeps as well as a
 from collections.abc import Iterable
 from typing import Final
 
-from bridges.dns.records import Place
+from bridges.dns.records import NamedParent
 
 _GRACE: Final = 0.25
 
@@ -22,13 +22,13 @@ class Leases:
     def __repr__(self) -> str:
         return f"<Leases of {len(self._seen)}>"
 
-    def lapsed(self, found: Iterable[Place], now: float) -> frozenset[Place]:
+    def lapsed(self, found: Iterable[NamedParent], now: float) -> frozenset[NamedParent]:
         """Of what was found now, at `now` seconds of running time, what nobody has renewed in its lease.
 
         A quarter of a lease more is allowed: a reader sees a beat as late as a cache gives it.
         """
         seen: dict[tuple[str, str], tuple[tuple[str, str], float]] = {}
-        gone: set[Place] = set()
+        gone: set[NamedParent] = set()
         for place in found:
             if not place.lease:
                 continue

@@ -21,7 +21,7 @@ from dns.rdtypes.ANY.TXT import TXT
 from dns.rdtypes.IN.SRV import SRV
 
 from bridges.dns.errors import LocationError, NotThere
-from bridges.dns.records import SERVICE, Notes, Place, Service, places, shown
+from bridges.dns.records import SERVICE, NamedParent, Notes, Service, places, shown
 
 SHORTEST_TTL: Final = 5.0
 LONGEST_TTL: Final = 86_400.0
@@ -36,7 +36,7 @@ class LookupResult:
     `ttl`: seconds until it is to be asked again. `notes`: what was left out, and why.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[NamedParent, ...]
     ttl: float
     notes: tuple[str, ...] = ()
 

@@ -45,7 +45,7 @@ class Service(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NamedParent:
     """One way to a node. A field that DNS does not say is ''. `lease` in seconds, 0 where nobody keeps it up.
 
     `beat`: another one each time when its node has renewed it.
@@ -123,7 +123,7 @@ def read_text(strings: Sequence[bytes]) -> dict[str, str]:
     return found
 
 
-def places(services: Iterable[Service], texts: Iterable[Sequence[bytes]], notes: Notes) -> list[Place]:
+def places(services: Iterable[Service], texts: Iterable[Sequence[bytes]], notes: Notes) -> list[NamedParent]:
     """All ways that these records name. A way that cannot be is left out, and told in `notes`."""
     known: dict[str, list[dict[str, str]]] = {}
     for number, strings in enumerate(texts):
@@ -136,7 +136,7 @@ def places(services: Iterable[Service], texts: Iterable[Sequence[bytes]], notes:
             notes.add(f"left out {fault}")
             continue
         known.setdefault(said.get("target", "").lower(), []).append(said)
-    found: dict[str, Place] = {}
+    found: dict[str, NamedParent] = {}
     for service in services:
         for said in known.get(service.target) or known.get("") or [{}]:
             try:
@@ -151,7 +151,7 @@ def places(services: Iterable[Service], texts: Iterable[Sequence[bytes]], notes:
     return list(found.values())
 
 
-def _place(service: Service, said: Mapping[str, str]) -> Place:
+def _place(service: Service, said: Mapping[str, str]) -> NamedParent:
     host = HOST.parse(service.host)
     if is_address(host):
         raise Fault("an SRV record names a host, never an IP address")
@@ -164,7 +164,7 @@ def _place(service: Service, said: Mapping[str, str]) -> Place:
     if len(incarnation) > 32 or not set(incarnation) <= _HEX or len(beat) > 20:
         raise Fault("an incarnation or beat that no node has")
     uri = ANNOUNCED_URI.parse(f"{carrier}://{host.lower()}:{service.port}{path}")
-    return Place(
+    return NamedParent(
         address(uri).uri,
         service.priority,
         service.weight,
@@ -184,9 +184,9 @@ def _lease(text: str) -> float:
     return float(text)
 
 
-def in_order(found: Iterable[Place], chance: random.Random) -> list[Place]:
+def in_order(found: Iterable[NamedParent], chance: random.Random) -> list[NamedParent]:
     """The order of RFC 2782: the smaller priority first; of equal ones drawn at random by weight."""
-    ordered: list[Place] = []
+    ordered: list[NamedParent] = []
     for _, group in groupby(sorted(found, key=lambda place: place.priority), lambda place: place.priority):
         left = list(group)
         chance.shuffle(left)

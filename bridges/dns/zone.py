@@ -28,7 +28,7 @@ from dns.rdtypes.IN.SRV import SRV
 
 from bridges.dns.errors import LocationError
 from bridges.dns.lookup import cancellable, server_place, service_of
-from bridges.dns.records import SERVICE, Notes, Place, places, read_text, shown
+from bridges.dns.records import SERVICE, NamedParent, Notes, places, read_text, shown
 from config.kinds import Fault
 
 _MOST: Final = 256
@@ -52,7 +52,7 @@ class Registered:
     """One TXT record of the domain and its way; `place` is None where it cannot be understood."""
 
     record: TXT
-    place: Place | None
+    place: NamedParent | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Records:
     services: tuple[SRV, ...]
     texts: tuple[Registered, ...]
 
-    def serving(self, gone: Iterable[Registered], staying: Iterable[Place]) -> list[SRV]:
+    def serving(self, gone: Iterable[Registered], staying: Iterable[NamedParent]) -> list[SRV]:
         """The SRV records that only `gone` needs: of its targets, those that nothing else names."""
         leaving = list(gone)
         targets = {each.place.service.target for each in leaving if each.place is not None}
@@ -102,7 +102,7 @@ class Zone:
         texts = [each for each in await self._ask("TXT") if isinstance(each, TXT)][:_MOST]
         return Records(tuple(services), tuple(understood(each, services) for each in texts))
 
-    async def change(self, remove: Iterable[dns.rdata.Rdata], add: Iterable[Place], ttl: int) -> None:
+    async def change(self, remove: Iterable[dns.rdata.Rdata], add: Iterable[NamedParent], ttl: int) -> None:
         """Remove these records and add these ways, in one. Raises `LocationError`."""
         update = dns.update.UpdateMessage(self._zone)
         for record in remove:
@@ -170,7 +170,7 @@ async def _resolved(server: str) -> tuple[str, int]:
     return str(found[0][4][0]), port
 
 
-def records_of(place: Place) -> tuple[dns.rdata.Rdata, ...]:
+def records_of(place: NamedParent) -> tuple[dns.rdata.Rdata, ...]:
     """The SRV and the TXT record of one way."""
     service = place.service
     host = dns.name.from_text(f"{service.host}.")

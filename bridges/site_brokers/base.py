@@ -25,14 +25,14 @@ from typing import Any, NamedTuple, Protocol
 
 from config.site_brokers import SiteBroker
 from treeconnector.destinations import Destination
-from treeconnector.edge import CREDIT, Consumer, Delivery, Taken
+from treeconnector.edge import CREDIT, BrokerConsumer, BrokerDelivery, Taken
 from treeconnector.errors import SapwoodError
 
 __all__ = [
     "CREDIT",
     "Bridge",
-    "Consumer",
-    "Delivery",
+    "BrokerConsumer",
+    "BrokerDelivery",
     "Desk",
     "Finding",
     "NotTaken",
@@ -91,13 +91,13 @@ class Desk(Protocol):
     def connected(self, text: str) -> None:
         """The broker is there, and is ours alone. `text` says which broker this is. Deliveries begin."""
 
-    def complete(self, consumers: Iterable[Consumer]) -> None:
+    def complete(self, consumers: Iterable[BrokerConsumer]) -> None:
         """All consumers that there are now: those that are not among them have gone. At any time again."""
 
-    def came(self, consumer: Consumer) -> None:
+    def came(self, consumer: BrokerConsumer) -> None:
         """A consumer came. Twice is no error."""
 
-    def went(self, consumer: Consumer) -> None:
+    def went(self, consumer: BrokerConsumer) -> None:
         """A consumer went. Once is enough, and twice is no error."""
 
     def take(self, batch: Sequence[Taken], done: Callable[[], None]) -> None:
@@ -139,14 +139,14 @@ class Bridge(Protocol):
         (`queue:NAME@NODE`) is always taken, where the broker has a way to say that.
         """
 
-    def deliver(self, batch: Sequence[Delivery]) -> None:
+    def deliver(self, batch: Sequence[BrokerDelivery]) -> None:
         """Give these to the broker, in order; confirm or refuse each, in any order. At most `CREDIT` for one
         queue, and as many for all topics, are unanswered at once."""
 
-    def greets(self, consumer: Consumer) -> bool:
+    def greets(self, consumer: BrokerConsumer) -> bool:
         """Can a consumer that comes be given by itself what is retained? Not where the broker does that."""
 
-    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+    def greet(self, consumer: BrokerConsumer, batch: Sequence[BrokerDelivery]) -> None:
         """Give these, which are retained, to this consumer and to nobody else; there is no answer."""
 
     @property

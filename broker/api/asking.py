@@ -9,7 +9,7 @@ import msgspec.inspect
 
 from broker.api.errors import in_words
 from broker.api.operation import Operation
-from broker.cells.cells import Arguments, Command
+from broker.cells.cells import Arguments, CellCommand
 from broker.core.errors import SwitchError
 from treeconnector.errors import SapwoodError
 
@@ -43,7 +43,7 @@ def add_commands(node: "Node", operation: Operation) -> None:
 
     if operation.remote:
         cell, name = operation.cell
-        node.cells.cells[cell][name] = Command(
+        node.cells.cells[cell][name] = CellCommand(
             answer, open=operation.permission == "tree", changes=operation.changes
         )
 

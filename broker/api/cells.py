@@ -8,7 +8,7 @@ from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand
 from broker.api.pages import Cut, Key, page_at_once
 from broker.cells.errors import CellError
 from broker.cells.paths import MOST_GATEWAYS
-from broker.cells.paths import Hop as AskedHop
+from broker.cells.paths import PathHop as AskedHop
 from broker.core.messages.custody import Queue
 from treeconnector.names import LOCAL
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from broker.cells.errors import Refused
+from broker.cells.errors import RefusedByCell
 from broker.core.errors import BadRequest, NotFound, SwitchError
 from treeconnector.errors import InvalidName
 
@@ -22,7 +22,7 @@ def in_words(name: str, error: Exception) -> SwitchError:
             return error
         case InvalidName():
             return NotFound(str(error))
-        case Refused():
+        case RefusedByCell():
             return _ERRORS.get(error.code, SwitchError)(str(error))
         case msgspec.ValidationError():
             return Unreachable(f"{name} answered what is not understood: {error}")

@@ -1,6 +1,6 @@
 """A node's own cells: what nodes ask each other through the tree, and what they answer."""
 
-from broker.cells.cells import Cells
-from broker.cells.errors import Busy, CellError, NoAnswer, Refused
+from broker.cells.cells import NodeCells
+from broker.cells.errors import CellError, NoAnswer, RefusedByCell, TooManyQuestions
 
-__all__ = ["Busy", "CellError", "Cells", "NoAnswer", "Refused"]
+__all__ = ["CellError", "NoAnswer", "NodeCells", "RefusedByCell", "TooManyQuestions"]

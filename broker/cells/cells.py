@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from broker.cells.errors import Busy, NoAnswer, Refused
+from broker.cells.errors import NoAnswer, RefusedByCell, TooManyQuestions
 from broker.core.errors import SwitchError
 from broker.core.policies.trace import SYSTEM
 from broker.core.site.internal_queues import InternalMessage, InternalQueues
@@ -47,7 +47,7 @@ _UNTRUSTED: Final = Flag.REROUTED | Flag.MAYBE_DUPLICATE
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CellCommand:
     """`handler(asker, arguments)` returns what JSON can say, or raises `SwitchError`; `asker` is a node.
 
     `open`: every node of the tree may ask, not only this one and its ancestors. `beside`: the other nodes of
@@ -82,7 +82,7 @@ _read_question: Final = msgspec.json.Decoder(_Question).decode
 _read_answer: Final = msgspec.json.Decoder(_Answer).decode
 
 
-class Cells:
+class NodeCells:
     """The node's cells. `commands`: of `System`; may be added to, by name, before the node listens.
 
     `cells`: the commands of each cell.
@@ -98,16 +98,16 @@ class Cells:
         self._replies = f"{SYSTEM}.{secrets.token_urlsafe(12)}"
         self._asked: dict[int, tuple[str, asyncio.Future[_Answer]]] = {}
         self._allowance, self._allowed_at = _ANSWERS_AT_ONCE, self._loop.time()
-        self.cells: dict[str, dict[str, Command]] = {}
+        self.cells: dict[str, dict[str, CellCommand]] = {}
         self._done: dict[tuple[str, int | None], bytes] = {}
         self.commands = self.open(SYSTEM)
-        self.commands["status"] = Command(lambda asker, arguments: node.status())
+        self.commands["status"] = CellCommand(lambda asker, arguments: node.status())
         self._inside.read(self._replies)
 
     def __repr__(self) -> str:
-        return f"<Cells of {self._me} commands={sorted(self.commands)} asking={len(self._asked)}>"
+        return f"<NodeCells of {self._me} commands={sorted(self.commands)} asking={len(self._asked)}>"
 
-    def open(self, cell: str) -> dict[str, Command]:
+    def open(self, cell: str) -> dict[str, CellCommand]:
         """A further cell of this node: its commands, none yet."""
         self._inside.read(cell)
         return self.cells.setdefault(cell, {})
@@ -124,13 +124,13 @@ class Cells:
     ) -> Any:
         """What the cell of node `node` answers to `command`. `timeout`: seconds.
 
-        Raises `NoAnswer`, `Refused`, `Busy`, all `CellError`s, or `InvalidName`.
+        Raises `NoAnswer`, `RefusedByCell`, `TooManyQuestions`, all `CellError`s, or `InvalidName`.
         """
         arguments = arguments or {}
         if node == self._me:
             return self._carry_out_here(cell, command, arguments)
         if len(self._asked) >= MOST_QUESTIONS:
-            raise Busy(node, f"{self._me} asks {MOST_QUESTIONS} questions already: try again")
+            raise TooManyQuestions(node, f"{self._me} asks {MOST_QUESTIONS} questions already: try again")
         self._check_way(node_name(node))
         body = _encode(_Question(command, arguments))
         number = secrets.randbits(62)
@@ -144,7 +144,7 @@ class Cells:
         finally:
             del self._asked[number]
         if answer.error is not None:
-            raise Refused(node, answer.error.code, answer.error.text)
+            raise RefusedByCell(node, answer.error.code, answer.error.text)
         return answer.result
 
     async def _until_answered(
@@ -175,7 +175,7 @@ class Cells:
         try:
             return self._command(cell, name).handler(self._me, arguments)
         except SwitchError as error:
-            raise Refused(self._me, error.code, error.text) from None
+            raise RefusedByCell(self._me, error.code, error.text) from None
 
     # --- letters
 
@@ -249,7 +249,7 @@ class Cells:
         except (SapwoodError, ValueError, TypeError, LookupError, RecursionError) as error:
             return False, _fault("BAD_REQUEST", f"not understood: {error}")
 
-    def _asked_for(self, letter: InternalMessage) -> tuple[Command, Arguments]:
+    def _asked_for(self, letter: InternalMessage) -> tuple[CellCommand, Arguments]:
         if len(letter.message.payload) > _LARGEST_QUESTION:
             raise SwitchError(f"a question has at most {_LARGEST_QUESTION} bytes")
         question = _read_question(letter.message.payload)
@@ -262,7 +262,7 @@ class Cells:
             raise SwitchError(f"{question.method} is answered to {who} only")
         return command, question.parameters
 
-    def _command(self, cell: str, name: str) -> Command:
+    def _command(self, cell: str, name: str) -> CellCommand:
         commands = self.cells.get(cell, {})
         if name not in commands:
             raise SwitchError(f"no command {name[:40]!r}: expected {', '.join(sorted(commands))}")

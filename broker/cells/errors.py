@@ -21,7 +21,7 @@ class NoAnswer(CellError):
     """The node cannot be reached, or did not answer in time."""
 
 
-class Refused(CellError):
+class RefusedByCell(CellError):
     """The node's own words."""
 
     def __init__(self, node: str, code: str, text: str) -> None:
@@ -29,5 +29,5 @@ class Refused(CellError):
         self.code = code
 
 
-class Busy(CellError):
+class TooManyQuestions(CellError):
     """Too many questions are under way."""

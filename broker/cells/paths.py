@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from broker.cells.cells import Cells, Command
+from broker.cells.cells import CellCommand, NodeCells
 from broker.cells.errors import NoAnswer
 from broker.core.errors import BadRequest
 from broker.core.policies.trace import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
@@ -34,7 +34,7 @@ MOST_GATEWAYS: Final = 20
 _LONGEST_ADDRESS: Final = 400
 
 
-class Said(msgspec.Struct):
+class PathSaid(msgspec.Struct):
     """What a node says of an address. `at`: seconds of its wall clock. `down`: those whose link is down."""
 
     node: str
@@ -45,25 +45,25 @@ class Said(msgspec.Struct):
     down: list[str] = []
 
 
-class Hop(msgspec.Struct):
+class PathHop(msgspec.Struct):
     """One node of the way. `ms`: from question to answer; None, with `error`, where none came."""
 
     node: str
     ms: float | None = None
-    said: Said | None = None
+    said: PathSaid | None = None
     error: str = ""
 
 
-class Route(msgspec.Struct):
+class PathRoute(msgspec.Struct):
     """`complete`: the last hop is where the cell is. `why`: why it ends there if not."""
 
     address: str
-    hops: list[Hop] = []
+    hops: list[PathHop] = []
     complete: bool = False
     why: str = ""
 
 
-class Pong(msgspec.Struct):
+class CellPong(msgspec.Struct):
     """`here`: somebody reads the cell at that node. `at`: seconds of its wall clock."""
 
     node: str
@@ -76,36 +76,36 @@ class Pong(msgspec.Struct):
 class Paths:
     """Asks and answers for one node. Calls raise `BadRequest`, `CellError`s."""
 
-    def __init__(self, node: "Node", cells: Cells) -> None:
+    def __init__(self, node: "Node", cells: NodeCells) -> None:
         self._node = node
         self._cells = cells
         self._me = node.site.name
         cells.open(ROUTING_MANAGER)
         cells.open(LOCATION_MANAGER)
         for commands in cells.cells.values():
-            commands["ping"] = Command(self._pinged, open=True)
-        cells.commands["hop"] = Command(self._hop, open=True)
+            commands["ping"] = CellCommand(self._pinged, open=True)
+        cells.commands["hop"] = CellCommand(self._hop, open=True)
 
     def __repr__(self) -> str:
         return f"<Paths of {self._me}>"
 
     # --- answers
 
-    def _pinged(self, _asker: str, arguments: dict[str, Any]) -> Pong:
+    def _pinged(self, _asker: str, arguments: dict[str, Any]) -> CellPong:
         cell = _address(str(arguments.get("cell", ""))).name
         core = self._node.core
-        return Pong(self._me, time.time(), cell, core.forwarder.is_here(queue(cell)), core.addressing.own)
+        return CellPong(self._me, time.time(), cell, core.forwarder.is_here(queue(cell)), core.addressing.own)
 
-    def _hop(self, _asker: str, arguments: dict[str, Any]) -> Said:
+    def _hop(self, _asker: str, arguments: dict[str, Any]) -> PathSaid:
         core = self._node.core
         way = core.forwarder.way(_address(str(arguments.get("address", ""))))
         gateways = sorted(way.gateways, key=lambda name: not core.neighbours[name].up)[:MOST_GATEWAYS]
         down = [name for name in gateways if not core.neighbours[name].up]
-        return Said(self._me, time.time(), str(way.address), way.how, gateways, down)
+        return PathSaid(self._me, time.time(), str(way.address), way.how, gateways, down)
 
     # --- questions
 
-    async def ping(self, text: str) -> tuple[Pong, float]:
+    async def ping(self, text: str) -> tuple[CellPong, float]:
         """The answer of the node where the cell is, and how long that took in milliseconds.
 
         `CELL@NODE`, or a well-known `CELL`: wherever a message for it would go now. `CELL@UUID` is answered
@@ -118,7 +118,7 @@ class Paths:
         began = time.perf_counter()
         cell = address.name if address.name in self._cells.cells else SYSTEM
         told = await self._cells.ask(node, "ping", {"cell": address.name}, ANSWER_WITHIN, cell)
-        pong: Pong = _read(node, told, Pong)
+        pong: CellPong = _read(node, told, CellPong)
         if is_incarnation(address.node) and pong.incarnation != address.node:
             raise NoAnswer(node, f"unknown incarnation {address.node}: {node} is {pong.incarnation} now")
         return pong, _since(began)
@@ -150,10 +150,10 @@ class Paths:
             raise NoAnswer(route.hops[-1].node, route.why)
         return route.hops[-1].node
 
-    async def traceroute(self, text: str) -> Route:
+    async def traceroute(self, text: str) -> PathRoute:
         """The way of a message from this node, hop by hop."""
         asked = _address(text)
-        route = Route(str(asked))
+        route = PathRoute(str(asked))
         if is_incarnation(asked.node):
             await self.who_has(asked.node)
         address, node, seen = route.address, self._me, set[str]()
@@ -174,16 +174,16 @@ class Paths:
         route.why = f"it comes back to {node}: it goes in a circle until a route changes"
         return route
 
-    async def _ask(self, node: str, address: str) -> Hop:
+    async def _ask(self, node: str, address: str) -> PathHop:
         began = time.perf_counter()
         try:
             told = await self._cells.ask(node, "hop", {"address": address}, ANSWER_WITHIN)
-            return Hop(node, _since(began), _read(node, told, Said))
+            return PathHop(node, _since(began), _read(node, told, PathSaid))
         except SapwoodError as error:
-            return Hop(node, error=str(error))
+            return PathHop(node, error=str(error))
 
 
-def _why(said: Said) -> str:
+def _why(said: PathSaid) -> str:
     if said.how == "dumpster":
         return f"{said.node} knows no way: it goes into the dumpster there"
     return f"{said.node} knows no way: it waits there"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.cells.walk import Event, Found, Passage
+from broker.cells.walk import Found, Passage, WalkEvent
 
 Clocks = dict[str, int]
 """What is added to a node's times, in microseconds."""
@@ -107,7 +107,7 @@ def _notes(ways: dict[str, dict[str, Passage]]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _fields(event: Event, at: int, start: int) -> dict[str, Any]:
+def _fields(event: WalkEvent, at: int, start: int) -> dict[str, Any]:
     """An event for people: `at` in UTC, `ms` since the first of the story."""
     return {**msgspec.to_builtins(event), "at": iso(at), "ms": _ms(at - start)}
 

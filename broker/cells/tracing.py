@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.cells.cells import Command
+from broker.cells.cells import CellCommand
 from broker.cells.timeline import message_story, task_story
 from broker.cells.trace_command import TraceCommand
 from broker.cells.walk import ANSWER_WITHIN, Walk
@@ -19,7 +19,7 @@ from treeconnector.destinations import Kind
 from treeconnector.identity import MessageId, parse_message_id
 
 if TYPE_CHECKING:
-    from broker.cells.cells import Cells
+    from broker.cells.cells import NodeCells
     from broker.node import Node
 
 MOST_EVENTS: Final = 1000
@@ -32,13 +32,13 @@ Events = list[tuple[int, dict[str, Any]]]
 class Tracing:
     """One node's trace. Adds the command `trace` to its cell."""
 
-    def __init__(self, node: "Node", cells: "Cells") -> None:
+    def __init__(self, node: "Node", cells: "NodeCells") -> None:
         self._node = node
         self._cells = cells
         self._command = TraceCommand(node)
         self._ring = node.core.trace
         self._ring.fine_clock = node.now
-        cells.commands["trace"] = Command(self._command, open=True)
+        cells.commands["trace"] = CellCommand(self._command, open=True)
 
     def __repr__(self) -> str:
         return f"<Tracing {self._ring!r}>"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.cells.errors import CellError, Refused
+from broker.cells.errors import CellError, RefusedByCell
 from treeconnector.errors import SapwoodError
 
 MOST_NODES: Final = 200
@@ -26,7 +26,7 @@ Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Asks a node for its trace; raises `CellError`."""
 
 
-class Event(msgspec.Struct, omit_defaults=True):
+class WalkEvent(msgspec.Struct, omit_defaults=True):
     """One thing that happened to a message at a node. `at`: microseconds of its wall clock."""
 
     at: int
@@ -50,10 +50,10 @@ class Passage(msgspec.Struct):
     origin: str = ""
     came: list[str] = []
     went: list[str] = []
-    events: list[Event] = []
+    events: list[WalkEvent] = []
 
 
-class Said(msgspec.Struct):
+class WalkSaid(msgspec.Struct):
     """A node's answer. Times: microseconds of its wall clock."""
 
     node: str
@@ -69,7 +69,7 @@ class Found:
     """What a walk found. `answers`: by node, with the asking node's clock (us) before and after each."""
 
     task: str = ""
-    answers: dict[str, list[tuple[int, Said, int]]] = field(default_factory=dict)
+    answers: dict[str, list[tuple[int, WalkSaid, int]]] = field(default_factory=dict)
     unreachable: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     down: dict[str, str] = field(default_factory=dict)
@@ -160,9 +160,9 @@ class Walk:
             before = self._clock()
             try:
                 said = msgspec.convert(
-                    await self._ask(node, {"messages": part, "task": self.found.task}), Said
+                    await self._ask(node, {"messages": part, "task": self.found.task}), WalkSaid
                 )
-            except Refused as error:
+            except RefusedByCell as error:
                 self.found.refused[node] = str(error)
                 return
             except (CellError, SapwoodError) as error:
@@ -174,7 +174,7 @@ class Walk:
             self.found.answers.setdefault(node, []).append((before, said, self._clock()))
             self._take(node, said)
 
-    def _take(self, node: str, said: Said) -> None:
+    def _take(self, node: str, said: WalkSaid) -> None:
         """Who else has to do with what this node knows?"""
         self.found.more += said.more
         self.found.down.update(said.down)

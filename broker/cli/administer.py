@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from broker.cli.options import Asked, Client, Limit, Search, Yes, asks_a_node, talks_to_a_node
+from broker.cli.options import (
+    ClientOptions,
+    Limit,
+    OperatorOptions,
+    Search,
+    Yes,
+    asks_a_node,
+    talks_to_a_node,
+)
 
 if TYPE_CHECKING:
     from broker.cli.dead import Which
@@ -52,7 +60,7 @@ def queues(
     ] = "messages",
     limit: Limit = 100,
     *,
-    asked: Asked,
+    asked: OperatorOptions,
 ) -> None:
     """List a node's queues, or show one with its messages."""
     from broker.cli.queues import show_queue, show_queues
@@ -75,7 +83,7 @@ def follow(
     ] = None,
     payload: Annotated[bool, typer.Option("--payload", help="Print payloads too.")] = False,
     *,
-    asked: Asked,
+    asked: OperatorOptions,
 ) -> None:
     """Follow messages that match, as they pass this node. Ctrl-C ends it."""
     from broker.cli.follow import follow as follow_messages
@@ -105,7 +113,7 @@ def dead_return(
     destination: Where = "",
     all_of_them: All = False,
     *,
-    asked: Asked,
+    asked: OperatorOptions,
 ) -> None:
     """Route dead letters again, as if they had come just now."""
     from broker.cli.dead import return_dead
@@ -122,7 +130,7 @@ def dead_delete(
     all_of_them: All = False,
     yes: Yes = False,
     *,
-    asked: Asked,
+    asked: OperatorOptions,
 ) -> None:
     """Throw dead letters away."""
     from broker.cli.dead import delete_dead
@@ -139,7 +147,7 @@ def dead_delete(
 def subscription_end(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The durable subscription's name.")],
     *,
-    client: Client,
+    client: ClientOptions,
 ) -> None:
     """End a session's durable subscription for good. --session says whose; what waits for it goes, too."""
     from broker.cli.subscriptions import end_subscription

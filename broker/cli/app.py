@@ -8,7 +8,15 @@ import typer
 
 from broker.cli import account_commands, administer, enrol_commands, permit_commands, plain, route_commands
 from broker.cli.errors import explain, wants_traceback
-from broker.cli.options import Asked, Client, File, Json, UrlArgument, asks_a_node, talks_to_a_node
+from broker.cli.options import (
+    ClientOptions,
+    File,
+    Json,
+    OperatorOptions,
+    UrlArgument,
+    asks_a_node,
+    talks_to_a_node,
+)
 from broker.cli.sections import Sections
 
 app = typer.Typer(
@@ -91,7 +99,7 @@ def node_check(file: File, json: Json = False) -> None:
 
 @node_app.command("leave")
 @asks_a_node
-def node_leave(*, asked: Asked) -> None:
+def node_leave(*, asked: OperatorOptions) -> None:
     """Take a running node out of its tree for good. It hands over what it has, and stops."""
     from broker.cli.administration import leave
 
@@ -100,7 +108,7 @@ def node_leave(*, asked: Asked) -> None:
 
 @node_app.command("locate")
 @asks_a_node
-def node_locate(*, asked: Asked) -> None:
+def node_locate(*, asked: OperatorOptions) -> None:
     """Let a running node look its parent up in DNS now (srv://). If it has moved, the link follows."""
     from broker.cli.administration import locate
 
@@ -112,7 +120,7 @@ def node_locate(*, asked: Asked) -> None:
 def node_forget(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The child that does not come back.")],
     *,
-    asked: Asked,
+    asked: OperatorOptions,
 ) -> None:
     """Say goodbye on behalf of a child that is gone for good. Asked of its parent."""
     from broker.cli.administration import forget
@@ -164,9 +172,9 @@ def config_convert(
     json: Json = False,
 ) -> None:
     """Turn another broker's bridge into a site's file. Comments say what has no counterpart."""
-    from broker.cli.configuration import Wanted, print_converted
+    from broker.cli.configuration import CommandLineValues, print_converted
 
-    print_converted(file, Wanted(connection, name, tree, parent), xml=xml, as_json=json)
+    print_converted(file, CommandLineValues(connection, name, tree, parent), xml=xml, as_json=json)
 
 
 @config_app.command("acl")
@@ -210,7 +218,7 @@ def config_schema(
 
 @app.command()
 @asks_a_node
-def status(where: UrlArgument = "", *, asked: Asked) -> None:
+def status(where: UrlArgument = "", *, asked: OperatorOptions) -> None:
     """Show a running node: place in the tree, links, queues."""
     from broker.cli.status import show_status
 
@@ -229,7 +237,7 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Print one look below the other.")] = False,
     *,
-    asked: Asked,
+    asked: OperatorOptions,
 ) -> None:
     """Watch a running node live. Links, rates, busiest queues, dead letters; Ctrl-C ends it."""
     from broker.cli.top.run import show_top
@@ -265,12 +273,12 @@ def send(
         bool, typer.Option("--retained", help="(topics) Later subscribers get it too.")
     ] = False,
     *,
-    client: Client,
+    client: ClientOptions,
 ) -> None:
     """Send messages; return when they are on the node's disk."""
-    from broker.cli.messages import Outgoing, send_all
+    from broker.cli.messages import SendOptions, send_all
 
-    what = Outgoing(destination, payload, file, lines, not volatile, retained)
+    what = SendOptions(destination, payload, file, lines, not volatile, retained)
     send_all(client.login, what, as_json=client.json)
 
 
@@ -285,12 +293,12 @@ def receive(
         str, typer.Option("--durable", help="(topics) Name of a subscription that outlives this.")
     ] = "",
     *,
-    client: Client,
+    client: ClientOptions,
 ) -> None:
     """Receive messages, print and acknowledge them."""
-    from broker.cli.messages import Incoming, receive_all
+    from broker.cli.messages import ReceiveOptions, receive_all
 
-    what = Incoming(destination, count, wait, follow, durable)
+    what = ReceiveOptions(destination, count, wait, follow, durable)
     receive_all(client.login, what, as_json=client.json)
 
 
@@ -300,7 +308,7 @@ def trace(
     message: Annotated[str, typer.Argument(metavar="MESSAGE-ID", help="As receive --json prints it.")] = "",
     task: Annotated[str, typer.Option("--task", help="All messages of a task instead.")] = "",
     *,
-    asked: Asked,
+    asked: OperatorOptions,
 ) -> None:
     """Show the way of a message, or all that a task set off. From node to node, with times."""
     from broker.cli.trace import show_trace

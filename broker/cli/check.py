@@ -20,7 +20,7 @@ from typing import Final
 from bridges.site_brokers.base import SiteBrokerError, SiteBrokerRefused
 from broker.cli.check_neighbours import CONNECT_TIMEOUT, check_mesh, check_parent
 from broker.cli.errors import FAILED, WELL, WRONG_USE
-from broker.cli.finding import Finding
+from broker.cli.finding import SiteFinding
 from broker.cli.output import patience, print_json, print_lines, print_table, table
 from broker.cli.status import duration, size
 from broker.grants import Grants
@@ -47,7 +47,7 @@ from treeconnector.errors import SapwoodError
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 
 
-Check = Callable[[Site], Iterator[Finding]]
+Check = Callable[[Site], Iterator[SiteFinding]]
 
 
 def check_file(file: Path, *, as_json: bool) -> int:
@@ -63,88 +63,90 @@ def check_file(file: Path, *, as_json: bool) -> int:
     return exit_code
 
 
-def examine(file: Path) -> tuple[list[Finding], int]:
+def examine(file: Path) -> tuple[list[SiteFinding], int]:
     """Return all findings and the exit code: 2 for a wrong configuration, 1 where something else failed."""
     try:
         site = load(file)
     except ConfigurationError as error:
-        return [Finding("configuration", "failed", str(problem)) for problem in error.problems], WRONG_USE
+        return [SiteFinding("configuration", "failed", str(problem)) for problem in error.problems], WRONG_USE
     called = repr(site.name) if site.name else "without a name in the file"
     site = named(site)
     summary = f"{site.role} {called} of tree {site.tree!r}"
     if site.mesh.cores:
         summary += f", in a mesh with {', '.join(core.name for core in site.mesh.cores)}"
-    findings = [Finding("configuration", "ok", summary)]
+    findings = [SiteFinding("configuration", "ok", summary)]
     for check in CHECKS:
         findings += check(site)
     failed = any(found.state == "failed" for found in findings)
     return findings, FAILED if failed else WELL
 
 
-def check_data(site: Site) -> Iterator[Finding]:
+def check_data(site: Site) -> Iterator[SiteFinding]:
     """The data folder: can be written, has space."""
     folder = site.data_directory
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     if not nearest.is_dir():
-        yield Finding("data folder", "failed", f"{nearest} is no folder: expected one for the durable store")
+        yield SiteFinding(
+            "data folder", "failed", f"{nearest} is no folder: expected one for the durable store"
+        )
         return
     if not os.access(nearest, os.W_OK | os.X_OK):
-        yield Finding(
+        yield SiteFinding(
             "data folder", "failed", f"{nearest} cannot be written by user id {os.getuid()}: chown it"
         )
         return
     exists = nearest == folder
-    yield Finding("data folder", "ok", str(folder) if exists else f"{folder} (will be made)")
+    yield SiteFinding("data folder", "ok", str(folder) if exists else f"{folder} (will be made)")
     yield _space(site, nearest)
 
 
-def _space(site: Site, folder: Path) -> Finding:
+def _space(site: Site, folder: Path) -> SiteFinding:
     free, reserve = shutil.disk_usage(folder).free, site.limits.disk_reserve
     text = f"{size(free)} free on the disk of {folder}"
     if free < reserve:
-        return Finding(
+        return SiteFinding(
             "disk", "failed", f"{text}: less than the reserve of {size(reserve)} (limits, disk_reserve)"
         )
     if free < site.limits.spool.max_bytes:
         limit = size(site.limits.spool.max_bytes)
-        return Finding(
+        return SiteFinding(
             "disk", "warning", f"{text}: less than the spool may use, {limit} (limits, spool, max_bytes)"
         )
-    return Finding("disk", "ok", text)
+    return SiteFinding("disk", "ok", text)
 
 
-def check_advisory_log(site: Site) -> Iterator[Finding]:
+def check_advisory_log(site: Site) -> Iterator[SiteFinding]:
     """Where the advisory log is to be written; a node runs without it, so warnings only."""
     if not site.advisory_log.enabled:
         return
     folder = site.advisory_directory
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
-        yield Finding("advisory log", "ok", str(folder))
+        yield SiteFinding("advisory log", "ok", str(folder))
         return
     why = f"cannot be written by user id {os.getuid()}" if nearest.is_dir() else "is no folder"
     advice = "change advisory_log, directory, or who owns it"
-    yield Finding("advisory log", "warning", f"{nearest} {why}: the node would run without it; {advice}")
+    yield SiteFinding("advisory log", "warning", f"{nearest} {why}: the node would run without it; {advice}")
 
 
-def check_store(site: Site) -> Iterator[Finding]:
+def check_store(site: Site) -> Iterator[SiteFinding]:
     """The durable store, if there is one already."""
     from broker.cli.recover import look_at_store
 
     try:
-        yield Finding("store", "ok", look_at_store(site))
+        yield SiteFinding("store", "ok", look_at_store(site))
     except SapwoodError as error:
-        yield Finding("store", "failed", str(error))
+        yield SiteFinding("store", "failed", str(error))
 
 
-def check_port(site: Site) -> Iterator[Finding]:
+def check_port(site: Site) -> Iterator[SiteFinding]:
     """The node's port, and the one for MQTT: free, or taken by this very node."""
     yield from _port(site, site.listener.port)
     if site.mqtt.port is not None:
         yield from _port(site, site.mqtt.port)
 
 
-def _port(site: Site, port: int) -> Iterator[Finding]:
+def _port(site: Site, port: int) -> Iterator[SiteFinding]:
     host = site.listener.host
     try:
         family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -154,15 +156,15 @@ def _port(site: Site, port: int) -> Iterator[Finding]:
     except OSError as error:
         yield _taken(site, f"{host}:{port}", error)
         return
-    yield Finding("port", "ok", f"{host}:{port} is free")
+    yield SiteFinding("port", "ok", f"{host}:{port} is free")
 
 
-def _taken(site: Site, place: str, error: OSError) -> Finding:
+def _taken(site: Site, place: str, error: OSError) -> SiteFinding:
     if not isinstance(error, socket.gaierror) and _running_node(site) == site.name:
-        return Finding("port", "ok", f"{place} is in use by this node, which is running")
+        return SiteFinding("port", "ok", f"{place} is in use by this node, which is running")
     low = isinstance(error, PermissionError)
     advice = "ports below 1024 are root's: change" if low else "stop what listens there (ss -ltnp), or change"
-    return Finding(
+    return SiteFinding(
         "port", "failed", f"{place} cannot be used: {error.strerror or error}; {advice} listener, port"
     )
 
@@ -185,7 +187,7 @@ def _running_node(site: Site) -> str:
     return str(answer.get("name", "")) if isinstance(answer, dict) else ""
 
 
-def check_tls(site: Site) -> Iterator[Finding]:
+def check_tls(site: Site) -> Iterator[SiteFinding]:
     """Certificates, keys and authorities: can be read, belong together."""
     from bridges.tls import TlsSettings, client_context, server_context
 
@@ -203,15 +205,15 @@ def check_tls(site: Site) -> Iterator[Finding]:
             yield _tls(subject, lambda settings=settings: client_context(settings))  # type: ignore[misc]
 
 
-def _tls(subject: str, make: Callable[[], object]) -> Finding:
+def _tls(subject: str, make: Callable[[], object]) -> SiteFinding:
     try:
         make()
     except SapwoodError as error:
-        return Finding(subject, "failed", str(error))
-    return Finding(subject, "ok", "certificates and keys can be read and belong together")
+        return SiteFinding(subject, "failed", str(error))
+    return SiteFinding(subject, "ok", "certificates and keys can be read and belong together")
 
 
-def check_secrets(site: Site) -> Iterator[Finding]:
+def check_secrets(site: Site) -> Iterator[SiteFinding]:
     """Every secret that the file names: there, and for the node's eyes only."""
     readers: list[tuple[str, Callable[[Site], object]]] = [
         ("secret for the parent", connector_secret),
@@ -229,21 +231,21 @@ def check_secrets(site: Site) -> Iterator[Finding]:
         try:
             found = read(site)
         except SapwoodError as error:
-            yield Finding(subject, "failed", str(error))
+            yield SiteFinding(subject, "failed", str(error))
             continue
         if found:
-            yield Finding(subject, "ok", f"{len(found)} found" if isinstance(found, dict) else "found")
+            yield SiteFinding(subject, "ok", f"{len(found)} found" if isinstance(found, dict) else "found")
     for path in _secret_files(site):
         yield from _permissions(path)
 
 
-def check_permits(site: Site) -> Iterator[Finding]:
+def check_permits(site: Site) -> Iterator[SiteFinding]:
     """Whether children may do everything."""
     for warning in Grants(site).warnings:
-        yield Finding("permits", "warning", warning)
+        yield SiteFinding("permits", "warning", warning)
 
 
-def check_applications(site: Site) -> Iterator[Finding]:
+def check_applications(site: Site) -> Iterator[SiteFinding]:
     """Which applications get in, and whether what proves them travels in the clear."""
     from broker.entrance.entrance import OPEN
     from broker.entrance.policy import policy_of
@@ -251,24 +253,24 @@ def check_applications(site: Site) -> Iterator[Finding]:
     try:
         policy = policy_of(site)
     except SapwoodError as error:
-        yield Finding("applications", "failed", str(error))
+        yield SiteFinding("applications", "failed", str(error))
         return
     if policy.is_open:
-        yield Finding("applications", "warning", OPEN)
+        yield SiteFinding("applications", "warning", OPEN)
         return
     encrypted = site.listener.tls.certificate or site.enrolment.authority
     if policy.knows_words and not (site.listener.loopback or encrypted or site.applications == "local"):
         text = "passwords and the session secret travel in the clear: give the listener a certificate (tls)"
-        yield Finding("applications", "warning", text)
+        yield SiteFinding("applications", "warning", text)
     ways = ["a session secret"] * bool(policy.secret) + [f"{len(policy.accounts)} accounts"] * bool(
         policy.accounts
     )
     ways += ["client certificates"] * policy.certificates
     near = "" if policy.knows_words else "this machine's own; "
-    yield Finding("applications", "ok", f"{policy.mode}: {near}{', '.join(ways) or 'nobody else'}")
+    yield SiteFinding("applications", "ok", f"{policy.mode}: {near}{', '.join(ways) or 'nobody else'}")
 
 
-def check_certificate(site: Site) -> Iterator[Finding]:
+def check_certificate(site: Site) -> Iterator[SiteFinding]:
     """What joining by invitation needs: its library, and a certificate whose end is known."""
     connector = site.connector
     renewed = connector.tls.certificate if connector and connector.renew else None
@@ -278,21 +280,21 @@ def check_certificate(site: Site) -> Iterator[Finding]:
         from bridges.certificates import CertificateError, facts
     except ModuleNotFoundError as error:
         text = f"the Python package {error.name!r} is missing: pip install 'sapwood[join]'"
-        yield Finding("certificates", "failed", text)
+        yield SiteFinding("certificates", "failed", text)
         return
     if renewed is not None:
         try:
             left = facts(renewed.read_bytes()).ends - time.time()
         except (OSError, CertificateError) as error:
-            yield Finding("own certificate", "failed", f"{renewed}: {error}")
+            yield SiteFinding("own certificate", "failed", f"{renewed}: {error}")
             return
         if left > 0:
-            yield Finding("own certificate", "ok", f"good for {duration(left)}; the node renews it")
+            yield SiteFinding("own certificate", "ok", f"good for {duration(left)}; the node renews it")
         else:
             text = (
                 f"ended {duration(-left)} ago: the node asks for a new one, which its parent's grace allows"
             )
-            yield Finding("own certificate", "warning", text)
+            yield SiteFinding("own certificate", "warning", text)
 
 
 def _secret_files(site: Site) -> Iterator[Path]:
@@ -311,26 +313,26 @@ def _secret_files(site: Site) -> Iterator[Path]:
     yield from sorted({path for path in named if path})
 
 
-def _permissions(path: Path) -> Iterator[Finding]:
+def _permissions(path: Path) -> Iterator[SiteFinding]:
     try:
         mode = path.stat().st_mode
     except OSError:
         return  # said already by whoever reads it
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         text = f"{path} is open to others (mode {stat.S_IMODE(mode):04o}): chmod 600 it"
-        yield Finding("permissions", "warning", text)
+        yield SiteFinding("permissions", "warning", text)
 
 
-def check_link_brokers(site: Site) -> Iterator[Finding]:
+def check_link_brokers(site: Site) -> Iterator[SiteFinding]:
     """The brokers at which children may dial: log in there and listen, for a moment. Warnings only."""
     for settings in site.listener.link_brokers:
         subject = f"link broker {settings.uri}"
         try:
             asyncio.run(_listen(site, settings))
         except SapwoodError as error:
-            yield Finding(subject, "warning", str(error))
+            yield SiteFinding(subject, "warning", str(error))
         else:
-            yield Finding(subject, "ok", "the node may listen there")
+            yield SiteFinding(subject, "ok", "the node may listen there")
 
 
 async def _listen(site: Site, settings: LinkBroker) -> None:
@@ -351,7 +353,7 @@ async def _listen(site: Site, settings: LinkBroker) -> None:
         raise heard
 
 
-def check_site_broker(site: Site) -> Iterator[Finding]:
+def check_site_broker(site: Site) -> Iterator[SiteFinding]:
     """The site's broker: there, with all that the bridge needs. One that is away may be back tomorrow."""
     if site.site_broker.uri == EMBEDDED:
         return
@@ -359,19 +361,19 @@ def check_site_broker(site: Site) -> Iterator[Finding]:
     try:
         found = asyncio.run(make_bridge(site, "").inspect())
     except SiteBrokerRefused as error:
-        yield Finding(subject, "failed", str(error))
+        yield SiteFinding(subject, "failed", str(error))
     except SiteBrokerError as error:
-        yield Finding(subject, "warning", str(error))
+        yield SiteFinding(subject, "warning", str(error))
     except SapwoodError as error:
-        yield Finding(subject, "failed", str(error))
+        yield SiteFinding(subject, "failed", str(error))
     else:
         for one in found:
-            yield Finding(subject, "failed" if one.fatal else "warning", one.text, one.lines)
+            yield SiteFinding(subject, "failed" if one.fatal else "warning", one.text, one.lines)
         if not found:
-            yield Finding(subject, "ok", f"{site.site_broker.uri} has all that the bridge needs")
+            yield SiteFinding(subject, "ok", f"{site.site_broker.uri} has all that the bridge needs")
 
 
-def check_registration(site: Site) -> Iterator[Finding]:
+def check_registration(site: Site) -> Iterator[SiteFinding]:
     """The zone's server: answers, and knows the key. Whether the key may change anything shows later."""
     if not site.registration.domain:
         return
@@ -380,10 +382,10 @@ def check_registration(site: Site) -> Iterator[Finding]:
     try:
         records = asyncio.run(zone_of(site).read())
     except SapwoodError as error:
-        yield Finding("registration", "warning", str(error))
+        yield SiteFinding("registration", "warning", str(error))
         return
     known = f"{len(records.services)} records are there for {site.registration.domain}"
-    yield Finding("registration", "ok", f"{site.registration.server} knows the key; {known}")
+    yield SiteFinding("registration", "ok", f"{site.registration.server} knows the key; {known}")
 
 
 CHECKS: Final[tuple[Check, ...]] = (
@@ -414,10 +416,10 @@ def _quiet() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def _print(findings: list[Finding]) -> None:
+def _print(findings: list[SiteFinding]) -> None:
     from rich.text import Text
 
-    made = table("", "What", "Finding")
+    made = table("", "What", "SiteFinding")
     for found in findings:
         made.add_row(Text(found.state, style=_COLOURS[found.state]), found.subject, found.text)
     print_table(made)

@@ -14,7 +14,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Final
 
 from bridges.tls import TlsError, client_context, is_not_tls
-from broker.cli.finding import Finding
+from broker.cli.finding import SiteFinding
 from broker.settings import client_tls
 from config.model import ClientTls, Site, TreeConnector
 from config.uris import Address, address
@@ -24,7 +24,7 @@ CONNECT_TIMEOUT: Final = 3.0
 _ANSWER_WITHIN: Final = 1.0
 
 
-def check_parent(site: Site) -> Iterator[Finding]:
+def check_parent(site: Site) -> Iterator[SiteFinding]:
     """The parent: its name resolves and a node answers there."""
     connector = site.connector
     if connector is None:
@@ -37,14 +37,14 @@ def check_parent(site: Site) -> Iterator[Finding]:
             yield _reached("parent", way, connector.tls)
 
 
-def check_mesh(site: Site) -> Iterator[Finding]:
+def check_mesh(site: Site) -> Iterator[SiteFinding]:
     """The other nodes of the mesh, the same."""
     for core in site.mesh.cores:
         for uri in core.ways:
             yield _reached(f"mesh, {core.name}", address(uri), site.mesh.tls)
 
 
-def _found(site: Site, connector: TreeConnector, uri: str) -> Iterator[Finding]:
+def _found(site: Site, connector: TreeConnector, uri: str) -> Iterator[SiteFinding]:
     """What DNS says of a parent, and whether somebody listens there."""
     from broker.location.ways import finders_of
 
@@ -53,36 +53,38 @@ def _found(site: Site, connector: TreeConnector, uri: str) -> Iterator[Finding]:
         text = (
             "no secret proves the parent: whoever answers in DNS could be it; give secret_file to both ends"
         )
-        yield Finding(subject, "warning", text)
+        yield SiteFinding(subject, "warning", text)
     try:
         asyncio.run(finder.look())
     except SapwoodError as error:
-        yield Finding(subject, "warning", str(error))
+        yield SiteFinding(subject, "warning", str(error))
         return
     for note in finder.notes:
-        yield Finding(subject, "warning", note)
+        yield SiteFinding(subject, "warning", note)
     for place in sorted(finder.places, key=lambda place: (place.priority, place.uri)):
         way = address(place.uri)
         name = f"its certificate must name {way.host}" if way.tls else "without TLS"
         order = f"priority {place.priority}, weight {place.weight}"
-        yield Finding(subject, "ok", f"{place.uri} ({place.node or 'no name given'}, {order}; {name})")
+        yield SiteFinding(subject, "ok", f"{place.uri} ({place.node or 'no name given'}, {order}; {name})")
         yield _reached("parent", way, connector.tls)
 
 
-def _reached(subject: str, way: Address, tls: ClientTls) -> Finding:
+def _reached(subject: str, way: Address, tls: ClientTls) -> SiteFinding:
     place = f"{way.host}:{way.port}"
     try:
         with socket.create_connection((way.host, way.port), timeout=CONNECT_TIMEOUT):
             pass
     except socket.gaierror as error:
-        return Finding(subject, "warning", f"{way.host} has no address ({error.strerror}): check the name")
+        return SiteFinding(
+            subject, "warning", f"{way.host} has no address ({error.strerror}): check the name"
+        )
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
-        return Finding(
+        return SiteFinding(
             subject, "warning", f"{place} cannot be reached ({why}): does it run, and is the address right?"
         )
     wrong = "" if way.brokered else _wrong_there(way, tls)
-    return Finding(subject, "warning" if wrong else "ok", f"{place} {wrong or 'accepts connections'}")
+    return SiteFinding(subject, "warning" if wrong else "ok", f"{place} {wrong or 'accepts connections'}")
 
 
 def _wrong_there(way: Address, tls: ClientTls) -> str:

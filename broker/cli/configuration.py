@@ -29,7 +29,7 @@ def write_fleet_files(table: Path, out: Path, *, secrets: bool, as_json: bool) -
         note(f"sapwood: and {len(report.warnings) - LISTED} warnings more (--json lists all)")
 
 
-class Wanted(NamedTuple):
+class CommandLineValues(NamedTuple):
     """What the command line says in place of the file; '' = nothing."""
 
     connection: str
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
     parent: str
 
 
-def print_converted(file: Path, wanted: Wanted, *, xml: bool, as_json: bool) -> None:
+def print_converted(file: Path, wanted: CommandLineValues, *, xml: bool, as_json: bool) -> None:
     """Print a site's file made from another broker's bridge. Raises `ConfigurationError`, `CommandError`."""
     from config.convert import MAX_BYTES, convert
 

@@ -27,7 +27,7 @@ _MAX_TOKEN_LINE: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ChildWanted:
     """What a new child shall be. `expires`: a duration as in a site's file."""
 
     name: str
@@ -37,7 +37,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JoiningSite:
     """Where a node joins. `site_broker`, `public_uri`: '' = none."""
 
     folder: Path
@@ -45,7 +45,7 @@ class Place:
     public_uri: str
 
 
-def invite_child(api: NodeApi, wanted: Wanted, *, as_json: bool) -> None:
+def invite_child(api: NodeApi, wanted: ChildWanted, *, as_json: bool) -> None:
     """Print a token, on standard output and by itself. Raises `CommandError`."""
     try:
         lifetime = Duration(minimum=1).parse(wanted.expires)
@@ -95,7 +95,7 @@ def revoke_child(api: NodeApi, what: str, *, as_json: bool) -> None:
         print(f"  sapwood node forget {what}   withdraws its routes and routes its messages again")
 
 
-def join_tree(token: str, place: Place, patience: float, *, run: bool, as_json: bool) -> int:
+def join_tree(token: str, place: JoiningSite, patience: float, *, run: bool, as_json: bool) -> int:
     """Join, say what was done, and run the node if wished; returns the exit code.
 
     Raises `EnrolmentError`, `ConfigurationError` or `CommandError`.
@@ -125,7 +125,7 @@ def join_tree(token: str, place: Place, patience: float, *, run: bool, as_json: 
     return run_file(joined.file, log_json=False)
 
 
-def _join(token: str, place: Place, patience: float) -> "Joined":
+def _join(token: str, place: JoiningSite, patience: float) -> "Joined":
     try:
         from broker.enrolment.joining import join
     except ModuleNotFoundError as error:

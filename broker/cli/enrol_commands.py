@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import Asked, Json, Limit, asks_a_node
+from broker.cli.options import Json, Limit, OperatorOptions, asks_a_node
 
 
 def add_to(app: typer.Typer) -> None:
@@ -36,10 +36,10 @@ def invite(
     ] = "",
     limit: Limit = 100,
     *,
-    asked: Asked,
+    asked: OperatorOptions,
 ) -> None:
     """Print a token with which a fresh machine joins, once. It becomes a child of the node that is asked."""
-    from broker.cli.enrol import Wanted, invite_child, list_invitations, revoke_child
+    from broker.cli.enrol import ChildWanted, invite_child, list_invitations, revoke_child
     from broker.cli.errors import WRONG_USE, CommandError
 
     if (bool(name), list_, bool(revoke)).count(True) != 1:
@@ -49,7 +49,7 @@ def invite(
     elif revoke:
         revoke_child(asked.api, revoke, as_json=asked.json)
     else:
-        invite_child(asked.api, Wanted(name, role, tuple(uri or ()), expires), as_json=asked.json)
+        invite_child(asked.api, ChildWanted(name, role, tuple(uri or ()), expires), as_json=asked.json)
 
 
 def join(
@@ -71,7 +71,7 @@ def join(
     json: Json = False,
 ) -> None:
     """Make this machine a node of a tree, by a token. Its parent gives configuration and certificate."""
-    from broker.cli.enrol import Place, join_tree
+    from broker.cli.enrol import JoiningSite, join_tree
 
-    place = Place(folder, site_broker, public_uri)
+    place = JoiningSite(folder, site_broker, public_uri)
     raise typer.Exit(join_tree(token, place, patience, run=run, as_json=json))

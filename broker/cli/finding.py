@@ -7,7 +7,7 @@ State = Literal["ok", "warning", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SiteFinding:
     """One thing that was looked at. `lines`: what to add or to run, ready to be copied."""
 
     subject: str

@@ -49,7 +49,7 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class SendOptions:
     """What to send. The payload comes from the argument, standard input ('-' or nothing) or a file."""
 
     destination: str
@@ -61,7 +61,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class ReceiveOptions:
     """What to receive. `wait`: seconds for all `count` messages; not used with `follow`."""
 
     destination: str
@@ -71,7 +71,7 @@ class Incoming:
     durable: str
 
 
-def send_all(login: Login, what: Outgoing, *, as_json: bool) -> None:
+def send_all(login: Login, what: SendOptions, *, as_json: bool) -> None:
     """Send, and return when the node has everything on its disk. Raises `CommandError` or `ClientError`."""
     destination = _destination(what.destination)
     if destination.kind is Kind.TOPIC:
@@ -88,13 +88,13 @@ def send_all(login: Login, what: Outgoing, *, as_json: bool) -> None:
         print(f"{number} sent to {destination}")
 
 
-async def _send(login: Login, destination: Destination, payloads: list[bytes], what: Outgoing) -> None:
+async def _send(login: Login, destination: Destination, payloads: list[bytes], what: SendOptions) -> None:
     options: dict[str, Any] = {"persistent": what.persistent, "retained": what.retained}
     async with login.client() as client:
         await client.send_many(destination, payloads, **options)
 
 
-def _payloads(what: Outgoing) -> Iterator[bytes]:
+def _payloads(what: SendOptions) -> Iterator[bytes]:
     if what.file is not None and what.payload is not None:
         raise CommandError("a payload and --file exclude each other: give one of them", WRONG_USE)
     if what.file is not None:
@@ -106,7 +106,7 @@ def _payloads(what: Outgoing) -> Iterator[bytes]:
     yield from data.splitlines() if what.lines else (data,)
 
 
-def receive_all(login: Login, what: Incoming, *, as_json: bool) -> None:
+def receive_all(login: Login, what: ReceiveOptions, *, as_json: bool) -> None:
     """Print and acknowledge messages as they come. Raises `CommandError` if too few came in time."""
     destination = _destination(what.destination)
     if what.durable and destination.kind is not Kind.TOPIC:
@@ -122,7 +122,7 @@ def receive_all(login: Login, what: Incoming, *, as_json: bool) -> None:
         raise CommandError(f"{printer.received} of {what.count} messages came within {what.wait:g} s")
 
 
-async def _receive(login: Login, destination: Destination, what: Incoming, printer: "_Printer") -> None:
+async def _receive(login: Login, destination: Destination, what: ReceiveOptions, printer: "_Printer") -> None:
     """The subscription ends with the session, after the last acknowledgements.
 
     A queue is made where it is not there: who receives is often the first.

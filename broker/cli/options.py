@@ -69,7 +69,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask on the terminal fir
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OperatorOptions:
     """The node that an operator's command asks, with what right, and whether to print JSON."""
 
     url: str
@@ -77,7 +77,7 @@ class Asked:
     tls: Tls
     json: bool
 
-    def at(self, url: str) -> "Asked":
+    def at(self, url: str) -> "OperatorOptions":
         """The same of the node that a command's argument names, if it does."""
         return replace(self, url=url or self.url)
 
@@ -89,7 +89,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientOptions:
     """The node that an application's command talks to, as which session, and whether to print JSON."""
 
     url: str
@@ -125,8 +125,8 @@ def asks_a_node(command: Callable[..., None]) -> Callable[..., None]:
     return _with_options(command, "asked", _asked, (_URL, *token, *_TLS_AND_JSON))
 
 
-def _asked(*, token: str, token_file: Path | None, **rest: Any) -> Asked:
-    return Asked(token=token or read_secret(token_file), **rest)
+def _asked(*, token: str, token_file: Path | None, **rest: Any) -> OperatorOptions:
+    return OperatorOptions(token=token or read_secret(token_file), **rest)
 
 
 def read_secret(file: Path | None) -> str:
@@ -141,7 +141,7 @@ def talks_to_a_node(command: Callable[..., None]) -> Callable[..., None]:
     return _with_options(command, "client", _client, (_URL, *session, *account, *_TLS_AND_JSON))
 
 
-def _client(*, account: str, password_file: Path | None, secret: str, **rest: Any) -> Client:
+def _client(*, account: str, password_file: Path | None, secret: str, **rest: Any) -> ClientOptions:
     """A password is in no argument of a command: all on the machine can read those."""
     if password_file is not None and not account:
         raise CommandError("--password-file is an account's: give --account too", WRONG_USE)
@@ -152,7 +152,7 @@ def _client(*, account: str, password_file: Path | None, secret: str, **rest: An
                 f"account {account!r} has a password: give --password-file, or put it into SAPWOOD_PASSWORD",
                 WRONG_USE,
             )
-    return Client(account=account, secret=secret, **rest)
+    return ClientOptions(account=account, secret=secret, **rest)
 
 
 def _with_options(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import Asked, asks_a_node
+from broker.cli.options import OperatorOptions, asks_a_node
 
 permits_app = typer.Typer(
     help="What children may consume and send.",
@@ -46,7 +46,7 @@ def permits_set(
     nodes: Nodes = None,
     node: Node = "",
     *,
-    asked: Asked,
+    asked: OperatorOptions,
 ) -> None:
     """Say what a child may do, whatever the file says. At once, with no link dropped; until unset."""
     from broker.cli.permits import set_permit
@@ -56,7 +56,7 @@ def permits_set(
 
 @permits_app.command("unset")
 @asks_a_node
-def permits_unset(child: Child, node: Node = "", *, asked: Asked) -> None:
+def permits_unset(child: Child, node: Node = "", *, asked: OperatorOptions) -> None:
     """Let the site's file say again what a child may do."""
     from broker.cli.permits import unset_permit
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from broker.cli.errors import FAILED, CommandError
-from broker.cli.options import Asked, Limit, Yes, asks_a_node
+from broker.cli.options import Limit, OperatorOptions, Yes, asks_a_node
 
 Fields = dict[str, Any]
 _FILE: Final = Path(__file__).with_name("commands.json")
@@ -42,7 +42,7 @@ def _group(app: typer.Typer, name: str) -> typer.Typer:
 
 
 def _command(said: Fields) -> Any:
-    def run(*, asked: Asked, yes: bool = False, **given: Any) -> None:
+    def run(*, asked: OperatorOptions, yes: bool = False, **given: Any) -> None:
         given = {name.rstrip("_"): value for name, value in given.items()}
         if said["sure"] and not yes and sys.stdin.isatty():
             typer.confirm(said["sure"].format(url=asked.url, **given), abort=True, err=True)
@@ -53,7 +53,7 @@ def _command(said: Fields) -> Any:
         shown.append(_keyword("yes", Yes, False))
     run.__doc__ = said["help"]
     run.__annotations__ = {}
-    run.__signature__ = Signature([*shown, _keyword("asked", Asked)])  # type: ignore[attr-defined]
+    run.__signature__ = Signature([*shown, _keyword("asked", OperatorOptions)])  # type: ignore[attr-defined]
     return asks_a_node(run)
 
 
@@ -77,7 +77,7 @@ def _keyword(name: str, annotation: Any, default: Any = Parameter.empty) -> Para
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _ask(said: Fields, given: Fields, asked: Asked) -> Fields:
+def _ask(said: Fields, given: Fields, asked: OperatorOptions) -> Fields:
     from broker.cli.node_api import part
 
     query = dict(given)
@@ -91,7 +91,7 @@ def _ask(said: Fields, given: Fields, asked: Asked) -> Fields:
     return asked.api.get(path, **query)
 
 
-def _show(said: Fields, found: Fields, given: Fields, asked: Asked) -> None:
+def _show(said: Fields, found: Fields, given: Fields, asked: OperatorOptions) -> None:
     """Print an answer, and raise `CommandError` where it says that something failed."""
     from broker.cli.output import print_json
 

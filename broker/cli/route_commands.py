@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.options import Asked, asks_a_node
+from broker.cli.options import OperatorOptions, asks_a_node
 from treeconnector.static_routes import WORDS, StaticKind, one_of
 
 route_app = typer.Typer(
@@ -31,7 +31,7 @@ def add_to(app: typer.Typer) -> None:
 
 @route_app.command("add")
 @asks_a_node
-def route_add(kind: Kind, words: Words, node: Node = "", *, asked: Asked) -> None:
+def route_add(kind: Kind, words: Words, node: Node = "", *, asked: OperatorOptions) -> None:
     """Set a route. It is kept until it is removed, or its neighbour leaves; adding it twice is an error."""
     from broker.cli.routes import change_route
 
@@ -40,7 +40,7 @@ def route_add(kind: Kind, words: Words, node: Node = "", *, asked: Asked) -> Non
 
 @route_app.command("remove")
 @asks_a_node
-def route_remove(kind: Kind, words: Words, node: Node = "", *, asked: Asked) -> None:
+def route_remove(kind: Kind, words: Words, node: Node = "", *, asked: OperatorOptions) -> None:
     """Remove a route that was set. Removing one that is not there is an error."""
     from broker.cli.routes import change_route
 
@@ -51,7 +51,7 @@ def route_remove(kind: Kind, words: Words, node: Node = "", *, asked: Asked) -> 
 def announce(
     uris: Annotated[list[str], typer.Argument(metavar="URI", help="Such as wss://HOST:7600/link.")],
     *,
-    asked: Asked,
+    asked: OperatorOptions,
 ) -> None:
     """Tell the tree where this node can be dialled now. After a line has changed; until the node stops."""
     from broker.cli.routes import announce_addresses

@@ -4,7 +4,7 @@ So a child that joined at one of them is let in by all, and renews at any. No pr
 told. Each asks each, when their link comes up and now and then; a change is told before who asked for it has
 the answer, as far as the others can be reached.
 
-Law: only nodes of this node's own mesh are answered and believed (`Command.beside`).
+Law: only nodes of this node's own mesh are answered and believed (`CellCommand.beside`).
 """
 
 import asyncio
@@ -16,8 +16,8 @@ import msgspec
 
 from bridges import certificates
 from bridges.certificates import CertificateError
-from broker.cells.cells import Command
-from broker.cells.errors import CellError, Refused
+from broker.cells.cells import CellCommand
+from broker.cells.errors import CellError, RefusedByCell
 from broker.core.errors import BadRequest
 from broker.core.rows import MemberRow, MetaRow, Transaction
 from treeconnector.errors import InvalidName
@@ -69,7 +69,7 @@ class Told(msgspec.Struct, kw_only=True):
     more: bool = False
 
 
-class Kept(msgspec.Struct, array_like=True):
+class SharedAuthority(msgspec.Struct, array_like=True):
     """Another node's authority. `until`: trusted until then (seconds since 1970), as the node has left the
     mesh, and some children may still have certificates of it; 0: it is there.
     """
@@ -87,7 +87,7 @@ class Sharing:
         self._exchanged: dict[str, float] = {}
         self._links: dict[str, Any] = {}
         self.kept = {
-            row.name.removeprefix(_ROW): msgspec.msgpack.decode(row.value, type=Kept)
+            row.name.removeprefix(_ROW): msgspec.msgpack.decode(row.value, type=SharedAuthority)
             for row in rows
             if row.name.startswith(_ROW)
         }
@@ -97,7 +97,7 @@ class Sharing:
 
     def open(self) -> None:
         """Answer the others from now on."""
-        self._node.cells.commands[_COMMAND] = Command(self._answer, beside=True)
+        self._node.cells.commands[_COMMAND] = CellCommand(self._answer, beside=True)
 
     def __repr__(self) -> str:
         return f"<Sharing of {self._node.site.name} with {', '.join(sorted(self.kept)) or 'nobody'}>"
@@ -133,7 +133,7 @@ class Sharing:
                 self._take(peer, told.authority, told.members)
                 more = told.more and bool(told.members)
                 after = told.members[-1].name if told.members else ""
-        except Refused as error:
+        except RefusedByCell as error:
             level = logging.DEBUG if peer in self._exchanged else logging.WARNING
             _log.log(level, "! %s tells nothing of its children: %s", peer, error, extra={"link": peer})
         except (CellError, BadRequest) as error:
@@ -198,7 +198,7 @@ class Sharing:
                 raise CertificateError("none, or too many")
         except CertificateError as error:
             raise BadRequest(f"the authorities of {peer!r}: {error}") from None
-        self._keep(peer, Kept(pem))
+        self._keep(peer, SharedAuthority(pem))
         _log.info("= trusts the authority of %s, a node of its mesh", peer, extra={"link": peer})
 
     def _watch_who_left(self) -> None:
@@ -208,11 +208,11 @@ class Sharing:
             if name in self._node.core.mesh.members:
                 continue
             if not kept.until:
-                self._keep(name, Kept(kept.certificates, now + self._office.lifetime))
+                self._keep(name, SharedAuthority(kept.certificates, now + self._office.lifetime))
             elif kept.until < now:
                 self._keep(name, None)
 
-    def _keep(self, peer: str, kept: Kept | None) -> None:
+    def _keep(self, peer: str, kept: SharedAuthority | None) -> None:
         transaction = Transaction()
         if kept is None:
             del self.kept[peer]

@@ -27,7 +27,7 @@ from broker.core.policies.rights import FULL, Rights
 from broker.entrance.complaints import Complaints
 from broker.entrance.near import is_near
 from broker.entrance.passwords import Hashed, of_nobody
-from broker.entrance.policy import Policy
+from broker.entrance.policy import EntrancePolicy
 from broker.entrance.tries import LONGEST_WAIT, Tries
 from broker.threads import Threads
 from treeconnector.identity import Shown
@@ -82,7 +82,7 @@ class Entrance:
     def __init__(
         self,
         node: str,
-        policy: Policy,
+        policy: EntrancePolicy,
         holder: Holder = _no_certificates,
         permit_of: Callable[[str], Permit] = lambda child: Permit(),
         sessions: Callable[[], Iterable[Session]] = tuple,
@@ -297,7 +297,7 @@ class Entrance:
             self._certificates[shown] = rights
         return rights
 
-    def configure(self, policy: Policy) -> None:
+    def configure(self, policy: EntrancePolicy) -> None:
         """The site's file was read again: whose account is not what it was has to log in again."""
         before, self._policy = self._policy, policy
         for name, rights in list(self._accounts.items()):

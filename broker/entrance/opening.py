@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.errors import NotLoggedIn
 from broker.entrance.entrance import Entrance
-from broker.entrance.policy import Policy
+from broker.entrance.policy import EntrancePolicy
 from treeconnector.errors import InvalidName, LinkRefused
 from treeconnector.identity import Shown
 from treeconnector.names import own_name
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 5
 
 
-def entrance_of(node: "Node", policy: Policy) -> Entrance:
+def entrance_of(node: "Node", policy: EntrancePolicy) -> Entrance:
     """Made at the start of a node."""
     core = node.core
     made = Entrance(

@@ -22,7 +22,7 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Policy:
+class EntrancePolicy:
     """`secret`: the session secret, '' = none. `certificates`: clients are asked for one."""
 
     mode: Applications = "proven"
@@ -32,7 +32,7 @@ class Policy:
 
     def __repr__(self) -> str:
         secret = " secret" if self.secret else ""
-        return f"<Policy {self.mode}{secret} accounts={len(self.accounts)}>"
+        return f"<EntrancePolicy {self.mode}{secret} accounts={len(self.accounts)}>"
 
     @property
     def is_open(self) -> bool:
@@ -44,7 +44,7 @@ class Policy:
         return bool(self.secret or self.accounts)
 
 
-def policy_of(site: Site) -> Policy:
+def policy_of(site: Site) -> EntrancePolicy:
     """Raises `ConfigurationError` or `PasswordError`; also for a port that nobody guards."""
     wrong = list(applications(site, YAML))
     if wrong:
@@ -55,7 +55,7 @@ def policy_of(site: Site) -> Policy:
         name: _known(hashed.reveal(), name, written.get(name))
         for name, hashed in account_passwords(site).items()
     }
-    return Policy(
+    return EntrancePolicy(
         site.applications, secret.reveal() if secret else "", accounts, certificates=has_certificates(site)
     )
 

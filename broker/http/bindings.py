@@ -1,6 +1,6 @@
 """Client connections of the node's port, and which session each is bound to.
 
-A `Line` is one connection: made when it opens, bound by login, told when it goes. Whoever waits on behalf of
+An `HttpLine` is one connection: made when it opens, bound by login, told when it goes. Whoever waits for
 a line watches it. Requests that aiohttp reads find theirs by the transport.
 """
 
@@ -20,7 +20,7 @@ from broker.intake import Guest
 from treeconnector.session_frames import NodeFrame
 
 
-class Line:
+class HttpLine:
     """One connection. `lost` is called once, when it goes. `connection` is None before login.
 
     `guest`: its place among all connections, None where nobody counts them.
@@ -37,7 +37,7 @@ class Line:
         self._when_gone: set[Callable[[], None]] = set()
 
     def __repr__(self) -> str:
-        return f"<Line {self.bound!r}{' gone' if self.gone else ''}>"
+        return f"<HttpLine {self.bound!r}{' gone' if self.gone else ''}>"
 
     @property
     def connection(self) -> Connection:
@@ -97,7 +97,7 @@ class Bindings:
 
     def __init__(self, node: NodePort) -> None:
         self._node = node
-        self._lines: dict[object, Line] = {}
+        self._lines: dict[object, HttpLine] = {}
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -106,8 +106,8 @@ class Bindings:
         bound = sum(line.bound is not None for line in self._lines.values())
         return f"<Bindings of {len(self._lines)} connections, {bound} logged in>"
 
-    def open(self, transport: asyncio.BaseTransport, guest: Guest | None = None) -> Line:
-        line = self._lines[transport] = Line(self._node, transport, guest)
+    def open(self, transport: asyncio.BaseTransport, guest: Guest | None = None) -> HttpLine:
+        line = self._lines[transport] = HttpLine(self._node, transport, guest)
         return line
 
     def guest(self, request: web.BaseRequest) -> Guest | None:
@@ -115,18 +115,18 @@ class Bindings:
         found = self._lines.get(request.transport) if request.transport else None
         return found.guest if found is not None else None
 
-    def close(self, line: Line) -> None:
+    def close(self, line: HttpLine) -> None:
         """The connection has gone. Calling it again does nothing."""
         self._lines.pop(line.transport, None)
         line.lost()
 
-    def find(self, request: web.BaseRequest) -> Line:
+    def find(self, request: web.BaseRequest) -> HttpLine:
         """The line of a request that aiohttp has read. Raises `NotLoggedIn` if it is bound to no session."""
         line = self.line(request)
         _ = line.connection
         return line
 
-    def line(self, request: web.BaseRequest) -> Line:
+    def line(self, request: web.BaseRequest) -> HttpLine:
         """The line of a request, bound or not. Raises `NotLoggedIn` if it has gone."""
         found = self._lines.get(request.transport) if request.transport else None
         if found is None:

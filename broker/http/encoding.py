@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 
 from broker.http.documentation import LINK
 from broker.http.heads import Head
-from broker.http.verbs import Answer
+from broker.http.verbs import VerbAnswer
 
 
 class Fields:
@@ -34,7 +34,7 @@ def _date(second: int) -> bytes:
     return formatdate(second, usegmt=True).encode()
 
 
-def encoded(answer: Answer, stays: bool, second: int) -> bytes:
+def encoded(answer: VerbAnswer, stays: bool, second: int) -> bytes:
     """The answer as bytes. Its length is always told, and every answer leads to the documentation."""
     status, body, content_type = answer
     return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n%bLink: %b\r\nServer: sapwood\r\nDate: %b\r\n%b\r\n%b" % (

@@ -35,7 +35,7 @@ _MOST_ADDRESSES: Final = 4096
 _SLOWEST: Final = 10.0
 
 
-class Tries:
+class RequestAllowance:
     """How many requests each address may still make. `clock`: seconds, monotonic."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -43,7 +43,7 @@ class Tries:
         self._left: dict[str, tuple[float, float]] = {}
 
     def __repr__(self) -> str:
-        return f"<Tries of {len(self._left)} addresses>"
+        return f"<RequestAllowance of {len(self._left)} addresses>"
 
     def take(self, host: str) -> bool:
         """Whether `host` may make a request now; counts it."""
@@ -61,7 +61,7 @@ class EnrolmentEndpoint:
 
     def __init__(self, office: "Registry") -> None:
         self._office = office
-        self._tries = Tries(asyncio.get_running_loop().time)
+        self._tries = RequestAllowance(asyncio.get_running_loop().time)
 
     def add_to(self, router: web.UrlDispatcher) -> None:
         router.add_get(AUTHORITIES_PATH, self.authorities, allow_head=False)

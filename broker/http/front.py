@@ -25,7 +25,7 @@ from functools import partial
 from typing import Final, cast
 
 from broker.core.errors import SwitchError
-from broker.http.bindings import Line
+from broker.http.bindings import HttpLine
 from broker.http.encoding import Fields, encoded, stays_open
 from broker.http.gate import Gate
 from broker.http.heads import (
@@ -48,9 +48,9 @@ from broker.http.probes import is_dead
 from broker.http.verbs import (
     IN_FLIGHT,
     METHODS,
-    Answer,
-    Asked,
     Facts,
+    VerbAnswer,
+    VerbRequest,
     Verbs,
     answer_of,
     facts_of,
@@ -58,7 +58,7 @@ from broker.http.verbs import (
     too_large,
 )
 from broker.intake import Guest
-from broker.shares import Share
+from broker.shares import LoopShare
 
 PATIENCE: Final = 30.0
 """Seconds for a first request, and for the head of every other."""
@@ -91,7 +91,7 @@ class _Slot:
     def __init__(self, head: Head, waits: bool) -> None:
         self.head = head
         self.waits = waits
-        self.answer: Answer | None = None
+        self.answer: VerbAnswer | None = None
 
 
 _NO_SLOTS: Final[deque[_Slot]] = deque(maxlen=0)
@@ -123,14 +123,14 @@ class Front(asyncio.Protocol):
         self._open = open_fronts
         self._inner: asyncio.Protocol | None = None
         self._transport: asyncio.Transport
-        self._line: Line
+        self._line: HttpLine
         self._data = bytearray()
         self._head: Head | None = None
         self._chunks: Chunks | None = None
         self._passing = 0
         self._dropping = 0
         self._aside = self._full = self._paused = self._closing = self._resting = False
-        self._share = Share(verbs.shares)
+        self._share = LoopShare(verbs.shares)
         self._slots: deque[_Slot] = deque()
         self._known = _NOTHING_KNOWN
         self._opened = self._heard = self._began = 0.0
@@ -375,7 +375,7 @@ class Front(asyncio.Protocol):
         if b"100-continue" in head.fields and len(self._data) < abs(head.length) and not self._slots:
             self._transport.write(_CONTINUE)
 
-    def _refuse_body(self, head: Head, answer: Answer) -> bool:
+    def _refuse_body(self, head: Head, answer: VerbAnswer) -> bool:
         """Answer without reading the body; what comes of it is dropped, the connection stays."""
         self._dropping = 0 if b"100-continue" in head.fields and not self._data else head.length
         slot = _Slot(head, waits=True)
@@ -395,7 +395,7 @@ class Front(asyncio.Protocol):
             reply(answer_of(error))
             return
         slot.waits = parts[0] not in IN_FLIGHT
-        self._verbs.perform(self._line, Asked(head.method, parts, body, self._facts(head)), reply)
+        self._verbs.perform(self._line, VerbRequest(head.method, parts, body, self._facts(head)), reply)
 
     def _facts(self, head: Head) -> Facts:
         """A client's headers are the same from request to request, but for the length."""
@@ -404,7 +404,7 @@ class Front(asyncio.Protocol):
             self._known = fields, facts_of(Fields(fields, self._transport))
         return self._known[1]
 
-    def _answered(self, slot: _Slot, answer: Answer) -> None:
+    def _answered(self, slot: _Slot, answer: VerbAnswer) -> None:
         """An answer is ready; it leaves when those before it have left."""
         slot.answer = answer
         slots = self._slots

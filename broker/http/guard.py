@@ -25,7 +25,7 @@ from broker.core.clients.masking import masked
 from broker.entrance.near import is_near, of_a_proxy
 
 __all__ = [
-    "Page",
+    "PageOrigin",
     "WrongToken",
     "address",
     "bearer",
@@ -54,7 +54,7 @@ class WrongToken(web.Response):
     """The answer to a request with a token that is none of this node's: it is slow to come."""
 
 
-class Page(enum.Enum):
+class PageOrigin(enum.Enum):
     """Which page in a browser makes a request."""
 
     NONE = "a program, or a person who typed the address"
@@ -62,7 +62,7 @@ class Page(enum.Enum):
     FOREIGN = "a page of somebody else"
 
 
-def page_of(request: web.BaseRequest) -> Page:
+def page_of(request: web.BaseRequest) -> PageOrigin:
     """The look that verbs, sessions, links and `/api` have in common.
 
     Wrinkle: older browsers, and all of them on plain http to another machine, do not say where a request
@@ -71,18 +71,18 @@ def page_of(request: web.BaseRequest) -> Page:
     headers = request.headers
     site = headers.get("Sec-Fetch-Site")
     if site not in (None, "none", "same-origin"):
-        return Page.FOREIGN
+        return PageOrigin.FOREIGN
     page = headers.get("Origin", headers.get("Referer"))
     if page is None:
         if site is None:
             browser = headers.get("User-Agent", "").startswith("Mozilla/")
-            return Page.FOREIGN if browser else Page.NONE
-        return Page.NONE if site == "none" else Page.OWN
+            return PageOrigin.FOREIGN if browser else PageOrigin.NONE
+        return PageOrigin.NONE if site == "none" else PageOrigin.OWN
     try:
         host = urlsplit(page).netloc.lower()
     except ValueError:
-        return Page.FOREIGN
-    return Page.OWN if host and host == headers.get("Host", "").lower() else Page.FOREIGN
+        return PageOrigin.FOREIGN
+    return PageOrigin.OWN if host and host == headers.get("Host", "").lower() else PageOrigin.FOREIGN
 
 
 def from_a_web_page(request: web.BaseRequest) -> bool:
@@ -90,7 +90,7 @@ def from_a_web_page(request: web.BaseRequest) -> bool:
 
     A page can make its own host's name resolve to this machine, so 'same origin' proves nothing here.
     """
-    return page_of(request) is not Page.NONE
+    return page_of(request) is not PageOrigin.NONE
 
 
 def over_loopback(request: web.BaseRequest) -> bool:
@@ -146,7 +146,7 @@ def refusal(request: web.BaseRequest, token: str) -> web.Response | None:
 
 
 def _why_not(request: web.BaseRequest, token: str) -> tuple[str, str] | None:
-    if page_of(request) is Page.FOREIGN:
+    if page_of(request) is PageOrigin.FOREIGN:
         return "FOREIGN_PAGE", "this is not for pages of other sites"
     if token:
         return None if same(bearer(request), token) else ("TOKEN_NEEDED", _HOW)

@@ -25,7 +25,7 @@ from broker.http.link_endpoint import accepted, not_upgraded, parting
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 from broker.intake import Guest
-from broker.shares import Share
+from broker.shares import LoopShare
 from treeconnector import frames
 from treeconnector.errors import FrameError
 from treeconnector.session_frames import (
@@ -144,7 +144,7 @@ class StreamingSession:
             await self._carrier.close()
 
     async def _serve(self) -> None:
-        node, connection, share = self._node, self._connection, Share(self._node.shares)
+        node, connection, share = self._node, self._connection, LoopShare(self._node.shares)
         while True:
             packets = await self._packets()
             share.begin()
@@ -157,7 +157,7 @@ class StreamingSession:
                 self._confirmed.clear()
                 await self._confirmed.wait()
 
-    async def _hear(self, packet: bytes, share: Share) -> None:
+    async def _hear(self, packet: bytes, share: LoopShare) -> None:
         """Tell the switch what is in a packet; all others have their turns in between."""
         arrived = decode_client_packet(packet)
         if not self._logged_in:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.http.bindings import Line
+from broker.http.bindings import HttpLine
 from broker.http.ports import TracingPort
 
 Reply = Callable[[bytes], None]
@@ -14,19 +14,19 @@ Reply = Callable[[bytes], None]
 _json: Final = msgspec.json.Encoder()
 
 
-def poll(tracing: TracingPort, line: Line, last_id: int, wait: float, reply: Reply) -> None:
+def poll(tracing: TracingPort, line: HttpLine, last_id: int, wait: float, reply: Reply) -> None:
     """Answer with events above `last_id`: at once if there are any, else when there are, or after `wait`."""
     events = tracing.events(last_id)
     if events or not wait:
         reply(_answer(events))
     else:
-        _Blocked(tracing, line, last_id, wait, reply)
+        _BlockedPoll(tracing, line, last_id, wait, reply)
 
 
-class _Blocked:
+class _BlockedPoll:
     """A poll that waits. While its line is open it answers once."""
 
-    def __init__(self, tracing: TracingPort, line: Line, last_id: int, wait: float, reply: Reply) -> None:
+    def __init__(self, tracing: TracingPort, line: HttpLine, last_id: int, wait: float, reply: Reply) -> None:
         self._tracing = tracing
         self._line = line
         self._last_id = last_id

@@ -20,7 +20,7 @@ from broker.core.clients.transfers import Fetched
 from broker.core.errors import BadRequest, NotFound, SwitchError, TooLarge
 from broker.core.policies.rights import Rights
 from broker.http import trace
-from broker.http.bindings import Bindings, Line
+from broker.http.bindings import Bindings, HttpLine
 from broker.http.guard import bearer, credentials, from_a_web_page, is_here, is_rebound, same
 from broker.http.heads import parts_of, path_of
 from broker.http.ports import NodePort
@@ -70,7 +70,7 @@ class Facts(NamedTuple):
     here: bool
 
 
-class Asked(NamedTuple):
+class VerbRequest(NamedTuple):
     """One request. `parts`: the path's segments, decoded."""
 
     method: str
@@ -79,25 +79,25 @@ class Asked(NamedTuple):
     facts: Facts
 
 
-class Answer(NamedTuple):
+class VerbAnswer(NamedTuple):
     status: int = 200
     body: bytes = b""
     content_type: str = ""
 
 
-Reply = Callable[[Answer], None]
-EMPTY: Final = Answer()
+Reply = Callable[[VerbAnswer], None]
+EMPTY: Final = VerbAnswer()
 
 
-def answer_of(error: SapwoodError) -> Answer:
+def answer_of(error: SapwoodError) -> VerbAnswer:
     """The answer that says no."""
     code = getattr(error, "code", "BAD_REQUEST")
     text = str(error)
     return said(_STATUS.get(code, 400), text if code in text else f"{code}: {text}")
 
 
-def said(status: int, text: str) -> Answer:
-    return Answer(status, text.encode(errors="replace"), _TEXT)
+def said(status: int, text: str) -> VerbAnswer:
+    return VerbAnswer(status, text.encode(errors="replace"), _TEXT)
 
 
 def facts_of(request: Any) -> Facts:
@@ -117,7 +117,7 @@ class Verbs:
         self._node = node
         self._settings = settings
         self.bindings = Bindings(node)
-        self._verbs: dict[str, Callable[[Line, Asked, Reply], None]] = {
+        self._verbs: dict[str, Callable[[HttpLine, VerbRequest, Reply], None]] = {
             "login": self._login,
             "create": self._create,
             "subscribe": self._subscribe,
@@ -142,7 +142,7 @@ class Verbs:
         """Does such a request carry the token of the administration? See `facts_of`."""
         return bool(self._settings.token) and same(bearer(request), self._settings.token)
 
-    def perform(self, line: Line, asked: Asked, reply: Reply) -> None:
+    def perform(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         """Do it, and call `reply` once; not at all if the line goes first."""
         try:
             if asked.facts.refused:
@@ -155,7 +155,7 @@ class Verbs:
 
     # --- verbs
 
-    def _login(self, line: Line, asked: Asked, reply: Reply) -> None:
+    def _login(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         """Answered once it is known who that is; whatever comes on this connection waits for it."""
         token, facts = _name(asked.parts), asked.facts
 
@@ -174,24 +174,24 @@ class Verbs:
 
         self._node.entrance.admit(line.caller(facts.account, facts.secret, near=facts.here), admitted)
 
-    def _create(self, line: Line, asked: Asked, reply: Reply) -> None:
+    def _create(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         name = self._node.switch.create(line.connection, _queue(asked.parts))
-        answer = Answer(200, name.encode(), _TEXT)
+        answer = VerbAnswer(200, name.encode(), _TEXT)
         self._node.switch.when_committed(lambda: reply(answer))
         self._node.wake()
 
-    def _subscribe(self, line: Line, asked: Asked, reply: Reply) -> None:
+    def _subscribe(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         self._node.switch.subscribe(line.connection, _queue(asked.parts))
         self._node.wake()
         reply(EMPTY)
 
-    def _acknowledge(self, line: Line, asked: Asked, reply: Reply) -> None:
+    def _acknowledge(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         connection = line.connection
         (number,) = _exactly(asked.parts, "/ack/ID", 1)
         self._node.switch.acknowledge(connection, whole(number), _empty(reply))
         self._node.wake()
 
-    def _send(self, line: Line, asked: Asked, reply: Reply) -> None:
+    def _send(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         connection = line.connection
         name, number, reply_to = _to(asked.parts)
         if len(asked.body) > self._settings.max_message:
@@ -200,7 +200,7 @@ class Verbs:
         self._node.switch.send(connection, name, message, _empty(reply))
         self._node.wake()
 
-    def _transfer(self, line: Line, asked: Asked, reply: Reply) -> None:
+    def _transfer(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         connection = line.connection
         first, timeout = _exactly(asked.parts, "/transfer/ACK_TO/SECONDS", 2)
         ack_to, wait = whole(first), seconds(timeout, self._settings.max_wait)
@@ -209,14 +209,16 @@ class Verbs:
         if messages or not wait:
             self._node.switch.when_told(messages, lambda: reply(_mail(messages)))
         else:
-            _Blocked(self._node, line, ack_to, wait, reply)
+            _BlockedTransfer(self._node, line, ack_to, wait, reply)
 
-    def _trace(self, line: Line, asked: Asked, reply: Reply) -> None:
+    def _trace(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         if (rights := line.connection.rights) is not None:
             rights.check_everything("read what happens at the node")
         first, timeout = _exactly(asked.parts, "/trace/ACK_TO/SECONDS", 2)
         wait = seconds(timeout, self._settings.max_wait)
-        trace.poll(self._node.tracing, line, whole(first), wait, lambda body: reply(Answer(200, body, _JSON)))
+        trace.poll(
+            self._node.tracing, line, whole(first), wait, lambda body: reply(VerbAnswer(200, body, _JSON))
+        )
 
     # --- through aiohttp
 
@@ -227,9 +229,9 @@ class Verbs:
                 router.add_route(method, path, self._asked_of_aiohttp)
 
     async def _asked_of_aiohttp(self, request: web.Request) -> web.StreamResponse:
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[VerbAnswer] = asyncio.get_running_loop().create_future()
 
-        def reply(answer: Answer) -> None:
+        def reply(answer: VerbAnswer) -> None:
             if not future.done():
                 future.set_result(answer)
 
@@ -246,16 +248,16 @@ class Verbs:
             return _response(answer_of(error))
         line.watch(lost)
         try:
-            self.perform(line, Asked(request.method, parts, body, facts_of(request)), reply)
+            self.perform(line, VerbRequest(request.method, parts, body, facts_of(request)), reply)
             return _response(await future)
         finally:
             line.unwatch(lost)
 
 
-class _Blocked:
+class _BlockedTransfer:
     """A transfer that waits for mail. What wakes it concerns nobody else, however many wait."""
 
-    def __init__(self, node: NodePort, line: Line, ack_to: int, wait: float, reply: Reply) -> None:
+    def __init__(self, node: NodePort, line: HttpLine, ack_to: int, wait: float, reply: Reply) -> None:
         self._node = node
         self._line = line
         self._ack_to = ack_to
@@ -299,16 +301,16 @@ def _empty(reply: Reply) -> Callable[[SwitchError | None], None]:
     return lambda error: reply(EMPTY if error is None else answer_of(error))
 
 
-def _response(answer: Answer) -> web.Response:
+def _response(answer: VerbAnswer) -> web.Response:
     response = web.Response(status=answer.status, body=answer.body)
     if answer.content_type:
         response.headers["Content-Type"] = answer.content_type
     return response
 
 
-def _mail(messages: list[Fetched]) -> Answer:
+def _mail(messages: list[Fetched]) -> VerbAnswer:
     body = {"messages": [(each.number, as_json(each.message, each.redelivered)) for each in messages]}
-    return Answer(200, _json.encode(body), _JSON)
+    return VerbAnswer(200, _json.encode(body), _JSON)
 
 
 def as_json(message: Message, redelivered: bool) -> dict[str, Any]:

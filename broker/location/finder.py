@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bridges.dns.errors import LocationError, without_library
 from bridges.dns.leases import Leases
-from bridges.dns.records import Place, in_order
+from bridges.dns.records import NamedParent, in_order
 from config.uris import address
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class LookUp(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ParentWanted:
     """What this node looks for. `secure`: over TLS only."""
 
     tree: str
@@ -59,7 +59,7 @@ class Finder:
     def __init__(
         self,
         uri: str,
-        wanted: Wanted,
+        wanted: ParentWanted,
         *,
         look_up: LookUp = ask_dns,
         clock: Callable[[], float] = time.monotonic,
@@ -71,10 +71,10 @@ class Finder:
         self._clock = clock
         self._chance = chance or random.Random()
         self._leases = Leases()
-        self._lapsed: frozenset[Place] = frozenset()
+        self._lapsed: frozenset[NamedParent] = frozenset()
         self._asked = asyncio.Event()
         self._due = 0.0
-        self.places: tuple[Place, ...] = ()
+        self.places: tuple[NamedParent, ...] = ()
         self.notes: tuple[str, ...] = ()
         self.error = ""
         self.lookups = 0
@@ -125,7 +125,7 @@ class Finder:
         self.places = tuple(usable)
         self._due = now + answer.ttl
 
-    def _objection(self, place: Place) -> str:
+    def _objection(self, place: NamedParent) -> str:
         if place.tree and place.tree != self._wanted.tree:
             return f"it is of tree {place.tree!r}, we are of {self._wanted.tree!r}"
         if self._wanted.secure and not address(place.uri).tls:

@@ -16,7 +16,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from bridges.dns.errors import LocationError, without_library
 from bridges.dns.leases import Leases
-from bridges.dns.records import Place
+from bridges.dns.records import NamedParent
 from broker.pauses import growing
 from config.credentials import registration_key
 from config.model import Site
@@ -35,7 +35,7 @@ class Directory(Protocol):
 
     async def read(self) -> "Records": ...
 
-    async def change(self, remove: Iterable[Any], add: Iterable[Place], ttl: int) -> None: ...
+    async def change(self, remove: Iterable[Any], add: Iterable[NamedParent], ttl: int) -> None: ...
 
 
 def zone_of(site: Site) -> "Zone":
@@ -62,11 +62,11 @@ def zone_of(site: Site) -> "Zone":
     )
 
 
-def own_places(site: Site, incarnation: str, beat: int) -> list[Place]:
+def own_places(site: Site, incarnation: str, beat: int) -> list[NamedParent]:
     """The ways to this node that it registers. `beat`: how often it has renewed them."""
     given = site.registration
     return [
-        Place(
+        NamedParent(
             uri=address(uri).uri,
             priority=given.priority + index,
             weight=given.weight,

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from bridges.dns.errors import LocationError
-from broker.location.finder import Finder, Wanted
+from broker.location.finder import Finder, ParentWanted
 from broker.location.strategies import InOrder, Strategy, Way, strategy_of
 from config.model import ClientTls, Site, TreeConnector
 from config.uris import address
@@ -29,7 +29,7 @@ _AGAIN: Final = 2
 
 def finders_of(site: Site, connector: TreeConnector) -> dict[str, Finder]:
     """One for each srv:// of a connector."""
-    wanted = Wanted(
+    wanted = ParentWanted(
         tree=site.tree,
         servers=connector.name_servers,
         timeout=site.link.connect_timeout,

@@ -20,7 +20,7 @@ _OPEN_METRICS_VERSIONS: Final = ("version=1.0.0", "version=0.0.1")
 _TEXT_MEDIA: Final = ("text/plain", "text/*", "*/*")
 
 
-class Kind(StrEnum):
+class FamilyKind(StrEnum):
     """What a family's numbers are. `INFO`: labels are all it says, the value is 1."""
 
     COUNTER = "counter"
@@ -34,7 +34,7 @@ class Family:
 
     __slots__ = ("_lines", "kind", "name", "text")
 
-    def __init__(self, name: str, kind: Kind, text: str) -> None:
+    def __init__(self, name: str, kind: FamilyKind, text: str) -> None:
         self.name = name
         self.kind = kind
         self.text = text
@@ -45,7 +45,7 @@ class Family:
 
     def add(self, value: float, **labels: str) -> "Family":
         """One sample; for an INFO the value is 1. Returns itself."""
-        suffix = {Kind.COUNTER: "_total", Kind.INFO: "_info"}.get(self.kind, "")
+        suffix = {FamilyKind.COUNTER: "_total", FamilyKind.INFO: "_info"}.get(self.kind, "")
         self._lines.append(f"{self.name}{suffix}{_labelled(labels)} {_number(value)}")
         return self
 
@@ -68,8 +68,8 @@ class Family:
             return
         name, kind = self.name, str(self.kind)
         if not open_metrics:
-            name += {Kind.COUNTER: "_total", Kind.INFO: "_info"}.get(self.kind, "")
-            kind = "gauge" if self.kind is Kind.INFO else kind
+            name += {FamilyKind.COUNTER: "_total", FamilyKind.INFO: "_info"}.get(self.kind, "")
+            kind = "gauge" if self.kind is FamilyKind.INFO else kind
         yield f"# HELP {name} {self.text.translate(_ESCAPES if open_metrics else _HELP_ESCAPES)}"
         yield f"# TYPE {name} {kind}"
         unit = self.name.rpartition("_")[2]
@@ -79,19 +79,19 @@ class Family:
 
 
 def counter(name: str, text: str) -> Family:
-    return Family(name, Kind.COUNTER, text)
+    return Family(name, FamilyKind.COUNTER, text)
 
 
 def gauge(name: str, text: str) -> Family:
-    return Family(name, Kind.GAUGE, text)
+    return Family(name, FamilyKind.GAUGE, text)
 
 
 def histogram(name: str, text: str) -> Family:
-    return Family(name, Kind.HISTOGRAM, text)
+    return Family(name, FamilyKind.HISTOGRAM, text)
 
 
 def info(name: str, text: str) -> Family:
-    return Family(name, Kind.INFO, text)
+    return Family(name, FamilyKind.INFO, text)
 
 
 def exposition(families: Iterable[Family], *, open_metrics: bool) -> bytes:

@@ -21,18 +21,18 @@ from broker.entrance.near import is_near
 from broker.intake import Guest
 from broker.mqtt import packets
 from broker.mqtt.packets import (
-    Answer,
     Connect,
     Disconnect,
     Packet,
+    PacketAnswer,
     PacketError,
     Publish,
     Subscribe,
     Unsubscribe,
 )
 from broker.mqtt.publishing import Publishing
-from broker.mqtt.reading import Reading
-from broker.shares import Share
+from broker.mqtt.reading import MqttReading
+from broker.shares import LoopShare
 from treeconnector.errors import SapwoodError
 from treeconnector.session_frames import (
     VERSION,
@@ -61,7 +61,7 @@ _MAX_ID: Final = 250
 _CODES: Final = {NotLoggedIn.code: packets.WRONG_PASSWORD, SwitchError.code: packets.NOT_ALLOWED}
 
 
-class Client(asyncio.Protocol):
+class MqttConnection(asyncio.Protocol):
     """One connection."""
 
     def __init__(self, door: "Door", guest: Guest) -> None:
@@ -71,17 +71,17 @@ class Client(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._reader = packets.PacketReader(_MOST_OF_A_STRANGER)
         self._publishing = Publishing(self)
-        self._reading = Reading(self)
+        self._reading = MqttReading(self)
         self._connect: Connect | None = None
         self._running = self._over = False
         self._is_behind = self._rests = False
-        self._share = Share(door.node.shares)
+        self._share = LoopShare(door.node.shares)
         self._requests = self._failures = 0
         self._heard = 0.0
         self.entered_as = ""
 
     def __repr__(self) -> str:
-        return f"<Client {self.client_id!r} at {self._connection.address} {self._reading!r}>"
+        return f"<MqttConnection {self.client_id!r} at {self._connection.address} {self._reading!r}>"
 
     @property
     def client_id(self) -> str:
@@ -253,12 +253,12 @@ class Client(asyncio.Protocol):
 
     def _take_other(self, packet: Packet) -> None:
         match packet:
-            case Answer(kind=packets.PUBACK, packet_id=number):
+            case PacketAnswer(kind=packets.PUBACK, packet_id=number):
                 self._reading.acknowledged(number)
-            case Answer(kind=packets.PUBREL, packet_id=number):
+            case PacketAnswer(kind=packets.PUBREL, packet_id=number):
                 self._publishing.received.discard(number)
                 self.write(packets.answer(packets.PUBCOMP, number))
-            case Answer():
+            case PacketAnswer():
                 raise PacketError("an answer to a QoS 2 message, of which this node sends none")
             case Subscribe(packet_id=number, filters=filters):
                 clean = self._connect is None or self._connect.clean
@@ -268,7 +268,7 @@ class Client(asyncio.Protocol):
                 for each in filters:
                     self._reading.unsubscribe(each)
                 self._answer_after_commit(packets.unsuback(number))
-            case packets.Ping():
+            case packets.PingRequest():
                 self.write(packets.PINGRESP)
             case Disconnect():
                 self.leave()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from broker.http.encrypted import Encrypted
 from broker.intake import Acceptor, Guest, Narrow, open_listeners
-from broker.mqtt.client import Client
+from broker.mqtt.client import MqttConnection
 from treeconnector.errors import SapwoodError
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Door:
         site = node.site
         self.queue_prefix = site.mqtt.queue_prefix
         self.max_packet = site.limits.max_message + _HEADROOM
-        self._clients: dict[str, Client] = {}
-        self._lines: set[Client] = set()
+        self._clients: dict[str, MqttConnection] = {}
+        self._lines: set[MqttConnection] = set()
         self._received: dict[str, set[int]] = {}
         self._context: ssl.SSLContext | None = None
         self._acceptor: Acceptor | None = None
@@ -63,7 +63,7 @@ class Door:
 
     def _line(self, guest: Guest) -> asyncio.BaseProtocol:
         """What stands on a new connection."""
-        client = Client(self, guest)
+        client = MqttConnection(self, guest)
         if self._context is not None:
             return Encrypted(client, self._context, self.node.wires.turned_away, guest)
         return Narrow(client, guest)
@@ -77,11 +77,11 @@ class Door:
 
     # --- clients
 
-    def arrived(self, client: Client) -> None:
+    def arrived(self, client: MqttConnection) -> None:
         """It has a line."""
         self._lines.add(client)
 
-    def entered(self, client: Client) -> None:
+    def entered(self, client: MqttConnection) -> None:
         """A client said who it is. Who was here under that name must go."""
         before = self._clients.pop(client.session, None)
         if before is not None:
@@ -89,7 +89,7 @@ class Door:
         client.entered_as = client.session
         self._clients[client.entered_as] = client
 
-    def left(self, client: Client) -> None:
+    def left(self, client: MqttConnection) -> None:
         self._lines.discard(client)
         if self._clients.get(client.entered_as) is client:
             del self._clients[client.entered_as]

@@ -66,7 +66,7 @@ class Publish(NamedTuple):
     packet_id: int
 
 
-class Answer(NamedTuple):
+class PacketAnswer(NamedTuple):
     """PUBACK, PUBREC, PUBREL or PUBCOMP. `kind`: the packet's type."""
 
     kind: int
@@ -83,7 +83,7 @@ class Unsubscribe(NamedTuple):
     filters: tuple[str, ...]
 
 
-class Ping(NamedTuple):
+class PingRequest(NamedTuple):
     """PINGREQ."""
 
 
@@ -91,7 +91,7 @@ class Disconnect(NamedTuple):
     """DISCONNECT: the will is not wanted."""
 
 
-Packet = Connect | Publish | Answer | Subscribe | Unsubscribe | Ping | Disconnect
+Packet = Connect | Publish | PacketAnswer | Subscribe | Unsubscribe | PingRequest | Disconnect
 
 PUBACK, PUBREC, PUBREL, PUBCOMP = 4, 5, 6, 7
 _CONNECT, _PUBLISH, _SUBSCRIBE, _UNSUBSCRIBE, _PINGREQ, _DISCONNECT = 1, 3, 8, 10, 12, 14
@@ -175,7 +175,7 @@ def _other(kind: int, fields: "_Fields") -> Packet:
     if kind == _CONNECT:
         return _connect(fields)
     if kind in (PUBACK, PUBREC, PUBREL, PUBCOMP):
-        return Answer(kind, fields.packet_id())
+        return PacketAnswer(kind, fields.packet_id())
     if kind == _SUBSCRIBE:
         packet_id = fields.packet_id()
         return Subscribe(packet_id, tuple(fields.every(lambda: (fields.text(), fields.qos()))))
@@ -183,7 +183,7 @@ def _other(kind: int, fields: "_Fields") -> Packet:
         packet_id = fields.packet_id()
         return Unsubscribe(packet_id, tuple(fields.every(fields.text)))
     if kind == _PINGREQ:
-        return Ping()
+        return PingRequest()
     if kind == _DISCONNECT:
         return Disconnect()
     raise PacketError(f"a packet of type {kind}, which no client sends")

@@ -19,7 +19,7 @@ from treeconnector.patterns import topic_from_mqtt
 from treeconnector.session_frames import Reject, Send
 
 if TYPE_CHECKING:
-    from broker.mqtt.client import Client
+    from broker.mqtt.client import MqttConnection
 
 _MAX_UNCONFIRMED: Final = 4 * 1024 * 1024
 
@@ -35,7 +35,7 @@ class _Sent(NamedTuple):
 class Publishing:
     """One connection's. `received`: identifiers of QoS 2 messages that are here and not released."""
 
-    def __init__(self, client: "Client") -> None:
+    def __init__(self, client: "MqttConnection") -> None:
         self._client = client
         self._gathered: list[Publish] = []
         self._under_way: deque[_Sent] = deque()

@@ -32,7 +32,7 @@ from treeconnector.session_frames import (
 )
 
 if TYPE_CHECKING:
-    from broker.mqtt.client import Client
+    from broker.mqtt.client import MqttConnection
 
 _log = logging.getLogger("sapwood.mqtt")
 _CREDIT: Final = 100
@@ -48,10 +48,10 @@ class _Reading(NamedTuple):
     durable: str
 
 
-class Reading:
+class MqttReading:
     """One connection's."""
 
-    def __init__(self, client: "Client") -> None:
+    def __init__(self, client: "MqttConnection") -> None:
         self._client = client
         self._filters: dict[str, _Reading] = {}
         self._numbers: dict[int, _Reading] = {}
@@ -62,7 +62,7 @@ class Reading:
         self._refusals: list[Refuse] = []
 
     def __repr__(self) -> str:
-        return f"<Reading {len(self._filters)} filters, {len(self._given)} messages unacknowledged>"
+        return f"<MqttReading {len(self._filters)} filters, {len(self._given)} messages unacknowledged>"
 
     # --- subscriptions
 

@@ -18,12 +18,12 @@ from bridges.site_brokers.base import Bridge, SiteBrokerError, SiteBrokerRefused
 from broker.core.site.site import SiteClient as CoreSite
 from broker.pauses import growing
 from broker.site.bridges import make_bridge
-from broker.site.line import Line
+from broker.site.line import SiteLine
 from broker.site.rules import Rules
 from config.uris import EMBEDDED
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, parse, topic
-from treeconnector.edge import Consumer, Delivery, Taken
+from treeconnector.edge import BrokerConsumer, BrokerDelivery, Taken
 from treeconnector.errors import InvalidName, PatternError
 from treeconnector.patterns import MANY, check_pattern
 
@@ -45,9 +45,9 @@ class SiteDesk:
         self._settings = node.site.site_broker
         self._rules = Rules(self._settings.rules)
         self._limit = node.site.limits.max_routes_per_link
-        self._static = [Consumer(parse(text), _STATIC) for text in self._settings.consumers]
+        self._static = [BrokerConsumer(parse(text), _STATIC) for text in self._settings.consumers]
         self._sources = [parse(text) for text in self._settings.sources]
-        self._line: Line | None = None
+        self._line: SiteLine | None = None
         self._was_up = False
         self._wanting = False
         self.state = "connecting"
@@ -96,7 +96,7 @@ class SiteDesk:
     async def _once(self) -> None:
         """One connection. Returns if it was up, raises if it never was."""
         self._become("connecting")
-        line = self._line = Line(self)
+        line = self._line = SiteLine(self)
         try:
             await self._visit(line)
         except SiteBrokerError as error:
@@ -116,7 +116,7 @@ class SiteDesk:
             self._node.wake()
         self.failures = 0
 
-    async def _visit(self, line: Line) -> None:
+    async def _visit(self, line: SiteLine) -> None:
         """Until the bridge ends; or makes a mistake outside its own run, which ends it too."""
         work = asyncio.ensure_future(self._bridge.run(line))
         try:
@@ -178,7 +178,7 @@ class SiteDesk:
 
     # --- consumers
 
-    def complete(self, consumers: Iterable[Consumer]) -> None:
+    def complete(self, consumers: Iterable[BrokerConsumer]) -> None:
         self.advance()
         self.left_out.clear()
         every = (*self._static, *consumers)
@@ -186,7 +186,7 @@ class SiteDesk:
         self._consumers_changed()
         self._bridge.review(MANY)
 
-    def came(self, consumer: Consumer) -> None:
+    def came(self, consumer: BrokerConsumer) -> None:
         self.advance()
         alone = self._line is not None and consumer.id != _STATIC and self._bridge.greets(consumer)
         for found in self._in_tree(consumer):
@@ -198,7 +198,7 @@ class SiteDesk:
         if consumer.destination.name in self._lingering:
             self._review(consumer.destination.name)
 
-    def went(self, consumer: Consumer) -> None:
+    def went(self, consumer: BrokerConsumer) -> None:
         self.advance()
         for found in self._named(consumer):
             self.core.went(found)
@@ -218,14 +218,14 @@ class SiteDesk:
             self._wanted_changed()
         self._node.wake()
 
-    def _in_tree(self, consumer: Consumer) -> list[Consumer]:
+    def _in_tree(self, consumer: BrokerConsumer) -> list[BrokerConsumer]:
         """The consumer under the names that the tree knows, as far as it may have them."""
         return [each for each in self._named(consumer) if self._fits(each.destination)]
 
-    def _named(self, consumer: Consumer) -> list[Consumer]:
+    def _named(self, consumer: BrokerConsumer) -> list[BrokerConsumer]:
         local, name = consumer
         keys = self._rules.consumed(local)
-        return [Consumer(key, name if key == local else f"{name} {local}") for key in keys]
+        return [BrokerConsumer(key, name if key == local else f"{name} {local}") for key in keys]
 
     def _fits(self, key: Destination) -> bool:
         settings = self._node.core.settings
@@ -265,11 +265,11 @@ class SiteDesk:
 
     # --- messages
 
-    def _deliver(self, deliveries: list[Delivery]) -> None:
+    def _deliver(self, deliveries: list[BrokerDelivery]) -> None:
         if self._line is not None:
             self._line.give(deliveries)
 
-    def named_here(self, delivery: Delivery) -> Delivery | None:
+    def named_here(self, delivery: BrokerDelivery) -> BrokerDelivery | None:
         """Under the name that the site's applications know; None if it may not go there any more."""
         local = self._rules.to_local(delivery.destination)
         if local is None:
@@ -313,7 +313,7 @@ class SiteDesk:
         names = [key.name for key in self._rules.consumed(local)]
         return len(self.core.outdated(names)) == len(names)
 
-    def give(self, deliveries: list[Delivery]) -> None:
+    def give(self, deliveries: list[BrokerDelivery]) -> None:
         self._bridge.deliver(deliveries)
 
     def advance(self) -> None:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from treeconnector.edge import Consumer, Delivery, Taken
+from treeconnector.edge import BrokerConsumer, BrokerDelivery, Taken
 
 if TYPE_CHECKING:
     from broker.site.desk import SiteDesk
@@ -29,21 +29,21 @@ class _Held:
         self.done = done
 
 
-class Line:
+class SiteLine:
     """`open`: until the connection ends. `up`: the broker was ours. `mistake`: what the bridge raised."""
 
     def __init__(self, desk: "SiteDesk") -> None:
         self._desk = desk
         self.open = True
         self.up = False
-        self._outgoing: list[Delivery] = []
+        self._outgoing: list[BrokerDelivery] = []
         self._confirmed: list[int] = []
         self._held: deque[_Held] = deque()
         self._flushing = False
         self.mistake: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
 
     def __repr__(self) -> str:
-        return f"<Line open={self.open} up={self.up} held={self.held}>"
+        return f"<SiteLine open={self.open} up={self.up} held={self.held}>"
 
     @property
     def held(self) -> int:
@@ -55,21 +55,21 @@ class Line:
             self.up = True
             self._desk.connected(text)
 
-    def complete(self, consumers: Iterable[Consumer]) -> None:
+    def complete(self, consumers: Iterable[BrokerConsumer]) -> None:
         if self.open:
             self._desk.complete(consumers)
 
-    def came(self, consumer: Consumer) -> None:
+    def came(self, consumer: BrokerConsumer) -> None:
         if self.open:
             self._desk.came(consumer)
 
-    def went(self, consumer: Consumer) -> None:
+    def went(self, consumer: BrokerConsumer) -> None:
         if self.open:
             self._desk.went(consumer)
 
     # --- to the broker
 
-    def give(self, deliveries: list[Delivery]) -> None:
+    def give(self, deliveries: list[BrokerDelivery]) -> None:
         self._outgoing += deliveries
         self._flush_soon()
 
@@ -110,8 +110,8 @@ class Line:
             outgoing, self._outgoing = self._outgoing, []
             self._hand_over(outgoing)
 
-    def _hand_over(self, outgoing: list[Delivery]) -> None:
-        here: list[Delivery] = []
+    def _hand_over(self, outgoing: list[BrokerDelivery]) -> None:
+        here: list[BrokerDelivery] = []
         for delivery in outgoing:
             named = self._desk.named_here(delivery)
             if named is None:

@@ -248,7 +248,7 @@ def _compared(report: Report, saved: marks.Mark, confirmed: marks.Mark) -> Repor
 
 
 def _own_values(source: sqlite3.Connection) -> dict[str, bytes]:
-    rows = salvage.Reading(source, MetaRow).rows()
+    rows = salvage.TableReading(source, MetaRow).rows()
     return {row.name: row.value for row in rows if row.name.startswith("store.")}
 
 
@@ -270,7 +270,7 @@ def _copy_all(source: sqlite3.Connection, target: sqlite3.Connection, broken: Pa
     readings = {}
     tables = [table for table in KEYS if table is not PageRow]  # a start makes these from the copies
     for table in tables:
-        reading = readings[schema.table_name(table)] = salvage.Reading(source, table)
+        reading = readings[schema.table_name(table)] = salvage.TableReading(source, table)
         _insert(target, table, _foreign(reading.rows()))
     lost_bundles, lost_copies, dead = _tie_up(target)
     counts = {name: _count(target, name) for name in map(schema.table_name, tables)}

@@ -29,7 +29,7 @@ _FREE_LIST_AT: Final = 32
 Raw = tuple[Any, ...]
 
 
-class Reading:
+class TableReading:
     """One table's reading: `rows()` yields what is readable, `stretches` counts what was not."""
 
     def __init__(self, connection: sqlite3.Connection, table: type[Any]) -> None:
@@ -40,7 +40,7 @@ class Reading:
         self.saved = 0
 
     def __repr__(self) -> str:
-        return f"<Reading {self._table.__name__} saved={self.saved} unreadable={self.stretches}>"
+        return f"<TableReading {self._table.__name__} saved={self.saved} unreadable={self.stretches}>"
 
     def rows(self) -> Iterator[Any]:
         """Yield rows as their type, sound ones only. `damaged` counts the others."""

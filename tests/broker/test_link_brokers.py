@@ -9,9 +9,9 @@ import pytest
 from bridges.carriers.base import CarrierBroken
 from bridges.carriers.brokered.carrier import BrokeredCarrier
 from bridges.carriers.brokered.envelopes import Knock, encode
-from bridges.carriers.brokered.line import Broker, Ear, Line
+from bridges.carriers.brokered.line import Broker, BrokerLine, Ear
 from broker import link_brokers
-from broker.link_brokers import LinkBroker
+from broker.link_brokers import LinkBrokerListener
 from config import model
 from config.errors import ConfigurationError
 from config.model import Link, Listener, Site
@@ -19,7 +19,7 @@ from config.model import Link, Listener, Site
 URI = "mqtt://127.0.0.1:1"
 
 
-class Quiet(Line):
+class Quiet(BrokerLine):
     max_message = 2**20
 
     def say(self, message: bytes) -> None:
@@ -40,10 +40,10 @@ class Stuck(Broker):
         self.opened: list[str] = []
         self.free = asyncio.Event()
 
-    async def knock(self, child: str, half: str, knock: bytes, last_words: bytes, ear: Ear) -> Line:
+    async def knock(self, child: str, half: str, knock: bytes, last_words: bytes, ear: Ear) -> BrokerLine:
         raise AssertionError
 
-    async def answer(self, child: str, half: str, last_words: bytes, ear: Ear) -> Line:
+    async def answer(self, child: str, half: str, last_words: bytes, ear: Ear) -> BrokerLine:
         self.opening += 1
         self.most = max(self.most, self.opening)
         await self.free.wait()
@@ -51,7 +51,7 @@ class Stuck(Broker):
         self.opened.append(child)
         return Quiet()
 
-    async def listen(self, ear: Ear) -> Line:
+    async def listen(self, ear: Ear) -> BrokerLine:
         self.ear = ear
         return Quiet()
 
@@ -74,12 +74,12 @@ class FakeNode:
         self.complaints.append(text)
 
 
-def listening(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[LinkBroker, Stuck, FakeNode]:
+def listening(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[LinkBrokerListener, Stuck, FakeNode]:
     broker, node = Stuck(), FakeNode()
     monkeypatch.setattr(link_brokers, "broker_of", lambda site, one: broker)
     one = model.LinkBroker(uri=URI, **settings)
     site = Site(name="hq", listener=Listener(link_brokers=(one,)), link=Link(backoff_initial=0.001))
-    made: Any = LinkBroker(node, site, one)  # type: ignore[arg-type]
+    made: Any = LinkBrokerListener(node, site, one)  # type: ignore[arg-type]
     return made, broker, node
 
 
@@ -181,4 +181,4 @@ def test_a_password_that_is_not_there_is_said_before_the_node_starts() -> None:
     with pytest.raises(
         ConfigurationError, match=f"password at {URI}: the environment variable NOT_SET is not"
     ):
-        LinkBroker(SimpleNamespace(), site, one)  # type: ignore[arg-type]
+        LinkBrokerListener(SimpleNamespace(), site, one)  # type: ignore[arg-type]

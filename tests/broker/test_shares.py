@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from broker import shares
-from broker.shares import MOST, PAYS, SLICE, TURNS, Share, Shares
+from broker.shares import MOST, PAYS, SLICE, TURNS, LoopShare, Shares
 
 
 class Processor:
@@ -43,7 +43,7 @@ async def test_the_others_have_several_turns_between_two_slices(slept: list[floa
 
     task = asyncio.create_task(other())
     slept.clear()
-    await Share(Shares(Processor())).give_way()
+    await LoopShare(Shares(Processor())).give_way()
     task.cancel()
     assert turns >= TURNS
     assert set(slept) == {0}
@@ -51,7 +51,7 @@ async def test_the_others_have_several_turns_between_two_slices(slept: list[floa
 
 async def test_what_took_no_more_than_its_slices_is_not_paid_for(slept: list[float]) -> None:
     processor = Processor()
-    share = Share(Shares(processor))
+    share = LoopShare(Shares(processor))
     processor.now += 2 * SLICE
     assert share.owed() == 0
     await share.give_way()
@@ -60,7 +60,7 @@ async def test_what_took_no_more_than_its_slices_is_not_paid_for(slept: list[flo
 
 async def test_what_took_far_more_is_paid_for_once(slept: list[float]) -> None:
     processor = Processor()
-    share = Share(Shares(processor))
+    share = LoopShare(Shares(processor))
     processor.now += 2 * SLICE + 0.05
     await share.give_way()
     assert slept[-1] == pytest.approx(PAYS * 0.05, rel=0.1)
@@ -80,7 +80,7 @@ def test_many_pay_together_and_never_more_than_a_second() -> None:
 def test_a_share_is_over_when_its_slice_is(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 5.0
     monkeypatch.setattr(shares.time, "perf_counter", lambda: now)
-    share = Share(Shares(Processor()))
+    share = LoopShare(Shares(Processor()))
     now += 0.9 * SLICE
     assert not share.is_over
     now += 0.2 * SLICE
@@ -100,14 +100,14 @@ async def test_whoever_is_called_back_goes_on_after_the_turns_of_the_others() ->
 
     task = asyncio.create_task(other())
     had = asyncio.get_running_loop().create_future()
-    Share(Shares(Processor())).give_way_and(lambda: had.set_result(turns))
+    LoopShare(Shares(Processor())).give_way_and(lambda: had.set_result(turns))
     assert await had >= TURNS
     task.cancel()
 
 
 async def test_whoever_is_called_back_pays_too() -> None:
     processor, loop = Processor(), asyncio.get_running_loop()
-    share = Share(Shares(processor))
+    share = LoopShare(Shares(processor))
     processor.now += 2 * SLICE + 0.05
     began, done = loop.time(), loop.create_future()
     share.give_way_and(lambda: done.set_result(loop.time()))

@@ -11,7 +11,7 @@ import pika
 import pytest
 from rabbitmq_server import RabbitServer
 
-from bridges.site_brokers.base import Consumer, Delivery, Setup, Taken
+from bridges.site_brokers.base import BrokerConsumer, BrokerDelivery, Setup, Taken
 from bridges.site_brokers.rabbitmq.bridge import RabbitBridge
 from treeconnector.bundles import Message, Properties
 from treeconnector.destinations import parse
@@ -80,7 +80,7 @@ class FakeDesk:
     """Writes down what a bridge tells; commits at once, unless `holding`."""
 
     def __init__(self) -> None:
-        self.consumers: set[Consumer] = set()
+        self.consumers: set[BrokerConsumer] = set()
         self.taken: list[Taken] = []
         self.confirmed: list[int] = []
         self.refused: dict[int, str] = {}
@@ -93,14 +93,14 @@ class FakeDesk:
     def connected(self, text: str) -> None:
         self.broker = text
 
-    def complete(self, consumers: Iterable[Consumer]) -> None:
+    def complete(self, consumers: Iterable[BrokerConsumer]) -> None:
         self.consumers = set(consumers)
         self.completed += 1
 
-    def came(self, consumer: Consumer) -> None:
+    def came(self, consumer: BrokerConsumer) -> None:
         self.consumers.add(consumer)
 
-    def went(self, consumer: Consumer) -> None:
+    def went(self, consumer: BrokerConsumer) -> None:
         self.consumers.discard(consumer)
 
     def take(self, batch: Sequence[Taken], done: Callable[[], None]) -> None:
@@ -167,7 +167,7 @@ class At:
         """Give one message to the broker; returns its id."""
         number = next(_ids)
         message = Message(payload, Properties(**properties))
-        self.bridge.deliver([Delivery(number, parse(destination), message, True, False, False)])
+        self.bridge.deliver([BrokerDelivery(number, parse(destination), message, True, False, False)])
         return number
 
     async def until_answered(self, *ids: int) -> None:

@@ -15,7 +15,7 @@ from bind_server import KEY, KEY_NAME, OTHER_KEY, ZONE, BindServer
 from mosquitto_server import MosquittoServer
 
 from bridges import certificates
-from broker.cli.check import Finding, _taken, check_file, examine
+from broker.cli.check import SiteFinding, _taken, check_file, examine
 from broker.cli.demo.plan import free_ports
 from broker.store import Store
 from config.model import Listener, Site
@@ -29,7 +29,7 @@ def site(folder: Path, extra: str = "", port: int | None = None) -> Path:
     return file
 
 
-def found(file: Path, subject: str) -> list[Finding]:
+def found(file: Path, subject: str) -> list[SiteFinding]:
     findings, _ = examine(file)
     return [finding for finding in findings if finding.subject == subject]
 

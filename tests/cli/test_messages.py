@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.cli.errors import WRONG_USE, CommandError
-from broker.cli.messages import Login, Outgoing, _payloads, as_fields, send_all
+from broker.cli.messages import Login, SendOptions, _payloads, as_fields, send_all
 from sapwood.inbox import Batch, Delivery
 from treeconnector.bundles import Message, Properties
 from treeconnector.destinations import parse
@@ -21,8 +21,8 @@ class Input:
         self.buffer = io.BytesIO(data)
 
 
-def outgoing(payload: str | None = None, file: Path | None = None, *, lines: bool = False) -> Outgoing:
-    return Outgoing("queue:x", payload, file, lines, True, False)
+def outgoing(payload: str | None = None, file: Path | None = None, *, lines: bool = False) -> SendOptions:
+    return SendOptions("queue:x", payload, file, lines, True, False)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def outgoing(payload: str | None = None, file: Path | None = None, *, lines: boo
     ],
 )
 def test_the_payload_is_the_argument_or_standard_input(
-    monkeypatch: pytest.MonkeyPatch, what: Outgoing, payloads: list[bytes]
+    monkeypatch: pytest.MonkeyPatch, what: SendOptions, payloads: list[bytes]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Input(b"in\nput\n"))
     assert list(_payloads(what)) == payloads
@@ -83,7 +83,7 @@ def test_bytes_that_are_no_text_are_base64_and_say_so() -> None:
 
 
 def test_retained_is_for_topics() -> None:
-    what = Outgoing("queue:x", "x", None, lines=False, persistent=True, retained=True)
+    what = SendOptions("queue:x", "x", None, lines=False, persistent=True, retained=True)
     with pytest.raises(CommandError, match="--retained is for topics") as refused:
         send_all(Login("http://127.0.0.1:1", "", "", None), what, as_json=False)
     assert refused.value.exit_code == WRONG_USE

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import zstandard
 
 import simulation.forest
-from simulation.clients import Client
+from simulation.clients import SimulatedClient
 from simulation.forest import LINKS, QUICK, Forest
 from simulation.site import Site
 from simulation.wire import Way, Wire
@@ -181,7 +181,7 @@ class Recorder(Forest):
 
         client.say, client.arrived, client.disconnect = said, heard, closed
         self.note("open", client.site.name, number, client.name)
-        made: Client = super()._client(client)
+        made: SimulatedClient = super()._client(client)
         return made
 
     def write(self, file: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bridges.site_brokers.mosquitto.database import DatabaseError, subscriptions
 from bridges.tls import TlsError, TlsSettings, client_context, server_context
-from broker.cli.configuration import Wanted, print_converted
+from broker.cli.configuration import CommandLineValues, print_converted
 from broker.cli.errors import CommandError
 from config.credentials import read_table, resolve_secret
 from config.errors import ConfigurationError
@@ -22,7 +22,7 @@ from simulation.workload import read_workload
 pytestmark = pytest.mark.timeout(60)
 """Where a pipe is waited for, it is for ever."""
 
-WANTED = Wanted("", "", "", "")
+WANTED = CommandLineValues("", "", "", "")
 READERS: dict[str, Callable[[Path], Any]] = {
     "site.xml": load,
     "site.yaml": load,

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker.cli.demo.line import Line
+from broker.cli.demo.line import CutLine
 from broker.cli.demo.plan import free_ports
 
 
@@ -34,8 +34,8 @@ async def echo() -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def line_to_echo(delay: float = 0.0) -> AsyncIterator[Line]:
-    async with echo() as port, Line(free_ports(1)[0], port, delay) as line:
+async def line_to_echo(delay: float = 0.0) -> AsyncIterator[CutLine]:
+    async with echo() as port, CutLine(free_ports(1)[0], port, delay) as line:
         yield line
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from broker.advisory_log import LogRow, read_log
-from broker.cli.demo.line import Line
+from broker.cli.demo.line import CutLine
 from broker.cli.demo.plan import free_ports
 from broker.cli.demo.processes import NodeFailed, NodeProcess, Nodes, Status
 from sapwood.client import Client, connect
@@ -59,7 +59,7 @@ class Network:
         self.folder = folder
         self.base = base
         self.nodes = Nodes([])
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, CutLine] = {}
         self.ports: dict[str, int] = {}
         self.parents: dict[str, str] = {}
         self.environments: dict[str, dict[str, str]] = {}
@@ -99,7 +99,7 @@ class Network:
         self.parents[name] = parent
         if parent and line and name not in self.lines:
             (port,) = self._fresh_ports(1)
-            self.lines[name] = Line(port, self.ports[parent])
+            self.lines[name] = CutLine(port, self.ports[parent])
         known = self._settings[name] = merged(self._settings.get(name, self.base), settings)
         fixed: Settings = {"name": name, "data": f"data/{name}", "listener": {"port": self.ports[name]}}
         fixed["permits"] = "open"  # what children may do is the subject of some tests only: these say it
@@ -124,7 +124,7 @@ class Network:
         """The folder of the node's durable store."""
         return self.folder / "data" / name
 
-    def line(self, name: str) -> Line:
+    def line(self, name: str) -> CutLine:
         """The line between `name` and its parent (`add(..., line=True)`)."""
         return self.lines[name]
 

@@ -6,12 +6,12 @@ import contextlib
 import pytest
 from harness import Network
 
-from broker.cli.demo.line import Line
+from broker.cli.demo.line import CutLine
 from sapwood.client import connect
 from sapwood.errors import SendRejected
 
 
-class HalfLine(Line):
+class HalfLine(CutLine):
     """A line whose answers can be held up: what goes there passes, nothing comes back until it is cut."""
 
     def __init__(self, port: int, target_port: int) -> None:

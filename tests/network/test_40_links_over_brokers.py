@@ -12,7 +12,7 @@ from mosquitto_server import MosquittoServer
 from quick import QUICK_SITE, Producer, Record, expect, numbers, recording
 from rabbitmq_server import RabbitServer
 
-from broker.cli.demo.line import Line
+from broker.cli.demo.line import CutLine
 from broker.cli.demo.plan import free_ports
 
 Server = MosquittoServer | RabbitServer
@@ -52,7 +52,7 @@ def child(server: Server, port: int, role: str = "leaf") -> dict[str, object]:
 
 
 async def harm(
-    network: Network, server: Server, line: Line, victim: str, moment: Callable[[], float]
+    network: Network, server: Server, line: CutLine, victim: str, moment: Callable[[], float]
 ) -> None:
     """Take one thing away for a moment."""
     match victim:
@@ -71,7 +71,7 @@ async def harm(
 
 
 async def test_everything_confirmed_arrives_once_and_in_order(network: Network, server: Server) -> None:
-    line = Line(free_ports(1)[0], server.port)
+    line = CutLine(free_ports(1)[0], server.port)
     network.add("hq", **parent(server))
     network.add("york", "hq", **child(server, line.port))
     chance = random.Random(40)
@@ -111,7 +111,7 @@ async def test_everything_confirmed_arrives_once_and_in_order(network: Network, 
 async def test_a_stalled_line_is_noticed_and_a_store_comes_back_on_another(
     network: Network, server: Server
 ) -> None:
-    line = Line(free_ports(1)[0], server.port)
+    line = CutLine(free_ports(1)[0], server.port)
     network.add("hq", **parent(server))
     network.add("york", "hq", **child(server, line.port))
     async with line:

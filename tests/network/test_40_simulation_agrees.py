@@ -3,14 +3,14 @@
 from agreement import live, simulated
 from harness import Network
 
-from simulation.deployment import Deployment, Place
+from simulation.deployment import DeployedNode, Deployment
 
 TREE = Deployment(
     (
-        Place("hq", "root", ""),
-        Place("north", "branch", "hq"),
-        Place("york", "leaf", "north"),
-        Place("durham", "leaf", "north"),
+        DeployedNode("hq", "root", ""),
+        DeployedNode("north", "branch", "hq"),
+        DeployedNode("york", "leaf", "north"),
+        DeployedNode("durham", "leaf", "north"),
     )
 )
 STORY = [

@@ -6,7 +6,7 @@ import pika
 import pytest
 from rabbitmq_chain import Chain
 
-from broker.cli.demo.line import Line
+from broker.cli.demo.line import CutLine
 from broker.cli.demo.plan import free_ports
 
 COUNT = 300
@@ -18,7 +18,7 @@ async def test_a_broken_line_loses_nothing_and_is_made_again(chain: Chain, troub
     """Stalled: both ends learn of it by missed heartbeats; until then the old connection holds the claim."""
     network = chain.network
     (port,) = free_ports(1)
-    line = Line(port, chain.server.port)
+    line = CutLine(port, chain.server.port)
     await line.restore()
     network.configure(
         "york", "north", site_broker={"uri": f"amqp://127.0.0.1:{port}/{chain.at['york'].vhost}"}

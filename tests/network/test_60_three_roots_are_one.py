@@ -7,7 +7,7 @@ from typing import Any
 from harness import Network
 from quick import Producer, Record, expect_in_any_order, recording
 
-from broker.cli.demo.line import Line
+from broker.cli.demo.line import CutLine
 from broker.cli.demo.plan import free_ports
 from broker.cli.demo.processes import Status
 
@@ -24,14 +24,14 @@ FLOWS = {
 EVERYWHERE: dict[str, Any] = {"delivery": {"destinations": [{"pattern": "topic:news/#", "scope": "tree"}]}}
 
 
-def build(network: Network) -> list[Line]:
+def build(network: Network) -> list[CutLine]:
     """Three roots, two regions of three stores each. Returns the lines that the roots announce: region
     north has no other way to them, region south dials their own ports.
     """
     for name in CORES:
         network.add(name, **EVERYWHERE)
     ports = [port for port in free_ports(30) if port not in network.ports.values()]
-    lines = [Line(port, network.ports[core]) for port, core in zip(ports, CORES, strict=False)]
+    lines = [CutLine(port, network.ports[core]) for port, core in zip(ports, CORES, strict=False)]
     outside = [f"ws://127.0.0.1:{line.port}/link" for line in lines]
     inside = [f"ws://127.0.0.1:{network.ports[core]}/link" for core in CORES]
     for name, announced in zip(CORES, outside, strict=True):
@@ -70,7 +70,7 @@ async def kill_each_in_turn(network: Network) -> None:
         await until_whole(network)
 
 
-async def cut_all(network: Network, lines: list[Line]) -> None:
+async def cut_all(network: Network, lines: list[CutLine]) -> None:
     for line in lines:
         await line.cut()
     await network.until("north", lambda status: not running(status, "parents"), "cut off", LONG)

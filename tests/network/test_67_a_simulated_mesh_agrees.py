@@ -9,15 +9,15 @@ from harness import Network
 
 from broker.cli.demo.processes import Status
 from config.fleet import SiteRow, write_fleet
-from simulation.deployment import Deployment, Place
+from simulation.deployment import DeployedNode, Deployment
 
 TREE = Deployment(
     (
-        Place("hq-1", "root", "", "hq"),
-        Place("hq-2", "root", "", "hq"),
-        Place("north", "branch", "hq-1 hq-2"),
-        Place("york", "leaf", "north"),
-        Place("shop", "leaf", "hq-1 hq-2"),
+        DeployedNode("hq-1", "root", "", "hq"),
+        DeployedNode("hq-2", "root", "", "hq"),
+        DeployedNode("north", "branch", "hq-1 hq-2"),
+        DeployedNode("york", "leaf", "north"),
+        DeployedNode("shop", "leaf", "hq-1 hq-2"),
     )
 )
 STORY = [

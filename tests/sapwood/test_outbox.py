@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood.errors import Rejection
-from sapwood.outbox import Call, Outbox, Route, bodies, encode_message
+from sapwood.outbox import Call, FrameRoute, Outbox, bodies, encode_message
 from treeconnector.bundles import MAX_BYTES, MAX_MESSAGES, Message, Properties, decode_messages
 from treeconnector.bundles import encode_message as encode_whole
 from treeconnector.destinations import queue
 from treeconnector.session_frames import Send, decode_client_packet
 
-Q, R = Route(queue("q")), Route(queue("r"))
+Q, R = FrameRoute(queue("q")), FrameRoute(queue("r"))
 
 
 class Told(Call):
@@ -35,7 +35,7 @@ def outbox(**window: int) -> Outbox:
     return Outbox(window.get("messages", 1000), window.get("size", 10**9))
 
 
-def add(box: Outbox, payload: bytes, route: Route = Q) -> Told:
+def add(box: Outbox, payload: bytes, route: FrameRoute = Q) -> Told:
     call = Told()
     box.add(route, encode_message(payload, None), call)
     call.end()

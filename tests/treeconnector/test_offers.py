@@ -1,7 +1,7 @@
 import random
 
 from treeconnector.destinations import domain, queue, topic
-from treeconnector.offers import DIGEST_BYTES, Standing, Tally, digest_of, standing
+from treeconnector.offers import DIGEST_BYTES, OfferStanding, Tally, digest_of, standing
 
 OFFERS = [
     (queue("orders"), standing(True)),
@@ -50,4 +50,4 @@ def test_adding_and_removing_is_as_if_it_had_never_been() -> None:
 
 def test_standings_are_shared() -> None:
     assert standing(True, 1) is standing(True, 1)
-    assert standing(False) == Standing(live=False, reads=0)
+    assert standing(False) == OfferStanding(live=False, reads=0)

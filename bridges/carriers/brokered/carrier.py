@@ -37,7 +37,7 @@ from bridges.carriers.brokered.envelopes import (
     end,
     new_half,
 )
-from bridges.carriers.brokered.line import Broker, Line
+from bridges.carriers.brokered.line import Broker, BrokerLine
 from bridges.carriers.brokered.window import IncomingWindow, OutgoingWindow
 from treeconnector.errors import RemoteError
 from treeconnector.frames import DEFAULT_MAX_FRAME
@@ -101,7 +101,7 @@ class BrokeredCarrier(Carrier):
         self._come = 0
         self._half = half
         self._nonce = b""
-        self._line: Line | None = None
+        self._line: BrokerLine | None = None
         self._error: CarrierError | None = None
         self._ending: CarrierError | None = None
         self._outgoing = OutgoingWindow(BUFFER_BYTES, max_packet)
@@ -123,7 +123,7 @@ class BrokeredCarrier(Carrier):
         """It has its line."""
         return self._line is not None
 
-    def ride(self, line: Line) -> None:
+    def ride(self, line: BrokerLine) -> None:
         """Here is the line: what waited for it goes out."""
         self._line = line
         room = line.max_message - OVERHEAD
@@ -326,7 +326,7 @@ class BrokeredCarrier(Carrier):
         if line is not None:
             await line.close()
 
-    async def _say_end(self, line: Line, reason: str) -> None:
+    async def _say_end(self, line: BrokerLine, reason: str) -> None:
         """Send what waits, then say that it was all."""
         self._flush()
         with contextlib.suppress(TimeoutError):

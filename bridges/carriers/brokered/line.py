@@ -47,7 +47,7 @@ class Ear(Protocol):
         """The line has ended by itself."""
 
 
-class Line(ABC):
+class BrokerLine(ABC):
     """One connection to a broker, open. `max_message`: bytes that the broker takes at most."""
 
     max_message: int
@@ -71,13 +71,13 @@ class Broker(ABC):
     uri: str
 
     @abstractmethod
-    async def knock(self, child: str, half: str, knock: bytes, last_words: bytes, ear: Ear) -> Line:
+    async def knock(self, child: str, half: str, knock: bytes, last_words: bytes, ear: Ear) -> BrokerLine:
         """The child's line; says `knock` to the parent."""
 
     @abstractmethod
-    async def answer(self, child: str, half: str, last_words: bytes, ear: Ear) -> Line:
+    async def answer(self, child: str, half: str, last_words: bytes, ear: Ear) -> BrokerLine:
         """The parent's line for one child."""
 
     @abstractmethod
-    async def listen(self, ear: Ear) -> Line:
+    async def listen(self, ear: Ear) -> BrokerLine:
         """The parent's line on which all children knock. Nothing is said on it."""

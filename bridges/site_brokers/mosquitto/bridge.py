@@ -19,8 +19,8 @@ from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridges.properties import MqttProperties
 from bridges.site_brokers.base import (
-    Consumer,
-    Delivery,
+    BrokerConsumer,
+    BrokerDelivery,
     Desk,
     Finding,
     Setup,
@@ -267,14 +267,14 @@ class MosquittoBridge:
         if self._session is not None:
             self._session.taking.want(wanted)
 
-    def deliver(self, batch: Sequence[Delivery]) -> None:
+    def deliver(self, batch: Sequence[BrokerDelivery]) -> None:
         if self._session is not None:
             self._session.publishing.deliver(batch)
 
-    def greets(self, consumer: Consumer) -> bool:
+    def greets(self, consumer: BrokerConsumer) -> bool:
         return False
 
-    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+    def greet(self, consumer: BrokerConsumer, batch: Sequence[BrokerDelivery]) -> None:
         """Not so: the broker keeps what is retained itself."""
 
     @property

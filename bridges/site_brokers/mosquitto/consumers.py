@@ -33,7 +33,7 @@ class Change(NamedTuple):
     filter: str
 
 
-class Kept(msgspec.Struct, omit_defaults=True):
+class ClientOnDisk(msgspec.Struct, omit_defaults=True):
     """A client on disk."""
 
     filters: list[str]
@@ -231,12 +231,12 @@ class SubscriptionTable:
 
     def keep(self) -> dict[str, Any]:
         return {
-            name: Kept(list(client.filters), client.clean, client.v5)
+            name: ClientOnDisk(list(client.filters), client.clean, client.v5)
             for name, client in self._clients.items()
             if client.filters
         }
 
-    def restore(self, kept: dict[str, Kept]) -> None:
+    def restore(self, kept: dict[str, ClientOnDisk]) -> None:
         for name, client in kept.items():
             made = _KnownClient(client.clean, client.v5)
             made.sure = made.online = False

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from bridges.site_brokers.base import Consumer, Delivery, Desk, Setup
+from bridges.site_brokers.base import BrokerConsumer, BrokerDelivery, Desk, Setup
 from bridges.site_brokers.mosquitto.connection import FAILURE, Filter, MqttConnection, Received
 from bridges.site_brokers.mosquitto.consumers import Change, SubscriptionTable
 from bridges.site_brokers.mosquitto.database import DatabaseError, subscriptions
@@ -118,12 +118,12 @@ class LogDiscovery:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _consumers(self) -> list[Consumer]:
+    def _consumers(self) -> list[BrokerConsumer]:
         found = []
         for client, text in self.table.consumers():
             key = self._consumed(text)
             if key is not None:
-                found.append(Consumer(key, f"{client} {text}"))
+                found.append(BrokerConsumer(key, f"{client} {text}"))
         return found
 
     def _consumed(self, text: str) -> Destination | None:
@@ -183,7 +183,7 @@ class LogDiscovery:
         for came, client, text in changes:
             key = self._consumed(text)
             if key is not None and self._began:
-                consumer = Consumer(key, f"{client} {text}")
+                consumer = BrokerConsumer(key, f"{client} {text}")
                 if came:
                     self._desk.came(consumer)
                 else:
@@ -217,7 +217,7 @@ class LogDiscovery:
                     self.table.unknown[shared],
                 )
 
-    def nobody(self, delivery: Delivery, topic: str) -> bool:
+    def nobody(self, delivery: BrokerDelivery, topic: str) -> bool:
         """The broker says that nobody is subscribed to this topic. True: the message goes elsewhere, or has
         gone there, since its readers are withdrawn, maybe by the answer to the one before it.
 

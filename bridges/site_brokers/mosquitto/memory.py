@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from bridges.site_brokers.mosquitto.consumers import Kept
+from bridges.site_brokers.mosquitto.consumers import ClientOnDisk
 
 _log = logging.getLogger("sapwood.site")
 _CONSUMERS: Final = "consumers.json"
@@ -30,7 +30,7 @@ class _OwnSession(msgspec.Struct):
 
 
 class _Consumers(msgspec.Struct):
-    clients: dict[str, Kept] = {}
+    clients: dict[str, ClientOnDisk] = {}
     retained: dict[str, str] = {}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bridges.properties import FROM_TREE, size_of, to_mqtt
-from bridges.site_brokers.base import Delivery, Desk
+from bridges.site_brokers.base import BrokerDelivery, Desk
 from bridges.site_brokers.mosquitto.connection import FAILURE, UNSPEAKABLE, MqttConnection, Post
 from bridges.site_brokers.mosquitto.discovery import LogDiscovery
 from bridges.site_brokers.mosquitto.filters import OwnFilters
@@ -48,10 +48,10 @@ class Poster:
         self._poison = poison
         self._changed = changed
         self._discovery: LogDiscovery | None = None
-        self._posts: deque[tuple[Delivery, Post]] = deque()
+        self._posts: deque[tuple[BrokerDelivery, Post]] = deque()
         self._unanswered: dict[int, None] = {}
         self._unsaved: list[int] = []
-        self._thrown_away: list[tuple[Delivery, str]] = []
+        self._thrown_away: list[tuple[BrokerDelivery, str]] = []
 
     def __repr__(self) -> str:
         return f"<Poster waiting={len(self._posts)} unanswered={len(self._unanswered)}>"
@@ -71,7 +71,7 @@ class Poster:
         unsaved, self._unsaved = self._unsaved, []
         self._desk.confirm(unsaved)
 
-    def deliver(self, batch: Sequence[Delivery]) -> None:
+    def deliver(self, batch: Sequence[BrokerDelivery]) -> None:
         for delivery in batch:
             if self._poison.guilty(delivery.id):
                 text = "REFUSED: the site's broker ended the connection whenever it was given this message"
@@ -93,7 +93,7 @@ class Poster:
             self._unanswered[delivery.id] = None
             self._client.post(post)
 
-    def _post(self, delivery: Delivery) -> Post | None:
+    def _post(self, delivery: BrokerDelivery) -> Post | None:
         properties, key = delivery.message.properties, delivery.destination
         topic, payload = self._names.topic(key), delivery.message.payload
         said = to_mqtt(properties, self._names.reply_to, delivery.again)
@@ -126,13 +126,13 @@ class Poster:
 
     # --- answers
 
-    def _answered(self, delivery: Delivery, topic: str, code: int) -> None:
+    def _answered(self, delivery: BrokerDelivery, topic: str, code: int) -> None:
         self._unanswered.pop(delivery.id, None)
         self._poison.cleared(delivery.id)
         self._settle(delivery, topic, code)
         self._post_waiting()
 
-    def _settle(self, delivery: Delivery, topic: str, code: int) -> None:
+    def _settle(self, delivery: BrokerDelivery, topic: str, code: int) -> None:
         if code == _NOBODY and delivery.destination.kind == Kind.QUEUE:
             self._unread(delivery, topic)
             return
@@ -151,7 +151,7 @@ class Poster:
                 delivery.id, f"{name}: reason code {code} of the site's broker for {topic[:200]}"
             )
 
-    def _unread(self, delivery: Delivery, topic: str) -> None:
+    def _unread(self, delivery: BrokerDelivery, topic: str) -> None:
         """The broker threw a queue's message away; after a start it knows of no shared subscription until
         its client is back. Settled once it is known who reads: the message goes back to its queue."""
         if self._discovery is None:

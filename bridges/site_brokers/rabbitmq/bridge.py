@@ -15,8 +15,8 @@ from typing import Any, Final
 from bridges.amqp.connection import Connection, Incoming
 from bridges.amqp.errors import AmqpError, AmqpLost, AmqpRefused, AmqpUnreachable
 from bridges.site_brokers.base import (
-    Consumer,
-    Delivery,
+    BrokerConsumer,
+    BrokerDelivery,
     Desk,
     Finding,
     Setup,
@@ -100,15 +100,15 @@ class RabbitBridge:
         if self._visit is not None:
             self._visit.want(wanted)
 
-    def deliver(self, batch: Sequence[Delivery]) -> None:
+    def deliver(self, batch: Sequence[BrokerDelivery]) -> None:
         if self._visit is not None:
             self._visit.deliver(batch)
 
-    def greets(self, consumer: Consumer) -> bool:
+    def greets(self, consumer: BrokerConsumer) -> bool:
         """Not those of plugins, which would take the name of the queue for the message's topic."""
         return consumer.destination.kind == Kind.TOPIC and not consumer.id.startswith(PLUGINS)
 
-    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+    def greet(self, consumer: BrokerConsumer, batch: Sequence[BrokerDelivery]) -> None:
         if self._visit is not None:
             self._visit.greet(consumer, batch)
 
@@ -205,17 +205,17 @@ class Visit:
 
     # --- consumers
 
-    def _tell(self, came: Iterable[Consumer], went: Iterable[Consumer]) -> None:
+    def _tell(self, came: Iterable[BrokerConsumer], went: Iterable[BrokerConsumer]) -> None:
         for consumer in came:
             self._desk.came(consumer)
         for consumer in went:
             self._desk.went(consumer)
 
-    def _complete(self, consumers: Iterable[Consumer]) -> None:
+    def _complete(self, consumers: Iterable[BrokerConsumer]) -> None:
         self._desk.complete((*consumers, *map(self._waiting, self._replies.direct)))
 
-    def _waiting(self, name: str) -> Consumer:
-        return Consumer(queue(name, self._setup.node), name)
+    def _waiting(self, name: str) -> BrokerConsumer:
+        return BrokerConsumer(queue(name, self._setup.node), name)
 
     def _direct(self, name: str, there: bool) -> None:
         """Somebody waits for an answer on his channel."""
@@ -250,11 +250,11 @@ class Visit:
 
     # --- to the broker
 
-    def deliver(self, batch: Sequence[Delivery]) -> None:
+    def deliver(self, batch: Sequence[BrokerDelivery]) -> None:
         for delivery in batch:
             self._deliver(delivery)
 
-    def _deliver(self, delivery: Delivery) -> None:
+    def _deliver(self, delivery: BrokerDelivery) -> None:
         try:
             exchange, key = address_of(delivery, self._exchange)
         except PatternError as error:
@@ -293,7 +293,7 @@ class Visit:
         self._tell(came, went)
         return any(consumer.destination == queue(name) for consumer in went)
 
-    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+    def greet(self, consumer: BrokerConsumer, batch: Sequence[BrokerDelivery]) -> None:
         """Into the consumer's queue."""
         for delivery in batch:
             with contextlib.suppress(PatternError):

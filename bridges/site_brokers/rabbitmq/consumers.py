@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from treeconnector.destinations import queue, topic
-from treeconnector.edge import Consumer
+from treeconnector.edge import BrokerConsumer
 from treeconnector.errors import InvalidName, PatternError
 from treeconnector.names import queue_name
 from treeconnector.patterns import from_amqp
@@ -95,7 +95,7 @@ class QueueTable:
         self._limit = limit
         self._channels: dict[str, set[str]] = {}
         self._touched: set[str] = set()
-        self._told: dict[str, frozenset[Consumer]] = {}
+        self._told: dict[str, frozenset[BrokerConsumer]] = {}
         self._since: list[tuple[str, Mapping[str, Any]]] | None = None
 
     def __repr__(self) -> str:
@@ -255,15 +255,15 @@ class QueueTable:
 
     # --- who there is
 
-    def consumers(self) -> list[Consumer]:
+    def consumers(self) -> list[BrokerConsumer]:
         """All consumers: one for each queue that is read, one for each binding that keeps."""
         self.changes()
         return [consumer for found in self._told.values() for consumer in found]
 
-    def changes(self) -> tuple[list[Consumer], list[Consumer]]:
+    def changes(self) -> tuple[list[BrokerConsumer], list[BrokerConsumer]]:
         """The consumers that came and went since the last call."""
-        came: list[Consumer] = []
-        went: list[Consumer] = []
+        came: list[BrokerConsumer] = []
+        went: list[BrokerConsumer] = []
         for name in self._touched:
             before, now = self._told.pop(name, frozenset()), self._of(name)
             if now:
@@ -273,20 +273,20 @@ class QueueTable:
         self._touched.clear()
         return came, went
 
-    def _of(self, name: str) -> frozenset[Consumer]:
+    def _of(self, name: str) -> frozenset[BrokerConsumer]:
         self.odd.discard(name)
         known = self.queues.get(name)
         if known is None:
             return frozenset()
-        found: set[Consumer] = set()
+        found: set[BrokerConsumer] = set()
         try:
             if known.private or (known.consumers > 0 and name.startswith(_UNNAMED)):
                 if not name.startswith(PLUGINS):
-                    found.add(Consumer(queue(queue_name(name), self._node), name))
+                    found.add(BrokerConsumer(queue(queue_name(name), self._node), name))
             elif known.consumers > 0:
-                found.add(Consumer(queue(queue_name(name)), name))
+                found.add(BrokerConsumer(queue(queue_name(name)), name))
             if known.keeps:
-                found.update(Consumer(topic(from_amqp(key)), name) for key in known.keys)
+                found.update(BrokerConsumer(topic(from_amqp(key)), name) for key in known.keys)
         except (InvalidName, PatternError):
             self.odd.add(name)
         return frozenset(found)

@@ -27,7 +27,7 @@ from bridges.amqp.errors import (
 )
 from bridges.site_brokers.rabbitmq.consumers import EVENTS, OURS, QueueTable
 from bridges.site_brokers.rabbitmq.management import Management
-from treeconnector.edge import Consumer
+from treeconnector.edge import BrokerConsumer
 
 EXCHANGE: Final = "amq.rabbitmq.event"
 EVENTS_VHOST: Final = "/"
@@ -114,8 +114,8 @@ class EventDiscovery:
         management: Management | None,
         ours: Callable[[str], int | None],
         on_arrived: Callable[[Iterable[str]], None],
-        tell: Callable[[list[Consumer], list[Consumer]], None],
-        complete: Callable[[list[Consumer]], None],
+        tell: Callable[[list[BrokerConsumer], list[BrokerConsumer]], None],
+        complete: Callable[[list[BrokerConsumer]], None],
     ) -> None:
         self._census = census
         self._prober = prober

@@ -22,7 +22,7 @@ from bridges.amqp.connection import Incoming
 from bridges.properties import from_amqp, to_amqp
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, queue, topic
-from treeconnector.edge import Delivery, Taken
+from treeconnector.edge import BrokerDelivery, Taken
 from treeconnector.errors import PatternError
 from treeconnector.patterns import MANY, ONE, topic_from_amqp, topic_to_amqp
 
@@ -100,7 +100,7 @@ def _digest(key: str, body: bytes) -> str:
     return blake2b(body, key=blake2b(key.encode(), digest_size=32).digest(), digest_size=16).hexdigest()
 
 
-def address_of(delivery: Delivery, exchange: str) -> tuple[str, str]:
+def address_of(delivery: BrokerDelivery, exchange: str) -> tuple[str, str]:
     """Exchange and routing key for a delivery. Raises `PatternError` if AMQP has no room for its topic."""
     destination = delivery.destination
     if destination.kind == Kind.TOPIC:
@@ -108,6 +108,6 @@ def address_of(delivery: Delivery, exchange: str) -> tuple[str, str]:
     return "", destination.name
 
 
-def properties_of(delivery: Delivery, reply: Spell) -> pika.BasicProperties:
+def properties_of(delivery: BrokerDelivery, reply: Spell) -> pika.BasicProperties:
     given: dict[str, Any] = to_amqp(delivery.message.properties, delivery.retained, reply, delivery.again)
     return pika.BasicProperties(**given)

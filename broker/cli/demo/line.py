@@ -16,7 +16,7 @@ _CHUNK: Final = 64 * 1024
 _QUEUED: Final = 4096
 
 
-class Line:
+class CutLine:
     """Listens on `port` and joins each connection to `target_port`. Use as an async context manager."""
 
     def __init__(self, port: int, target_port: int, delay: float = 0.0) -> None:
@@ -32,9 +32,9 @@ class Line:
 
     def __repr__(self) -> str:
         state = "cut" if self._server is None else "open" if self._flowing.is_set() else "stalled"
-        return f"<Line {self.port}->{self.target_port} {state} connections={len(self._joined)}>"
+        return f"<CutLine {self.port}->{self.target_port} {state} connections={len(self._joined)}>"
 
-    async def __aenter__(self) -> "Line":
+    async def __aenter__(self) -> "CutLine":
         await self.restore()
         return self
 

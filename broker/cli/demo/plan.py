@@ -23,7 +23,7 @@ port free."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DemoNode:
     """One node of the chain. `parent` is empty for the root. `consume`, `send`: as in a table of sites."""
 
     name: str
@@ -48,29 +48,29 @@ class Parcel:
 class Chain:
     """The tree of the demo, in the order of the table: parents first."""
 
-    places: tuple[Place, ...]
+    places: tuple[DemoNode, ...]
 
     @property
-    def root(self) -> Place:
+    def root(self) -> DemoNode:
         return next(place for place in self.places if not place.parent)
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> DemoNode:
         return next(place for place in self.places if place.name == name)
 
-    def children(self, name: str) -> list[Place]:
+    def children(self, name: str) -> list[DemoNode]:
         return [place for place in self.places if place.parent == name]
 
     @property
-    def stores(self) -> list[Place]:
+    def stores(self) -> list[DemoNode]:
         return [place for place in self.places if place.role == "leaf"]
 
     @property
-    def victim(self) -> Place:
+    def victim(self) -> DemoNode:
         """The store that is killed."""
         return self.stores[0]
 
     @property
-    def region(self) -> Place:
+    def region(self) -> DemoNode:
         """The region whose line is cut: the victim's."""
         return self.place(self.victim.parent)
 
@@ -95,7 +95,7 @@ def read_text(name: str) -> str:
 
 def read_chain() -> Chain:
     columns = ("name", "parent", "role", "consume", "send")
-    return Chain(tuple(Place(*map(row.__getitem__, columns)) for row in read_table("stores.csv")))
+    return Chain(tuple(DemoNode(*map(row.__getitem__, columns)) for row in read_table("stores.csv")))
 
 
 def price_queue(store: str) -> str:
@@ -198,14 +198,14 @@ def write_configurations(chain: Chain, ports: Ports, folder: Path) -> dict[str, 
     return written
 
 
-def _children(place: Place, permitted: Permitted) -> dict[str, Any]:
+def _children(place: DemoNode, permitted: Permitted) -> dict[str, Any]:
     """What its children may do, as `sapwood config fleet` has it."""
     children = [asdict(child) for child in permitted.children(place.name)]
     written = [{name: value for name, value in child.items() if value} for child in children]
     return {"children": written} if written else {}
 
 
-def _configuration(chain: Chain, place: Place, ports: Ports) -> dict[str, Any]:
+def _configuration(chain: Chain, place: DemoNode, ports: Ports) -> dict[str, Any]:
     """JSON is YAML. Times are shorter than the defaults, because a demo has no minute to spare."""
     settings: dict[str, Any] = {
         "name": place.name,

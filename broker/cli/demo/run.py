@@ -20,7 +20,7 @@ from typing import Final
 from broker.advisory_log import read_log
 from broker.cli.demo import costs, plan
 from broker.cli.demo.ledger import Ledger
-from broker.cli.demo.line import Line
+from broker.cli.demo.line import CutLine
 from broker.cli.demo.processes import NodeFailed, NodeProcess, Nodes
 from broker.cli.demo.report import Report, make_report, print_report
 from broker.cli.demo.traffic import Applications
@@ -99,7 +99,7 @@ class _Demo:
         )
         self.parcels = [parcel for account in self.ledger.accounts for parcel in account.parcels]
         self.nodes = Nodes([NodeProcess(name, file, self.urls[name]) for name, file in self.files.items()])
-        self.line = Line(self.ports.line, self.ports.nodes[self.chain.root.name])
+        self.line = CutLine(self.ports.line, self.ports.nodes[self.chain.root.name])
         self.console = make_console(as_json)
         self.scene = Scene(self.chain, self.ledger, started=time.monotonic())
         self.view: View = make_view(self.scene, self.console)

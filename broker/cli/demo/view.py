@@ -11,7 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from broker.cli.demo.ledger import Ledger
-from broker.cli.demo.plan import Chain, Place
+from broker.cli.demo.plan import Chain, DemoNode
 from broker.cli.demo.processes import Status, is_linked
 
 QUIET_LINES: Final = 2.0
@@ -114,13 +114,13 @@ def draw(scene: Scene) -> Group:
     return Group(tree, Text(scene.totals(), style="bold"), events)
 
 
-def _grow(scene: Scene, tree: Tree, place: Place) -> None:
+def _grow(scene: Scene, tree: Tree, place: DemoNode) -> None:
     for child in scene.chain.children(place.name):
         branch = tree.add(_label(scene, child))
         _grow(scene, branch, child)
 
 
-def _label(scene: Scene, place: Place) -> Text:
+def _label(scene: Scene, place: DemoNode) -> Text:
     state, style = state_of(scene, place)
     received = scene.ledger.received_by(place.name)
     label = Text(f"{place.name:<12}")
@@ -130,7 +130,7 @@ def _label(scene: Scene, place: Place) -> Text:
     return label
 
 
-def state_of(scene: Scene, place: Place) -> tuple[str, str]:
+def state_of(scene: Scene, place: DemoNode) -> tuple[str, str]:
     """A node's state in words, and a colour."""
     status = scene.statuses.get(place.name)
     if place.name in scene.killed:

@@ -34,7 +34,7 @@ _SPOOLS: Final = (None, Spool.UP, Spool.DOWN, Spool.REROUTED)
 _CODES: Final = {spool: code for code, spool in enumerate(_SPOOLS)}
 
 
-class Share(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class EntryShare(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One copy's part in a bundle that has several. `spool`: where it counts. `identity`: if that is kept."""
 
     bundle: int
@@ -74,7 +74,7 @@ class Summary(msgspec.Struct, array_like=True, frozen=True, gc=False):
     senders: dict[str, int]
     ids: dict[bytes, dict[int, bytes]]
     again: list[bytes]
-    shares: list[Share]
+    shares: list[EntryShare]
 
 
 _decode: Final = msgspec.msgpack.Decoder(Summary).decode
@@ -84,7 +84,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 def summary_of(queue: "Queue", entries: "Sequence[QueueEntry]") -> Summary:
     """What is known of entries that are about to leave memory, in the order of their rows."""
     kept, again, came, senders = IdentitySet(), list[bytes](), Counter[str](), Counter[str]()
-    costs, shares, codes = [0, 0, 0, 0], list[Share](), bytearray()
+    costs, shares, codes = [0, 0, 0, 0], list[EntryShare](), bytearray()
     due, messages, size = NEVER, 0, 0
     for entry in entries:
         stored, code = entry.stored, _CODES[entry.spool]
@@ -97,7 +97,7 @@ def summary_of(queue: "Queue", entries: "Sequence[QueueEntry]") -> Summary:
             senders[entry.note] += entry.open
         if stored.entries > 1:
             identity = stored.header.identity if queue.keeps else b""
-            shares.append(Share(stored.row, stored.size, code, identity))
+            shares.append(EntryShare(stored.row, stored.size, code, identity))
         else:
             costs[code] += stored.size + BUNDLE + ROW
             if queue.keeps:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.messages.backlog import Backlog
 from broker.core.messages.entries import QueueEntry, StoredBundle
-from broker.core.messages.pages import PAGE, WIDEST, Page, Share, Summary, row_of, summary_of
+from broker.core.messages.pages import PAGE, WIDEST, EntryShare, Page, Summary, row_of, summary_of
 from broker.core.messages.shared import Cold, Shared
 from broker.core.rows import BundleRow, CopyRow, PageRow, StoredEntry
 from treeconnector import bundles
@@ -269,7 +269,7 @@ class Paging:
             self._restore_share(queue, share)
         return page
 
-    def _restore_share(self, queue: "Queue", share: Share) -> None:
+    def _restore_share(self, queue: "Queue", share: EntryShare) -> None:
         before = self.shared.take(share.bundle) or Cold(0, 0, 0)
         uses = self._custody.spools.restore_share(queue, before.uses, share.size, share.counts_in)
         if queue.keeps and not before.keeps:

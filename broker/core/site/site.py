@@ -33,7 +33,7 @@ from broker.core.site.site_consumer import SiteConsumer
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Scope
 from treeconnector.destinations import Destination, Kind, parse, topic
-from treeconnector.edge import CREDIT, Consumer, Delivery, Taken
+from treeconnector.edge import CREDIT, BrokerConsumer, BrokerDelivery, Taken
 from treeconnector.errors import SapwoodError
 from treeconnector.names import LOCAL
 from treeconnector.patterns import matches
@@ -61,7 +61,7 @@ class SiteClient(Policy):
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
         self.consumers: dict[Destination, set[str]] = {}
-        self.on_delivery: Callable[[list[Delivery]], None] = lambda deliveries: None
+        self.on_delivery: Callable[[list[BrokerDelivery]], None] = lambda deliveries: None
         self.on_wanted: Callable[[], None] = lambda: None
         self.repeated = 0
         self._up = False
@@ -135,7 +135,7 @@ class SiteClient(Policy):
 
     # --- consumers
 
-    def complete(self, consumers: Iterable[Consumer]) -> None:
+    def complete(self, consumers: Iterable[BrokerConsumer]) -> None:
         """All that there are: whoever is not among them has gone."""
         now: dict[Destination, set[str]] = {}
         for key, consumer in consumers:
@@ -147,7 +147,7 @@ class SiteClient(Policy):
             for name in names - now.get(key, set()):
                 self._went(key, name)
 
-    def came(self, consumer: Consumer, *, alone: bool = False) -> list[Delivery]:
+    def came(self, consumer: BrokerConsumer, *, alone: bool = False) -> list[BrokerDelivery]:
         """`alone`: return what is retained for it, to be given to it and to nobody else."""
         key = consumer.destination
         if consumer.id in self.consumers.get(key, ()):
@@ -156,13 +156,14 @@ class SiteClient(Policy):
         self._came(*consumer, greet=not alone)
         return self._retained_for(key.name) if alone else []
 
-    def _retained_for(self, pattern: str) -> list[Delivery]:
+    def _retained_for(self, pattern: str) -> list[BrokerDelivery]:
         kept = self._core.topics.retained.matching(pattern)[:_MOST_GREETED]
         return [
-            Delivery(0, header.destination, last_of(header, body), True, True, False) for header, body in kept
+            BrokerDelivery(0, header.destination, last_of(header, body), True, True, False)
+            for header, body in kept
         ]
 
-    def went(self, consumer: Consumer) -> None:
+    def went(self, consumer: BrokerConsumer) -> None:
         if consumer.id in self.consumers.get(consumer.destination, ()):
             self._went(*consumer)
 
@@ -220,7 +221,7 @@ class SiteClient(Policy):
             self._core.forwarder.dispatch(queue)
         return reader
 
-    def _given(self, given: ConsumerDelivery, deliveries: list[Delivery]) -> None:
+    def _given(self, given: ConsumerDelivery, deliveries: list[BrokerDelivery]) -> None:
         """The broker keeps what is retained itself: that very message is not given again for a new filter."""
         if not given.entry.stored.header.flags & bundles.Flag.RETAINED:
             self.on_delivery(deliveries)

@@ -10,7 +10,7 @@ from broker.core.messages.custody import Queue
 from broker.core.messages.entries import QueueEntry
 from treeconnector import bundles
 from treeconnector.bundles import Message
-from treeconnector.edge import Delivery
+from treeconnector.edge import BrokerDelivery
 
 
 class SiteConsumer(PushConsumer):
@@ -24,7 +24,7 @@ class SiteConsumer(PushConsumer):
         session: Session,
         connection: Connection,
         queues: list[Queue],
-        come: Callable[[ConsumerDelivery, list[Delivery]], None],
+        come: Callable[[ConsumerDelivery, list[BrokerDelivery]], None],
         now: Callable[[], float],
     ) -> None:
         super().__init__(session, connection, 0, 0, queues)
@@ -49,7 +49,7 @@ class SiteConsumer(PushConsumer):
         self.come(
             given,
             [
-                Delivery(given.first + offset, header.destination, message, persistent, retained, again)
+                BrokerDelivery(given.first + offset, header.destination, message, persistent, retained, again)
                 for offset, message in enumerate(messages)
             ],
         )

@@ -39,7 +39,7 @@ _START: Final = "index.html"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class StaticFile:
     """One file, as it is sent. `tag`: changes with its content."""
 
     body: bytes
@@ -48,27 +48,27 @@ class Page:
 
 
 @cache
-def load_pages() -> Mapping[str, Page]:
+def load_pages() -> Mapping[str, StaticFile]:
     """All files of the dashboard by their paths below `/dashboard/`. Read once, whoever asks."""
     return MappingProxyType(dict(_found(files("broker.http.dashboard") / "static", "")))
 
 
-def _found(folder: Traversable, prefix: str) -> list[tuple[str, Page]]:
-    pages: list[tuple[str, Page]] = []
+def _found(folder: Traversable, prefix: str) -> list[tuple[str, StaticFile]]:
+    pages: list[tuple[str, StaticFile]] = []
     for entry in folder.iterdir():
         if entry.is_dir():
             pages += _found(entry, f"{prefix}{entry.name}/")
         elif content_type := _TYPES.get("." + entry.name.rpartition(".")[2]):
             body = entry.read_bytes()
             tag = hashlib.sha256(body).hexdigest()[:16]
-            pages.append((prefix + entry.name, Page(body, content_type, tag)))
+            pages.append((prefix + entry.name, StaticFile(body, content_type, tag)))
     return pages
 
 
 class Dashboard:
     """Handlers of `GET /dashboard` and `GET /dashboard/…`. The files hold no secrets and need no token."""
 
-    def __init__(self, pages: Mapping[str, Page] | None = None) -> None:
+    def __init__(self, pages: Mapping[str, StaticFile] | None = None) -> None:
         self._pages = load_pages() if pages is None else pages
 
     def __repr__(self) -> str:

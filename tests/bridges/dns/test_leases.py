@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from bridges.dns.leases import Leases
-from bridges.dns.records import Place
+from bridges.dns.records import NamedParent
 
-PLACE = Place("wss://a:7600/link", node="north", incarnation="0f", beat="1", lease=100.0)
+PLACE = NamedParent("wss://a:7600/link", node="north", incarnation="0f", beat="1", lease=100.0)
 
 
 def test_what_is_not_renewed_lapses_a_lease_after_it_was_first_seen() -> None:
@@ -25,7 +25,7 @@ def test_another_beat_or_another_start_begins_anew() -> None:
 
 def test_what_was_written_by_hand_has_no_lease() -> None:
     leases = Leases()
-    by_hand = Place("wss://a:7600/link")
+    by_hand = NamedParent("wss://a:7600/link")
     assert leases.lapsed([by_hand], 0.0) == leases.lapsed([by_hand], 1e9) == frozenset()
 
 

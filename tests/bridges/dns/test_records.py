@@ -11,8 +11,8 @@ from bridges.dns.records import (
     MOST,
     MOST_NOTES,
     MOST_TEXTS,
+    NamedParent,
     Notes,
-    Place,
     Service,
     in_order,
     places,
@@ -26,18 +26,18 @@ HERE = Service(10, 5, 7600, "uk.example.com")
 
 def found(
     *texts: tuple[bytes, ...], services: tuple[Service, ...] = (HERE,)
-) -> tuple[list[Place], list[str]]:
+) -> tuple[list[NamedParent], list[str]]:
     notes = Notes()
     return places(services, texts, notes), list(notes.all())
 
 
 def test_what_a_node_registers_is_what_is_read() -> None:
-    place = Place("wss://uk.example.com:7600/link", 10, 5, "acme", "region-uk", "0f" * 16, "17", 300.0)
+    place = NamedParent("wss://uk.example.com:7600/link", 10, 5, "acme", "region-uk", "0f" * 16, "17", 300.0)
     assert found(tuple(each.encode() for each in place.text), services=(place.service,)) == ([place], [])
 
 
 def test_without_txt_a_way_is_wss_at_the_usual_path() -> None:
-    assert found() == ([Place("wss://uk.example.com:7600/link", 10, 5)], [])
+    assert found() == ([NamedParent("wss://uk.example.com:7600/link", 10, 5)], [])
 
 
 def test_one_txt_without_target_is_for_all_that_have_none_of_their_own() -> None:
@@ -144,14 +144,14 @@ def test_a_txt_record_is_read_or_refused(strings: list[bytes]) -> None:
 
 
 def test_the_smaller_priority_comes_first_whatever_the_weight() -> None:
-    first, second = Place("wss://a:1/link", 1, 0), Place("wss://b:1/link", 2, 60000)
+    first, second = NamedParent("wss://a:1/link", 1, 0), NamedParent("wss://b:1/link", 2, 60000)
     for seed in range(20):
         assert in_order([second, first], random.Random(seed)) == [first, second]
 
 
 def test_equal_priorities_are_drawn_by_weight() -> None:
     """3 to 1, and all of them in the end."""
-    heavy, light = Place("wss://a:1/link", 1, 30), Place("wss://b:1/link", 1, 10)
+    heavy, light = NamedParent("wss://a:1/link", 1, 30), NamedParent("wss://b:1/link", 1, 10)
     chance = random.Random(7)
     draws = [in_order([light, heavy], chance) for _ in range(4000)]
     assert all(set(each) == {heavy, light} for each in draws)
@@ -161,7 +161,7 @@ def test_equal_priorities_are_drawn_by_weight() -> None:
 
 def test_weight_0_has_a_small_chance_and_alone_the_whole() -> None:
     """With weights beside it, it is chosen only where the number drawn is 0."""
-    none, much = Place("wss://a:1/link", 1, 0), Place("wss://b:1/link", 1, 50)
+    none, much = NamedParent("wss://a:1/link", 1, 0), NamedParent("wss://b:1/link", 1, 50)
     chance = random.Random(3)
     firsts = Counter(in_order([much, none], chance)[0].uri for _ in range(2000))
     assert 0 < firsts[none.uri] < 120

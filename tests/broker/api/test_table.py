@@ -19,7 +19,7 @@ from broker.api import administration
 from broker.api.operation import AT, AWAY, PAGE, Answer, Operation, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
 from broker.api.table import NOUNS, OPERATIONS, catalogue
-from broker.cells.cells import Cells
+from broker.cells.cells import NodeCells
 from broker.cli import plain
 from broker.core.errors import BadRequest
 from broker.http.api import api
@@ -134,7 +134,7 @@ async def test_it_is_asked_over_http_here_and_of_a_node_below(tree: Node) -> Non
 
 
 async def test_it_is_a_command_of_the_cell_that_reads_what_it_is_asked(tree: Node) -> None:
-    cells: Cells = tree.cells
+    cells: NodeCells = tree.cells
     assert (await cells.ask("york", "crumbs", {"limit": 3}))["crumbs"] == [0, 1, 2]
     assert (await cells.ask("york", "crumbs", {"later": "words"}))["crumbs"] == list(range(10))
     for wrong in ({"least": "many"}, {"limit": 0}, {"limit": 10**9}, {"least": True}, {"after": 7}):

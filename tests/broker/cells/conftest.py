@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.cells import Cells
+from broker.cells import NodeCells
 from broker.cells.tracing import Tracing
 from simulation.forest import Forest
 from simulation.site import Site
@@ -47,7 +47,7 @@ class Grove:
         self.forest = forest
         self.hosts = {name: Host(forest, site) for name, site in forest.sites.items()}
         nodes: dict[str, Any] = dict(self.hosts)
-        self.cells = {name: Cells(node) for name, node in nodes.items()}
+        self.cells = {name: NodeCells(node) for name, node in nodes.items()}
         self.tracing = {name: Tracing(nodes[name], cells) for name, cells in self.cells.items()}
 
     def cut(self, child: str) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker.cells import Busy, NoAnswer, Refused, cells
-from broker.cells.cells import Command
+from broker.cells import NoAnswer, RefusedByCell, TooManyQuestions, cells
+from broker.cells.cells import CellCommand
 from broker.core.policies.trace import is_internal
 from broker.core.site.internal_queues import InternalQueues
 from simulation.site import Site
@@ -37,19 +37,19 @@ async def test_a_node_answers_itself(grove: Any) -> None:
 
 @pytest.mark.parametrize(("asker", "asked"), [("york", "hq"), ("york", "north"), ("south", "york")])
 async def test_who_is_not_above_is_refused(grove: Any, asker: str, asked: str) -> None:
-    with pytest.raises(Refused, match="ancestors only") as caught:
+    with pytest.raises(RefusedByCell, match="ancestors only") as caught:
         await grove.cells[asker].ask(asked, "status")
     assert (caught.value.node, caught.value.code) == (asked, "REFUSED")
 
 
 async def test_an_open_command_answers_every_node(grove: Any) -> None:
-    grove.cells["york"].commands["who"] = Command(lambda asker, arguments: [asker, arguments], open=True)
+    grove.cells["york"].commands["who"] = CellCommand(lambda asker, arguments: [asker, arguments], open=True)
     assert await grove.cells["south"].ask("york", "who", {"a": 1}) == ["south", {"a": 1}]
 
 
 async def test_an_unknown_command_is_said_with_those_there_are(grove: Any) -> None:
     for asked in ("york", "hq"):
-        with pytest.raises(Refused, match="no command 'stauts': expected status, trace"):
+        with pytest.raises(RefusedByCell, match="no command 'stauts': expected status, trace"):
             await grove.cells["hq"].ask(asked, "stauts")
 
 
@@ -87,7 +87,7 @@ async def test_so_many_questions_at_once_and_no_more(grove: Any, monkeypatch: py
     grove.cut("york")
     asking = asyncio.create_task(grove.cells["hq"].ask("york", "status", timeout=20))
     await asyncio.sleep(0)
-    with pytest.raises(Busy):
+    with pytest.raises(TooManyQuestions):
         await grove.cells["hq"].ask("north", "status")
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
@@ -98,8 +98,8 @@ async def test_an_answer_that_is_too_large_is_an_error_that_says_so(
     grove: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cells, "_LARGEST_ANSWER", 100)
-    grove.cells["york"].commands["much"] = Command(lambda asker, arguments: "x" * 100)
-    with pytest.raises(Refused, match=r"the answer has .* bytes: ask for less"):
+    grove.cells["york"].commands["much"] = CellCommand(lambda asker, arguments: "x" * 100)
+    with pytest.raises(RefusedByCell, match=r"the answer has .* bytes: ask for less"):
         await grove.cells["hq"].ask("york", "much")
 
 
@@ -108,8 +108,8 @@ async def test_a_command_that_fails_is_answered_and_the_cell_goes_on(grove: Any,
     def fail(asker: str, arguments: dict[str, Any]) -> Any:
         raise mistake
 
-    grove.cells["york"].commands["fail"] = Command(fail)
-    with pytest.raises(Refused, match="not understood"):
+    grove.cells["york"].commands["fail"] = CellCommand(fail)
+    with pytest.raises(RefusedByCell, match="not understood"):
         await grove.cells["hq"].ask("york", "fail")
     assert await grove.cells["hq"].ask("york", "status") == {"name": "york"}
 
@@ -182,7 +182,7 @@ async def test_questions_beyond_the_rate_are_dropped(grove: Any, monkeypatch: py
 async def test_a_child_that_says_it_is_hq_is_not_answered(grove: Any, flags: int) -> None:
     """What was sent back may come from elsewhere, so it passes the hop; but the cell does not trust it."""
     asked: list[str] = []
-    grove.cells["north"].commands["who"] = Command(lambda asker, arguments: asked.append(asker))
+    grove.cells["north"].commands["who"] = CellCommand(lambda asker, arguments: asked.append(asker))
     body = encode_message(Message(b'{"method":"who"}', Properties(reply_to="System.x@hq")))
     header = Header(
         id=b"i" * 16, destination=queue("System", "north"), flags=flags, size=len(body), origin="hq"
@@ -222,7 +222,7 @@ async def test_an_answer_that_is_no_json_is_an_error(grove: Any, payload: bytes)
     liar = Spy(grove.forest["north"])
     liar.inside.send(queue(hq._replies, "hq"), Message(payload, Properties(correlation_id=number)))
     await liar.heard(grove)
-    with pytest.raises(Refused, match="not understood"):
+    with pytest.raises(RefusedByCell, match="not understood"):
         await asking
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker.cells import Refused
-from broker.cells.cells import Command
+from broker.cells import RefusedByCell
+from broker.cells.cells import CellCommand
 from treeconnector.bundles import Flag, Header, Message, Properties, encode_message
 from treeconnector.destinations import Kind, queue
 from treeconnector.frames import Advice, Member
@@ -39,7 +39,7 @@ async def test_it_is_answered_too_while_its_own_line_is_down(meshed: Any, asker:
     [("n-1", "n-2"), ("n-1", "hq-2"), ("south", "n-2"), ("n-2", "south"), ("york", "n-2"), ("hq-1", "hq-2")],
 )
 async def test_who_is_beside_or_below_is_refused(meshed: Any, asker: str, asked: str) -> None:
-    with pytest.raises(Refused, match="ancestors only"):
+    with pytest.raises(RefusedByCell, match="ancestors only"):
         await meshed.cells[asker].ask(asked, "status")
 
 
@@ -51,7 +51,7 @@ async def test_a_child_that_says_it_is_one_of_the_mesh_is_not_answered(
     """Nor after it has said in every way that it is, or that it has it below."""
     asked: list[str] = []
     for cells in meshed.cells.values():
-        cells.commands["who"] = Command(lambda asker, arguments: asked.append(asker))
+        cells.commands["who"] = CellCommand(lambda asker, arguments: asked.append(asker))
     body = encode_message(Message(b'{"method":"who"}', Properties(reply_to=f"System.x@{claimed}")))
     forest = meshed.forest
     for parent, target in (("n-1", "n-1"), ("n-1", "n-2"), ("hq-1", "york")):

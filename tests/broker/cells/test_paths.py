@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.cells import NoAnswer
-from broker.cells.cells import Command
+from broker.cells.cells import CellCommand
 from broker.cells.paths import Paths
 from broker.core.errors import BadRequest
 
@@ -103,7 +103,7 @@ async def test_what_is_no_address_is_refused(text: str, paths: dict[str, Paths])
 
 
 async def test_a_neighbour_that_answers_nonsense_ends_the_way(grove: Any, paths: dict[str, Paths]) -> None:
-    grove.cells["north"].commands["hop"] = Command(lambda asker, arguments: {"node": 7}, open=True)
+    grove.cells["north"].commands["hop"] = CellCommand(lambda asker, arguments: {"node": 7}, open=True)
     route = await paths["york"].traceroute("System@hq")
     assert "north: its answer is not understood" in route.why
     assert not route.complete
@@ -115,7 +115,7 @@ async def test_what_changes_something_is_done_once_however_often_it_is_asked(
     """The first answer is lost, so the question comes again."""
     done: list[str] = []
     york, hq = grove.cells["york"], grove.cells["hq"]
-    york.commands["do"] = Command(lambda asker, arguments: done.append(asker) or "done", changes=True)
+    york.commands["do"] = CellCommand(lambda asker, arguments: done.append(asker) or "done", changes=True)
     lost = []
     said = york._say
 
@@ -132,10 +132,10 @@ async def test_what_changes_something_is_done_once_however_often_it_is_asked(
 
 
 async def test_what_changes_something_is_answered_to_who_is_above_only(grove: Any) -> None:
-    from broker.cells import Refused
+    from broker.cells import RefusedByCell
 
     done: list[str] = []
-    grove.cells["hq"].commands["do"] = Command(lambda asker, arguments: done.append(asker), changes=True)
-    with pytest.raises(Refused, match="ancestors only"):
+    grove.cells["hq"].commands["do"] = CellCommand(lambda asker, arguments: done.append(asker), changes=True)
+    with pytest.raises(RefusedByCell, match="ancestors only"):
         await grove.cells["york"].ask("hq", "do")
     assert not done

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from broker.cells.timeline import iso, message_story, task_story
-from broker.cells.walk import Event, Found, Passage, Said
+from broker.cells.walk import Found, Passage, WalkEvent, WalkSaid
 
 ID = f"{'ab' * 16}-0"
 SECOND = 1_000_000
 T = 1_000_000 * SECOND
 
 
-def event(at: int, kind: str, neighbour: str = "", **more: Any) -> Event:
-    return Event(at=T + at, kind=kind, neighbour=neighbour, **more)
+def event(at: int, kind: str, neighbour: str = "", **more: Any) -> WalkEvent:
+    return WalkEvent(at=T + at, kind=kind, neighbour=neighbour, **more)
 
 
 def way(offset: int = 0) -> dict[str, Passage]:
@@ -53,7 +53,7 @@ def found(passages: dict[str, Passage], clocks: dict[str, int] | None = None, **
     result = Found(**more)
     for node, passage in passages.items():
         now = asked + 5000 + (clocks or {}).get(node, 0)
-        result.answers[node] = [(asked, Said(node, now, {ID: passage}), asked + 10_000)]
+        result.answers[node] = [(asked, WalkSaid(node, now, {ID: passage}), asked + 10_000)]
     return result
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker.cells import walk
-from broker.cells.errors import NoAnswer, Refused
+from broker.cells.errors import NoAnswer, RefusedByCell
 from broker.cells.walk import Walk
 
 ID = f"{'ab' * 16}-0"
@@ -34,7 +34,7 @@ class Nodes:
         if node in self.away:
             raise NoAnswer(node, f"node {node!r} did not answer")
         if node in self.deaf:
-            raise Refused(node, "REFUSED", "no")
+            raise RefusedByCell(node, "REFUSED", "no")
         found = self.known.get(node, {})
         messages = {message: found[message] for message in arguments["messages"] if message in found}
         of_task = self.tasks.get(node, []) if arguments["task"] else []

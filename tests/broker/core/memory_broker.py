@@ -3,7 +3,7 @@
 from simulation.forest import Forest
 from treeconnector.bundles import Message
 from treeconnector.destinations import parse
-from treeconnector.edge import Consumer, Delivery, Taken
+from treeconnector.edge import BrokerConsumer, BrokerDelivery, Taken
 
 
 class Broker:
@@ -11,7 +11,7 @@ class Broker:
 
     def __init__(self, forest: Forest, at: str) -> None:
         self.forest, self.at = forest, at
-        self.given: list[Delivery] = []
+        self.given: list[BrokerDelivery] = []
         self.attach()
 
     def attach(self) -> None:
@@ -23,7 +23,7 @@ class Broker:
         return self.forest[self.at].core.site
 
     def consumers(self, *texts: str) -> None:
-        self.site.complete(Consumer(parse(text), "one") for text in texts)
+        self.site.complete(BrokerConsumer(parse(text), "one") for text in texts)
         self.forest.settle(1.0)
 
     def payloads(self) -> list[bytes]:

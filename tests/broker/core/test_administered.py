@@ -11,7 +11,7 @@ from broker.core.messages.queue_names import Spool
 from broker.core.messages.spools import BUNDLE, ROW
 from broker.core.operations.removal import InDelivery
 from broker.core.rows import BundleRow, CopyRow
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
 
@@ -67,7 +67,7 @@ class Operator:
 
     def __init__(self, forest: Forest, random: Random) -> None:
         self.forest, self.random = forest, random
-        self.readers: list[Consumer] = []
+        self.readers: list[SimulatedConsumer] = []
         self.number = 0
 
     def act(self) -> None:

@@ -5,7 +5,7 @@ import pytest
 from broker.core.errors import BadRequest
 from broker.core.rows import CopyRow, MetaRow
 from broker.core.settings import Overflow, QueuePolicy
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from simulation.forest import QUICK, Forest
 from simulation.site import Site
 from treeconnector import bundles
@@ -258,7 +258,7 @@ def test_a_full_place_drops_what_its_policy_says_where_messages_enter(
     for number in range(5):
         producer.send("queue:sales", b"%d" % number)
         forest.settle()
-    reader: Consumer = forest.consumer("hq", "queue:sales")
+    reader: SimulatedConsumer = forest.consumer("hq", "queue:sales")
     forest.settle()
     assert reader.payloads == left
     assert len(hq.dead()) == 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 
 
@@ -23,7 +23,7 @@ def again(forest: Forest) -> None:
     forest.settle(2.0)
 
 
-def flags(reader: Consumer) -> list[tuple[bytes, bool]]:
+def flags(reader: SimulatedConsumer) -> list[tuple[bytes, bool]]:
     return [(receipt.payload, receipt.flagged) for receipt in reader.receipts]
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from treeconnector import bundles
 from treeconnector.bundles import Scope
@@ -185,7 +185,7 @@ class Grown:
     def own(self, node: int) -> str:
         return self.forest[self.name(node)].core.addressing.own
 
-    def reader(self, node: int, destination: str) -> Consumer:
+    def reader(self, node: int, destination: str) -> SimulatedConsumer:
         return self.forest.consumer(self.name(node), destination, f"{node} {destination}")
 
     def set_routes(self) -> None:

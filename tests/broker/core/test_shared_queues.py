@@ -3,7 +3,7 @@
 import pytest
 
 from broker.core.settings import QueuePolicy
-from simulation.clients import Consumer, Producer
+from simulation.clients import Producer, SimulatedConsumer
 from simulation.forest import Forest
 
 LATE = 30.0
@@ -25,9 +25,9 @@ def producer(forest: Forest) -> Producer:
     return forest.producer("a")
 
 
-def reader(forest: Forest) -> Consumer:
+def reader(forest: Forest) -> SimulatedConsumer:
     found = next(client for client in forest.clients if client.name == "reader")
-    assert isinstance(found, Consumer)
+    assert isinstance(found, SimulatedConsumer)
     return found
 
 

@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 
 from bridges import certificates
-from broker.cells.errors import NoAnswer, Refused
+from broker.cells.errors import NoAnswer, RefusedByCell
 from broker.core.errors import SwitchError
 from broker.core.rows import MetaRow
 from broker.enrolment.errors import EnrolmentRefused
@@ -63,7 +63,7 @@ class Core:
         try:
             return json.loads(json.dumps(asked.commands[command].handler(self.name, arguments)))
         except SwitchError as error:
-            raise Refused(peer, error.code, error.text) from None
+            raise RefusedByCell(peer, error.code, error.text) from None
 
     async def look(self) -> None:
         for peer in self.sharing._due():

@@ -14,7 +14,7 @@ from broker.core.clients.sessions import Connection
 from broker.core.clients.transfers import Fetched
 from broker.core.errors import NotFound, NotLoggedIn, QueueFull, SwitchError
 from broker.entrance.entrance import Entrance
-from broker.entrance.policy import Policy
+from broker.entrance.policy import EntrancePolicy
 from broker.http.app import listen
 from broker.http.settings import HttpSettings
 from broker.shares import Shares
@@ -150,7 +150,7 @@ class FakeNode:
     sent_away: list[tuple[str, str]] = field(default_factory=list)
     enrolment: None = None
     shares: Shares = field(default_factory=Shares)
-    policy: Policy = field(default_factory=Policy)
+    policy: EntrancePolicy = field(default_factory=EntrancePolicy)
 
     @cached_property
     def entrance(self) -> Entrance:
@@ -256,7 +256,7 @@ async def serve(node: FakeNode) -> AsyncIterator[Opener]:
 
     async def start(**settings: Any) -> Port:
         policy = {name: settings.pop(name) for name in ("mode", "secret", "accounts") if name in settings}
-        node.policy = Policy(**policy)
+        node.policy = EntrancePolicy(**policy)
         node.__dict__.pop("entrance", None)
         opened = await listen(node, "127.0.0.1", 0, settings=HttpSettings(**settings))
         port = Port(node, opened.addresses[0][1])

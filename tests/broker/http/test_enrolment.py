@@ -8,7 +8,7 @@ from aiohttp.test_utils import TestServer
 
 from broker.enrolment.errors import EnrolmentRefused
 from broker.enrolment.messages import MAX_BODY, Granted
-from broker.http.enrolment import PER_SECOND, TRIES, EnrolmentEndpoint, Tries
+from broker.http.enrolment import PER_SECOND, TRIES, EnrolmentEndpoint, RequestAllowance
 
 JOIN = {"invitation": "AAAA", "request": "AAAA", "proof": "AAAA"}
 
@@ -94,7 +94,7 @@ async def test_an_address_has_a_few_tries(url: str, office: FakeOffice) -> None:
 
 def test_tries_come_back_and_are_counted_for_each_address() -> None:
     now = [0.0]
-    tries = Tries(lambda: now[0])
+    tries = RequestAllowance(lambda: now[0])
     assert [tries.take("10.0.0.1") for _ in range(TRIES + 1)] == [True] * TRIES + [False]
     assert tries.take("10.0.0.2")
     now[0] += 1 / PER_SECOND
@@ -102,7 +102,7 @@ def test_tries_come_back_and_are_counted_for_each_address() -> None:
 
 
 def test_addresses_that_are_remembered_are_bounded() -> None:
-    tries = Tries(lambda: 0.0)
+    tries = RequestAllowance(lambda: 0.0)
     for number in range(10_000):
         tries.take(f"10.0.{number >> 8}.{number & 255}")
     assert len(tries._left) <= 4096

@@ -7,13 +7,13 @@ import pytest
 
 from bridges.dns.errors import LocationError
 from bridges.dns.lookup import LookupResult
-from bridges.dns.records import Place
-from broker.location.finder import Finder, Wanted
+from bridges.dns.records import NamedParent
+from broker.location.finder import Finder, ParentWanted
 from broker.location.ways import Way, Ways
 
-NORTH = Place("wss://north:7600/link", 10, 5, "acme", "north")
-SOUTH = Place("ws://south:7600/link", 20, 5, "acme", "south")
-LAPSING = Place("wss://west:7600/link", 1, 5, "acme", "west", "0f", "1", 100.0)
+NORTH = NamedParent("wss://north:7600/link", 10, 5, "acme", "north")
+SOUTH = NamedParent("ws://south:7600/link", 20, 5, "acme", "south")
+LAPSING = NamedParent("wss://west:7600/link", 1, 5, "acme", "west", "0f", "1", 100.0)
 Said = LookupResult | LocationError
 
 
@@ -34,13 +34,13 @@ class Dns:
         return said
 
     def finder(self, *, secure: bool = False) -> Finder:
-        wanted = Wanted("acme", secure=secure)
+        wanted = ParentWanted("acme", secure=secure)
         return Finder(
             "srv://uk.example.com", wanted, look_up=self, clock=lambda: self.now, chance=random.Random(1)
         )
 
 
-def answer(*places: Place, ttl: float = 60.0) -> LookupResult:
+def answer(*places: NamedParent, ttl: float = 60.0) -> LookupResult:
     return LookupResult(places, ttl)
 
 
@@ -62,7 +62,7 @@ async def test_without_any_answer_the_error_is_raised() -> None:
 
 
 async def test_another_tree_is_left_out_and_said() -> None:
-    other = Place("wss://x:7600/link", tree="other")
+    other = NamedParent("wss://x:7600/link", tree="other")
     finder = Dns(answer(NORTH, other)).finder()
     await finder.look()
     assert finder.ways() == [NORTH.uri]

@@ -10,7 +10,7 @@ from dns.rdtypes.ANY.TXT import TXT
 from dns.rdtypes.IN.SRV import SRV
 
 from bridges.dns.errors import LocationError
-from bridges.dns.records import Place
+from bridges.dns.records import NamedParent
 from bridges.dns.zone import Records, records_of, understood
 from broker.location.registrar import Registrar, own_places
 from config.model import Link, Listener, Registration, Site
@@ -22,19 +22,19 @@ SITE = Site(
     registration=Registration(domain="uk.example.com", lease=100.0),
     link=Link(backoff_initial=0.001, backoff_max=0.001),
 )
-SIBLING = Place("wss://south.example.com:7600/link", 10, 10, "acme", "south", "0f", "1", 100.0)
+SIBLING = NamedParent("wss://south.example.com:7600/link", 10, 10, "acme", "south", "0f", "1", 100.0)
 
 
 class Memory:
     """A domain's records in memory. `errors`: raised by the next calls, one each."""
 
-    def __init__(self, *places: Place) -> None:
+    def __init__(self, *places: NamedParent) -> None:
         self.records: dict[str, Any] = {}
         self.errors: list[LocationError] = []
         self.changes = 0
         self._put(places)
 
-    def _put(self, places: Iterable[Place]) -> None:
+    def _put(self, places: Iterable[NamedParent]) -> None:
         for place in places:
             for record in records_of(place):
                 self.records[f"{type(record).__name__} {record.to_text()}"] = record
@@ -46,17 +46,17 @@ class Memory:
         texts = tuple(each for each in self.records.values() if isinstance(each, TXT))
         return Records(services, tuple(understood(each, services) for each in texts))
 
-    async def change(self, remove: Iterable[Any], add: Iterable[Place], ttl: int) -> None:
+    async def change(self, remove: Iterable[Any], add: Iterable[NamedParent], ttl: int) -> None:
         assert ttl == 25
         self.changes += 1
         for record in remove:
             del self.records[f"{type(record).__name__} {record.to_text()}"]
         self._put(add)
 
-    def put(self, place: Place) -> None:
+    def put(self, place: NamedParent) -> None:
         self._put([place])
 
-    async def places(self) -> list[Place]:
+    async def places(self) -> list[NamedParent]:
         found = await self.read()
         assert len(found.services) == len(found.texts)
         return [each.place for each in found.texts if each.place is not None]
@@ -118,7 +118,7 @@ async def test_a_sibling_that_renews_stays() -> None:
 
 
 async def test_what_was_written_by_hand_is_left_alone() -> None:
-    by_hand = Place("wss://hand.example.com:7600/link")
+    by_hand = NamedParent("wss://hand.example.com:7600/link")
     memory, now = Memory(by_hand), [0.0]
     keeper = registrar(memory, now)
     await keeper.renew()

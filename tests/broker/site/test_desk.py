@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from bridges.site_brokers import registry
-from bridges.site_brokers.base import Consumer, Delivery, Desk, Finding, Setup, SiteBrokerError, Taken
+from bridges.site_brokers.base import (
+    BrokerConsumer,
+    BrokerDelivery,
+    Desk,
+    Finding,
+    Setup,
+    SiteBrokerError,
+    Taken,
+)
 from broker.node import Node
 from config.model import Listener, Site, SiteBroker, SiteRule
 from treeconnector.bundles import Message, Properties
@@ -22,7 +30,7 @@ class Bridge:
     def __init__(self, consumers: Sequence[str]) -> None:
         self.consumers = consumers
         self.desk: Desk
-        self.given: list[Delivery] = []
+        self.given: list[BrokerDelivery] = []
         self.wanted: frozenset[Destination] = frozenset()
         self.visits = 0
         self.greeted: list[tuple[str, str, bytes]] = []
@@ -34,21 +42,21 @@ class Bridge:
         self.desk = desk
         self.visits += 1
         desk.connected("a bridge of a test")
-        desk.complete([Consumer(parse(text), "one") for text in self.consumers])
+        desk.complete([BrokerConsumer(parse(text), "one") for text in self.consumers])
         await asyncio.Event().wait()
 
     def want(self, wanted: frozenset[Destination]) -> None:
         self.wanted = wanted
 
-    def deliver(self, batch: Sequence[Delivery]) -> None:
+    def deliver(self, batch: Sequence[BrokerDelivery]) -> None:
         self.on_delivery()
         self.given += batch
         self.desk.confirm([delivery.id for delivery in batch])
 
-    def greets(self, consumer: Consumer) -> bool:
+    def greets(self, consumer: BrokerConsumer) -> bool:
         return consumer.id != "plain"
 
-    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+    def greet(self, consumer: BrokerConsumer, batch: Sequence[BrokerDelivery]) -> None:
         self.greeted += [(consumer.id, each.destination.name, each.message.payload) for each in batch]
 
     retains = False
@@ -143,18 +151,18 @@ async def test_who_comes_later_is_given_what_is_retained_and_nobody_else(visit: 
             taken = Taken(parse(f"topic:price/{name}"), Message(payload), retained=True)
             bridge.desk.take([taken], lambda: done.append(""))
         await until(lambda: len(done) == 3)
-        bridge.desk.came(Consumer(parse("topic:price/#"), "two"))
+        bridge.desk.came(BrokerConsumer(parse("topic:price/#"), "two"))
         assert bridge.greeted == [("two", "price/milk", b"1"), ("two", "price/tea", b"10")]
-        bridge.desk.came(Consumer(parse("topic:price/#"), "two"))
-        bridge.desk.came(Consumer(parse("topic:price/+"), "plain"))
+        bridge.desk.came(BrokerConsumer(parse("topic:price/#"), "two"))
+        bridge.desk.came(BrokerConsumer(parse("topic:price/+"), "plain"))
         assert len(bridge.greeted) == 2
 
 
 async def test_what_the_broker_retains_is_looked_at_when_its_readers_change(visit: Visit) -> None:
     async with visit("topic:price/#") as (_, bridge):
-        reader = Consumer(parse("topic:price/#"), "one")
+        reader = BrokerConsumer(parse("topic:price/#"), "one")
         assert bridge.reviewed == ["#"], "the whole list of consumers is known"
-        bridge.desk.came(Consumer(parse("topic:other"), "one"))
+        bridge.desk.came(BrokerConsumer(parse("topic:other"), "one"))
         bridge.desk.went(reader)
         assert bridge.reviewed == ["#"], "whoever goes may come back"
         bridge.desk.came(reader)

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from bridges.carriers.base import CarrierBroken
-from bridges.carriers.brokered.line import Broker, BrokerAccess, Ear, Line
+from bridges.carriers.brokered.line import Broker, BrokerAccess, BrokerLine, Ear
 from bridges.carriers.brokered.names import Topics
 
 
@@ -14,15 +14,15 @@ class ToyLinks(Broker):
         self._access = access
         self._topics = Topics(tree)
 
-    async def knock(self, child: str, half: str, knock: bytes, last_words: bytes, ear: Ear) -> Line:
+    async def knock(self, child: str, half: str, knock: bytes, last_words: bytes, ear: Ear) -> BrokerLine:
         line = await self._open(self._topics.down(child), self._topics.up(child), ear)
         line.publish(self._topics.knock(child), knock)
         return line
 
-    async def answer(self, child: str, half: str, last_words: bytes, ear: Ear) -> Line:
+    async def answer(self, child: str, half: str, last_words: bytes, ear: Ear) -> BrokerLine:
         return await self._open(self._topics.up(child), self._topics.down(child), ear)
 
-    async def listen(self, ear: Ear) -> Line:
+    async def listen(self, ear: Ear) -> BrokerLine:
         return await self._open(self._topics.knocks, "", ear)
 
     async def _open(self, hears: str, says_on: str, ear: Ear) -> "ToyLine":
@@ -37,7 +37,7 @@ class ToyLinks(Broker):
 broker = ToyLinks
 
 
-class ToyLine(Line):
+class ToyLine(BrokerLine):
     max_message = 1 << 20
 
     def __init__(self, topics: Topics, says_on: str, ear: Ear) -> None:

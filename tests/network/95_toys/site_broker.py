@@ -5,7 +5,16 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from bridges.site_brokers.base import Bridge, Consumer, Delivery, Desk, Finding, Setup, SiteBrokerError, Taken
+from bridges.site_brokers.base import (
+    Bridge,
+    BrokerConsumer,
+    BrokerDelivery,
+    Desk,
+    Finding,
+    Setup,
+    SiteBrokerError,
+    Taken,
+)
 from config.uris import address
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, topic
@@ -49,7 +58,7 @@ class ToyBridge(Bridge):
             case {"has": number}:
                 desk.confirm([number])
             case {"reads": name}:
-                desk.came(Consumer(topic(name), "toy"))
+                desk.came(BrokerConsumer(topic(name), "toy"))
             case {"topic": name, "body": body}:
                 desk.take([Taken(topic(name), Message(body.encode()))], lambda: None)
 
@@ -58,14 +67,14 @@ class ToyBridge(Bridge):
         for each in wanted:
             self._say(read=each.name)
 
-    def deliver(self, batch: Sequence[Delivery]) -> None:
+    def deliver(self, batch: Sequence[BrokerDelivery]) -> None:
         for each in batch:
             self._say(say=each.destination.name, body=each.message.payload.decode(), number=each.id)
 
-    def greets(self, consumer: Consumer) -> bool:
+    def greets(self, consumer: BrokerConsumer) -> bool:
         return False
 
-    def greet(self, consumer: Consumer, batch: Sequence[Delivery]) -> None:
+    def greet(self, consumer: BrokerConsumer, batch: Sequence[BrokerDelivery]) -> None:
         pass
 
     @property

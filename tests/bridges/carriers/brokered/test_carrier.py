@@ -11,13 +11,13 @@ from rabbitmq_server import RabbitServer
 from bridges.carriers.base import BUFFER_BYTES, CarrierBroken, CarrierEnded, CarrierFlooded
 from bridges.carriers.brokered.carrier import MOST_OF_A_STRANGER, BrokeredCarrier, connect
 from bridges.carriers.brokered.envelopes import Answer, End, Envelope, Gone, Packets, Taken, encode
-from bridges.carriers.brokered.line import Line
+from bridges.carriers.brokered.line import BrokerLine
 from bridges.carriers.brokered.window import MAX_ENVELOPES
 
 HALF, NONCE = b"h" * 8, b"h" * 8 + b"p" * 8
 
 
-class Silent(Line):
+class Silent(BrokerLine):
     """A line that keeps what was said."""
 
     def __init__(self, max_message: int = 2**20) -> None:

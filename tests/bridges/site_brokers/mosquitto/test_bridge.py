@@ -13,7 +13,7 @@ from mosquitto_server import DISCOVERY, MosquittoServer
 from paho.mqtt.enums import MQTTProtocolVersion
 from rabbitmq_site import FakeDesk
 
-from bridges.site_brokers.base import Delivery, Setup
+from bridges.site_brokers.base import BrokerDelivery, Setup
 from bridges.site_brokers.mosquitto import MosquittoBridge
 from config.model import SiteBroker
 from treeconnector.bundles import Message, Properties
@@ -53,8 +53,8 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-def delivery(id: int, destination: str, payload: bytes, retained: bool = False) -> Delivery:
-    return Delivery(id, parse(destination), Message(payload, Properties()), True, retained, False)
+def delivery(id: int, destination: str, payload: bytes, retained: bool = False) -> BrokerDelivery:
+    return BrokerDelivery(id, parse(destination), Message(payload, Properties()), True, retained, False)
 
 
 async def test_consumers_are_found_given_to_and_taken_from(

@@ -4,7 +4,7 @@ import pika
 import pytest
 
 from bridges.amqp.connection import Incoming
-from bridges.site_brokers.base import Delivery
+from bridges.site_brokers.base import BrokerDelivery
 from bridges.site_brokers.rabbitmq.messages import (
     MARK,
     address_of,
@@ -27,8 +27,10 @@ def incoming(
     return Incoming(1, exchange, key, redelivered, pika.BasicProperties(**properties), b"body")
 
 
-def delivery(destination: str, **properties: object) -> Delivery:
-    return Delivery(1, parse(destination), Message(b"body", Properties(**properties)), True, False, False)
+def delivery(destination: str, **properties: object) -> BrokerDelivery:
+    return BrokerDelivery(
+        1, parse(destination), Message(b"body", Properties(**properties)), True, False, False
+    )
 
 
 def same(text: str) -> str:

@@ -8,7 +8,7 @@ from broker.core.clients.duplicate_injection import Dice, DuplicatingSwitch
 from broker.core.clients.sessions import Connection
 from broker.core.errors import NotFound
 from sapwood.inbox import Memory, unpack_delivery
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.bundles import Message, Properties
@@ -16,7 +16,7 @@ from treeconnector.destinations import queue
 from treeconnector.session_frames import Deliver
 
 
-class Reader(Consumer):
+class Reader(SimulatedConsumer):
     """Unpacks as the client library does; `given` are the payloads in the order in which they came."""
 
     def __init__(self, forest: Forest, destination: str) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from broker.core.clients.mandatory import NOBODY_SERVES
-from simulation.clients import Consumer, Producer
+from simulation.clients import Producer, SimulatedConsumer
 from simulation.forest import Forest
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Message, Properties
@@ -14,7 +14,7 @@ from treeconnector.destinations import parse
 from treeconnector.session_frames import Create, Deliver, Send
 
 
-class Mailbox(Consumer):
+class Mailbox(SimulatedConsumer):
     """Keeps the whole messages and the flags they came with."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from broker.core.delivery.poison_messages import PATIENCE
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.session_frames import Refuse
@@ -33,7 +33,7 @@ def _sent(forest: Forest, together: bool) -> list[bytes]:
     return payloads
 
 
-def _work(forest: Forest, reader: Consumer, careful: bool) -> list[bytes]:
+def _work(forest: Forest, reader: SimulatedConsumer, careful: bool) -> list[bytes]:
     """Until nothing comes, or a message kills it. `careful`: it acknowledges one by one."""
     worked: list[bytes] = []
     while reader.open:

@@ -7,7 +7,7 @@ from backlogs import SMALL, Crowded, forest_of, payloads, read, send, warm
 
 from broker.core.messages.deduplication import IdentitySet
 from broker.core.rows import BundleRow, CopyRow
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.bundles import Flag
@@ -75,7 +75,7 @@ def test_several_subscribers_share_what_is_in_memory_of_a_bundle(hq: Site) -> No
     places = [place for name, place in hq.core.custody.queues.items() if name.startswith("subscription:")]
     assert [len(place.waiting) for place in places] == [100, 100]
     assert all(len(place.waiting.warm) <= 17 for place in places)
-    again = [client for client in forest.clients if isinstance(client, Consumer)]
+    again = [client for client in forest.clients if isinstance(client, SimulatedConsumer)]
     for reader in again:
         reader.connect()
     forest.settle(1.0)

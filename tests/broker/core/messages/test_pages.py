@@ -17,7 +17,7 @@ from broker.core.node import NodeCore
 from broker.core.rows import CopyRow, PageRow, StoredEntry, Transaction
 from broker.store import Store
 from simulation.actions import Action
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from simulation.disk import Disk
 from simulation.forest import Forest
 from simulation.site import Site
@@ -97,7 +97,7 @@ def test_a_start_without_pages_makes_them(hq: Site) -> None:
 # --- topics with several absent readers
 
 
-def absent(site: Site, *names: str) -> list[Consumer]:
+def absent(site: Site, *names: str) -> list[SimulatedConsumer]:
     found = []
     for name in names:
         found.append(forest_of(site).consumer("hq", "topic:news", name=name, durable="daily"))

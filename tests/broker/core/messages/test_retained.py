@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from broker.core.messages import retained
 from broker.core.messages.retained import Retained
 from broker.core.rows import RetainedRow
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from treeconnector.bundles import Header
 from treeconnector.destinations import topic
@@ -84,7 +84,7 @@ def test_what_goes_for_want_of_room_goes_from_the_disk_and_is_counted(
     assert [row.topic for row in hq.disk.rows(RetainedRow)] == ["c"]
 
 
-class Reader(Consumer):
+class Reader(SimulatedConsumer):
     """Remembers under which id each message came."""
 
     def arrived(self, frame: object) -> None:

@@ -5,7 +5,7 @@ import pytest
 from broker.core.clock import Clock
 from broker.core.policies import trace
 from broker.core.policies.trace import NAMES, Note, Trace, notes_of
-from simulation.clients import Client
+from simulation.clients import SimulatedClient
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector import bundles
@@ -225,7 +225,7 @@ def test_applications_cannot_have_or_send_to_the_nodes_own_queues(forest: Forest
     assert [failed.code for failed in client.failures] == ["REFUSED"] * 2
 
 
-class Asking(Client):
+class Asking(SimulatedClient):
     """Says what a test wants said."""
 
     def opened(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from broker.core.policies import usage
 from broker.core.policies.usage import RouteUsage
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.destinations import Destination, Kind, domain, parse, queue
@@ -174,8 +174,8 @@ def test_a_route_counts_as_used_if_and_only_if_a_reader_behind_it_was_given_some
     counted = {site: watched(forest[site]) for site in BELOW}
     choose = random.Random(seed)
     expected: dict[str, Counter[Destination]] = {site: Counter() for site in BELOW}
-    readers: list[Consumer] = []
-    taken: Counter[Consumer] = Counter()
+    readers: list[SimulatedConsumer] = []
+    taken: Counter[SimulatedConsumer] = Counter()
     for number in range(40):
         here = [reader for reader in readers if reader.connection is not None]
         if here and choose.random() < 0.2:

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.core.settings import QueuePolicy
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from treeconnector.bundles import Scope
 from treeconnector.destinations import Kind
@@ -23,13 +23,13 @@ def chain(forest: Forest, policies: tuple[QueuePolicy, ...]) -> None:
     forest.settle(3.0)
 
 
-def readers(forest: Forest, *sites: str) -> dict[str, Consumer]:
+def readers(forest: Forest, *sites: str) -> dict[str, SimulatedConsumer]:
     made = {site: forest.consumer(site, "topic:prices/#", name=f"reader at {site}") for site in sites}
     forest.settle(1.0)
     return made
 
 
-def who_got(forest: Forest, found: dict[str, Consumer], at: str) -> set[str]:
+def who_got(forest: Forest, found: dict[str, SimulatedConsumer], at: str) -> set[str]:
     """Publish once at `at`: who got it? Nobody gets it twice."""
     forest.producer(at, f"writer at {at}").send("topic:prices/tea", b"tea")
     forest.settle(2.0)

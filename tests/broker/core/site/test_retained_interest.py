@@ -6,7 +6,7 @@ from memory_broker import Broker
 from broker.core.rows import MetaRow, RetainedRow
 from broker.core.settings import QueuePolicy
 from broker.core.site import retained_interest
-from simulation.clients import Consumer
+from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from treeconnector.bundles import Scope
 from treeconnector.destinations import Kind
@@ -20,7 +20,7 @@ def tree(forest: Forest, **settings: object) -> None:
     forest.settle(3.0)
 
 
-def leaves(reader: Consumer) -> None:
+def leaves(reader: SimulatedConsumer) -> None:
     reader.say(Unsubscribe(3, 7))
     reader.disconnect()
 

@@ -9,7 +9,7 @@ import pytest
 
 from broker.api.pages import Cut
 from broker.api.tree import Tree, here
-from broker.cells.cells import Command
+from broker.cells.cells import CellCommand
 from broker.node import Node
 from sapwood import RequestFailed
 from sapwood.client import Client, connect
@@ -372,7 +372,7 @@ async def test_a_child_of_another_version_is_understood(api: Any, york: Node) ->
         ]
         return told
 
-    york.cells.commands["tree"] = Command(lambda _asker, _arguments: later(here(york, Cut())))
+    york.cells.commands["tree"] = CellCommand(lambda _asker, _arguments: later(here(york, Cut())))
     below = await api("GET /api/tree/york")
     assert (below["node"]["name"], below["parent"]["outbox"]) == ("york", 0)
     assert below["children"][0]["below"] == [{"name": "x", "live": True}]
