@@ -8,7 +8,7 @@ from broker.core.errors import NotLoggedIn, SwitchError
 from broker.core.policies.rights import FULL, Rights
 from broker.entrance.entrance import Caller, Entrance
 from broker.entrance.passwords import Hashed, hashed, read
-from broker.entrance.policy import Known, Policy
+from broker.entrance.policy import EntrancePolicy, Known
 from broker.entrance.tries import FREE, MOST_WAITING
 from treeconnector.identity import Shown
 from treeconnector.permits import Grant, Permit, Rules
@@ -34,7 +34,7 @@ def caller(*, near: bool = False, account: str = "", secret: str = "", shown: Sh
     return Caller("http", "127.0.0.1:1" if near else "192.0.2.7:1", near, account, secret, shown)
 
 
-async def found(policy: Policy, asking: Caller) -> Rights | str:
+async def found(policy: EntrancePolicy, asking: Caller) -> Rights | str:
     entrance = Entrance("hq", policy, holder, permit_of)
     try:
         return await entrance.admitted(asking)
@@ -47,23 +47,23 @@ async def found(policy: Policy, asking: Caller) -> Rights | str:
 @pytest.mark.parametrize(
     ("policy", "near", "far"),
     [
-        (Policy(), True, False),
-        (Policy("local"), True, False),
-        (Policy("open"), True, True),
-        (Policy(certificates=True), True, False),
-        (Policy(secret="word"), False, False),
-        (Policy(accounts=ACCOUNTS), False, False),
-        (Policy("local", accounts=ACCOUNTS), False, False),
+        (EntrancePolicy(), True, False),
+        (EntrancePolicy("local"), True, False),
+        (EntrancePolicy("open"), True, True),
+        (EntrancePolicy(certificates=True), True, False),
+        (EntrancePolicy(secret="word"), False, False),
+        (EntrancePolicy(accounts=ACCOUNTS), False, False),
+        (EntrancePolicy("local", accounts=ACCOUNTS), False, False),
     ],
 )
-async def test_without_a_proof(policy: Policy, near: bool, far: bool) -> None:
+async def test_without_a_proof(policy: EntrancePolicy, near: bool, far: bool) -> None:
     for is_near, gets_in in ((True, near), (False, far)):
         assert await found(policy, caller(near=is_near)) == (FULL if gets_in else "NOT_LOGGED_IN")
 
 
 @pytest.mark.parametrize("near", [True, False])
 async def test_the_session_secret_gives_every_right_under_any_name(near: bool) -> None:
-    policy = Policy(secret="word", accounts=ACCOUNTS)
+    policy = EntrancePolicy(secret="word", accounts=ACCOUNTS)
     for name in ("", "anybody", "till"):
         assert await found(policy, caller(near=near, account=name, secret="word")) is FULL
     assert await found(policy, caller(near=near, secret="wrong")) == "NOT_LOGGED_IN"
@@ -72,7 +72,7 @@ async def test_the_session_secret_gives_every_right_under_any_name(near: bool) -
 
 @pytest.mark.parametrize("near", [True, False])
 async def test_an_account_gives_its_rights(near: bool) -> None:
-    policy = Policy(accounts=ACCOUNTS)
+    policy = EntrancePolicy(accounts=ACCOUNTS)
     rights = await found(policy, caller(near=near, account="till", secret=WORD))
     assert isinstance(rights, Rights)
     assert (rights.who, rights.space, rights.limited) == ("account till", "till/", True)
@@ -81,28 +81,28 @@ async def test_an_account_gives_its_rights(near: bool) -> None:
 
 
 async def test_a_certificate_gives_its_child_s_rights_and_a_revoked_one_none() -> None:
-    policy = Policy(certificates=True)
+    policy = EntrancePolicy(certificates=True)
     rights = await found(policy, caller(shown=YORK))
     assert isinstance(rights, Rights)
     assert (rights.who, rights.limited) == ("certificate york", True)
     assert await found(policy, caller(shown=BATH)) == "NOT_LOGGED_IN"
     assert await found(policy, caller(shown=BATH, near=True)) == "NOT_LOGGED_IN"
-    assert await found(Policy("local", certificates=True), caller(shown=YORK)) == "NOT_LOGGED_IN"
+    assert await found(EntrancePolicy("local", certificates=True), caller(shown=YORK)) == "NOT_LOGGED_IN"
 
 
 async def test_a_wrong_word_is_not_made_up_for_by_a_certificate() -> None:
-    policy = Policy(accounts=ACCOUNTS, certificates=True)
+    policy = EntrancePolicy(accounts=ACCOUNTS, certificates=True)
     assert await found(policy, caller(account="till", secret="wrong", shown=YORK)) == "NOT_LOGGED_IN"
 
 
 async def test_local_takes_no_proof_from_elsewhere() -> None:
-    policy = Policy("local", secret="word", accounts=ACCOUNTS)
+    policy = EntrancePolicy("local", secret="word", accounts=ACCOUNTS)
     assert await found(policy, caller(account="till", secret=WORD)) == "NOT_LOGGED_IN"
     assert isinstance(await found(policy, caller(near=True, account="till", secret=WORD)), Rights)
 
 
 async def test_a_thousand_tills_that_come_at_once_cost_one_look_at_their_password() -> None:
-    entrance = Entrance("hq", Policy(accounts=ACCOUNTS))
+    entrance = Entrance("hq", EntrancePolicy(accounts=ACCOUNTS))
     come = await asyncio.gather(
         *(entrance.admitted(caller(account="till", secret=WORD)) for _ in range(1000))
     )
@@ -113,7 +113,7 @@ async def test_a_thousand_tills_that_come_at_once_cost_one_look_at_their_passwor
 
 async def test_one_who_guesses_keeps_nobody_else_waiting() -> None:
     """Two hundred guesses of one address are under way: from another one the right password is let in."""
-    entrance = Entrance("hq", Policy(accounts=ACCOUNTS))
+    entrance = Entrance("hq", EntrancePolicy(accounts=ACCOUNTS))
     guesses = [
         asyncio.ensure_future(entrance.admitted(caller(account="till", secret=f"guess {number}")))
         for number in range(200)
@@ -134,7 +134,7 @@ async def test_one_who_guesses_keeps_nobody_else_waiting() -> None:
 
 
 async def test_who_guesses_through_a_proxy_slows_down_no_program_of_this_machine() -> None:
-    policy = Policy(accounts=ACCOUNTS)
+    policy = EntrancePolicy(accounts=ACCOUNTS)
     entrance = Entrance("hq", policy, holder, permit_of)
     try:
         here = caller(near=True, account="till", secret=WORD)
@@ -158,7 +158,7 @@ def test_the_names_of_an_account_s_sessions_are_known() -> None:
     names = {"till/1": "account till", "till": "", "tills/1": "", "mqtt/till/1": ""}
 
     async def owners() -> dict[str, str]:
-        entrance = Entrance("hq", Policy(secret="word", accounts=ACCOUNTS))
+        entrance = Entrance("hq", EntrancePolicy(secret="word", accounts=ACCOUNTS))
         return {name: entrance.owner_of(name) for name in names}
 
     assert asyncio.run(owners()) == names
@@ -169,7 +169,7 @@ async def test_a_password_that_cannot_be_looked_at_is_not_taken_for_a_wrong_one(
         raise MemoryError
 
     monkeypatch.setattr(Hashed, "is_of", no_memory)
-    entrance = Entrance("hq", Policy(accounts=ACCOUNTS))
+    entrance = Entrance("hq", EntrancePolicy(accounts=ACCOUNTS))
     for _ in range(30):
         with pytest.raises(SwitchError, match="cannot be looked at now: try again"):
             await entrance.admitted(caller(account="till", secret=WORD))
