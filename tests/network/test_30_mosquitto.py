@@ -93,7 +93,10 @@ async def test_a_local_consumer_of_a_queue_comes_before_the_tree(
         with Listener(york.port, "-t", "$share/g/queue/orders", "-q", "1", "-i", "near") as near:
             await network.until(
                 "york",
-                lambda status: "queue:orders" in status["site_broker"]["consumers"],
+                lambda status: (
+                    "queue:orders" in status["site_broker"]["consumers"]
+                    and "queue/orders" not in status["site_broker"]["taking"]
+                ),
                 "told of the near one",
             )
             publish(york.port, "queue/orders", b"for york")
@@ -101,6 +104,7 @@ async def test_a_local_consumer_of_a_queue_comes_before_the_tree(
         await network.until(
             "york", lambda status: not status["site_broker"]["consumers"], "told that the near one went"
         )
+        await takes(network, "york", "queue/orders")
         publish(york.port, "queue/orders", b"for hq again")
         await far.until(2)
         assert far.payloads() == ["for hq", "for hq again"]

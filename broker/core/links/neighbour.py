@@ -57,7 +57,8 @@ class Neighbour:
     spool of ours is full. `broken_at`: when its link was lost last, or this node started (running time).
     `kin`: the other neighbours of its mesh; `group`: the smallest name of these and its own. `permit`: what a
     child may do, since `permitted_at`. `refusals`: what it was refused here, `refused_us`: what it has
-    refused this node. `told_refusals`: how often this link was told of a refused bundle.
+    refused this node. `told_refusals`: how often this link was told of a refused bundle. `starts_anew`: when
+    the link came up, one of the two had lost its state.
     """
 
     def __init__(self, name: str, relation: Relation, queue: Queue, held: Held) -> None:
@@ -77,6 +78,7 @@ class Neighbour:
         self.sent = 0
         self.acknowledged = 0
         self.will_say = False
+        self.starts_anew = False
         self.crashed = False
         self.doubted = 0
         self.detail = Detail()

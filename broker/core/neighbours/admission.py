@@ -317,6 +317,7 @@ class LinkAdmission:
     def _resume(self, neighbour: Neighbour, hello: Hello, event: events.Up) -> None:
         """Go on where both stand, or number everything in the outbox again where state was lost."""
         core, resumption = self._core, event.resumption
+        neighbour.starts_anew = resumption.new_epoch
         if not resumption.new_epoch:
             if neighbour.store_id != hello.store_id:  # neither had entered an epoch with the other
                 for entry in neighbour.outbox:

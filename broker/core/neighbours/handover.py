@@ -41,6 +41,7 @@ class Handover(Policy):
         if self._core.neighbours.get(neighbour.name) is not neighbour or not self._has_another_way(neighbour):
             return
         numbered = neighbour.take_back(lambda entry: self._may_go(entry, neighbour))
+        self._core.permitting.given.may_have_arrived(neighbour, numbered)
         self._route(numbered, neighbour, Flag.MAYBE_DUPLICATE | Flag.REROUTED)
         self._go_on(neighbour)
 

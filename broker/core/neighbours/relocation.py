@@ -14,7 +14,7 @@ from broker.core.messages.backlog import Backlog
 from broker.core.messages.custody import UPWARD, QueueEntry
 from broker.core.policies.policy import Policy
 from broker.core.rows import LinkRow
-from treeconnector.advisories import MOVED
+from treeconnector.advisories import MOVED, RESYNC
 from treeconnector.bundles import Flag, Header, Scope
 from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.errors import Refusal
@@ -165,8 +165,16 @@ class Relocation(Policy):
         """`name` is no more below a child. If it moved, what topics still have for it there follows it."""
         told = name in neighbour.untold
         neighbour.untold.discard(name)
-        if not told and (cause == MOVED or self._elsewhere(neighbour, name)):
+        if not told and (self._has_left(neighbour, cause) or self._elsewhere(neighbour, name)):
             self._follow_all(neighbour, name)
+
+    def _has_left(self, neighbour: Neighbour, cause: str) -> bool:
+        """Does a name that is no more below a child come up elsewhere? Another node of the mesh may have told
+        the child so while this one was away. A child that lost its database knows nobody, and they come back.
+        """
+        return cause == MOVED or (
+            cause == RESYNC and bool(self._core.table.mesh) and not neighbour.starts_anew
+        )
 
     def _elsewhere(self, neighbour: Neighbour, name: str) -> set[str]:
         """The other ways to a name; what nodes of the mesh say of their lines is none."""
@@ -304,6 +312,7 @@ class Relocation(Policy):
         core.neighbourhood.remove(neighbour)
         core.custody.transaction.delete(LinkRow, neighbour.name)
         numbered = neighbour.empty_outbox()
+        core.permitting.given.may_have_arrived(neighbour, numbered)
         waiting = neighbour.queue.empty()
         for entry in numbered:
             self._route_again(entry, neighbour, moved, Flag.MAYBE_DUPLICATE)

@@ -2,7 +2,8 @@
 
 A queue's bundle that comes back has a foreign origin, and a thief would call everything given back. So the
 bundle's id and a digest of its child, origin and body are remembered, the latest of all children together: in
-memory as long as the entry itself is on disk, and on disk from the transaction on in which that is deleted.
+memory as long as the entry itself waits for that child, and on disk from the transaction on in which it is
+deleted, or goes another way.
 
 Law: each message may be given back once for each time that it was given; a bundle may have been divided, so
 its messages come back in several parts. In a mesh a child gives back over any node, so its nodes tell each
@@ -33,6 +34,7 @@ from treeconnector.bundles import Flag, Header, mask_bits, mask_bytes
 from treeconnector.destinations import Kind
 from treeconnector.frames import MAX_GIVEN_IN_FRAME
 from treeconnector.link import Link
+from treeconnector.relations import Relation
 
 Entry = tuple[bytes, bytes]
 """A bundle's id, and the digest of whom and what. Among those that have come back, on the disk and between
@@ -46,6 +48,7 @@ _REROUTES: Final = 4
 _ALL_BACK: Final = b""
 _EVERY: Final = -1
 _ROW: Final = "given "
+_EARLY: Final = "came back early "
 _PAUSE: Final = 0.001
 
 
@@ -62,7 +65,7 @@ class Loans(Policy):
         self._rows: dict[int, int] = {}
         self._number = self._written = 0
         self._taken: dict[Entry, tuple[tuple[int, int], ...]] = {}
-        self._early: dict[Entry, tuple[QueueEntry, ...]] = {}
+        self._early: dict[Entry, tuple[int, ...]] = {}
 
     def __repr__(self) -> str:
         return f"<Loans by {self._context.name}: {len(self._digests)} bundles>"
@@ -96,9 +99,15 @@ class Loans(Policy):
             return
         if header.destination.kind == Kind.QUEUE:
             early = _entry(neighbour, header, self._context.custody.body(entry))
-            self._early[early] = (*self._early.get(early, ()), entry)
+            self._early[early] = (*self._early.get(early, ()), entry.row)
+            row = MetaRow(f"{_EARLY}{entry.row}", msgspec.msgpack.encode(early))
+            self._context.custody.transaction.put(row)
             if len(self._early) > _MOST_EARLY:
-                del self._early[next(iter(self._early))]
+                self._no_more_early(self._early.pop(next(iter(self._early))))
+
+    def _no_more_early(self, letters: Iterable[int]) -> None:
+        for letter in letters:
+            self._context.custody.transaction.delete(MetaRow, f"{_EARLY}{letter}")
 
     def _take(self, entry: Entry, header: Header) -> bool:
         """The others hear of it when it is on disk: else none might have it."""
@@ -122,6 +131,13 @@ class Loans(Policy):
                 left &= ~messages
         return not left
 
+    def may_have_arrived(self, neighbour: Neighbour, entries: list[QueueEntry]) -> None:
+        """These do not wait for this neighbour any more, and their entries go elsewhere. If a child has them
+        all the same, it may give them back; also when nobody here was up at the end to know it.
+        """
+        if neighbour.relation is Relation.CHILD:
+            self.arrived(neighbour, entries)
+
     def arrived(self, neighbour: Neighbour, entries: list[QueueEntry]) -> None:
         """A child has these, so their entries go from the disk: they may come back after a restart, too."""
         pairs: list[Entry] = []
@@ -144,6 +160,11 @@ class Loans(Policy):
 
     def restore(self, rows: Iterable[MetaRow]) -> None:
         """At a start: what was on disk, in the order in which it was written."""
+        rows = list(rows)
+        for row in rows:
+            if row.name.startswith(_EARLY):
+                early = msgspec.msgpack.decode(row.value, type=Entry)
+                self._early[early] = (*self._early.get(early, ()), int(row.name[len(_EARLY) :]))
         numbered = {int(row.name[len(_ROW) :]): row.value for row in rows if row.name.startswith(_ROW)}
         for number in sorted(numbered):
             pairs = msgspec.msgpack.decode(numbered[number], type=list[Entry])
@@ -180,19 +201,22 @@ class Loans(Policy):
 
     def _settle_early(self, entry: Entry, *, twin: bool) -> None:
         """The word has come of what was a dead letter: it goes on, unless its twin does."""
-        context, early = self._context, self._early.pop(entry, ())
-        letters = [each for each in early if each.queue is context.custody.dead and each.open]
-        for letter in list(letters):
+        context, rows = self._context, self._early.pop(entry, ())
+        left: list[int] = []
+        for row in rows:
+            letter = context.custody.dead.waiting.wake(row)
+            if letter is None:
+                continue
             header = letter.stored.header
             if not twin and self._take(entry, header):
                 self._redrive.give_back([(letter, letter.all)])
             elif twin and header.flags & Flag.MAYBE_DUPLICATE and self._has_come_back(entry, header):
                 context.counters["duplicates_dropped"] += self._redrive.discard([(letter, letter.all)])
             else:
-                continue
-            letters.remove(letter)
-        if letters:
-            self._early[entry] = tuple(letters)
+                left.append(row)
+        self._no_more_early(set(rows).difference(left))
+        if left:
+            self._early[entry] = tuple(left)
 
     def tell(self) -> None:
         """The others of the mesh hear what is new."""

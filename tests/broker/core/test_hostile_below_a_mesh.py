@@ -143,6 +143,10 @@ def test_what_comes_back_before_the_word_of_its_being_given_waits_for_it(forest:
         forest.dial_all()
         forest.settle(2)
     assert dead(forest, "hq-2") == ["ORIGIN"]
+    forest["hq-2"].crash()
+    forest["hq-2"].boot()
+    assert dead(forest, "hq-2") == ["ORIGIN"]
+    late.connect()
     forest.heal(5)
     forest.settle(60)
     assert late.payloads == [b"x"]
