@@ -21,7 +21,7 @@ from typing import Any, Final
 import sapwood
 from benchmarks.processes import BenchmarkFailed, Process, Processes, free_port, machine, until
 
-_GROUPS: Final = Path("/sys/fs/cgroup/memory")
+_GROUPS: Final = Path("/sys/fs/cgroup")
 _BATCH: Final = 256
 _CREDIT: Final = 2000
 _WORD: Final = b"%012d"
@@ -29,20 +29,48 @@ _SENDERS: Final = 16
 QUEUE: Final = "queue:small"
 
 
+def memory_groups(groups: Path = _GROUPS) -> tuple[Path, str] | None:
+    """Where groups that bound memory are made, and the file for the bound: of cgroup v1, or else of v2."""
+    if (groups / "memory" / "memory.limit_in_bytes").is_file():
+        return groups / "memory", "memory.limit_in_bytes"
+    try:
+        controllers = (groups / "cgroup.controllers").read_text().split()
+        given_on = (groups / "cgroup.subtree_control").read_text().split()
+    except OSError:
+        return None
+    if "memory" not in controllers:
+        return None
+    if "memory" not in given_on:
+        with contextlib.suppress(OSError):
+            (groups / "cgroup.subtree_control").write_text("+memory")
+    return groups, "memory.max"
+
+
 @contextlib.contextmanager
-def control_group(limit: int) -> Iterator[Path | None]:
-    """A group with so many bytes of memory; None where this user may make none (cgroup v1)."""
-    group = _GROUPS / f"sapwood-waiting-{time.monotonic_ns()}"
+def control_group(limit: int, groups: Path = _GROUPS) -> Iterator[Path | None]:
+    """A group with so many bytes of memory; None where this user may make none."""
+    found = memory_groups(groups)
+    if found is None:
+        yield None
+        return
+    group = found[0] / f"sapwood-waiting-{time.monotonic_ns()}"
     try:
         group.mkdir()
-        (group / "memory.limit_in_bytes").write_text(str(limit))
     except OSError:
         yield None
         return
     try:
-        yield group
+        yield group if _bound(group / found[1], limit) else None
     finally:
         group.rmdir()
+
+
+def _bound(file: Path, limit: int) -> bool:
+    try:
+        file.write_text(str(limit))
+    except OSError:
+        return False
+    return True
 
 
 def peak(process: Process) -> int:

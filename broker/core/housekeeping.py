@@ -1,18 +1,20 @@
 """Housekeeping: looked after once a second, not at each message."""
 
+from functools import partial
 from heapq import nsmallest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from broker.core.clock import PART
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import Queue, QueueEntry
+from broker.core.messages.pages import PAGE
 from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
 _EVERY: Final = 1.0
-_AT_ONCE: Final = 10_000
 _STALLED: Final = 5.0
 MOST_PRODUCERS: Final = 100_000
 _PRODUCER_RETENTION: Final = 7 * 86_400.0
@@ -36,7 +38,8 @@ class Housekeeping:
         core.keep_ticks()
         core.telling.look_again()
         self._waiting()
-        self._dead()
+        if self._is_full_of_dead():
+            core.clock.go_on(self._dead, self._dead)
         core.arrivals.seen.prune(core.custody.transaction)
         self._retention()
         self._pressure()
@@ -49,66 +52,85 @@ class Housekeeping:
 
     def _waiting(self) -> None:
         custody = self._core.custody
-        for page in custody.expiry.due_pages(self._core.clock.now, _AT_ONCE):
+        if custody.expiry.is_due(self._core.clock.now):
+            self._core.clock.go_on(self._expired, self._expired)
+        for queue in list(custody.queues.values()):
+            if queue.waiting and queue is not custody.dead and self._is_held_too_long(queue):
+                self._core.clock.go_on((self._hold_time, queue), partial(self._hold_time, queue))
+
+    def _expired(self) -> None:
+        custody, now = self._core.custody, self._core.clock.now
+        pages = custody.expiry.due_pages(now, PART - PAGE)
+        for page in pages:
             page.owner.load(page)
+        found = custody.expiry.due(now, PART)
         due: dict[str, set[QueueEntry]] = {}
-        for entry in custody.expiry.due(self._core.clock.now, _AT_ONCE):
+        for entry in found:
             if entry.queue is not custody.dead:
                 due.setdefault(entry.queue.name, set()).add(entry)
         for entries in due.values():
             self._expire(next(iter(entries)).queue, entries)
-        for queue in list(custody.queues.values()):
-            if queue.waiting and queue is not custody.dead:
-                self._hold_time(queue)
+        if pages or len(found) == PART:
+            self._core.clock.go_on(self._expired, self._expired)
 
     def _expire(self, queue: Queue, entries: set[QueueEntry]) -> None:
-        """Bury those that wait. Mostly they are the first; if not, the others are gone through once."""
+        """Bury those that wait."""
         core = self._core
         taken = {
             entry for entry in entries if not (entry.given or entry.number or entry.row in queue.resting)
         }
-        warm, over = queue.waiting.warm, list[QueueEntry]()
-        while warm and warm[0] in taken:
-            over.append(warm.popleft())
-        if len(over) < len(taken):
-            over += queue.waiting.take_out(taken.__contains__)
+        over = queue.waiting.take_these(taken)
         core.custody.expiry.postpone(entries.difference(over), core.clock.now)
         for entry in over:
             core.forwarder.bury(entry, "EXPIRED")
             core.counters["buried"] += entry.open
 
-    def _hold_time(self, queue: Queue) -> None:
+    def _is_held_too_long(self, queue: Queue) -> bool:
         """Where nothing can take a queue's messages, and nobody above could, they are not kept for ever."""
         core = self._core
-        old = core.clock.now - core.settings.hold_time
+        if not self._is_old(queue) or queue.destination is None:
+            return False
+        if queue.consumers or queue.created or core.forwarder.targets(queue):
+            return False
+        lacks_parent = core.forwarder.lacks_parent and queue.destination.node != core.identity.name
+        return not (queue.home or lacks_parent)
+
+    def _is_old(self, queue: Queue) -> bool:
         oldest = queue.waiting.since
-        if oldest is None or oldest > old:
+        return oldest is not None and oldest <= self._core.clock.now - self._core.settings.hold_time
+
+    def _hold_time(self, queue: Queue) -> None:
+        """Somebody may take them by now, or the queue may be gone."""
+        core = self._core
+        if core.custody.queues.get(queue.name) is not queue or not self._is_held_too_long(queue):
             return
-        if queue.destination is None or queue.consumers or queue.created or core.forwarder.targets(queue):
-            return
-        if queue.home or (core.forwarder.lacks_parent and queue.destination.node != core.identity.name):
-            return
-        for _ in range(_AT_ONCE):
-            oldest = queue.waiting.since
-            if oldest is None or oldest > old:
-                return
+        for _ in range(PART):
             entry = queue.waiting.popleft()
             core.forwarder.bury(entry, "QUEUE_DOES_NOT_EXIST")
             core.counters["buried"] += entry.open
+            if not self._is_old(queue):
+                return
+        core.clock.go_on((self._hold_time, queue), partial(self._hold_time, queue))
 
-    def _dead(self) -> None:
-        """Dead letters are bounded by age, number and size; what goes over the edge is counted."""
-        core, settings = self._core, self._core.settings
-        dead = core.custody.dead
-        old = core.clock.now - settings.dead_age
-        while dead.waiting and (
+    def _is_full_of_dead(self) -> bool:
+        """Dead letters are bounded by age, number and size."""
+        settings, dead = self._core.settings, self._core.custody.dead
+        return bool(dead.waiting) and (
             dead.messages > settings.dead_messages
             or dead.size > settings.dead_bytes
-            or dead.waiting[0].since <= old
-        ):
+            or dead.waiting[0].since <= self._core.clock.now - settings.dead_age
+        )
+
+    def _dead(self) -> None:
+        """What goes over the edge is counted."""
+        core, dead = self._core, self._core.custody.dead
+        for _ in range(PART):
+            if not self._is_full_of_dead():
+                return
             entry = dead.waiting.popleft()
             core.counters["dead_overflow"] = core.counters.get("dead_overflow", 0) + entry.open
             core.custody.discard(entry)
+        core.clock.go_on(self._dead, self._dead)
 
     # --- retention
 

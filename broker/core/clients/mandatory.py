@@ -17,6 +17,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from broker.core.clients.batching import Batching, BundleClass
+from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.messages.custody import Queue, QueueEntry, StoredBundle
 from broker.core.messages.entries import IN_DOUBT, may_be_told
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from broker.core.links.neighbour import Neighbour
 
 NOBODY_SERVES: Final = "NOBODY_SERVES"
-_AT_ONCE: Final = 1000
 
 
 class MandatoryNotices(Policy):
@@ -89,7 +89,7 @@ class MandatoryNotices(Policy):
         asking = [entry for entry in queue.waiting.warm if may_be_told(entry)]
         told: set[QueueEntry] = set()
         refused: dict[QueueEntry, str] = {}
-        for entry in asking[:_AT_ONCE]:
+        for entry in asking[:PART]:
             custody.body(entry)
             if why := first_reason(self._context.policies.why_not_go_on, entry):
                 refused[entry] = why
@@ -100,14 +100,14 @@ class MandatoryNotices(Policy):
             custody.discard(entry)
         for entry, why in refused.items():
             self._forwarder.bury(entry, why)
-        return len(asking) <= _AT_ONCE and not any(page.tells for page in queue.waiting.pages)
+        return len(asking) <= PART and not any(page.tells for page in queue.waiting.pages)
 
     @staticmethod
     def _read_asking(queue: Queue) -> None:
         """Have some of those in memory that ask, if they are on disk alone."""
         read = 0
         for page in [page for page in queue.waiting.pages if page.tells]:
-            if read < _AT_ONCE:
+            if read < PART:
                 read += len(page)
                 queue.waiting.load(page)
 

@@ -12,6 +12,7 @@ count.
 from functools import partial
 from typing import Final
 
+from broker.core.clock import PART, PAUSE
 from broker.core.commit import CommitBatch
 from broker.core.context import Context
 from broker.core.delivery.consumers import ConsumerDelivery, PushConsumer, next_run
@@ -28,9 +29,6 @@ from treeconnector.errors import FrameError
 from treeconnector.names import LOCAL
 
 _AHEAD: Final = 32
-MOST_BURIED: Final = 10_000
-PAUSE: Final = 0.001
-"""Of a long backlog whose time is over so many become dead letters at once; others have turns between."""
 AT_ONCE: Final = 512 * 1024
 SPEED: Final = 400 * 1024 * 1024
 """Bytes that a small machine unpacks in a second."""
@@ -81,8 +79,8 @@ class Dispatcher(Lookup):
             entry = queue.waiting[0]
             if queue in self._resting:
                 return
-            if entry.stored.header.expires_first and self.custody.buried.total() - buried > MOST_BURIED:
-                self.clock.after(PAUSE, partial(self.deliver, queue))
+            if entry.stored.header.expires_first and self.custody.buried.total() - buried >= PART:
+                self.clock.go_on((self.deliver, queue), partial(self.deliver, queue))
                 return
             if not entry.stored.safe:
                 self.turn.queues[queue.name] = queue

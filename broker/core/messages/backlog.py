@@ -10,8 +10,9 @@ enough, or takes it a part at a time.
 
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from heapq import merge
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from broker.core.messages.pages import NEVER, Page
@@ -19,6 +20,8 @@ from broker.core.messages.pages import NEVER, Page
 if TYPE_CHECKING:
     from broker.core.messages.entries import QueueEntry
     from broker.core.messages.paging import Paging
+
+_row = attrgetter("row")
 
 
 class Backlog:
@@ -120,9 +123,23 @@ class Backlog:
 
     def put_back(self, entries: "Iterable[QueueEntry]") -> None:
         """Let entries wait again, oldest first, in front of what came after them."""
+        ordered = sorted(entries, key=_row)
+        if not ordered:
+            return
+        if not self.warm or ordered[-1].row < self.warm[0].row:
+            self.warm.extendleft(reversed(ordered))
+            return
         again = {entry.row: entry for entry in self.warm}
-        again.update((entry.row, entry) for entry in entries)
-        self.warm = deque(sorted(again.values(), key=lambda entry: entry.row))
+        again.update((entry.row, entry) for entry in ordered)
+        self.warm = deque(sorted(again.values(), key=_row))
+
+    def take_these(self, gone: "Set[QueueEntry]") -> "list[QueueEntry]":
+        """Take those in memory. Mostly they are the first; if not, the others are gone through once."""
+        found: list[QueueEntry] = []
+        warm = self.warm
+        while warm and warm[0] in gone:
+            found.append(warm.popleft())
+        return found + self.take_out(gone.__contains__) if len(found) < len(gone) else found
 
     def take_out(self, gone: "Callable[[QueueEntry], bool]") -> "list[QueueEntry]":
         """Take some of those in memory; return them, in order."""

@@ -44,6 +44,10 @@ class Expiry:
             heapq.heapify(self._heap)
             self._room = max(2 * len(self._heap), _FEW)
 
+    def is_due(self, now: float) -> bool:
+        """Has an entry expired, or one of a page?"""
+        return any(heap[0][0] <= now for heap in (self._heap, self._pages) if heap)
+
     def due(self, now: float, most: int) -> list[QueueEntry]:
         """Entries that have expired, `most` at most; they are entered no more."""
         found: list[QueueEntry] = []

@@ -8,8 +8,10 @@ Law: nothing is handed over while its link is up. A long backlog goes a part at 
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING
 
+from broker.core.clock import PART
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import Queue, QueueEntry
 from broker.core.policies.policy import Policy
@@ -20,9 +22,6 @@ from treeconnector.relations import Relation
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore
-
-_AT_ONCE: Final = 1000
-_PAUSE: Final = 0.001
 
 
 class Handover(Policy):
@@ -103,11 +102,11 @@ class Handover(Policy):
             return
         queue = neighbour.queue
         queue.end_rest()
-        part = [queue.waiting.popleft() for _ in range(min(len(queue.waiting), _AT_ONCE))]
+        part = [queue.waiting.popleft() for _ in range(min(len(queue.waiting), PART))]
         self._route(part, neighbour, 0)
         if queue.waiting:
             self._busy.add(neighbour.name)
-            self._core.clock.after(_PAUSE, lambda: self._again(neighbour))
+            self._core.clock.go_on((self._again, neighbour.name), partial(self._again, neighbour))
 
     def _again(self, neighbour: Neighbour) -> None:
         self._busy.discard(neighbour.name)

@@ -6,9 +6,11 @@ If it is, the later link is refused: down the newer way goes a conflict.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from broker.core.clock import PART
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.backlog import Backlog
 from broker.core.messages.custody import UPWARD, QueueEntry
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
 CONFLICT: Final = "conflict"
-_AT_ONCE: Final = 2000
-_PAUSE: Final = 0.001
 
 
 class Relocation(Policy):
@@ -324,10 +324,10 @@ class Relocation(Policy):
         transaction, for after a start nobody would know any more whose it was.
         """
         over = neighbour.relation is Relation.CHILD and not moved
-        for _ in range(min(len(waiting), _AT_ONCE) if over else len(waiting)):
+        for _ in range(min(len(waiting), PART) if over else len(waiting)):
             self._route_again(waiting.popleft(), neighbour, moved, 0)
         if waiting:
-            self._core.clock.after(_PAUSE, lambda: self._route_all(waiting, neighbour, moved))
+            self._core.clock.go_on(waiting, partial(self._route_all, waiting, neighbour, moved))
 
     def _route_again(self, entry: QueueEntry, neighbour: Neighbour, moved: bool, flags: int) -> None:
         core = self._core
@@ -366,7 +366,8 @@ class Relocation(Policy):
             reroutes=old.reroutes,
             done=old.done,
         )
-        body = core.custody.body(entry)
+        body = core.custody.peek(entry)  # one that somebody only looks at would keep it for ever
+        assert body is not None, f"the store lacks the body of {entry}"
         stored = core.custody.store(header, body, core.clock.now)
         stored.safe = True
         core.forwarder.wait(stored, "")

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from broker.core.clients.switch import Switch
+from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.delivery.consumers import PushConsumer
 from broker.core.errors import NotFound, SwitchError
@@ -30,8 +31,6 @@ from treeconnector.names import node_name, queue_name
 from treeconnector.session_frames import Ended
 
 _TRACED: Final = 10
-_AT_ONCE: Final = 2000
-_PAUSE: Final = 0.001
 
 
 class InDelivery(SwitchError):
@@ -176,7 +175,7 @@ class Removal(Policy):
             self._end_some()
 
     def _end_some(self) -> None:
-        room = _AT_ONCE
+        room = PART
         while self._ending and room > 0:
             doomed, counter, counted = self._ending[0]
             part = doomed.take(room)
@@ -188,7 +187,7 @@ class Removal(Policy):
             if not doomed:
                 self._ending.popleft()
         if self._ending:
-            self._context.clock.after(_PAUSE, self._end_some)
+            self._context.clock.go_on(self._end_some, self._end_some)
 
     def discard(self, entries: Iterable[QueueEntry], counter: str = "deleted") -> int:
         """Throw away entries that are in no `waiting`; return how many messages that were."""
@@ -237,7 +236,7 @@ class Removal(Policy):
         if len(waiting) == 1 and waiting[0] in queue.waiting:
             queue.waiting.remove(waiting[0])
         elif waiting:
-            queue.waiting.take_out(gone.__contains__)
+            queue.waiting.take_these(frozenset(waiting))
 
     # --- subscriptions
 

@@ -12,11 +12,13 @@ reaches another.
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
 from broker.core.clients.mandatory import MandatoryNotices
+from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import Queue, StoredBundle
@@ -361,16 +363,31 @@ class LogicalAddresses(Policy):
 
     def bury(self, key: str) -> None:
         """Nobody is this incarnation: what waits for it is dead, and whoever wanted to be told is told."""
+        for queue in list(self._context.custody.directed.get(key, {}).values()):
+            self._bury_some(queue, key)
+
+    def _bury_some(self, queue: Queue, key: str) -> None:
+        """The first that wait, after those among them are told who asked for it."""
         context = self._context
-        for queue in list(context.custody.directed.get(key, {}).values()):
-            queue.end_rest()
-            self._mandatory.answer_waiting(queue)
-            while queue.waiting:
-                queued = queue.waiting.popleft()
-                context.counters["buried"] += queued.open
-                self._forwarder.bury(queued, UNKNOWN_INCARNATION)
-            if queue.held_back:
-                self._forwarder.holds.relieve(queue)
+        queue.end_rest()
+        self._mandatory.answer_waiting(queue)
+        for _ in range(min(len(queue.waiting), PART)):
+            queued = queue.waiting.popleft()
+            context.counters["buried"] += queued.open
+            self._forwarder.bury(queued, UNKNOWN_INCARNATION)
+        if queue.held_back:
+            self._forwarder.holds.relieve(queue)
+        if queue.waiting:
+            context.clock.go_on((self.bury, queue), partial(self._bury_more, queue, key))
+
+    def _bury_more(self, queue: Queue, key: str) -> None:
+        """Unless it has turned up meanwhile: then the others go there."""
+        if self._context.custody.queues.get(queue.name) is not queue:
+            return
+        if self._known(key) is None:
+            self._bury_some(queue, key)
+        else:
+            self._forwarder.dispatch(queue)
 
     # --- routes
 

@@ -13,8 +13,9 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+from broker.core.clock import PART
 from broker.core.context import Context
-from broker.core.delivery.delivery import MOST_BURIED, PAUSE, Dispatcher
+from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
 from broker.core.links.outgoing import head_of, is_too_large, outgoing
 from broker.core.messages.custody import Queue, QueueEntry, Spool, StoredBundle
@@ -192,9 +193,9 @@ class Forwarder(Dispatcher):
         """Take the first entry that this neighbour may have; what cannot go is put aside, if not too many."""
         buried = self.custody.buried.total()
         while entry := self._first_for(neighbour, queue):
-            if self.custody.buried.total() - buried > MOST_BURIED:
+            if self.custody.buried.total() - buried >= PART:
                 queue.waiting.add(entry)
-                self.clock.after(PAUSE, partial(self.dispatch, queue))
+                self.clock.go_on((self.dispatch, queue), partial(self.dispatch, queue))
                 return None
             if self.expired(entry):
                 self.bury(entry, "EXPIRED")

@@ -1,17 +1,15 @@
 """Readdressing: messages wait in another queue from now on, under an alias's address or in the dumpster."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from broker.core.clock import PART
 from treeconnector import destinations
 
 if TYPE_CHECKING:
     from broker.core.messages.custody import Queue
     from broker.core.messages.entries import QueueEntry
     from broker.core.routing.forwarding import Forwarder
-
-_AT_ONCE: Final = 2000
-_PAUSE: Final = 0.001
 
 
 def readdressed(forwarder: "Forwarder", queue: "Queue") -> bool:
@@ -43,7 +41,7 @@ def _move_some(forwarder: "Forwarder", queue: "Queue", to: "Queue") -> "list[Que
     """The first that wait, so many at a time."""
     custody = forwarder.custody
     queue.end_rest()
-    entries = [queue.waiting.popleft() for _ in range(min(len(queue.waiting), _AT_ONCE))]
+    entries = [queue.waiting.popleft() for _ in range(min(len(queue.waiting), PART))]
     for entry in entries:
         if entry.note:
             custody.sent(queue, entry.note, -entry.open)
@@ -58,5 +56,5 @@ def _go_on(forwarder: "Forwarder", queue: "Queue", to: "Queue") -> None:
     if queue.held_back:
         forwarder.holds.relieve(queue)
     if queue.waiting:
-        forwarder.clock.after(_PAUSE, partial(forwarder.dispatch, queue))
+        forwarder.clock.go_on((forwarder.dispatch, queue), partial(forwarder.dispatch, queue))
     forwarder.dispatch(to)

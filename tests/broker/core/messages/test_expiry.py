@@ -44,7 +44,7 @@ def test_what_was_dealt_with_in_time_does_not_gather(monkeypatch: pytest.MonkeyP
 def test_so_many_at_once_and_the_others_at_the_next_sweep(
     forest: Forest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(housekeeping, "_AT_ONCE", 2)
+    monkeypatch.setattr(housekeeping, "PART", 2)
     hq = forest.add("hq")
     producer = forest.producer("hq")
     for number in range(5):

@@ -244,7 +244,7 @@ def test_a_subscription_that_is_read_ends_for_its_reader_as_well(forest: Forest)
 
 
 def test_what_a_session_leaves_goes_a_part_at_a_time(forest: Forest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.core.operations.removal._AT_ONCE", 10)
+    monkeypatch.setattr("broker.core.operations.removal.PART", 10)
     hq = forest.add("hq")
     switch, line = hq.core.switch, Connection(lambda frame: None, "test", "http")
     switch.login(line, "leaving")
@@ -273,7 +273,7 @@ def test_what_a_session_leaves_goes_a_part_at_a_time(forest: Forest, monkeypatch
 def test_what_a_session_left_and_a_crash_interrupted_is_gone_after_the_start(
     forest: Forest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.core.operations.removal._AT_ONCE", 1)
+    monkeypatch.setattr("broker.core.operations.removal.PART", 1)
     hq = forest.add("hq")
     switch, line = hq.core.switch, Connection(lambda frame: None, "test", "http")
     switch.login(line, "leaving")

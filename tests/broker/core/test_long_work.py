@@ -1,0 +1,217 @@
+"""No step goes over a whole queue: what is long is done a part at a time, whatever happens meanwhile."""
+
+import random
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from backlogs import SMALL, forest_of
+
+from broker.core.clock import PART, Clock
+from broker.core.messages.custody import Custody
+from broker.core.messages.pages import PAGE
+from broker.core.messages.paging import Paging
+from broker.core.node import NodeCore
+from simulation.forest import Forest
+from simulation.site import Site
+from treeconnector import bundles
+from treeconnector.bundles import Flag, Header, Message
+from treeconnector.destinations import parse
+
+NOBODY = "01234567-89ab-cdef-0123-456789abcdef"
+LATE = "queue:late"
+COUNT = 6 * PART + 7
+
+
+class Steps:
+    """Rows that the steps of all nodes go over: the most that one has read, and the most it has changed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.read = self.changed = self.most_read = self.most_changed = 0
+        self._count(monkeypatch, Custody, "move", lambda *given: self._add(changed=1))
+        self._count(monkeypatch, Custody, "discard", lambda *given: self._add(changed=1))
+        self._count(monkeypatch, Paging, "_rows_of", lambda paging, page: self._add(read=len(page)))
+        for name in ("handle_timer", "take", "committed"):
+            self._count(monkeypatch, NodeCore, name, lambda *given: self.begin())
+
+    @staticmethod
+    def _count(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, told: Callable[..., None]) -> None:
+        done = getattr(owner, name)
+
+        def counted(*given: object) -> object:
+            told(*given)
+            return done(*given)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    def begin(self) -> None:
+        self.read = self.changed = 0
+
+    def _add(self, read: int = 0, changed: int = 0) -> None:
+        self.read += read
+        self.changed += changed
+        self.most_read, self.most_changed = (
+            max(self.most_read, self.read),
+            max(self.most_changed, self.changed),
+        )
+
+    def check(self) -> None:
+        assert 0 < self.most_changed <= PART
+        assert 0 < self.most_read <= PART + PAGE
+
+
+@pytest.fixture
+def forest() -> Forest:
+    return Forest(SMALL)
+
+
+def fill(site: Site, destination: str, count: int, first: int = 0, expires: int = 0) -> None:
+    """So many messages, each a bundle of its own; most of them are on disk alone afterwards."""
+    core, key = site.core, parse(destination)
+    for number in range(first, first + count):
+        body = bundles.encode_message(Message(b"%d" % number))
+        header = Header(
+            id=number.to_bytes(16, "big"),
+            destination=key,
+            flags=Flag.PERSISTENT,
+            count=1,
+            size=len(body),
+            origin=site.name,
+            expires_first=expires,
+            expires_last=expires,
+        )
+        core.forwarder.wait(core.custody.store(header, body, core.clock.now), "")
+        if number % PAGE == 0:
+            site.run()
+    forest_of(site).settle()
+
+
+@pytest.fixture
+def hq(forest: Forest) -> Site:
+    return forest.add("hq", hold_time=5.0, dead_messages=100_000)
+
+
+@pytest.fixture
+def steps(hq: Site, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    return Steps(monkeypatch)
+
+
+def dead(site: Site, reason: str) -> list[int]:
+    return [int(message.payload) for note, message in site.dead() if note == reason]
+
+
+def test_parts_of_all_long_work_have_their_turns_one_by_one() -> None:
+    clock, done = Clock(0.0), list[str]()
+
+    def part(name: str, left: int) -> None:
+        done.append(name)
+        if left > 1:
+            clock.go_on(name, lambda: part(name, left - 1))
+
+    for name, count in (("a", 3), ("b", 1), ("a", 9), ("c", 2)):
+        clock.go_on(name, lambda name=name, count=count: part(name, count))
+    turns = 0
+    while clock.next is not None:
+        clock.now = clock.next
+        before = len(done)
+        clock.run_due()
+        turns += 1
+        assert len(done) == before + 1
+    assert "".join(done) == "abcaca"
+    assert turns == 6
+
+
+def test_what_is_held_too_long_dies_a_part_at_a_time(forest: Forest, hq: Site, steps: Steps) -> None:
+    fill(hq, LATE, COUNT)
+    forest.settle(10.0)
+    steps.check()
+    assert dead(hq, "QUEUE_DOES_NOT_EXIST") == list(range(COUNT))
+
+
+def test_what_expires_dies_a_part_at_a_time(forest: Forest, hq: Site, steps: Steps) -> None:
+    fill(hq, LATE, COUNT, expires=500)
+    forest.settle(10.0)
+    steps.check()
+    assert sorted(dead(hq, "EXPIRED")) == list(range(COUNT))
+
+
+def test_a_reader_that_comes_meanwhile_has_the_others(forest: Forest, hq: Site, steps: Steps) -> None:
+    fill(hq, LATE, COUNT)
+    while not hq.core.custody.dead.messages:
+        forest.settle(0.2)
+    reader = forest.consumer("hq", LATE)
+    forest.settle(10.0)
+    gone = dead(hq, "QUEUE_DOES_NOT_EXIST")
+    assert 0 < len(gone) < COUNT
+    assert gone + [int(each) for each in reader.payloads] == list(range(COUNT))
+
+
+def test_dead_letters_over_their_bound_go_a_part_at_a_time(forest: Forest, hq: Site, steps: Steps) -> None:
+    fill(hq, LATE, COUNT)
+    forest.settle(10.0)
+    hq.crash()
+    hq.settings = replace(hq.settings, dead_messages=10)
+    hq.boot()
+    forest.settle(10.0)
+    steps.check()
+    assert dead(hq, "QUEUE_DOES_NOT_EXIST") == list(range(COUNT - 10, COUNT))
+
+
+def test_what_waits_for_an_incarnation_that_nobody_has_dies_a_part_at_a_time(
+    forest: Forest, hq: Site, steps: Steps
+) -> None:
+    york = forest.add("york", "hq")
+    forest.dial_all()
+    forest.settle(1.0)
+    york.crash()
+    hq.crash()
+    hq.settings = replace(hq.settings, hold_time=600.0)
+    hq.boot()
+    fill(hq, f"queue:till@{NOBODY}", COUNT)
+    assert hq.waiting() == COUNT, "york may know that one"
+    forest.settle(10.0)
+    steps.check()
+    assert sorted(dead(hq, "UNKNOWN_INCARNATION")) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_is_lost_or_doubled_by_whatever_happens_in_the_middle(
+    forest: Forest, hq: Site, steps: Steps, seed: int
+) -> None:
+    """Messages for one that nobody has, for a queue that nobody reads, and such that expire, all at once."""
+    chance, sent = random.Random(seed), 0
+    places = {f"queue:till@{NOBODY}": 0, LATE: 0, "queue:short": 500}
+    for _ in range(60):
+        match chance.choices(("send", "time", "crash"), (4, 5, 1))[0]:
+            case "send":
+                destination = chance.choice(list(places))
+                count = chance.randrange(1, PART)
+                fill(hq, destination, count, sent, places[destination])
+                sent += count
+            case "time":
+                forest.settle(chance.choice((0.2, 0.4, 2.0)))
+            case "crash":
+                hq.crash()
+                hq.boot()
+    forest.settle(40.0)
+    steps.check()
+    assert sorted(int(message.payload) for _, message in hq.dead()) == list(range(sent))
+    assert hq.waiting() == 0
+
+
+def test_what_is_only_looked_at_leaves_no_body_in_memory(forest: Forest, hq: Site) -> None:
+    producer = forest.producer("hq")
+    for _ in range(60):
+        producer.send(LATE, secrets.token_bytes(200_000))
+        forest.settle()
+    custody = hq.core.custody
+    looked_at = list(custody.queues[LATE].waiting.look())
+    on_disk = [entry for entry in looked_at if entry.stored.body is None]
+    assert len(on_disk) > 20
+    before = repr(custody).rpartition("cached=")[2]
+    for entry in on_disk:
+        hq.core.moves.follow(entry, "york", 0)
+        hq.core.custody.evict(next(reversed(custody.fresh.values())))
+    assert all(entry.stored.body is None for entry in on_disk)
+    assert repr(custody).rpartition("cached=")[2] == before
