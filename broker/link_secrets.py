@@ -34,6 +34,7 @@ class LinkSecrets:
         self._site = site
         self._own = connector_secret(site)
         self._children = children_secrets(site)
+        self._cores = frozenset(core.name for core in site.mesh.cores)
         self._permitted = permitted_children(site, self._children)
         if self._permitted is None and closed:
             self._permitted = frozenset()
@@ -59,17 +60,26 @@ class LinkSecrets:
         """
         if dials:
             return self._own.reveal().encode() if self._own else None
-        if shown.place and shown.place != name:
-            raise LinkRefused(
-                Refusal.SECRET,
-                f"{name!r} came over the topics or queues of {shown.place!r}: each child has its own",
-            )
+        self._demand_place(name, shown)
         if not self.names(name):
             raise LinkRefused(
                 Refusal.SECRET,
                 f"{self._site.name!r} has no permit for a child {name!r}: name it in <children> or in the"
                 " file of children's secrets",
             )
+        return self._proof_of(name, shown, role)
+
+    def secret_of_core(
+        self, name: str, dials: bool, shown: Shown = _NOTHING, role: str = "root"
+    ) -> bytes | None:
+        """The same for a node of a mesh without a secret: who is listed there needs no permit as a child."""
+        if dials or name not in self._cores:
+            return self.secret_of(name, dials, shown, role)
+        self._demand_place(name, shown)
+        return self._proof_of(name, shown, role)
+
+    def _proof_of(self, name: str, shown: Shown, role: str) -> bytes | None:
+        """How one proves its name that may be linked."""
         secret = self._children.get(name)
         if secret is not None:
             return secret.reveal().encode()
@@ -88,6 +98,14 @@ class LinkSecrets:
         if self._permitted is None or name in self._permitted:
             return True
         return self.office is not None and self.office.is_member(name)
+
+    @staticmethod
+    def _demand_place(name: str, shown: Shown) -> None:
+        if shown.place and shown.place != name:
+            raise LinkRefused(
+                Refusal.SECRET,
+                f"{name!r} came over the topics or queues of {shown.place!r}: each child has its own",
+            )
 
     def _demand_voucher(self, name: str, shown: Shown) -> None:
         if not (shown.vouched or self._site.listener.allow_anonymous):

@@ -193,6 +193,7 @@ class Node:
             read_bodies=self.store.bodies,
             read_copies=self.store.copies,
             secret_of=permits.secret_of,
+            secret_of_core=permits.secret_of_core,
             chronicle=self.chronicle,
             zone=site.zone or "",
             mesh=mesh_settings(site),

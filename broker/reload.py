@@ -48,7 +48,7 @@ def reread(node: "Node") -> list[str]:
     node.site, node.grants, node.permits = site, Grants(site), permits
     node.grants.invited = invited
     node.names_children = permits.closed
-    node.core.secret_of = permits.secret_of
+    node.core.secret_of, node.core.secret_of_core = permits.secret_of, permits.secret_of_core
     node.grants.tell(node.core)
     node.entrance.configure(policy)
     away = _turn_away(node, permits)

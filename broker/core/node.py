@@ -90,7 +90,8 @@ class NodeCore:
     """One node, without I/O.
 
     `secret_of(name, dials, shown, role)` gives a link's secret or raises `LinkRefused`; `shown`: what the
-    peer has proved itself with on its carrier; `role`: which it claims.
+    peer has proved itself with on its carrier; `role`: which it claims. `secret_of_core`: the same for a node
+    beside this one in a mesh without a secret; by default as for a child.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class NodeCore:
         read_bodies: ReadBodies,
         read_copies: ReadCopies,
         secret_of: Secrets,
+        secret_of_core: Secrets | None = None,
         chronicle: AdvisoryRecorder,
         addresses: list[str] | None = None,
         zone: str = "",
@@ -112,6 +114,7 @@ class NodeCore:
         self.settings = settings
         self.role: Role = role_of(identity.role)
         self.secret_of = secret_of
+        self.secret_of_core = secret_of_core
         self.chronicle = chronicle
         self.chain = [name]
         self._link_settings = link_settings

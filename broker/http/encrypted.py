@@ -1,7 +1,8 @@
 """TLS on the node's port: as asyncio's own, but who fails its handshake leaves a word and an address.
 
 Wrinkle: neither asyncio nor uvloop tells a server that a handshake failed; only asyncio's protocol, which
-runs on both, can be asked, by the future that it completes.
+runs on both, can be asked, by the future that it completes. Nobody keeps that: its error knows, by the frames
+that it came through, this object with its buffers, and the circle would stay until the collector comes.
 Wrinkle: asyncio's transport over TLS forgets its protocol when it is closed once more, or after the line was
 lost, and raises `AttributeError` from then on, whatever it is asked.
 """
@@ -39,15 +40,15 @@ class Encrypted(sslproto.SSLProtocol):
         self, protocol: asyncio.Protocol, context: ssl.SSLContext, failed: Failed, guest: Guest
     ) -> None:
         loop = asyncio.get_running_loop()
-        self._handshake: asyncio.Future[None] = loop.create_future()
+        handshake: asyncio.Future[None] = loop.create_future()
         self._failed = failed
         self._guest = guest
         self._address = "an unknown address"
         self._spoke = False
         super().__init__(
-            loop, protocol, context, self._handshake, server_side=True, ssl_handshake_timeout=_HANDSHAKE
+            loop, protocol, context, handshake, server_side=True, ssl_handshake_timeout=_HANDSHAKE
         )
-        self._handshake.add_done_callback(self._ended)
+        handshake.add_done_callback(self._ended)
 
     def _get_app_transport(self) -> sslproto._SSLProtocolTransport:
         if self._app_transport is None:
@@ -63,6 +64,15 @@ class Encrypted(sslproto.SSLProtocol):
     def connection_lost(self, exc: BaseException | None) -> None:
         self._guest.leave()
         super().connection_lost(exc)
+        asyncio.get_running_loop().call_soon(self._let_go)
+
+    def _let_go(self) -> None:
+        """Nothing of TLS outlives the connection, whoever still knows its transport."""
+        self._sslobj = None
+        self._extra = {}
+        self._incoming = self._outgoing = ssl.MemoryBIO()
+        self._ssl_buffer = bytearray()
+        self._ssl_buffer_view = memoryview(self._ssl_buffer)
 
     def buffer_updated(self, nbytes: int) -> None:
         self._spoke = True

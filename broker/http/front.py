@@ -151,8 +151,8 @@ class Front(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
-        if self._inner is not None:
-            self._inner.connection_lost(exc)
+        if self._inner is not None:  # the first step of aiohttp's task is due before, if it was made just now
+            asyncio.get_running_loop().call_soon(self._inner.connection_lost, exc)
         self._verbs.bindings.close(self._line)
         self._open.discard(self)
         self._let_go()

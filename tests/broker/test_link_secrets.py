@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.link_secrets import LinkSecrets
-from config.model import Child, Listener, ServerTls, Site
+from config.model import Child, Core, Listener, Mesh, ServerTls, Site
 from treeconnector.errors import LinkRefused, Refusal
 from treeconnector.identity import Shown
 
@@ -110,3 +110,19 @@ def test_a_child_that_a_broker_vouches_for_needs_a_permit_too() -> None:
         permits(Listener(), Child(name="bath")).secret_of(
             "durham", False, Shown(place="durham", vouched=True)
         )
+
+
+def test_who_is_listed_in_the_mesh_needs_no_permit_as_a_child_but_proves_its_name() -> None:
+    core = Core(name="hq-2", uri="wss://hq-2.example.com/link")
+    site = Site(name="hq", listener=CERTIFIED, children=(Child(name="bath"),), mesh=Mesh(cores=(core,)))
+    found = LinkSecrets(site)
+    certified = Shown(frozenset({"hq-2"}))
+    assert found.secret_of_core("hq-2", False, certified) is None
+    with pytest.raises(LinkRefused, match="is for no name at all"):
+        found.secret_of_core("hq-2", False)
+    with pytest.raises(LinkRefused, match="'hq-2' came over the topics or queues of 'bath'"):
+        found.secret_of_core("hq-2", False, Shown(place="bath"))
+    with pytest.raises(LinkRefused, match="no permit for a child 'durham'"):
+        found.secret_of_core("durham", False, Shown(frozenset({"durham"})))
+    with pytest.raises(LinkRefused, match="no permit for a child 'hq-2'"):
+        found.secret_of("hq-2", False, certified)

@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 import psutil
+import trustme
 
 from broker.cli.demo.plan import free_ports
 from broker.cli.demo.processes import NodeProcess, Nodes, Status
@@ -98,6 +99,21 @@ async def running(folder: Path, **settings: Any) -> AsyncIterator[Target]:
         yield made
 
 
+@asynccontextmanager
+async def running_over_tls(folder: Path) -> AsyncIterator[Target]:
+    """A node with a certificate, both of whose ports are encrypted."""
+    authority, files = trustme.CA(), {}
+    issued = authority.issue_cert("127.0.0.1")
+    for what, blob in (("certificate", issued.cert_chain_pems[0]), ("key", issued.private_key_pem)):
+        files[what] = f"{what}.pem"
+        blob.write_to_path(folder / files[what])
+        (folder / files[what]).chmod(0o600)
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    async with running(folder, tls=files, context=context) as made:
+        yield made
+
+
 class Raw:
     """One connection."""
 
@@ -146,6 +162,34 @@ class Raw:
         if hard:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
+
+
+class Sealed(Raw):
+    """One connection over TLS."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        super().__init__(writer.get_extra_info("socket"))
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def to_target(cls, target: Target) -> "Sealed":
+        return cls(*await asyncio.open_connection("127.0.0.1", target.port, ssl=target.context))
+
+    async def say(self, data: bytes | memoryview) -> None:
+        """In pieces: what is encrypted is kept until it has gone."""
+        for start in range(0, len(data), MIB):
+            self._writer.write(data[start : start + MIB])
+            await self._writer.drain()
+
+    async def hear(self, most: int = 65536) -> bytes:
+        async with asyncio.timeout(PATIENCE):
+            return await self._reader.read(most)
+
+    def break_off(self, *, hard: bool = False) -> None:
+        if hard and not self._writer.is_closing():
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
 
 
 # --- how each kind of connection comes into the middle of 15 MiB, all but the 15 MiB themselves

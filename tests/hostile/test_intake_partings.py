@@ -13,11 +13,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_asyncio
-import trustme
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from intake_peers import MIB, Target, frame_head, frame_of_a_stranger, mqtt_length, running
+from intake_peers import MIB, Target, frame_head, frame_of_a_stranger, mqtt_length, running, running_over_tls
 
 from bridges.carriers.base import CLOSE_TIMEOUT
 from broker.http.port import TO_FINISH
@@ -185,21 +184,8 @@ async def test_who_goes_while_the_node_stops_leaves_none_either(target: Target) 
 
 
 async def test_who_goes_leaves_none_over_tls(tmp_path: Path) -> None:
-    authority, files = trustme.CA(), {}
-    issued = authority.issue_cert("127.0.0.1")
-    for what, blob in (("certificate", issued.cert_chain_pems[0]), ("key", issued.private_key_pem)):
-        files[what] = f"{what}.pem"
-        blob.write_to_path(tmp_path / files[what])
-        (tmp_path / files[what]).chmod(0o600)
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
-    target = Target(tmp_path, tls=files)
-    async with target.nodes:
-        target.process.start()
-        async with asyncio.timeout(60):
-            while "listens on port" not in target.log:
-                await asyncio.sleep(0.1)
-        await part_in_every_way(target, context)
+    async with running_over_tls(tmp_path) as target:
+        await part_in_every_way(target, target.context)
         await part_in_every_way(target)  # who does not get to the end of the handshake
         assert await target.process.stop() == 0
     no_mistakes(target.log)

@@ -139,7 +139,8 @@ class OwnMesh:
         """What proves a link of the mesh. Raises `LinkRefused`."""
         if self._settings.secret is not None or link.dials:
             return self._settings.secret
-        return self._core.secret_of(hello.name, False, self._core.links.shown_on(link), hello.role)
+        prove = self._core.secret_of_core or self._core.secret_of
+        return prove(hello.name, False, self._core.links.shown_on(link), hello.role)
 
     def joined(self, hello: Hello) -> None:
         """A link of the mesh is up: from now on both know all that the other knows."""

@@ -1,10 +1,12 @@
 """What stands first on each connection: order, patience, and the way to the general server."""
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from broker import shares
 from broker.http.front import MOST_OF_A_STRANGER, PATIENCE, SLOWEST, Front
@@ -209,6 +211,7 @@ async def test_a_page_is_the_general_servers_and_so_is_all_that_follows(stand: S
         b"GET /a%20b HTTP/1.1\r\nHost: localhost\r\n\r\nGET /create/q HTTP/1.1\r\nHost: localhost\r\n\r\n"
     )
     stand.front.connection_lost(None)
+    await asyncio.sleep(0)
     assert stand.inner.lost
     assert stand.node.switch.tokens == {}
 
@@ -375,3 +378,29 @@ async def test_a_connection_that_goes_while_others_have_their_turns_is_not_read_
     for _ in range(4 * shares.TURNS):
         await asyncio.sleep(0)
     assert len(stand.node.switch.queues["q"]) <= 1
+
+
+async def test_a_page_and_the_end_of_its_connection_in_one_turn_are_no_mistake(stand: Stand) -> None:
+    """With the general server itself, which begins a turn later."""
+    mistakes: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: mistakes.append(context))
+    server = web.AppRunner(web.Application())
+    await server.setup()
+    made: list[asyncio.Protocol] = []
+
+    def general() -> asyncio.Protocol:
+        assert server.server is not None
+        made.append(server.server())
+        return made[0]
+
+    stand.front._make_inner = general
+    stand.say("GET /docs HTTP/1.1")
+    stand.front.connection_lost(None)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    gc.collect()
+    assert mistakes == []
+    assert len(made) == 1
+    assert made[0].transport is None  # type: ignore[attr-defined]
+    await server.cleanup()
