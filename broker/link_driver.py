@@ -71,7 +71,7 @@ class LinkDriver:
 
     async def drive(self, link: Link, carrier: Carrier) -> tuple[bool, str]:
         """Run a link on a carrier until either ends. Returns (whether it was up, what ended it)."""
-        wire = self._wires[link] = DrivenLink(link, carrier, LoopShare(self._node.shares))
+        wire = self._wires[link] = DrivenLink(link, carrier, LoopShare(self._node.shares, self._node.wake))
         try:
             self._pull(wire)
             while link in self._node.core.open_links:
@@ -90,13 +90,19 @@ class LinkDriver:
         packets = await wire.carrier.receive()
         wire.share.begin()
         node.core.advance(node.now())
+        waits = False
         for packet in packets:
-            for _ in node.core.hear(link, packet):
+            for matters in node.core.hear(link, packet):
+                waits = waits or matters
                 if wire.share.is_over:
+                    waits = True
                     await self._give_way(wire)
         if link.is_up and not wire.was_up:
             self._came_up(wire)
-        node.wake()
+        if waits:
+            node.wake()
+        else:
+            node.nudge()
         pause = link.throttled_until - node.core.clock.now
         if pause > 0:
             await asyncio.sleep(pause)
@@ -104,7 +110,6 @@ class LinkDriver:
     async def _give_way(self, wire: DrivenLink) -> None:
         """Others have their turns. What the peer says meanwhile is not heard, and it is not called silent."""
         node = self._node
-        node.wake()
         await wire.share.give_way()
         node.core.advance(node.now())
         wire.link.not_heard(node.core.clock.now)

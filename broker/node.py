@@ -113,7 +113,7 @@ class Node:
         self.door: Door | None = None
         self._scheduled = False
         self._committing = False
-        self._again = False
+        self._again = self._later = False
         self._offset = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -341,6 +341,16 @@ class Node:
             self._scheduled = True
             self._loop.call_soon(self._turn)
 
+    def nudge(self) -> None:
+        """The same, of what may wait for somebody whose work goes on: there will be a turn when that ends.
+
+        Else acknowledgements that come between its slices would cut a commit of hundreds into one at each.
+        """
+        if self._committing:
+            self._later = True
+        elif not self.shares.under_way:
+            self.wake()
+
     @vital
     def _turn(self, at_once: bool = False, /) -> None:
         """Commit what changed. What nobody waits for is committed with the next that somebody does."""
@@ -348,7 +358,8 @@ class Node:
         if self._committing or self.failure is not None:
             self._again = True
             return
-        self._again = False
+        self._again = self._later = False
+        self.shares.looked_at()
         self.core.advance(self.now())
         if not (at_once or self.core.is_urgent()):
             self._flush()
@@ -385,8 +396,10 @@ class Node:
         if queues := turn.transaction.changes[QueueRow]:
             self.journal.queues(queues)
         self._flush()
-        if self._again or turn.leads_on:
+        if self._again:
             self.wake()
+        elif self._later or turn.leads_on:
+            self.nudge()
 
     def _flush(self) -> None:
         """Let everything out that may go, and see when the core wants to be woken next."""
@@ -418,7 +431,7 @@ class Node:
             self._disk_checked = now
             self._check_room()
             self.journal.look()
-        self.wake()
+        self.nudge()
         self._sleep_until(self.core.next_deadline())
 
     def _check_room(self) -> None:

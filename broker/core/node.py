@@ -55,7 +55,7 @@ from treeconnector.destinations import Destination, domain
 from treeconnector.identity import BundleIds, Identity, Shown
 from treeconnector.interests import Interests
 from treeconnector.link import Link, LinkSettings
-from treeconnector.link_events import parts
+from treeconnector.link_events import Acked, parts
 from treeconnector.names import LOCAL
 from treeconnector.relations import Relation
 from treeconnector.roles import Role, role_of
@@ -307,17 +307,20 @@ class NodeCore:
         for _ in self.hear(link, packet):
             pass
 
-    def hear(self, link: Link, packet: bytes) -> Iterator[None]:
-        """Receive a packet, one step after the other; others may have their turn in between."""
+    def hear(self, link: Link, packet: bytes) -> Iterator[bool]:
+        """Receive a packet, one step after the other; others may have their turn in between.
+
+        Each says whether somebody may wait for what it changed; for what an acknowledgement ends nobody does.
+        """
         for piece in link.pieces(packet):
             said = link.receive(piece, self.clock.now)
-            yield
+            yield False
             for event in said:
                 for part in parts(event):
                     if link not in self.open_links:
                         return
                     self.links.handle(link, [part])
-                    yield
+                    yield type(part) is not Acked
 
     def lost(self, link: Link, text: str) -> None:
         """The carrier has gone."""

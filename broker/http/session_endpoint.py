@@ -31,6 +31,7 @@ from treeconnector.errors import FrameError
 from treeconnector.session_frames import (
     MAX_PACKET,
     VERSION,
+    Acknowledge,
     ClientFrame,
     Confirm,
     Failed,
@@ -144,30 +145,40 @@ class StreamingSession:
             await self._carrier.close()
 
     async def _serve(self) -> None:
-        node, connection, share = self._node, self._connection, LoopShare(self._node.shares)
+        node, connection, share = self._node, self._connection, LoopShare(self._node.shares, self._node.wake)
         while True:
             packets = await self._packets()
             share.begin()
+            waits = False
             for packet in packets:
                 connection.bytes_in += len(packet)
                 for piece in frames.pieces(packet):
-                    await self._hear(piece, share)
-            node.wake()
+                    waits = await self._hear(piece, share) or waits
+            if waits:
+                node.wake()
+            else:
+                node.nudge()
             while self._unconfirmed > self._settings.max_unconfirmed:
                 self._confirmed.clear()
                 await self._confirmed.wait()
 
-    async def _hear(self, packet: bytes, share: LoopShare) -> None:
-        """Tell the switch what is in a packet; all others have their turns in between."""
+    async def _hear(self, packet: bytes, share: LoopShare) -> bool:
+        """Tell the switch what is in a packet; all others have their turns in between.
+
+        Returns whether somebody may wait for what it changed: for what an acknowledgement ends nobody does.
+        """
         arrived = decode_client_packet(packet)
         if not self._logged_in:
             await self._check_login(arrived)
         self._count(arrived, len(packet))
+        waits = False
         for frame in arrived:
+            waits = waits or type(frame) is not Acknowledge
             self._node.switch.receive(self._connection, [frame])
             if share.is_over:
-                self._node.wake()
+                waits = True
                 await share.give_way()
+        return waits
 
     async def _packets(self) -> list[bytes]:
         """What has arrived next. Raises `_Refused` if nothing comes from a client that has not logged in."""

@@ -75,7 +75,7 @@ class MqttConnection(asyncio.Protocol):
         self._connect: Connect | None = None
         self._running = self._over = False
         self._is_behind = self._rests = False
-        self._share = LoopShare(door.node.shares)
+        self._share = LoopShare(door.node.shares, door.node.wake)
         self._requests = self._failures = 0
         self._heard = 0.0
         self.entered_as = ""
@@ -113,7 +113,7 @@ class MqttConnection(asyncio.Protocol):
             return
         self._share.begin()
         self._read(data)
-        self.door.node.wake()
+        self._wake()
 
     def _read(self, data: bytes) -> None:
         """Take the packets that are whole; behind a CONNECT none before that is accepted."""
@@ -146,12 +146,18 @@ class MqttConnection(asyncio.Protocol):
         await self._share.give_way()
         self._rests = False
         if self._over:
+            node.wake()
             return
         node.core.advance(node.now())
         self._heard = self._loop.time()
         self._read(b"")
         self._read_on()
-        node.wake()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Ask for a commit, unless its work goes on after a slice of the others: its share asks then."""
+        if not self._rests:
+            self.door.node.wake()
 
     @property
     def _is_asked(self) -> bool:

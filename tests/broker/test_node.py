@@ -2,16 +2,24 @@
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import aiohttp
 import pytest
 
+from broker import shares
 from broker.core.commit import CommitBatch
+from broker.core.rows import MetaRow, Transaction
 from broker.node import Node
 from config.model import AdvisoryLog, Limits, Listener, Site, Spool
 from sapwood.client import connect
 from sapwood.errors import Unconfirmed
+from treeconnector.bundles import Message, encode_message
+from treeconnector.destinations import queue
+from treeconnector.errors import StoreError
+from treeconnector.session_frames import VERSION, Confirm, Login, Send, decode_node_packet, encode_packet
 
 
 def _site(folder: Path) -> Site:
@@ -65,3 +73,86 @@ async def test_a_node_that_refuses_for_a_full_spool_is_not_ready_and_says_why(tm
 async def _until_ready(node: Node) -> None:
     while not node.ready:
         await asyncio.sleep(0.01)
+
+
+async def test_what_came_together_is_committed_together_though_others_have_their_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here after each frame of a packet; a commit takes one turn of the loop, so none hides another."""
+    monkeypatch.setattr(shares.LoopShare, "is_over", True)
+    monkeypatch.setattr(shares, "GATHERS", 1e9)
+    node = Node(_site(tmp_path))
+    await node.start()
+    commits = _commit_within_a_turn(node, monkeypatch)
+    body = encode_message(Message(b"1"))
+    sends = [Send(number, queue(f"sales-{number}"), 1, body) for number in range(1, 501)]
+    url = f"http://127.0.0.1:{node.port}/session"
+    async with aiohttp.ClientSession() as http, http.ws_connect(url) as socket:
+        await socket.send_bytes(encode_packet([Login(VERSION, "till", producer="till")]))
+        await socket.receive_bytes()
+        await socket.send_bytes(encode_packet(sends))
+        while Confirm(500) not in decode_node_packet(await socket.receive_bytes()):
+            pass
+    assert len(commits) < 50
+    assert sum(place.messages for place in node.core.custody.queues.values()) == 500
+    await node.stop()
+
+
+async def test_what_is_asked_for_during_a_commit_follows_it_when_nobodys_work_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(_site(tmp_path))
+    await node.start()
+    await asyncio.sleep(0.05)
+    turns: list[int] = []
+    whole = node.core.is_urgent
+    monkeypatch.setattr(node.core, "is_urgent", lambda: turns.append(1) or whole())  # type: ignore[func-returns-value]
+    done: list[Callable[[StoreError | None], None]] = []
+    monkeypatch.setattr(node.committer, "submit", lambda transaction, after: done.append(after))
+    for under_way, expected in ((1, 0), (0, 1)):
+        node.core.custody.transaction.put(MetaRow("asked", str(under_way).encode()))
+        node._turn(True)
+        turns.clear()
+        node.nudge()
+        node.shares.under_way = under_way
+        done.pop()(None)
+        await asyncio.sleep(0)
+        assert len(turns) == expected
+        node.shares.under_way = 0
+    monkeypatch.undo()
+    await node.stop()
+
+
+def _commit_within_a_turn(node: Node, monkeypatch: pytest.MonkeyPatch) -> list[Transaction]:
+    """The node's store is its memory, and each transaction is done in the loop's next turn. Returns them."""
+    submitted: list[Transaction] = []
+
+    def submit(transaction: Transaction, done: Callable[[StoreError | None], None]) -> None:
+        submitted.append(transaction)
+        asyncio.get_running_loop().call_soon(done, None)
+
+    monkeypatch.setattr(node.committer, "submit", submit)
+    return submitted
+
+
+async def test_what_nobody_waits_for_has_its_turn_when_nobodys_work_is_under_way(tmp_path: Path) -> None:
+    node = Node(_site(tmp_path))
+    await node.start()
+    turns: list[int] = []
+    whole = node.core.is_urgent
+    node.core.is_urgent = lambda: turns.append(node.shares.under_way) or whole()  # type: ignore[method-assign,func-returns-value]
+    await asyncio.sleep(0.05)
+    work = asyncio.create_task(shares.LoopShare(node.shares, node.wake).give_way())
+    await asyncio.sleep(0)
+    turns.clear()
+    node.nudge()
+    await asyncio.sleep(0)
+    assert (node.shares.under_way, turns) == (1, [])
+    node.wake()
+    await asyncio.sleep(0)
+    assert turns == [1]
+    await work
+    node.nudge()
+    await asyncio.sleep(0)
+    assert turns[-1] == 0
+    await node.stop()

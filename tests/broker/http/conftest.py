@@ -156,6 +156,9 @@ class FakeNode:
     def entrance(self) -> Entrance:
         return Entrance("here", self.policy)
 
+    def nudge(self) -> None:
+        self.wake()
+
     def wake(self) -> None:
         after, self.switch.after = self.switch.after, []
         for call in after:

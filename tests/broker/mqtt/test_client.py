@@ -1,15 +1,18 @@
 """An MQTT client has a slice of the loop like everybody: between its packets others have their turns."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from broker import shares
+from broker.core.rows import Transaction
 from broker.node import Node
+from broker.store.commit import GroupCommit
 from config.model import AdvisoryLog, Listener, Mqtt, Site
+from treeconnector.errors import StoreError
 
 CONNECT = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x00\x00\x01a"
 COUNT = 200
@@ -71,3 +74,24 @@ async def test_others_have_turns_between_the_packets_of_a_client(
             turns.end()
     assert answered == b"".join(b"\x40\x02" + number.to_bytes(2) for number in range(1, COUNT + 1))
     assert turns.had >= COUNT * shares.TURNS
+
+
+async def test_what_a_client_sent_together_is_committed_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit takes one turn of the loop here, so none hides another."""
+    submitted: list[Transaction] = []
+
+    def submit(_: GroupCommit, transaction: Transaction, done: Callable[[StoreError | None], None]) -> None:
+        submitted.append(transaction)
+        asyncio.get_running_loop().call_soon(done, None)
+
+    async with logged_in(tmp_path) as (reader, writer):
+        monkeypatch.setattr(shares.LoopShare, "is_over", True)
+        monkeypatch.setattr(shares, "GATHERS", 1e9)
+        monkeypatch.setattr(GroupCommit, "submit", submit)
+        writer.write(b"".join(publish(number) for number in range(1, COUNT + 1)))
+        answered = await asyncio.wait_for(reader.readexactly(4 * COUNT), 60)
+        monkeypatch.undo()
+    assert answered == b"".join(b"\x40\x02" + number.to_bytes(2) for number in range(1, COUNT + 1))
+    assert len(submitted) < COUNT / 4
