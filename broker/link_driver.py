@@ -1,9 +1,13 @@
-"""The node's wires: each a link and the carrier that it rides on, from the first packet to the last words."""
+"""The node's wires: each a link and the carrier that it rides on, from the first packet to the last words.
+
+Law: a carrier is given what it has room for. Bundles wait in custody meanwhile; control frames wait at the
+link, and a peer that leaves more than `MOST_UNREAD` bytes of them unread is linked no more.
+"""
 
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bridges.carriers.base import Carrier, CarrierError, CarrierFlooded
 from broker.core.links.neighbour import Neighbour
@@ -14,6 +18,9 @@ from treeconnector.link import Link
 
 if TYPE_CHECKING:
     from broker.node import Node
+
+MOST_UNREAD: Final = 64 * 1024 * 1024
+_UNREAD: Final = f"it leaves more than {MOST_UNREAD} bytes of control frames unread"
 
 
 class DrivenLink:
@@ -174,7 +181,9 @@ class LinkDriver:
                 carrier.send(packets)
         except CarrierError:
             return
-        if wire.draining is None:
+        if wire.link.control_bytes > MOST_UNREAD:
+            self._node.core.links.handle(wire.link, wire.link.refuse(Refusal.PROTOCOL, _UNREAD))
+        elif wire.draining is None:
             wire.draining = self._node.spawn(self._pull_later(wire))
 
     async def _pull_later(self, wire: DrivenLink) -> None:

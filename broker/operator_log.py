@@ -37,6 +37,8 @@ class Seldom:
     def due(self, totals: Mapping[str, int]) -> dict[str, int]:
         """What is to be said now, of totals that only grow: how many more there are of each."""
         now = self._clock()
+        if len(self._told) > len(totals):
+            _forget_gone(totals, self._told, self._at)
         found = {}
         for what, total in totals.items():
             if total > self._told[what] and now - self._at.get(what, -_AGAIN) >= _AGAIN:
@@ -168,6 +170,8 @@ class OperatorLog:
 
     def look(self) -> None:
         """To be called about once a second."""
+        _forget_gone(self._core.neighbours, self._states, self._gaps)
+        self._holding.intersection_update(self._core.neighbours)
         self._holds()
         self._dead_letters()
         self._refusals()
@@ -198,6 +202,14 @@ class OperatorLog:
             elif not full and spool in self._full:
                 self._full.discard(spool)
                 _node.info("= the spool '%s' has room again", spool)
+
+
+def _forget_gone(there: Mapping[str, object], *kept: dict[str, Any]) -> None:
+    """Names come and go: nothing is kept of those that are there no more."""
+    for each in kept:
+        if len(each) > len(there):
+            for name in each.keys() - there.keys():
+                del each[name]
 
 
 def _about(link: Neighbour, **more: Any) -> dict[str, Any]:

@@ -104,6 +104,11 @@ class LinkMachine:
         return self.peer.name if self.peer else "?"
 
     @property
+    def control_bytes(self) -> int:
+        """Bytes of control frames that have not left yet; whoever drives the link bounds them."""
+        return self._out.control_bytes
+
+    @property
     def buffered_bytes(self) -> int:
         """Bytes that wait to be pulled, nearly: 0 exactly when there are none."""
         return self._out.buffered_bytes

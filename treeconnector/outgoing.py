@@ -157,6 +157,12 @@ class Outgoing:
         return len(self._waiting) + (self._current is not None)
 
     @property
+    def control_bytes(self) -> int:
+        """Bytes of control frames that have not left yet. No window bounds them."""
+        behind = sum(map(len, self._snapshot.behind)) if self._snapshot else 0
+        return self._control_bytes + behind
+
+    @property
     def buffered_bytes(self) -> int:
         """Bytes that have not left yet, nearly: more than 0 while there is anything to send."""
         small = _SMALL * ((self._ack is not None) + (self._pong is not None))

@@ -3,7 +3,8 @@
 The node's trace says what happened; what a message holds is taken from its bundle as it passes. So of a
 bundle that was here before somebody followed, only its events are seen, and what the trace noted of it.
 
-Law: whoever reads slowly loses events, and is told how many; the node waits for nobody.
+Law: whoever reads slowly loses events, and is told how many; the node waits for nobody. For each who follows
+it keeps so many lines and bytes of lines, and so many bytes of bundles, as they came or unpacked.
 """
 
 import asyncio
@@ -33,7 +34,10 @@ MOST_FOLLOWERS: Final = 16
 _LINES: Final = 10_000
 _LOOK: Final = 0.05
 _SILENCE: Final = 5.0
+_LINE_BYTES: Final = 16 * 1024 * 1024
 _KEPT_BYTES: Final = 16 * 1024 * 1024
+_MESSAGE: Final = 600
+"""Bytes that an unpacked message takes beside its payload."""
 _PAYLOAD: Final = 64 * 1024
 _PER_SESSION: Final = frozenset(("entered", "delivered", "dealt_with", "refused"))
 _encoder = msgspec.json.Encoder()
@@ -111,9 +115,10 @@ class Follower:
         self._wanted = wanted
         self._destination = DestinationFilter(wanted.destination)
         self._last = node.core.trace.next_id - 1
-        self._bodies: OrderedDict[bytes, StoredBundle | list[Message]] = OrderedDict()
+        self._bodies: OrderedDict[bytes, tuple[int, StoredBundle | list[Message]]] = OrderedDict()
         self._kept = 0
         self._lines: deque[bytes] = deque()
+        self._line_bytes = 0
         self.dropped = 0
         if wanted.correlation_id is not None and not -(1 << 63) <= wanted.correlation_id < 1 << 64:
             raise BadRequest("correlation_id: expected a whole number of 64 bits")
@@ -126,26 +131,26 @@ class Follower:
         if stored.body is None or is_internal(header.destination):
             return
         if self._destination.holds(header.destination):
-            self._bodies[header.id] = StoredBundle(stored.row, header, stored.body, stored.size, stored.since)
-            self._kept += stored.size
-            while self._kept > _KEPT_BYTES and len(self._bodies) > 1:
-                self._forget()
+            bundle = StoredBundle(stored.row, header, stored.body, stored.size, stored.since)
+            self._remember(header.id, bundle, stored.size)
 
-    def _forget(self) -> None:
-        _, oldest = self._bodies.popitem(last=False)
-        self._kept -= oldest.size if isinstance(oldest, StoredBundle) else 0
+    def _remember(self, bundle: bytes, found: StoredBundle | list[Message], size: int) -> None:
+        """The latest in so many bytes; one alone may have more."""
+        self._kept += size - self._bodies.pop(bundle, (0, None))[0]
+        self._bodies[bundle] = size, found
+        while len(self._bodies) > 1 and (self._kept > _KEPT_BYTES or len(self._bodies) > _LINES):
+            _, (gone, _) = self._bodies.popitem(last=False)
+            self._kept -= gone
 
     def _message(self, record: Record, position: int) -> Message | None:
-        found = self._bodies.get(record.bundle)
+        _, found = self._bodies.get(record.bundle, (0, None))
         if isinstance(found, StoredBundle):
-            self._kept -= found.size
+            header, size = found.header, found.header.size + _MESSAGE * found.header.count
             try:
-                found = bundles.unpack(found.header, found.body or b"")
+                found = bundles.unpack(header, found.body or b"")
             except FrameError:
-                found = []
-            self._bodies[record.bundle] = found
-            while len(self._bodies) > _LINES:
-                self._forget()
+                found, size = [], 0
+            self._remember(record.bundle, found, size)
         return found[position] if found and position < len(found) else None
 
     # --- what happens
@@ -159,7 +164,9 @@ class Follower:
                 yield _encoder.encode({"event": "dropped", "dropped": self.dropped}) + b"\n"
                 self.dropped = 0
             while self._lines:
-                yield self._lines.popleft()
+                line = self._lines.popleft()
+                self._line_bytes -= len(line)
+                yield line
                 silent = 0.0
             await asyncio.sleep(_LOOK)
             silent += _LOOK
@@ -177,10 +184,11 @@ class Follower:
             if is_internal(record.destination) or not self._holds(record):
                 continue
             for line in self._expand(record):
-                if len(self._lines) >= _LINES:
+                if len(self._lines) >= _LINES or self._line_bytes >= _LINE_BYTES:
                     self.dropped += 1
                 else:
                     self._lines.append(line)
+                    self._line_bytes += len(line)
 
     def _holds(self, record: Record) -> bool:
         if not self._destination.holds(record.destination):

@@ -43,6 +43,7 @@ _ANSWERS_AT_ONCE: Final = 400.0
 _AGAIN_FIRST: Final = 0.25
 _AGAIN_LATER: Final = 1.0
 _REMEMBERED: Final = 1000
+_REMEMBERED_BYTES: Final = 16 * 1024 * 1024
 _UNTRUSTED: Final = Flag.REROUTED | Flag.MAYBE_DUPLICATE
 
 
@@ -100,6 +101,7 @@ class NodeCells:
         self._allowance, self._allowed_at = _ANSWERS_AT_ONCE, self._loop.time()
         self.cells: dict[str, dict[str, CellCommand]] = {}
         self._done: dict[tuple[str, int | None], bytes] = {}
+        self._done_bytes = 0
         self.commands = self.open(SYSTEM)
         self.commands["status"] = CellCommand(lambda asker, arguments: node.status())
         self._inside.read(self._replies)
@@ -226,15 +228,20 @@ class NodeCells:
         self, reply_to: Destination, asked: tuple[str, int | None], payload: bytes
     ) -> None:
         """The answer goes out when what it tells of is on disk, and again to who asks again."""
-        self._done[asked] = b""
-        if len(self._done) > _REMEMBERED:
-            del self._done[next(iter(self._done))]
+        self._remember(asked, b"")
 
         def say() -> None:
-            self._done[asked] = payload
+            self._remember(asked, payload)
             self._say(reply_to, asked[1], payload)
 
         self._node.core.switch.when_committed(say)
+
+    def _remember(self, asked: tuple[str, int | None], payload: bytes) -> None:
+        """What was answered, the oldest of too many or too much forgotten."""
+        self._done_bytes += len(payload) - len(self._done.get(asked, b""))
+        self._done[asked] = payload
+        while len(self._done) > _REMEMBERED or self._done_bytes > _REMEMBERED_BYTES:
+            self._done_bytes -= len(self._done.pop(next(iter(self._done))))
 
     def _payload(self, letter: InternalMessage) -> tuple[bool, bytes]:
         """(whether that changed anything, the answer)."""

@@ -34,6 +34,7 @@ from treeconnector.session_frames import (
     Acknowledge,
     ClientFrame,
     Confirm,
+    Deliver,
     Failed,
     Login,
     NodeFrame,
@@ -115,6 +116,8 @@ class StreamingSession:
         self._connection = Connection(self._send, caller.address, rights=None, end=self._end)
         self._loop = asyncio.get_running_loop()
         self._outgoing: list[NodeFrame] = []
+        self._gathered = 0
+        self._is_cut_off = False
         self._logged_in = False
         self._ending: asyncio.Task[None] | None = None
         self._under_way: deque[tuple[int, int]] = deque()
@@ -235,7 +238,18 @@ class StreamingSession:
     # --- to the client
 
     def _send(self, frame: NodeFrame) -> None:
-        """Called by the switch. Buffered; leaves at the end of this turn of the event loop."""
+        """Called by the switch. Buffered; leaves at the end of this turn of the event loop.
+
+        Whoever asked for too much to be kept for it is cut off before that is put together: all that waits
+        may come in one turn.
+        """
+        if self._is_cut_off:
+            return
+        if type(frame) is Deliver:
+            self._gathered += len(frame.body)
+            if self._unread > self._settings.max_unread:
+                self._cut_off()
+                return
         if not self._outgoing:
             self._loop.call_soon(self._flush)
         self._outgoing.append(frame)
@@ -245,7 +259,7 @@ class StreamingSession:
             self._count_confirmed(frame.through)
 
     def _flush(self) -> None:
-        outgoing, self._outgoing = self._outgoing, []
+        outgoing, self._outgoing, self._gathered = self._outgoing, [], 0
         if not outgoing:
             return
         try:
@@ -254,7 +268,22 @@ class StreamingSession:
             self._carrier.send(packets)
         except CarrierError:
             return
-        if BUFFER_BYTES - self._carrier.room > self._settings.max_unread:
-            address = self._connection.address
-            _log.warning("! %s leaves its messages unread: cut off", address, extra={"address": address})
-            self._loop.create_task(self._carrier.close("you do not read what you asked for"))
+        if self._unread > self._settings.max_unread:
+            self._cut_off()
+
+    @property
+    def _unread(self) -> int:
+        """Bytes that wait for this client."""
+        return self._gathered + BUFFER_BYTES - self._carrier.room
+
+    def _cut_off(self) -> None:
+        """It is given nothing more, and the connection ends. Once."""
+        if self._is_cut_off:
+            return
+        self._is_cut_off = True
+        self._outgoing, self._gathered = [], 0
+        for consumer in self._connection.consumers:
+            consumer.credit = 0
+        address = self._connection.address
+        _log.warning("! %s leaves its messages unread: cut off", address, extra={"address": address})
+        self._ending = self._loop.create_task(self._carrier.close("you do not read what you asked for"))

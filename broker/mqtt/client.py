@@ -74,7 +74,7 @@ class MqttConnection(asyncio.Protocol):
         self._reading = MqttReading(self)
         self._connect: Connect | None = None
         self._running = self._over = False
-        self._is_behind = self._rests = False
+        self._is_behind = self._rests = self._floods = False
         self._share = LoopShare(door.node.shares, door.node.wake)
         self._requests = self._failures = 0
         self._heard = 0.0
@@ -204,11 +204,12 @@ class MqttConnection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """To the client; one that leaves too much unread is sent away."""
-        if self._over or not data:
+        if self._over or not data or self._floods:
             return
         self._transport.write(data)
         self._connection.bytes_out += len(data)
         if self._transport.get_write_buffer_size() > _MAX_UNREAD:
+            self._floods = True  # what comes in this turn of the loop is not written any more
             self._loop.call_soon(self.end, "it leaves its messages unread")
 
     def _wait_for_reader(self) -> None:

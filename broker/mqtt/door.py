@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 from broker.http.encrypted import Encrypted
 from broker.intake import Acceptor, Guest, Narrow, open_listeners
 from broker.mqtt.client import MqttConnection
+from broker.mqtt.packet_ids import PacketIds
 from treeconnector.errors import SapwoodError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Door:
         self.max_packet = site.limits.max_message + _HEADROOM
         self._clients: dict[str, MqttConnection] = {}
         self._lines: set[MqttConnection] = set()
-        self._received: dict[str, set[int]] = {}
+        self._received: dict[str, PacketIds] = {}
         self._context: ssl.SSLContext | None = None
         self._acceptor: Acceptor | None = None
         self.port = 0
@@ -104,11 +105,11 @@ class Door:
         found = self.node.core.topics.subscriptions.values()
         return {each.name: each.pattern for each in found if each.name and each.session == session}
 
-    def received(self, session: str, *, new: bool) -> set[int]:
+    def received(self, session: str, *, new: bool) -> PacketIds:
         """Identifiers of QoS 2 messages that are here and not released; kept in memory only."""
         if new:
             self._received.pop(session, None)
-            return set()
+            return PacketIds()
         if len(self._received) >= _MOST_REMEMBERED and session not in self._received:
             del self._received[next(iter(self._received))]
-        return self._received.setdefault(session, set())
+        return self._received.setdefault(session, PacketIds())

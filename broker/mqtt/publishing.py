@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.policies.rights import Rights
 from broker.mqtt import packets
+from broker.mqtt.packet_ids import PacketIds
 from broker.mqtt.packets import PacketError, Publish
 from treeconnector import bundles
 from treeconnector.bundles import Message
@@ -41,7 +42,7 @@ class Publishing:
         self._under_way: deque[_Sent] = deque()
         self._last = 0
         self._unconfirmed = 0
-        self.received: set[int] = set()
+        self.received = PacketIds()
 
     def __repr__(self) -> str:
         return f"<Publishing {self._unconfirmed} bytes unconfirmed>"

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.clients.sessions import Connection
-from broker.core.delivery.consumers import PushConsumer
 from broker.core.messages.custody import Queue
 from broker.mqtt import packets
 from broker.mqtt.packets import PacketError
@@ -129,13 +128,13 @@ class MqttReading:
     @staticmethod
     def pause(connection: Connection) -> None:
         """Be given nothing for now."""
-        for reader in _readers(connection):
+        for reader in connection.consumers:
             reader.credit = 0
 
     @staticmethod
     def resume(connection: Connection) -> list[Queue]:
         """Be given messages again; return from where."""
-        readers = _readers(connection)
+        readers = connection.consumers
         for reader in readers:
             reader.credit = _CREDIT
         return [place for reader in readers for place in reader.queues]
@@ -213,11 +212,6 @@ class MqttReading:
         refusals, self._refusals = self._refusals, []
         if refusals:
             self._client.ask(*refusals)
-
-
-def _readers(connection: Connection) -> list[PushConsumer]:
-    session = connection.session
-    return [each for each in session.consumers if each.connection is connection] if session else []
 
 
 def _name(qos: int, spelled: str) -> str:

@@ -217,3 +217,16 @@ def test_seldom_speaks_again_only_later_and_then_of_all() -> None:
     assert seldom.due({"a": 5, "b": 2}) == {"b": 2}
     clock.now += 0.2
     assert seldom.due({"a": 6, "b": 2}) == {"a": 5}
+
+
+async def test_names_that_have_gone_are_forgotten(book: Book) -> None:
+    for number in range(50):
+        name = f"store-{number}"
+        made = book.core.neighbourhood.add(name, Relation.CHILD)
+        made.refusals.add("PERMIT: no")
+        book.journal.link("up", name)
+        book.journal.look()
+        book.core.neighbourhood.remove(made)
+    book.journal.look()
+    kept = book.journal._states, book.journal._gaps, book.journal._refusals_of_links._told
+    assert [len(each) for each in kept] == [0, 0, 0]

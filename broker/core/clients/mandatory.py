@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from broker.core.links.neighbour import Neighbour
 
 NOBODY_SERVES: Final = "NOBODY_SERVES"
+_MOST_GONE: Final = 100_000
+"""Queues whose last route has gone, for `linger`; of more the oldest are forgotten."""
 
 
 class MandatoryNotices(Policy):
@@ -158,6 +160,8 @@ class MandatoryNotices(Policy):
         table, now = self._context.table, self._context.clock.now
         if key not in table:
             self._gone.setdefault(key, now)
+            if len(self._gone) > _MOST_GONE:
+                del self._gone[next(iter(self._gone))]
         elif self._gone:
             self._gone.pop(key, None)
         if table.route(key, LOCAL) is not None:

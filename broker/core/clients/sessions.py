@@ -65,6 +65,12 @@ class Connection:
         self.answered: dict[int, ConsumerDelivery] = {}
 
     @property
+    def consumers(self) -> "list[PushConsumer]":
+        """Those whose messages are pushed to it."""
+        there = self.session.consumers if self.session is not None else []
+        return [consumer for consumer in there if consumer.connection is self]
+
+    @property
     def totals(self) -> Totals:
         return self.messages_in, self.messages_out, self.bytes_in, self.bytes_out
 

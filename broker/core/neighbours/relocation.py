@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from broker.core.node import NodeCore
 
 CONFLICT: Final = "conflict"
+_MOST_SAID: Final = 10_000
 
 
 class Relocation(Policy):
@@ -34,7 +35,8 @@ class Relocation(Policy):
 
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
-        self._said: dict[str, set[str]] = {}
+        self._said: dict[str, tuple[float, set[str]]] = {}
+        self._looks = False
 
     def __repr__(self) -> str:
         return f"<Relocation at {self._core.identity.name}>"
@@ -232,18 +234,33 @@ class Relocation(Policy):
     def told(self, name: str, parent: Neighbour) -> None:
         """A parent says that `name` is live elsewhere. Of several, all are to know first: one that had lost
         the old way, and did not know the new one, would let a topic's message pass by. One that is away for
-        long is not waited for.
+        long is not waited for; nor is anybody for the oldest of too many names.
         """
-        said = self._said.setdefault(name, set())
+        core = self._core
+        _, said = self._said.setdefault(name, (core.clock.now + core.settings.dormant_after, set()))
         said.add(parent.name)
-        if said.issuperset(self._core.forwarder.parents):
+        if said.issuperset(core.forwarder.parents):
             self._believe(name)
-        elif len(said) == 1:
-            self._core.clock.after(self._core.settings.dormant_after, lambda: self._believe(name))
+        elif len(self._said) > _MOST_SAID:
+            self._believe(next(iter(self._said)))
+        self._look_later()
 
     def _believe(self, name: str) -> None:
-        if self._said.pop(name, None) is not None:
-            self.moved(name)
+        del self._said[name]
+        self.moved(name)
+
+    def _look_later(self) -> None:
+        """One timer for all of them: the first is that which has waited for longest."""
+        if self._said and not self._looks:
+            self._looks = True
+            due, _ = self._said[next(iter(self._said))]
+            self._core.clock.after(max(due - self._core.clock.now, 0.0), self._look)
+
+    def _look(self) -> None:
+        self._looks = False
+        for name in [name for name, (due, _) in self._said.items() if due <= self._core.clock.now]:
+            self._believe(name)
+        self._look_later()
 
     def moved(self, name: str) -> None:
         """`name` is live elsewhere. If it is our child: is it gone? Else pass it on."""

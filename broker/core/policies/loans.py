@@ -42,6 +42,8 @@ nodes, the digest is followed by the reroutes it had then and, if not all did, b
 """
 
 _MOST: Final = 100_000
+_MOST_OF_ONE: Final = 32
+"""Of one bundle: children that have parts of it, and of one of these how often they came back."""
 _MOST_EARLY: Final = 1000
 _DIGEST: Final = 16
 _REROUTES: Final = 4
@@ -254,7 +256,8 @@ class Loans(Policy):
         bundle, digest = entry
         known = dict(self._digests.pop(bundle, ()))
         messages |= known.pop(digest, 0)
-        self._digests[bundle] = (*known.items(), (digest, messages))
+        others = tuple(known.items())[1 - _MOST_OF_ONE :]
+        self._digests[bundle] = (*others, (digest, messages))
         if len(self._digests) > _MOST:
             del self._digests[next(iter(self._digests))]
 
@@ -272,7 +275,7 @@ class Loans(Policy):
             self._digests.pop(bundle, None)
         returns = dict(self._taken.pop(entry, ()))
         returns[reroutes] = returns.get(reroutes, 0) | messages
-        self._taken[entry] = tuple(returns.items())
+        self._taken[entry] = tuple(returns.items())[-_MOST_OF_ONE:]
         if len(self._taken) > _MOST:
             del self._taken[next(iter(self._taken))]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.cells import NoAnswer
+from broker.cells import NoAnswer, cells
 from broker.cells.cells import CellCommand
 from broker.cells.paths import Paths
 from broker.core.errors import BadRequest
@@ -139,3 +139,15 @@ async def test_what_changes_something_is_answered_to_who_is_above_only(grove: An
     with pytest.raises(RefusedByCell, match="ancestors only"):
         await grove.cells["york"].ask("hq", "do")
     assert not done
+
+
+async def test_what_is_remembered_of_answers_is_bounded_in_bytes(
+    grove: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cells, "_REMEMBERED_BYTES", 10_000)
+    york = grove.cells["york"]
+    york.commands["do"] = CellCommand(lambda asker, arguments: "x" * 3000, changes=True)
+    for _ in range(10):
+        assert len(await grove.cells["hq"].ask("york", "do")) == 3000
+    assert sum(map(len, york._done.values())) == york._done_bytes <= 10_000
+    assert len(york._done) == 3

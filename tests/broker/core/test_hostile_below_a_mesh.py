@@ -3,6 +3,7 @@
 import pytest
 
 from broker.core.links.neighbour import Neighbour
+from broker.core.neighbours import relocation
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector import frames
@@ -308,3 +309,35 @@ def test_what_it_claimed_before_that_came_to_be_above_counts_no_more(withdrawn: 
         says(forest, core, header)
         assert dead(forest, core) == ["ORIGIN"]
     assert forest["leeds"].core.counters["in"] == 0
+
+
+def test_a_node_of_the_mesh_that_names_one_bundle_again_and_again_makes_little_be_kept(
+    forest: Forest,
+) -> None:
+    loans, bundle = forest["hq-1"].core.permitting.given, bytes(16)
+    for number in range(100):
+        loans.heard([(bundle, number.to_bytes(16))])
+    assert [digest for digest, _ in loans._digests[bundle]] == [
+        number.to_bytes(16) for number in range(68, 100)
+    ]
+
+
+def test_names_that_are_said_to_have_moved_wait_up_to_a_bound_and_with_one_timer(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """york is below both roots; one of them says it of many names, the other of none."""
+    monkeypatch.setattr(relocation, "_MOST_SAID", 10)
+    core = forest["york"].core
+    believed: list[str] = []
+    monkeypatch.setattr(core.moves, "moved", believed.append)
+    timers = len(core.clock._timers)
+    for number in range(50):
+        core.moves.told(f"n{number}", core.neighbours["hq-1"])
+    assert believed == [f"n{number}" for number in range(40)]
+    assert len(core.moves._said) == 10
+    assert len(core.clock._timers) == timers + 1
+    core.moves.told("n45", core.neighbours["hq-2"])
+    assert believed[40:] == ["n45"]
+    forest.pass_time(core.settings.dormant_after + 1)
+    assert sorted(believed) == sorted(f"n{number}" for number in range(50))
+    assert not core.moves._said

@@ -5,12 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from broker.core.clients import mandatory
 from broker.core.clients.mandatory import NOBODY_SERVES
 from simulation.clients import Producer, SimulatedConsumer
 from simulation.forest import Forest
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Message, Properties
-from treeconnector.destinations import parse
+from treeconnector.destinations import parse, queue
 from treeconnector.session_frames import Create, Deliver, Send
 
 
@@ -342,3 +343,14 @@ def test_what_a_server_at_the_root_had_in_its_hands_waits_too(forest: Forest) ->
     successor = forest.consumer("hq", "queue:stock", name="successor")
     forest.settle()
     assert successor.payloads == [b"a"]
+
+
+def test_queues_that_have_gone_are_remembered_up_to_a_bound(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mandatory, "_MOST_GONE", 5)
+    hq = forest.add("hq")
+    notices = hq.core.telling
+    for number in range(20):
+        notices._route_changed(queue(f"q{number}"), "", "")
+    assert [key.name for key in notices._gone] == [f"q{number}" for number in range(15, 20)]

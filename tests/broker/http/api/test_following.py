@@ -121,3 +121,40 @@ async def test_what_a_follower_keeps_of_bundles_is_bounded(
         await client.send("queue:sales", bytes(range(256)) * 2)
     assert 0 < follower._kept < 1600
     assert len(follower._bodies) < 4
+
+
+async def test_what_a_follower_keeps_of_unpacked_bundles_is_bounded(
+    client: Client, running: Node, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(follow, "_KEPT_BYTES", 100_000)
+    follower = Follower(running, Wanted(payload=True))
+    running.core.arrivals.taps.append(follower.passes)
+    for _ in range(20):
+        await client.send("queue:sales", b"x" * 30_000)
+        follower._look()
+    assert len(follower._bodies) == 3
+    assert sum(size for size, _ in follower._bodies.values()) == follower._kept <= 100_000
+
+
+async def test_what_waits_for_a_slow_follower_is_bounded_in_bytes(
+    client: Client, running: Node, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(follow, "_LINE_BYTES", 100_000)
+    follower = Follower(running, Wanted(destination="queue:sales", payload=True))
+    running.core.arrivals.taps.append(follower.passes)
+    for _ in range(20):
+        await client.send("queue:sales", b"x" * 30_000)
+    follower._look()
+    assert len(follower._lines) == 4
+    assert follower._line_bytes == sum(map(len, follower._lines)) < 130_000
+    assert follower.dropped >= 16
+    told = [event async for event in _lines(follower, 5)]
+    assert told == ["dropped"] + 2 * ["entered", "committed"]
+    assert follower._line_bytes == 0
+
+
+async def _lines(follower: Follower, count: int) -> AsyncIterator[str]:
+    """The next events by their names."""
+    lines = follower.lines()
+    for _ in range(count):
+        yield json.loads(await anext(lines))["event"]
