@@ -1,7 +1,6 @@
 """Whoever stops reading while much wants to go to it makes the node keep a bounded part of it only."""
 
 import asyncio
-import contextlib
 import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,11 +8,10 @@ from pathlib import Path
 import psutil
 import pytest
 import pytest_asyncio
-from intake_links import SECRET, Child
 from intake_peers import MIB, Raw, Target, frame_head, mqtt_length, running, upgraded
 
 from sapwood.client import connect
-from treeconnector import address_frames, frames
+from treeconnector import frames
 from treeconnector.destinations import topic
 from treeconnector.session_frames import VERSION, Login, Subscribe, encode
 
@@ -24,18 +22,13 @@ TOPIC = "/".join("a" * LEVELS)
 MESSAGE = secrets.token_bytes(MIB)
 OF_A_SESSION = 256 * MIB
 OF_MQTT = 64 * MIB
-OF_A_LINK = 64 * MIB
-UNREAD = f"it leaves more than {OF_A_LINK} bytes of control frames unread"
 BESIDE = 96 * MIB
 """What the node takes to do its work meanwhile, and what a connection's buffers in the system hold."""
 
 
 @pytest_asyncio.fixture
 async def target(tmp_path: Path) -> AsyncIterator[Target]:
-    (tmp_path / "secret").write_bytes(SECRET)
-    (tmp_path / "secret").chmod(0o600)
-    children = [{"name": "till", "role": "leaf", "secret_file": "secret"}]
-    async with running(tmp_path, children=children) as made:
+    async with running(tmp_path) as made:
         yield made
         assert await made.process.stop() == 0
         assert "Traceback" not in made.log, made.log
@@ -112,21 +105,3 @@ async def test_a_reader_of_the_dashboard_that_stops_reading(target: Target) -> N
     assert most_resident(target) <= before + BESIDE
     for raw in raws:
         raw.break_off()
-
-
-async def test_a_child_that_asks_on_and_never_hears_the_answers(target: Target) -> None:
-    """Each answer is a control frame, for which there is no window: in the end the link ends."""
-    raw = await Child("till").up(target.port)
-    before = most_resident(target)
-    names = [f"n{number:0>60}" for number in range(address_frames.MAX_IN_FRAME)]
-    packet = frames.packet([frames.encode(frames.WhoHas(names))])
-    asked = frame_head(len(packet)) + packet
-    said = 0
-    with contextlib.suppress(ConnectionError):
-        while UNREAD not in target.log and said < 400 * MIB:
-            for _ in range(50):
-                await raw.say(asked)
-                said += len(asked)
-    await target.until(lambda _: UNREAD in target.log, "saying why the link ends")
-    assert most_resident(target) <= before + OF_A_LINK + BESIDE
-    raw.break_off()
