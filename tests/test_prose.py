@@ -19,7 +19,7 @@ HOUSES = (
     "benchmarks",
     "tests",
 )
-MOST = {"documents": 0, "docstrings": 626}
+MOST = {"documents": 0, "docstrings": 610}
 """As many as there are: whoever rewrites some lowers the number."""
 SLACK = 25
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What the switch says no with. `code` is for programs and stands in answers; the text is for people."""
+"""Errors by which the switch says no. `code` is for programs and stands in answers; the text is for people."""
 
 from typing import Final
 

@@ -122,7 +122,7 @@ class Housekeeping:
         )
 
     def _dead(self) -> None:
-        """What goes over the edge is counted."""
+        """Those over the bound are counted."""
         core, dead = self._core, self._core.custody.dead
         for _ in range(PART):
             if not self._is_full_of_dead():

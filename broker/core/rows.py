@@ -1,4 +1,4 @@
-"""What the node keeps on disk, as rows, and a transaction as the set of rows that it changes.
+"""Rows: all that the node keeps on disk, and a transaction as the set of rows that it changes.
 
 Law: a core never writes; it puts rows into a `Transaction`, the store applies it as one commit, and a
 start loads the same rows again. A row type is a table; its first `KEYS[type]` fields are the key. Within

@@ -1,4 +1,4 @@
-"""What a core needs to know of its site's configuration. All times in seconds, all sizes in bytes."""
+"""Settings that a core needs of its site's configuration. All times in seconds, all sizes in bytes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ DAY = 86_400.0
 
 
 class Overflow(StrEnum):
-    """What happens to a message for a queue that is full."""
+    """The fate of a message for a queue that is full."""
 
     REFUSE = "refuse"
     DROP_OLDEST = "drop-oldest"

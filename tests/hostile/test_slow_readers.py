@@ -85,7 +85,7 @@ async def test_an_application_that_stops_reading(target: Target, stops: object, 
 
 
 async def test_a_follower_that_stops_reading(target: Target) -> None:
-    """Each of its events is nearly 64 KiB: 190 MiB want to go to it."""
+    """Each of its events is nearly 64 KiB: 144 MB want to go to it."""
     raw = await Raw.to(target.port)
     await raw.say(b"GET /api/follow?payload=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await raw.until(b"\r\n\r\n")

@@ -19,7 +19,7 @@ _REMEMBERED = 10_000
 
 
 class BundleClass(NamedTuple):
-    """What the messages of one bundle have in common."""
+    """Properties that all messages of one bundle share."""
 
     destination: Destination
     flags: int

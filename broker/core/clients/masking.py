@@ -1,4 +1,4 @@
-"""What may be shown of a session's token: enough to tell sessions apart, not enough to be one."""
+"""A session's token as it may be shown: enough to tell sessions apart, not enough to be one."""
 
 import hmac
 import secrets

@@ -414,7 +414,7 @@ class Switch:
     # --- streaming
 
     def receive(self, connection: Connection, frames: list[ClientFrame]) -> None:
-        """What a streaming client sent. Errors are answered; a `FrameError` says: close the connection."""
+        """A frame of a streaming client. Errors are answered; a `FrameError` says: close the connection."""
         for frame in frames:
             try:
                 self._handle(connection, frame)

@@ -1,7 +1,7 @@
 """Delivery: messages that wait in a queue go to the consumers that this node has there, as credit allows.
 
 Law: what is persistent is on disk before it is given, or upstream has it; so is that it may have been given.
-What has expired is not. What comes after something that was made later is late: it is flagged and counted.
+An expired message is not. A message that comes after a later one is late: it is flagged and counted.
 
 Law: what is unpacked for consumers here is sliced. A queue gives `AT_ONCE` bytes of it, then others have
 their turns; a bundle larger than that waits until the one before it is paid for, whatever queue it is in:
@@ -236,7 +236,7 @@ class Dispatcher(Lookup):
             self.finished(entry)
 
     def bury(self, entry: QueueEntry, reason: str) -> None:
-        """What is left of an entry goes to the dead letters. The caller takes it from `waiting`."""
+        """The rest of an entry goes to the dead letters. The caller takes it from `waiting`."""
         self.parted(entry)
         self.custody.bury(entry, reason)
 

@@ -28,7 +28,7 @@ def quantile_of(histogram: Histogram, share: float) -> float | None:
 
 
 class Tally:
-    """What went through one place. `brought`: what was there at the start. Kept by `Custody`."""
+    """Counts and rates of one queue. `brought`: what was there at the start. Kept by `Custody`."""
 
     __slots__ = (
         "_recent_count",

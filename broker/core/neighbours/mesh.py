@@ -60,7 +60,7 @@ class OwnMesh:
         return f"<OwnMesh of {self._core.identity.name} and {', '.join(sorted(self.members)) or 'nobody'}>"
 
     def restore(self, meta: Mapping[str, bytes]) -> None:
-        """What was on disk; what the file says is newer."""
+        """Put back what was on disk; the file is newer."""
         self._same_ways = meta.get(_WAYS) == self._ways
         kept, left = meta.get(_ROW), meta.get(_LEFT)
         if kept:

@@ -25,7 +25,7 @@ class ChainRoot:
         return f"<ChainRoot {self.name or 'unknown'} above {self._context.name}>"
 
     def restore(self, kept: bytes | None) -> None:
-        """What was on disk."""
+        """Put back what was on disk."""
         if not kept:
             return
         if self._context.role.has_parent:

@@ -1,4 +1,4 @@
-"""What an operator does to messages, queues and routes of a node.
+"""Operations: an operator takes messages, queues and routes away, or sets them.
 
 | module | what to find there |
 |---|---|

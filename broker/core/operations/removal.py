@@ -128,7 +128,7 @@ class Removal(Policy):
         return RemovedQueue(held, waiting, len(consumers))
 
     def _end_readers(self, consumers: list[PushConsumer], code: str, text: str) -> dict[QueueEntry, None]:
-        """End them, and tell whoever streams. What was with them alone comes back to the caller."""
+        """End them, and tell whoever streams. The caller gets back entries that were with them alone."""
         gone = frozenset(consumers)
         sessions = dict.fromkeys(consumer.session for consumer in consumers)
         slices = [each for session in sessions for each in session.desk.of(None) if each.consumer in gone]

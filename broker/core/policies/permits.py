@@ -90,7 +90,7 @@ class ChildPermits(Policy):
         most_routes: Callable[[str], int | None],
         role_of: Callable[[str], str] = lambda child: "",
     ) -> None:
-        """The site's file was read, at the start or again. What changed has its effect at once."""
+        """The site's file was read, at the start or again. Each change has its effect at once."""
         self._grant_of, self._most_routes, self._role_of = grant_of, most_routes, role_of
         self._refresh()
 

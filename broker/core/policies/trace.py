@@ -321,7 +321,7 @@ class Trace:
             self._put(DROPPED, "", (header, EVERY, header.count, why))
 
     def refused(self, session: str, destination: Destination, count: int, why: str) -> None:
-        """What was refused has no id. Who goes on and on is recorded once a second."""
+        """A refused message has no id. Who goes on and on is recorded once a second."""
         if not self.on or len(destination.name) > _LONGEST_NOTE:
             return
         refusal, now = (session, destination, why), self.fine_clock()

@@ -51,7 +51,7 @@ class Arrivals:
             self.seen.forget(letter, bits, self._custody.transaction)
 
     def enter(self, header: Header, body: bytes, sender: str) -> None:
-        """A bundle made here. What nodes say to each other does not count as an application's."""
+        """A bundle made here. Messages between nodes do not count as an application's."""
         if not is_internal(header.destination):
             self._forwarder.counters["entered"] += header.count
         stored = self._custody.store(header, body, self._forwarder.clock.now)

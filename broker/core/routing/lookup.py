@@ -24,7 +24,7 @@ _MOST_ALIASES: Final = 10_000
 
 
 class LookupResult(NamedTuple):
-    """What a look-up finds. `address`: after aliases. `gateways`: neighbours; any of them may take it.
+    """The result of a look-up. `address`: after aliases. `gateways`: neighbours; any of them may take it.
 
     `how`: 'local', 'exact', 'queue', 'domain', 'default', 'dumpster', or 'none': it waits here.
     """
