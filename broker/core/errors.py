@@ -1,4 +1,4 @@
-"""Errors by which the switch says no. `code` is for programs and stands in answers; the text is for people."""
+"""Errors: the switch says no. `code` is for programs and stands in answers; the text is for people."""
 
 from typing import Final
 
