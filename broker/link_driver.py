@@ -183,6 +183,7 @@ class LinkDriver:
             return
         if wire.link.control_bytes > MOST_UNREAD:
             self._node.core.links.handle(wire.link, wire.link.refuse(Refusal.PROTOCOL, _UNREAD))
+            self._node.wake()
         elif wire.draining is None:
             wire.draining = self._node.spawn(self._pull_later(wire))
 

@@ -15,8 +15,8 @@ from typing import Final
 
 from broker import threads
 
-PATIENCE: Final = 60
-"""Seconds. All neighbours have given the node up long before."""
+PATIENCE: Final = 300
+"""Seconds. One step may take long where a slow disk has much to give; neighbours give the node up before."""
 _EVERY: Final = 1.0
 
 
@@ -60,7 +60,7 @@ class Watchdog:
         Wrinkle: asyncio begins one more thread to end its others, and without memory waits for it for ever.
         """
         self._words = threads.last_word("it has stopped, but its process did not end by itself")
-        self._patience = patience
+        self._patience, self._still, self._lives = patience, 0, True
 
     def _beat(self) -> None:
         if self._moves():

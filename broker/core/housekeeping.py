@@ -1,6 +1,5 @@
 """Housekeeping: looked after once a second, not at each message."""
 
-from functools import partial
 from heapq import nsmallest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -26,6 +25,7 @@ class Housekeeping:
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
         self.next = core.clock.now + _EVERY
+        self._held: dict[Queue, None] = {}
 
     def __repr__(self) -> str:
         return f"<Housekeeping next={self.next:.1f}>"
@@ -56,7 +56,9 @@ class Housekeeping:
             self._core.clock.go_on(self._expired, self._expired)
         for queue in list(custody.queues.values()):
             if queue.waiting and queue is not custody.dead and self._is_held_too_long(queue):
-                self._core.clock.go_on((self._hold_time, queue), partial(self._hold_time, queue))
+                self._held[queue] = None
+        if self._held:
+            self._core.clock.go_on(self._hold_time, self._hold_time)
 
     def _expired(self) -> None:
         custody, now = self._core.custody, self._core.clock.now
@@ -99,18 +101,21 @@ class Housekeeping:
         oldest = queue.waiting.since
         return oldest is not None and oldest <= self._core.clock.now - self._core.settings.hold_time
 
-    def _hold_time(self, queue: Queue) -> None:
-        """Somebody may take them by now, or the queue may be gone."""
-        core = self._core
-        if core.custody.queues.get(queue.name) is not queue or not self._is_held_too_long(queue):
-            return
-        for _ in range(PART):
-            entry = queue.waiting.popleft()
-            core.forwarder.bury(entry, "QUEUE_DOES_NOT_EXIST")
-            core.counters["buried"] += entry.open
-            if not self._is_old(queue):
-                return
-        core.clock.go_on((self._hold_time, queue), partial(self._hold_time, queue))
+    def _hold_time(self) -> None:
+        """Of many queues, a part of their messages. By now somebody may take them, or a queue may be gone."""
+        core, room = self._core, PART
+        while self._held and room > 0:
+            queue = next(iter(self._held))
+            room -= 1
+            known = core.custody.queues.get(queue.name) is queue
+            if known and self._is_held_too_long(queue):
+                entry = queue.waiting.popleft()
+                core.forwarder.bury(entry, "QUEUE_DOES_NOT_EXIST")
+                core.counters["buried"] += entry.open
+            else:
+                del self._held[queue]
+        if self._held:
+            core.clock.go_on(self._hold_time, self._hold_time)
 
     def _is_full_of_dead(self) -> bool:
         """Dead letters are bounded by age, number and size."""

@@ -47,6 +47,7 @@ from treeconnector.session_frames import (
 _log = logging.getLogger("sapwood.http")
 _PACKET_BYTES: Final = 1024 * 1024
 _LOGIN_TIMEOUT: Final = 10.0
+_UNREAD: Final = "you do not read what you asked for"
 
 
 class SessionEndpoint:
@@ -161,7 +162,7 @@ class StreamingSession:
                 node.wake()
             else:
                 node.nudge()
-            while self._unconfirmed > self._settings.max_unconfirmed:
+            while self._unconfirmed > self._settings.max_unconfirmed and not self._is_cut_off:
                 self._confirmed.clear()
                 await self._confirmed.wait()
 
@@ -170,6 +171,8 @@ class StreamingSession:
 
         Returns whether somebody may wait for what it changed: for what an acknowledgement ends nobody does.
         """
+        if self._is_cut_off:
+            raise CarrierBroken(_UNREAD)
         arrived = decode_client_packet(packet)
         if not self._logged_in:
             await self._check_login(arrived)
@@ -243,6 +246,8 @@ class StreamingSession:
         Whoever asked for too much to be kept for it is cut off before that is put together: all that waits
         may come in one turn.
         """
+        if type(frame) is Confirm:
+            self._count_confirmed(frame.through)
         if self._is_cut_off:
             return
         if type(frame) is Deliver:
@@ -255,8 +260,6 @@ class StreamingSession:
         self._outgoing.append(frame)
         if type(frame) is Welcome:
             self._carrier.proven()
-        if type(frame) is Confirm:
-            self._count_confirmed(frame.through)
 
     def _flush(self) -> None:
         outgoing, self._outgoing, self._gathered = self._outgoing, [], 0
@@ -286,4 +289,5 @@ class StreamingSession:
             consumer.credit = 0
         address = self._connection.address
         _log.warning("! %s leaves its messages unread: cut off", address, extra={"address": address})
-        self._ending = self._loop.create_task(self._carrier.close("you do not read what you asked for"))
+        self._confirmed.set()
+        self._ending = self._loop.create_task(self._carrier.close(_UNREAD))

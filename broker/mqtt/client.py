@@ -150,7 +150,11 @@ class MqttConnection(asyncio.Protocol):
             return
         node.core.advance(node.now())
         self._heard = self._loop.time()
-        self._read(b"")
+        try:
+            self._read(b"")
+        except Exception:
+            _log.exception("! an MQTT packet was not understood and not refused: please report this")
+            self.end("not understood")
         self._read_on()
         self._wake()
 

@@ -42,6 +42,15 @@ async def test_once_the_node_has_stopped_the_process_has_a_shorter_time():
     assert b"its process did not end by itself" in words[0]
 
 
+async def test_the_shorter_time_begins_when_the_node_has_stopped():
+    dog = Watchdog(lambda: False, patience=100_000, every=0.05, end=lambda words: None)
+    await asyncio.sleep(0.5)
+    assert "still for 0 " not in repr(dog)
+    dog.hurry(100_000)
+    assert "still for 0 " in repr(dog)
+    dog.stop()
+
+
 STANDS = """
 import asyncio, time
 from broker.watchdog import Watchdog

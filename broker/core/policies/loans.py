@@ -115,7 +115,7 @@ class Loans(Policy):
         """The others hear of it when it is on disk: else none might have it."""
         brought = _brought(header)
         given = dict(self._digests.get(entry[0], ())).get(entry[1], 0)
-        if brought & ~given:
+        if not brought or brought & ~given:
             return False
         self._forget(entry, header.reroutes, brought)
         whole = brought == (1 << header.count) - 1
@@ -163,16 +163,16 @@ class Loans(Policy):
     def restore(self, rows: Iterable[MetaRow]) -> None:
         """At a start: what was on disk, in the order in which it was written."""
         rows = list(rows)
-        for row in rows:
-            if row.name.startswith(_EARLY):
-                early = msgspec.msgpack.decode(row.value, type=Entry)
-                self._early[early] = (*self._early.get(early, ()), int(row.name[len(_EARLY) :]))
         numbered = {int(row.name[len(_ROW) :]): row.value for row in rows if row.name.startswith(_ROW)}
         for number in sorted(numbered):
             pairs = msgspec.msgpack.decode(numbered[number], type=list[Entry])
             self.heard(pairs)
             self._rows[number], self._number = len(pairs), number
             self._written += len(pairs)
+        for row in rows:  # after the others: there are no dead letters yet that these could settle
+            if row.name.startswith(_EARLY):
+                early = msgspec.msgpack.decode(row.value, type=Entry)
+                self._early[early] = (*self._early.get(early, ()), int(row.name[len(_EARLY) :]))
 
     def _write(self, pairs: list[Entry]) -> None:
         transaction = self._context.custody.transaction
@@ -207,8 +207,8 @@ class Loans(Policy):
         left: list[int] = []
         for row in rows:
             letter = context.custody.dead.waiting.wake(row)
-            if letter is None:
-                continue
+            if letter is None or letter.stored.header.id != entry[0]:
+                continue  # it was taken away, and its row may be another's by now
             header = letter.stored.header
             if not twin and self._take(entry, header):
                 self._redrive.give_back([(letter, letter.all)])

@@ -185,15 +185,15 @@ class Arrivals:
         else:
             if self._aliases:
                 self._readdress(stored)
-            if not (
-                stored.header.flags & Flag.TELL and any(each(stored) for each in self._policies.is_answered)
-            ):
+            if not self._is_answered(stored):
                 entry = self._forwarder.wait(stored, came, sender)
                 if entry is not None and destination.kind == Kind.TOPIC:
                     for followed in self._policies.follows_node:
                         followed(entry)
 
     def _is_answered(self, stored: StoredBundle) -> bool:
+        if not stored.header.flags & Flag.TELL:
+            return False
         return any(is_answered(stored) for is_answered in self._policies.is_answered)
 
     def _readdress(self, stored: StoredBundle) -> None:

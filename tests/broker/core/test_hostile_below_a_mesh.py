@@ -154,6 +154,37 @@ def test_what_comes_back_before_the_word_of_its_being_given_waits_for_it(forest:
     assert dead(forest, "hq-1") == dead(forest, "hq-2") == []
 
 
+def test_what_brings_nothing_takes_no_loan(forest: Forest) -> None:
+    given(forest)
+    loans = forest["hq-1"].core.permitting.given
+    written = loans._number
+    for number in range(3):
+        header = Header(
+            id=bytes([number]) * 16,
+            destination=queue("orders"),
+            flags=BACK,
+            origin="hq-1",
+            size=len(BODY),
+            done=b"\x01",
+        )
+        forest["hq-1"].core.arrivals.from_neighbour(liar(forest, "hq-1"), header, BODY)
+    forest.settle()
+    assert loans._number == written
+    assert not loans._taken
+
+
+def test_a_letter_whose_row_is_another_s_by_now_stays(forest: Forest) -> None:
+    """An operator took the letter away, and its row went to another one after a start."""
+    says(forest, "hq-2", Header(id=b"1" * 16, destination=queue("orders"), flags=BACK, origin="x", size=1))
+    core = forest["hq-2"].core
+    ((early, rows),) = core.permitting.given._early.items()
+    other = (b"2" * 16, early[1])
+    core.permitting.given._early = {other: rows}
+    core.permitting.given.heard([other])
+    forest.settle()
+    assert len(dead(forest, "hq-2")) == 1
+
+
 def as_dict(header: Header) -> dict[str, object]:
     return {name: getattr(header, name) for name in ("id", "destination", "flags", "origin", "size")}
 

@@ -8,6 +8,7 @@ import pytest
 
 from bridges.carriers import memory
 from bridges.carriers.base import CarrierEnded
+from broker import shares
 from broker.entrance.entrance import Caller
 from broker.http.session_endpoint import StreamingSession
 from broker.http.settings import HttpSettings
@@ -83,7 +84,10 @@ async def test_without_proof_nobody_logs_in_from_elsewhere(serve: Any, node: Any
         assert welcome or answer.code == "NOT_LOGGED_IN"
 
 
-async def test_what_is_said_in_one_turn_leaves_as_one_packet(node: Any) -> None:
+async def test_what_is_said_in_one_turn_leaves_as_one_packet(
+    node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shares, "SLICE", 60.0)  # a busy machine may end a slice, and a turn with it, anywhere
     line = Line(node)
     line.say(LOGIN, Ping(1), Ping(2))
     (packet,) = await line.near.receive()
@@ -168,6 +172,23 @@ async def test_a_client_that_reads_nothing_is_cut_off(node: Any) -> None:
         connection.send(Done(1, "x" * 100_000))
         await asyncio.sleep(0)
     await line.serving
+    assert node.switch.closed == [connection]
+
+
+async def test_who_is_cut_off_while_its_sends_wait_for_confirms_ends_too(node: Any) -> None:
+    node.switch.hold_confirms = True
+    line = Line(node, max_unconfirmed=1000, max_unread=2 * 1024 * 1024)
+    line.far._outgoing.limit = 1024 * 1024
+    line.say(LOGIN)
+    await line.hear()
+    line.say(send(1, 1, b"x" * 2000))
+    await asyncio.sleep(0.01)
+    (connection,) = node.switch.tokens
+    for _ in range(40):
+        connection.send(Done(1, "x" * 100_000))
+        await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        await line.serving
     assert node.switch.closed == [connection]
 
 
