@@ -502,7 +502,7 @@ async def test_workers_and_handlers_are_checked(rpc: Rpc) -> None:
 async def test_a_server_whose_queue_is_deleted_makes_it_again_however_often_that_fails(
     node: Node, rpc: Rpc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queues, failures = node.core.switch.queues, [1, 2]
+    queues, failures = node.core.switch.local_queues, [1, 2]
     existing = queues.existing
 
     def refusing(name: str) -> Queue:
@@ -516,6 +516,6 @@ async def test_a_server_whose_queue_is_deleted_makes_it_again_however_often_that
         node.core.removal.delete_queue("work")
         node.wake()
         async with asyncio.timeout(PATIENCE):
-            while failures or not node.core.custody.queue_for(queue("work")).readers:
+            while failures or not node.core.custody.queue_for(queue("work")).consumers:
                 await asyncio.sleep(0.01)
         assert await rpc.call("work", "level", article=2)
