@@ -282,7 +282,7 @@ class Node:
 
     async def _hand_over(self, text: str) -> None:
         """In a mesh: the children go to the others, and so does all that waits here for them."""
-        if not any(peer.up for peer in self.core.mesh.peers()):
+        if not any(peer.up for peer in self.core.context.peers()):
             return
         self.wires.pause(text, self.core.children())
         self.core.handover.leave()

@@ -68,10 +68,10 @@ async def leave(node: "Node") -> Left:
 def _others(node: "Node") -> list[Neighbour]:
     """Those above, then those beside, that it is linked with. Raises `SwitchError` if there are none."""
     core = node.core
-    linked = [each for each in (*core.neighbourhood.parents(), *core.mesh.peers()) if each.up]
+    linked = [each for each in (*core.neighbourhood.parents(), *core.context.peers()) if each.up]
     if linked:
         return linked
-    if not core.role.has_parent and not core.mesh.peers():
+    if not core.role.has_parent and not core.context.peers():
         raise SwitchError("a root has nobody to leave: stop it when its children have another parent")
     who = "parent" if core.role.has_parent else "other node of its mesh"
     raise SwitchError(f"no {who} can be reached now: leave again when a line is up")

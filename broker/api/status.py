@@ -297,7 +297,7 @@ def _parents(node: "Node") -> list[dict[str, Any]]:
 def _mesh(node: "Node") -> list[dict[str, Any]]:
     """The other nodes of this node's mesh; of one that was never met the name only."""
     core = node.core
-    met = [_link(node, peer) for peer in troubled_first(core.mesh.peers())]
+    met = [_link(node, peer) for peer in troubled_first(core.context.peers())]
     names = sorted(core.mesh.members.keys() - core.neighbours.keys())
     return met + [{"name": name, "state": "connecting", **_dialled(node, name)} for name in names]
 

@@ -150,7 +150,7 @@ def _mesh(node: "Node") -> list[TreeLink]:
     core = node.core
     unmet = sorted(core.mesh.members.keys() - core.neighbours.keys())
     return [
-        *(_dialled(node, each) for each in by_name(core.mesh.peers())),
+        *(_dialled(node, each) for each in by_name(core.context.peers())),
         *(_unmet(node, each) for each in unmet),
     ]
 

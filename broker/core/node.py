@@ -333,10 +333,10 @@ class NodeCore:
 
     def touch(self, neighbour: Neighbour) -> None:
         """Its row differs from what is on disk."""
-        self.forwarder.touched[neighbour.name] = neighbour
+        self.context.touch(neighbour)
 
     def children(self) -> list[Neighbour]:
-        return self.neighbourhood.children()
+        return self.context.children()
 
     # --- time and turns
 

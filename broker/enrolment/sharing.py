@@ -115,7 +115,7 @@ class Sharing:
         before = asyncio.get_running_loop().time() - _AGAIN_AFTER
         return [
             peer.name
-            for peer in self._node.core.mesh.peers()
+            for peer in self._node.core.context.peers()
             if peer.up
             and (self._links.get(peer.name) is not peer.link or self._exchanged[peer.name] < before)
         ]
@@ -153,7 +153,7 @@ class Sharing:
     async def _tell(self, member: MemberRow) -> None:
         """All others that can be reached know of it when this returns."""
         asked = Asked(authority=self._own, members=[Member(*member)])
-        peers = [peer.name for peer in self._node.core.mesh.peers() if peer.up]
+        peers = [peer.name for peer in self._node.core.context.peers() if peer.up]
         results = await asyncio.gather(
             *(self._ask(peer, asked, _TELL_WITHIN) for peer in peers), return_exceptions=True
         )

@@ -56,7 +56,7 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 def is_whole(nodes: list[Node]) -> bool:
-    return all(sum(peer.up for peer in node.core.mesh.peers()) == len(nodes) - 1 for node in nodes)
+    return all(sum(peer.up for peer in node.core.context.peers()) == len(nodes) - 1 for node in nodes)
 
 
 def rest(nodes: list[Node]) -> bool:

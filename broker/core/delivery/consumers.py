@@ -62,7 +62,7 @@ class PushConsumer:
     """One subscription, whose messages are pushed to its connection.
 
     `alone`: it gets nothing for now; `tried`: what it was given alone; `gathers`: it need not answer one by
-    one (see `trials`).
+    one (see `poison_messages`).
     """
 
     __slots__ = (

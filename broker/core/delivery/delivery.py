@@ -39,8 +39,7 @@ class Dispatcher(Lookup):
     """Of one node: see `forwarding.Forwarder`, which is what there is to use.
 
     `transfers_known`: those who have a transfer id below it have it on disk. `numbered_now`: ids that the
-    commit has just brought, for what is given next; no answer can have told a higher one yet. `went` is told
-    how many messages to which destination go through which gateway.
+    commit has just brought, for what is given next; no answer can have told a higher one yet.
     """
 
     def __init__(self, context: Context) -> None:

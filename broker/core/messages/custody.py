@@ -2,7 +2,7 @@
 
 A *bundle* is stored once; a *entry* is one duty to deliver it, and waits in a *queue*: a queue, a
 neighbour's link, a subscription, or among the dead letters. Of a queue where many wait only the first are in
-memory (`waiting`, `cooling`); the others, and bodies, are read from disk a page at a time.
+memory (`backlog`, `paging`); the others, and bodies, are read from disk a page at a time.
 
 Law: whoever changes a bundle or entry says so here, so that the change is in the next transaction.
 Volatile (non-persistent) bundles have row 0 and never touch the transaction.

@@ -184,9 +184,9 @@ class Advertising(Policy):
         core, now = self._core, self._core.clock.now
         if self.tells_upward:
             self._advise(core.neighbourhood.parents(), core.up.take(now))
-        self._advise(core.neighbourhood.children(), core.down.take(now))
+        self._advise(core.context.children(), core.down.take(now))
         if core.mesh.offers is not None:
-            self._advise(core.mesh.peers(), core.mesh.offers.take(now))
+            self._advise(core.context.peers(), core.mesh.offers.take(now))
 
     @property
     def tells_upward(self) -> bool:

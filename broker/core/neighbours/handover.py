@@ -85,7 +85,7 @@ class Handover(Policy):
             case Relation.PARENT:
                 return any(parent.up for parent in self._core.forwarder.parents.values())
             case Relation.CHILD:
-                leaving = self._core.forwarder.leaving and any(peer.up for peer in self._core.mesh.peers())
+                leaving = self._core.forwarder.leaving and any(peer.up for peer in self._core.context.peers())
                 return leaving or bool(self._core.forwarder.peers_to(neighbour.name))
             case Relation.MESH:
                 return True

@@ -231,11 +231,6 @@ class OwnMesh:
 
     # --- lines
 
-    def peers(self) -> list[Neighbour]:
-        """The other nodes, whether their links are up or not."""
-        neighbours = self._core.neighbours.values()
-        return [neighbour for neighbour in neighbours if neighbour.relation is Relation.MESH]
-
     def line_changed(self, neighbour: Neighbour) -> None:
         if self.members:
             self._core.table.set_line(neighbour.name, neighbour.up)

@@ -27,10 +27,6 @@ class Neighbourhood:
         core = self._core
         return f"<Neighbourhood of {core.identity.name} parents={len(core.forwarder.parents)}>"
 
-    def children(self) -> list[Neighbour]:
-        neighbours = self._core.neighbours.values()
-        return [neighbour for neighbour in neighbours if neighbour.relation is Relation.CHILD]
-
     def parents(self) -> list[Neighbour]:
         return list(self._core.forwarder.parents.values())
 
@@ -76,7 +72,7 @@ class Neighbourhood:
             if neighbour.detail.mesh or neighbour.kin:
                 neighbour.stand_with(core.neighbours)
         in_mesh = len(core.forwarder.parents) > 1 or bool(core.table.mesh)
-        core.forwarder.meshed = in_mesh or any(child.detail.mesh for child in self.children())
+        core.forwarder.meshed = in_mesh or any(child.detail.mesh for child in self._core.context.children())
 
     def meet(self, names: Iterable[str]) -> None:
         """Which of these are linked with another root of the mesh, and were never with this one? What finds
@@ -147,7 +143,7 @@ class Neighbourhood:
         core.mesh.line_changed(neighbour)
         self.rest_while_down(neighbour)
         if neighbour.relation is Relation.MESH:
-            for child in self.children():
+            for child in self._core.context.children():
                 self.line_elsewhere(child.name)
         if core.forwarder.meshed:
             core.handover.look(neighbour)

@@ -198,7 +198,7 @@ class ChildPermits(Policy):
     def _refresh(self, *, again: bool = False) -> None:
         """What is granted may have changed: for which children has it? `again`: look at all routes."""
         self.on_change()
-        for neighbour in self._core.neighbourhood.children():
+        for neighbour in self._core.context.children():
             permit = self.permit_of(neighbour.name)
             changed = permit.grants != neighbour.permit.grants
             if changed:
@@ -253,7 +253,7 @@ class ChildPermits(Policy):
         """
         names = tuple(names)
         keys = [domain(name) for name in names]
-        for child in self._core.neighbourhood.children():
+        for child in self._core.context.children():
             if any(key in child.held.declined or self._core.table.route(key, child.name) for key in keys):
                 self._core.advising.review(child)
             for name in names:

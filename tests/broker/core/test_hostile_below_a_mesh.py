@@ -271,7 +271,7 @@ def test_no_frame_of_a_child_counts_that_is_for_nodes_of_the_mesh(forest: Forest
         assert liar(forest, core).group == "york"
         assert not site.permitting.given._digests
         assert site.ancestry.names == frozenset()
-        assert {each.name for each in site.mesh.peers() if each.up} == {*CORES} - {core}
+        assert {each.name for each in site.context.peers() if each.up} == {*CORES} - {core}
     assert {each.relation for each in forest["leeds"].core.neighbours.values()} == {Relation.PARENT}
 
 

@@ -177,7 +177,7 @@ def test_it_comes_back_though_one_that_was_away_says_that_it_left(forest: Forest
     forest["c3"].boot()
     announce(forest)
     go_on(forest)
-    assert {each.name for each in forest["c3"].core.mesh.peers() if each.up} == {"c1", "c2"}
+    assert {each.name for each in forest["c3"].core.context.peers() if each.up} == {"c1", "c2"}
 
 
 def test_its_name_may_be_below_though_a_root_that_was_away_had_it_beside(forest: Forest) -> None:

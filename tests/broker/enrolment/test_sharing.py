@@ -31,7 +31,7 @@ class Core:
         self.site = self.desk.site
         self.out: list[tuple[str, str]] = []
         self.told = b""
-        self.core = SimpleNamespace(mesh=self, neighbours=self)
+        self.core = SimpleNamespace(mesh=self, context=self, neighbours=self)
         self.cells = self
         self.open()
 
