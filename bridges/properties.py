@@ -17,6 +17,8 @@ identity, but for what this table says ("mode" is the delivery mode):
 | headers              | user properties, in order   | headers              | MQTT: types (JSON text)       |
 |                      | (a repeated name is a list; |                      | order among repeated names;   |
 |                      | control characters: (+))    |                      | what is beyond 65,535 bytes   |
+|                      |                             |                      | names in tables: as text      |
+|                      |                             |                      | levels of tables beyond 32    |
 | correlation_id (a    | correlation data, in        | correlation-id       |                               |
 | number), correlation | decimal; any bytes          |                      | AMQP: beyond 255 bytes        |
 | reply_to             | response topic              | reply-to             | AMQP: beyond 255 bytes        |
@@ -49,6 +51,8 @@ import msgspec
 from bridges.mqtt.texts import MAX_BYTES, escaped, fits, is_plain, json_name, unescaped
 from treeconnector.bundles import Foreign, Properties
 
+DEEPEST: Final = 32
+"""What a header holds more levels deep is left out, on its way in and out."""
 PREFIX: Final = "sapwood-"
 RETAINED: Final = "sapwood-retained"
 AGAIN: Final = "sapwood-again"
@@ -175,7 +179,7 @@ def _texts(value: Any) -> Iterable[str]:
     """A header as user properties: one each for a list of texts, else text or JSON."""
     if isinstance(value, list) and len(value) > 1 and all(isinstance(item, str) for item in value):
         return [str(item) for item in value]
-    return [value if isinstance(value, str) else msgspec.json.encode(value).decode()]
+    return [value if isinstance(value, str) else msgspec.json.encode(_sayable(value)).decode()]
 
 
 def _user(name: str, value: Any, out: list[str]) -> list[tuple[str, str]]:
@@ -192,6 +196,20 @@ def _value(field: str, text: str) -> Any:
     if field not in _NUMBERS:
         return text
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
+
+
+def _sayable(value: Any, depth: int = 0) -> Any:
+    """A header as both protocols have words for it: names in tables are text, and `DEEPEST` levels are kept.
+
+    Law: no header fails. A bridge would be given the message again and again.
+    """
+    if isinstance(value, dict | list | tuple) and depth >= DEEPEST:
+        return None
+    if isinstance(value, dict):
+        return {_text(name): _sayable(item, depth + 1) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sayable(item, depth + 1) for item in value]
+    return value.data if isinstance(value, msgspec.msgpack.Ext) else value
 
 
 def _correlation(data: bytes) -> tuple[int | None, bytes]:
@@ -252,7 +270,7 @@ def to_amqp(properties: Properties, retained: bool, reply: Spell, again: bool = 
     `again`: the client may have been given it before.
     """
     foreign = properties.foreign or _NONE
-    headers: dict[str, Any] = dict(properties.headers)
+    headers: dict[str, Any] = {name: _sayable(value) for name, value in properties.headers.items()}
     headers |= {_key(field): value for field in _OURS if (value := getattr(properties, field))}
     headers |= {_key("user_id"): foreign.user_id} if foreign.user_id else {}
     headers |= {RETAINED: True} if retained else {}

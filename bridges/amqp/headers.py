@@ -13,11 +13,11 @@ take has them; the third stays. Nothing else of pika is changed.
 
 import struct
 import threading
-from typing import Any, Final
+from typing import Any
 
 import pika.data
 
-DEEPEST: Final = 32
+from bridges.properties import DEEPEST
 
 _nested = threading.local()
 _encode, _decode = pika.data.encode_value, pika.data.decode_value

@@ -4,13 +4,14 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pika import BasicProperties
 
 from bridges.mqtt.texts import fits, is_plain, unescaped
-from bridges.properties import MqttProperties, from_amqp, from_mqtt, to_amqp, to_mqtt
+from bridges.properties import DEEPEST, MqttProperties, from_amqp, from_mqtt, to_amqp, to_mqtt
 from treeconnector.bundles import Foreign, Message, Properties, decode_messages, encode_message
 
 
@@ -82,6 +83,26 @@ def test_what_mqtt_has_no_room_for_is_left_out_and_named() -> None:
     ]  # fmt: skip
     assert ("ok", "1") in said.user
     assert all(fits(text) for pair in said.user for text in pair)
+
+
+def nested(levels: int, inside: Any) -> Any:
+    return [nested(levels - 1, inside)] if levels else inside
+
+
+def test_whatever_a_child_nests_in_a_header_is_said() -> None:
+    """Both conversions raised here, and the bridge to the site's broker ended with them, again and again."""
+    strange = {7: {None: 1, b"n": 2}, (1, 2): msgspec.msgpack.Ext(3, b"ext")}
+    plain = msgspec.msgpack.encode({"a": strange, "deepest": nested(DEEPEST, "x"), "deeper": nested(99, "x")})
+    headers = msgspec.msgpack.decode(plain, type=dict[str, Any])
+    said = dict(to_mqtt(Properties(headers=headers), same).user)
+    assert said["a"] == '{"7":{"":1,"n":2},"(1, 2)":"ZXh0"}'
+    assert said["deepest"] == msgspec.json.encode(nested(DEEPEST, "x")).decode()
+    assert said["deeper"] == msgspec.json.encode(nested(DEEPEST, None)).decode()
+    given = to_amqp(Properties(headers=headers), False, same)
+    assert given["headers"]["a"] == {"7": {"": 1, "n": 2}, "(1, 2)": b"ext"}
+    assert given["headers"]["deepest"] == nested(DEEPEST, "x")
+    assert given["headers"]["deeper"] == nested(DEEPEST, None)
+    assert b"".join(BasicProperties(**given).encode())
 
 
 def test_an_expiry_beyond_what_rabbitmq_takes_is_none() -> None:

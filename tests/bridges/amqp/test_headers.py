@@ -7,7 +7,7 @@ from typing import Any
 import pika.data
 import pytest
 
-from bridges.amqp.headers import DEEPEST
+from bridges.properties import DEEPEST
 
 
 def there_and_back(value: Any) -> Any:
