@@ -52,7 +52,7 @@ from bridges.mqtt.texts import MAX_BYTES, escaped, fits, is_plain, json_name, un
 from treeconnector.bundles import Foreign, Properties
 
 DEEPEST: Final = 32
-"""What a header holds more levels deep is left out, on its way in and out."""
+"""Levels of a header beyond these are left out, on its way in and out."""
 PREFIX: Final = "sapwood-"
 RETAINED: Final = "sapwood-retained"
 AGAIN: Final = "sapwood-again"
