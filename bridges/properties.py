@@ -49,10 +49,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bridges.mqtt.texts import MAX_BYTES, escaped, fits, is_plain, json_name, unescaped
-from treeconnector.bundles import Foreign, Properties
+from treeconnector.bundles import DEEPEST, Foreign, Properties
 
-DEEPEST: Final = 32
-"""Levels of a header beyond these are left out, on its way in and out."""
 PREFIX: Final = "sapwood-"
 RETAINED: Final = "sapwood-retained"
 AGAIN: Final = "sapwood-again"

@@ -29,6 +29,8 @@ MAX_BYTES: Final = 256 * 1024
 MAX_HEADER: Final = 8 * 1024
 UNREADABLE: Final = (msgspec.DecodeError, ValueError, RecursionError)
 MAX_PROPERTIES: Final = MAX_BYTES  # a byte of them may be 60 in memory, and a microsecond of everybody's time
+DEEPEST: Final = 32
+"""Levels of a header beyond these are left out on the way to and from other brokers."""
 MAX_UNPACKED: Final = 1024 * 1024 * 1024
 WORTH_COMPRESSING: Final = 160
 _MOST: Final = (1 << 53) - 1

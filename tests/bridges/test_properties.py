@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pika import BasicProperties
 
 from bridges.mqtt.texts import fits, is_plain, unescaped
-from bridges.properties import DEEPEST, MqttProperties, from_amqp, from_mqtt, to_amqp, to_mqtt
-from treeconnector.bundles import Foreign, Message, Properties, decode_messages, encode_message
+from bridges.properties import MqttProperties, from_amqp, from_mqtt, to_amqp, to_mqtt
+from treeconnector.bundles import DEEPEST, Foreign, Message, Properties, decode_messages, encode_message
 
 
 def same(name: str) -> str:

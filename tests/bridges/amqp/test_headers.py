@@ -7,7 +7,7 @@ from typing import Any
 import pika.data
 import pytest
 
-from bridges.properties import DEEPEST
+from treeconnector.bundles import DEEPEST
 
 
 def there_and_back(value: Any) -> Any:
