@@ -8,10 +8,15 @@ Law: a header begins with a version byte and only grows by optional fields at it
 concatenation of its messages' MessagePack, so bodies are joined without decoding. Both may be read
 years later and many hops away.
 
+Law: `opened` raises exactly where `unpack` does. A large message is never whole in memory for it: its body is
+unpacked a piece at a time and its payload is passed over, so that 16 MiB of zeros cost less than a
+millisecond. To have them in memory costs twenty times as much, most of it for getting the pages.
+
 Wrinkle: a bundle carries its expiry as *remaining* milliseconds. `elapsed` is how much of it is used up:
 the smallest `expires_in` of its messages minus the header's `expires_first`.
 """
 
+import io
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
@@ -33,6 +38,13 @@ DEEPEST: Final = 32
 """Levels of a header beyond these are left out on the way to and from other brokers."""
 MAX_UNPACKED: Final = 1024 * 1024 * 1024
 WORTH_COMPRESSING: Final = 160
+LARGE: Final = 65_536  # bytes of a message from which it costs less not to make it
+_BINARY: Final = {0xC4: 1, 0xC5: 2, 0xC6: 4}  # how bytes begin in MessagePack, and how long their length is
+_EMPTY: Final = {
+    0x91: b"\x91\xc4\x00",
+    0x92: b"\x92\xc4\x00",
+}  # how a message begins, and one without payload
+_WINDOW: Final = 2**31  # as much as zstandard has. What is taken for it is never more than the body's size
 _MOST: Final = (1 << 53) - 1
 _MOST_SCOPE: Final = 255
 
@@ -136,14 +148,24 @@ class _Undecoded(msgspec.Struct, array_like=True, gc=False):
     properties: msgspec.Raw = msgspec.Raw()
 
 
+class _Checked(msgspec.Struct, array_like=True, gc=False):
+    """A message that is read as `Message` is, but its payload is not copied."""
+
+    payload: msgspec.Raw
+    properties: Properties = msgspec.field(default_factory=Properties)
+
+
 _header_encoder = msgspec.msgpack.Encoder()
 _header_decoder = msgspec.msgpack.Decoder(Header)
 _messages_decoder = msgspec.msgpack.Decoder(list[Message])
 _undecoded_decoder = msgspec.msgpack.Decoder(list[_Undecoded])
+_checking_decoder = msgspec.msgpack.Decoder(list[_Checked])
 _message_encoder = msgspec.msgpack.Encoder()
 _compressor = zstandard.ZstdCompressor(level=1, write_content_size=True)
 _decompressor = zstandard.ZstdDecompressor()
+_opener = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
 _VERSION_BYTE = bytes([VERSION])
+_ARRAY: Final = struct.Struct(">BI")
 
 
 def encode_header(header: Header) -> bytes:
@@ -160,19 +182,12 @@ def decode_header(data: bytes) -> Header:
         header = _header_decoder.decode(memoryview(data)[1:])
     except UNREADABLE as error:
         raise FrameError(f"not a bundle header: {error}") from None
-    _check(header)
-    return header
-
-
-def _check(header: Header) -> None:
     if len(header.id) != 16:
         raise FrameError(f"a bundle id of {len(header.id)} bytes: expected 16")
     if not 1 <= header.count <= MAX_MESSAGES:
         raise FrameError(f"{header.count} messages in a bundle: expected 1 to {MAX_MESSAGES}")
-    if len(header.done) > (header.count + 7) // 8:
-        raise FrameError(f"a mask of {len(header.done)} bytes for {header.count} messages")
-    if header.done and mask_bits(header.done) >> header.count:
-        raise FrameError(f"a mask that marks more than {header.count} messages")
+    if header.done:
+        _check_mask(header.done, header.count)
     numbers = header.size, header.reroutes, header.expires_first, header.expires_last, header.flags
     if min(numbers) < 0 or max(numbers) > _MOST or not 0 <= header.scope <= _MOST_SCOPE:
         raise FrameError("a size, count, expiry, scope or flag in a bundle header that cannot be")
@@ -180,6 +195,14 @@ def _check(header: Header) -> None:
         raise FrameError(
             "a bundle's destination is a queue or a topic with a name of at most 4096 characters"
         )
+    return header
+
+
+def _check_mask(done: bytes, count: int) -> None:
+    if len(done) > (count + 7) // 8:
+        raise FrameError(f"a mask of {len(done)} bytes for {count} messages")
+    if mask_bits(done) >> count:
+        raise FrameError(f"a mask that marks more than {count} messages")
 
 
 def mask_bits(done: bytes) -> int:
@@ -244,7 +267,7 @@ def plain_body(header: Header, body: bytes, most: int = MAX_UNPACKED) -> bytes:
 
 def whole(plain: bytes, count: int) -> bytes:
     """A body as one MessagePack array, whose properties are no more than may be decoded."""
-    whole = b"\xdd" + struct.pack(">I", count) + plain
+    whole = _ARRAY.pack(0xDD, count) + plain
     if len(plain) > MAX_PROPERTIES:
         size = sum(len(each.properties) for each in _undecoded_decoder.decode(whole))
         if size > MAX_PROPERTIES:
@@ -256,13 +279,18 @@ def whole(plain: bytes, count: int) -> bytes:
 def decode_messages(plain: bytes, count: int) -> list[Message]:
     """Read exactly `count` messages. Raises `FrameError` if there are not that many, or more bytes."""
     try:
+        if len(plain) <= MAX_PROPERTIES:
+            return _messages_decoder.decode(_ARRAY.pack(0xDD, count) + plain)
         return _messages_decoder.decode(whole(plain, count))
     except (*UNREADABLE, struct.error) as error:
         raise FrameError(f"not {count} messages: {error}") from None
 
 
 def unpack(header: Header, body: bytes, most: int = MAX_UNPACKED) -> list[Message]:
-    return decode_messages(plain_body(header, body, most), header.count)
+    """A bundle's messages. Raises `FrameError` if it cannot be read."""
+    if header.flags & Flag.COMPRESSED or len(body) != header.size or header.size > most:
+        body = plain_body(header, body, most)
+    return decode_messages(body, header.count)
 
 
 def check_properties(message: Message, encoded: bytes) -> None:
@@ -270,3 +298,93 @@ def check_properties(message: Message, encoded: bytes) -> None:
     size = len(encoded) - len(message.payload)
     if size > MAX_PROPERTIES:
         raise TooMuchInside(f"properties of {size} bytes in a message: {MAX_PROPERTIES} at most")
+
+
+# --- whether a body can be read, and what its messages carry beside their payloads
+
+
+class Opening:
+    """A bundle's body that is looked into when somebody asks for it, and once."""
+
+    __slots__ = ("_body", "_found", "_header")
+
+    def __init__(self, header: Header, body: bytes) -> None:
+        self._header = header
+        self._body = body
+        self._found: list[Properties] | FrameError | None = None
+
+    def __repr__(self) -> str:
+        return f"<Opening of {self._header}{'' if self._found is None else ', looked into'}>"
+
+    def properties(self) -> list[Properties]:
+        """Raises `FrameError` if it cannot be read.
+
+        Each time a new one: an error that was raised here leads back here, and would keep the body in memory
+        until the collector finds the two.
+        """
+        if self._found is None:
+            try:
+                self._found = opened(self._header, self._body)
+            except FrameError as error:
+                self._found = type(error)(*error.args)
+        if isinstance(self._found, FrameError):
+            raise type(self._found)(*self._found.args)
+        return self._found
+
+
+def opened(header: Header, body: bytes) -> list[Properties]:
+    """The properties of a bundle's messages. Raises `FrameError` if `unpack` would."""
+    if header.size <= LARGE * header.count:
+        return [each.properties for each in unpack(header, body)]
+    if header.count == 1:
+        plain = _without_payload(header, body)
+        if plain:
+            return [each.properties for each in decode_messages(plain, 1)]
+    return _opened_whole(header, body)
+
+
+def _opened_whole(header: Header, body: bytes) -> list[Properties]:
+    """Several messages, or one that begins as none does that this project's nodes make."""
+    plain = plain_body(header, body)
+    try:
+        found = _checking_decoder.decode(whole(plain, header.count))
+    except UNREADABLE as error:
+        raise FrameError(f"not {header.count} messages: {error}") from None
+    if not all(memoryview(each.payload)[0] in _BINARY for each in found):
+        raise FrameError(f"not {header.count} messages: a payload that is no bytes")
+    return [each.properties for each in found]
+
+
+def _without_payload(header: Header, body: bytes) -> bytes:
+    """The plain body of one message, with an empty payload in place of its own. Raises `FrameError`.
+
+    Empty if it begins in another way than messages do.
+    """
+    check_size(header, body)
+    source = _stream(header, body)
+    try:
+        head = source.read(2)
+        if len(head) < 2 or head[0] not in _EMPTY or head[1] not in _BINARY:
+            return b""
+        payload = int.from_bytes(source.read(_BINARY[head[1]]))
+        left = header.size - source.tell() - payload
+        if not 0 <= left <= MAX_PROPERTIES:
+            raise TooMuchInside(f"{left} bytes behind a payload: 0 to {MAX_PROPERTIES} are read")
+        return _EMPTY[head[0]] + _last(source, header, left)
+    except zstandard.ZstdError as error:
+        raise FrameError(f"{header}: its body does not decompress: {error}") from None
+
+
+def _stream(header: Header, body: bytes) -> "io.BytesIO | zstandard.ZstdDecompressionReader":
+    if header.flags & Flag.COMPRESSED:
+        return _opener.stream_reader(body)
+    return io.BytesIO(body)
+
+
+def _last(source: "io.BytesIO | zstandard.ZstdDecompressionReader", header: Header, count: int) -> bytes:
+    """So many bytes at its end. Raises `FrameError` if it is not of the size that its header says."""
+    source.seek(header.size - count - source.tell(), io.SEEK_CUR)
+    found = source.read(count + 1)
+    if len(found) != count or source.tell() != header.size:
+        raise FrameError(f"{header}: says {header.size} bytes, its body has others")
+    return found

@@ -26,7 +26,7 @@ DEFAULT_MAX_FRAME: Final = 64 * 1024
 MAX_ADVICES_IN_FRAME: Final = 500
 MAX_GIVEN_IN_FRAME: Final = 500
 PACKET_OVERHEAD: Final = 5
-_MOMENT: Final = 16 * 1024
+MOMENT: Final = 16 * 1024
 _MOST_IN_PIECE: Final = 1000
 _MOST_IN_PACKET: Final = 0xFFFF
 
@@ -386,7 +386,7 @@ def pieces(data: bytes) -> Iterator[bytes]:
     """The same frames in the same order as packets that are read in a moment each, were `data` made of very
     many small ones: a millisecond is for frames to be read, not a second. Each is made when it is asked for.
     """
-    if len(data) <= _MOMENT or data[0] & 0xF0 == 0x90:
+    if len(data) <= MOMENT or data[0] & 0xF0 == 0x90:
         yield data
         return
     try:
@@ -396,7 +396,7 @@ def pieces(data: bytes) -> Iterator[bytes]:
         return
     for start in range(0, len(items), _MOST_IN_PIECE):
         some = items[start : start + _MOST_IN_PIECE]
-        yield from packets([bytes(item) for item in some], _MOMENT)
+        yield from packets([bytes(item) for item in some], MOMENT)
 
 
 def decode_packet(data: bytes, max_frame: int) -> list[AnyFrame | Unknown]:

@@ -9,7 +9,7 @@ from collections import deque
 from typing import Final
 
 from treeconnector import link_events as events
-from treeconnector.bundles import Header, decode_header
+from treeconnector.bundles import decode_header
 from treeconnector.destinations import Destination, parse
 from treeconnector.errors import FrameError, InvalidName, LocalError, PatternError, SequenceError
 from treeconnector.frames import (
@@ -82,13 +82,25 @@ class Incoming:
     # --- bundles
 
     def bundle(self, frame: Bundle) -> events.BundleArrived:
-        size = len(frame.header) + len(frame.body)
-        self._expect(frame.number, size)
-        return self._arrived(frame.number, frame.header, frame.body, size)
+        """The next bundle, whole; in one step, since every message comes through here."""
+        number, size = frame.number, len(frame.header) + len(frame.body)
+        if (
+            number != self.received + 1
+            or self._assembly.total
+            or size > self._max_message
+            or len(self._sizes) >= self._window_bundles
+            or self._unacknowledged >= self._window_bytes
+        ):
+            self._expect(number, size)
+        event = events.BundleArrived(number, decode_header(frame.header), frame.header, frame.body)
+        self.received = number
+        self._sizes.append(size)
+        self._unacknowledged += size
+        return event
 
     def volatile(self, frame: Volatile) -> events.VolatileArrived:
         self._check_size(VOLATILE, len(frame.header) + len(frame.body))
-        return events.VolatileArrived(_header(frame.header), frame.header, frame.body)
+        return events.VolatileArrived(decode_header(frame.header), frame.header, frame.body)
 
     def part(self, frame: Part) -> events.BundleArrived | events.VolatileArrived | None:
         """Take a piece; return the bundle when it is whole."""
@@ -98,7 +110,7 @@ class Incoming:
         if whole is None:
             return None
         if whole.number == VOLATILE:
-            return events.VolatileArrived(_header(whole.header), whole.header, whole.body)
+            return events.VolatileArrived(decode_header(whole.header), whole.header, whole.body)
         return self._arrived(whole.number, whole.header, whole.body, frame.total)
 
     def forget(self) -> None:
@@ -117,13 +129,13 @@ class Incoming:
             )
 
     def _check_size(self, number: int, size: int) -> None:
-        if self._assembly.busy:
+        if self._assembly.total:
             raise SequenceError(f"another bundle between the pieces of one: {self._assembly!r}")
         if size > self._max_message:
             raise FrameError(f"bundle {number} of {size} bytes: this end takes {self._max_message} at most")
 
     def _arrived(self, number: int, header: bytes, body: bytes, size: int) -> events.BundleArrived:
-        event = events.BundleArrived(number, _header(header), header, body)
+        event = events.BundleArrived(number, decode_header(header), header, body)
         self.received = number
         self._sizes.append(size)
         self._unacknowledged += size
@@ -180,13 +192,6 @@ class Incoming:
             return unpack(data)
         except (PatternError, InvalidName) as error:
             raise FrameError(f"grants that cannot be: {error}") from None
-
-
-def _header(data: bytes) -> Header:
-    try:
-        return decode_header(data)
-    except (ValueError, RecursionError) as error:
-        raise FrameError(f"not a bundle header: {error}") from None
 
 
 def destination_text(text: str) -> str:

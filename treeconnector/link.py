@@ -52,13 +52,13 @@ from treeconnector.link_events import (
     VolatileArrived,
 )
 from treeconnector.link_handshake import Handshake
+from treeconnector.link_machine import UNPACKED_AS_A_FRAME
 from treeconnector.link_settings import LinkSettings, Standing, checked_name, clean
 from treeconnector.link_states import State
 from treeconnector.outgoing import Snapshot
 from treeconnector.permits import Grant, pack, pieces
 
 MAX_AUTHORITIES: Final = 24 * 1024
-_UNPACKED_AS_A_FRAME: Final = 16 * 1024
 _DIGEST: Final = 16
 _DIGEST_BACK: Final = 20
 _MAX_DIGEST_BACK: Final = _DIGEST_BACK + bundles.MAX_MESSAGES // 8
@@ -110,10 +110,6 @@ class Link(Handshake):
 
     # --- frames while up, and the two that end it
 
-    def _on_bundle(self, frame: frames.Bundle, events: list[Event]) -> None:
-        events.append(self._in.bundle(frame))
-        self._charge(events[-1])
-
     def _on_volatile(self, frame: frames.Volatile, events: list[Event]) -> None:
         events.append(self._in.volatile(frame))
         self._charge(events[-1])
@@ -125,9 +121,8 @@ class Link(Handshake):
             self._charge(whole)
 
     def _charge(self, arrived: Event) -> None:
-        """What is much larger unpacked than on the line costs as frames do that are read as slowly."""
         assert isinstance(arrived, BundleArrived | VolatileArrived)
-        self._control_frames += arrived.header.size // _UNPACKED_AS_A_FRAME
+        self._control_frames += arrived.header.size // UNPACKED_AS_A_FRAME
 
     def _on_ack(self, frame: frames.Ack, events: list[Event]) -> None:
         if self._out.acknowledged(frame.received):
@@ -360,7 +355,6 @@ Link._handlers = {
     frames.Advise: Link._on_advise,
     frames.SnapshotBegin: Link._on_snapshot_begin,
     frames.SnapshotEnd: Link._on_snapshot_end,
-    frames.Bundle: Link._on_bundle,
     frames.Part: Link._on_part,
     frames.Volatile: Link._on_volatile,
     frames.Ack: Link._on_ack,

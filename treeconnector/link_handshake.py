@@ -109,7 +109,7 @@ class Handshake(LinkMachine):
             agreed.position.received, settings.max_message, settings.window_bundles, settings.window_bytes
         )
         self._out.open_window(agreed.peer_received, self.peer.window_bundles, self.peer.window_bytes)
-        self._keep_alive.heard(self.heard_at)
+        self._was_heard = True
         events.append(Up(self.peer, agreed, theirs.held_count, theirs.held_digest))
 
     def _on_refuse(self, frame: frames.Refuse, events: list[Event]) -> None:

@@ -18,6 +18,8 @@ from treeconnector.pacing import KeepAlive, Pace
 
 Handler = Callable[[Any, Any, list[Event]], None]
 _BUNDLES: Final = frozenset((frames.Bundle, frames.Part, frames.Volatile))
+UNPACKED_AS_A_FRAME: Final = 16 * 1024
+"""A bundle that is unpacked much larger than it comes costs as frames do that are read as slowly."""
 _PULL: Final = 256 * 1024
 
 
@@ -63,6 +65,7 @@ class LinkMachine:
         self._limit = hellos.MAX_HELLO
         self._handshake_ends = now + settings.handshake_timeout
         self._keep_alive = KeepAlive(settings.keep_alive, settings.dead_after, now)
+        self._was_heard = False
         self._pace = Pace(settings.max_frames_per_second, now)
         self._pings = 0
         self._control_frames = 0
@@ -126,13 +129,15 @@ class LinkMachine:
         """When `handle_timer` has something to do, if nothing happens before."""
         if self._state is State.ENDED:
             return None
-        return self._keep_alive.deadline if self._state is State.UP else self._handshake_ends
+        return self._alive().deadline if self._state is State.UP else self._handshake_ends
 
     # --- bytes and time
 
     def pieces(self, packet: bytes) -> Iterable[bytes]:
         """A packet as what may be received one after the other in its place, each of it in a moment."""
-        return frames.pieces(packet) if len(packet) <= self._limit else [packet]
+        if len(packet) <= frames.MOMENT or len(packet) > self._limit:
+            return (packet,)  # small; or too large, which `receive` says
+        return frames.pieces(packet)
 
     def receive(self, packet: bytes, now: float) -> list[Event]:
         """Take one packet from the carrier. Never raises: what is wrong with it ends the link."""
@@ -140,8 +145,8 @@ class LinkMachine:
         if self._state is State.ENDED:
             return events
         self.heard_at = now
+        self._was_heard = True
         self.bytes_in += len(packet)
-        self._keep_alive.heard(now)
         try:
             self._take(packet, events)
         except RemoteError as error:
@@ -165,6 +170,11 @@ class LinkMachine:
                 if self._state is State.ENDED:
                     return
                 raise SequenceError(self._illegal(kind))
+            if isinstance(frame, frames.Bundle):
+                arrived = self._in.bundle(frame)
+                self._control_frames += arrived.header.size // UNPACKED_AS_A_FRAME
+                events.append(arrived)
+                continue
             if kind not in _BUNDLES:
                 self._control_frames += 1
             if then is not self._state:
@@ -184,18 +194,18 @@ class LinkMachine:
         self._control_frames = 0
         if until is not None and self._state is not State.ENDED:
             self.throttled_until = until
-            self._keep_alive.heard(until)
+            self._alive().heard(until)
             events.append(Throttled(until))
 
     def handle_timer(self, now: float) -> list[Event]:
         """To be called at `next_deadline()`; at any other time it does nothing."""
         events: list[Event] = []
         if self._state is State.UP:
-            if self._keep_alive.is_dead(now):
+            if self._alive().is_dead(now):
                 silence = now - self.heard_at
                 text = f"{self.peer_name} has been silent for {silence:.1f} s and does not answer"
                 self._end(RemoteError(text), text, events)
-            elif self._keep_alive.must_ask(now):
+            elif self._alive().must_ask(now):
                 self.probe(now)
         elif self._state is not State.ENDED and now >= self._handshake_ends:
             events += self.refuse(Refusal.BUSY, self._too_late())
@@ -206,16 +216,23 @@ class LinkMachine:
         who = f"{self.identity.name} has not decided" if ours else f"waiting for {self.peer_name}"
         return f"no handshake within {self._settings.handshake_timeout:g} s: {who} while {self._state}"
 
+    def _alive(self) -> KeepAlive:
+        """The keep-alive, as the packets have it that have come since it was asked last."""
+        if self._was_heard:
+            self._was_heard = False
+            self._keep_alive.heard(self.heard_at)
+        return self._keep_alive
+
     def not_heard(self, until: float) -> None:
         """Nothing was read here until then: that was no silence of the peer's."""
-        self._keep_alive.heard(until)
+        self._alive().heard(until)
 
     def probe(self, now: float) -> None:
         """Ask now whether the peer is alive: `heard_at` will tell."""
         if self._state is State.UP:
             self._pings += 1
             self._out.control(frames.Ping(self._pings))
-            self._keep_alive.asked(now)
+            self._alive().asked(now)
 
     def data_to_send(self, budget: int = _PULL) -> list[bytes]:
         """Packets for the carrier, of about `budget` bytes together; [] if there is nothing to send."""

@@ -35,25 +35,22 @@ class Whole(NamedTuple):
 
 
 class Assembly:
-    """Puts pieces together. `limit`: largest header + body, bytes."""
+    """Puts pieces together. `limit`: largest header + body, bytes. `total`: bytes of the bundle of which some
+    pieces are here, and not all; 0 = there is none.
+    """
 
-    __slots__ = ("_body", "_header", "_limit", "_number", "_total")
+    __slots__ = ("_body", "_header", "_limit", "_number", "total")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.forget()
 
     def __repr__(self) -> str:
-        return f"<Assembly of {self._number}: {self._arrived} of {self._total} bytes>"
+        return f"<Assembly of {self._number}: {self._arrived} of {self.total} bytes>"
 
     def forget(self) -> None:
         """Nothing of a bundle is here any more."""
-        self._number, self._total, self._header, self._body = -1, 0, b"", bytearray()
-
-    @property
-    def busy(self) -> bool:
-        """Some pieces of a bundle are here, and not all."""
-        return self._total > 0
+        self._number, self.total, self._header, self._body = -1, 0, b"", bytearray()
 
     @property
     def _arrived(self) -> int:
@@ -61,7 +58,7 @@ class Assembly:
 
     def begins(self, part: Part) -> bool:
         """Is this a first piece? Raises if it cannot be one, or does not follow the last."""
-        if self.busy:
+        if self.total:
             self._check_follows(part)
             return False
         if part.offset or not part.header:
@@ -73,22 +70,22 @@ class Assembly:
         return True
 
     def _check_follows(self, part: Part) -> None:
-        if (part.number, part.total, part.offset) != (self._number, self._total, self._arrived):
+        if (part.number, part.total, part.offset) != (self._number, self.total, self._arrived):
             raise SequenceError(
                 f"a piece of bundle {part.number} at {part.offset} of {part.total}:"
-                f" expected {self._number} at {self._arrived} of {self._total}"
+                f" expected {self._number} at {self._arrived} of {self.total}"
             )
         if part.header:
             raise FrameError(f"a second header in a piece of bundle {part.number}")
 
     def add(self, part: Part) -> Whole | None:
         """Take a piece that `begins` has seen; return the bundle when it is whole."""
-        if not self.busy:
-            self._number, self._total, self._header = part.number, part.total, part.header
-        if not part.data or self._arrived + len(part.data) > self._total:
+        if not self.total:
+            self._number, self.total, self._header = part.number, part.total, part.header
+        if not part.data or self._arrived + len(part.data) > self.total:
             raise FrameError(f"a piece of {len(part.data)} bytes at {part.offset} of {part.total}")
         self._body += part.data
-        if self._arrived < self._total:
+        if self._arrived < self.total:
             return None
         whole = Whole(self._number, self._header, bytes(self._body))
         self.forget()

@@ -52,10 +52,11 @@ from broker.core.site.site import SiteClient
 from treeconnector import bundles
 from treeconnector.advisories import Advertiser, Down, Up
 from treeconnector.destinations import Destination, domain
+from treeconnector.errors import Refusal, RemoteError
 from treeconnector.identity import BundleIds, Identity, Shown
 from treeconnector.interests import Interests
 from treeconnector.link import Link, LinkSettings
-from treeconnector.link_events import Acked, parts
+from treeconnector.link_events import Acked, BundleArrived, parts
 from treeconnector.names import LOCAL
 from treeconnector.relations import Relation
 from treeconnector.roles import Role, role_of
@@ -314,13 +315,34 @@ class NodeCore:
         """
         for piece in link.pieces(packet):
             said = link.receive(piece, self.clock.now)
-            yield False
+            if len(said) > 1:
+                yield False
             for event in said:
-                for part in parts(event):
-                    if link not in self.open_links:
-                        return
-                    self.links.handle(link, [part])
-                    yield type(part) is not Acked
+                if type(event) is not BundleArrived:
+                    for part in parts(event):
+                        if link not in self.open_links:
+                            return
+                        self.links.handle(link, [part])
+                        yield type(part) is not Acked
+                elif link in self.open_links:
+                    self._arrived(link, event)
+                    yield True
+
+    def _arrived(self, link: Link, event: BundleArrived) -> None:
+        """The next bundle of a neighbour: its number goes to disk with it."""
+        neighbour = self.neighbours.get(self.links.names.get(link, ""))
+        if neighbour is None or neighbour.link is not link:
+            return
+        try:
+            self.permitting.check_room(neighbour)
+            neighbour.received = event.number
+            self.context.touched[neighbour.name] = neighbour
+            doubted = event.number <= neighbour.doubted
+            self.arrivals.from_neighbour(
+                neighbour, event.header, event.body, event.header_bytes, doubted=doubted
+            )
+        except RemoteError as error:
+            self.links.handle(link, link.refuse(Refusal.PROTOCOL, str(error)))
 
     def lost(self, link: Link, text: str) -> None:
         """The carrier has gone."""

@@ -25,5 +25,5 @@ def test_any_size_in_any_packet(number, head, size, max_frame):
         assembly.begins(part)
         found = assembly.add(part)
     assert found == (number, b"h" * head, body)
-    assert not assembly.busy
+    assert not assembly.total
     assert repr(assembly) == "<Assembly of -1: 0 of 0 bytes>"

@@ -11,19 +11,21 @@ import zstandard
 from hypothesis import given, settings
 
 from treeconnector.bundles import (
+    LARGE,
     MAX_PROPERTIES,
     Flag,
     Header,
     Message,
+    Opening,
     Properties,
     compress,
     encode_message,
     join,
+    opened,
     unpack,
 )
 from treeconnector.destinations import queue
 from treeconnector.errors import FrameError
-from treeconnector.opening import LARGE, Opening, opened
 
 MIB = 1024 * 1024
 ID = bytes(range(16))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.core.clients.masking import masked
 from broker.core.messages.custody import Queue, QueueEntry, StoredBundle
 from treeconnector import bundles
-from treeconnector.opening import opened
+from treeconnector.bundles import opened
 from treeconnector.session_frames import Deliver
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Final
 from broker.core.clock import Clock
 from broker.core.messages.entries import QueueEntry
 from broker.core.rows import SeenRow, Transaction
-from treeconnector.bundles import Header, mask_bits, mask_bytes
+from treeconnector.bundles import mask_bits, mask_bytes
 
 _MOST_SEEN: Final = 200_000
 _MAKER: Final = 12
@@ -32,13 +32,13 @@ class IdentitySet:
     def __init__(self) -> None:
         self._bits: dict[bytes, dict[int, int]] = {}
         self._again: Counter[bytes] = Counter()
-        self._count = 0
+        self.count = 0
 
     def __repr__(self) -> str:
-        return f"<IdentitySet {self._count} of {len(self._bits)} makers>"
+        return f"<IdentitySet {self.count} of {len(self._bits)} makers>"
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def __contains__(self, bundle: bytes) -> bool:
         maker, number = _parts(bundle)
@@ -50,7 +50,7 @@ class IdentitySet:
 
     def remove(self, bundle: bytes) -> None:
         """Caller's duty: it is in there."""
-        self._count -= 1
+        self.count -= 1
         if bundle in self._again:
             self._again[bundle] -= 1
             if not self._again[bundle]:
@@ -82,7 +82,7 @@ class IdentitySet:
         runs = self._bits.setdefault(maker, {})
         before = runs.get(run, 0)
         runs[run] = before | bits
-        self._count += bits.bit_count()
+        self.count += bits.bit_count()
         for at in _ones(before & bits):
             self._again[maker[:_MAKER] + (run << 8 | at).to_bytes(_ID - _MAKER, "big") + maker[_MAKER:]] += 1
 
@@ -122,7 +122,7 @@ class HeldIdentities:
 
     def which(self, bundle: bytes) -> int:
         """The messages of a queue's bundle that came here with what is kept, as a mask."""
-        if bundle in self.cold:
+        if self.cold.count and bundle in self.cold:
             return ALL
         found = 0
         for entry in self._queued.get(bundle, ()):
@@ -181,9 +181,14 @@ class DeliveredIdentities:
     def __contains__(self, bundle: bytes) -> bool:
         return bundle in self._at
 
-    def which(self, header: Header) -> int:
-        """The messages of a bundle that were dealt with here, as a mask."""
-        return self._which(header.identity) | self._which(header.id)
+    def which(self, identity: bytes, bundle: bytes) -> int:
+        """The messages of a bundle that were dealt with here, as a mask. `bundle`: its id alone."""
+        at, part, found = self._at, self._part, 0
+        if identity in at:
+            found = part.get(identity, ALL)
+        if bundle in at:
+            found |= part.get(bundle, ALL)
+        return found
 
     def _which(self, bundle: bytes) -> int:
         return self._part.get(bundle, ALL) if bundle in self._at else 0

@@ -44,17 +44,17 @@ def _untrusted(position: Position, session: int) -> Position:
 
 
 class LinkAdmission:
-    """Decides for all links of one node."""
+    """Decides for all links of one node. `names`: of the neighbours, by their links that are up."""
 
     def __init__(self, core: "NodeCore") -> None:
         self._core = core
-        self._names: dict[Link, str] = {}
+        self.names: dict[Link, str] = {}
         self._secrets: dict[Link, bytes | None] = {}
         self.shown: dict[Link, Shown] = {}
         self.closing: list[Link] = []
 
     def __repr__(self) -> str:
-        return f"<LinkAdmission of {self._core.identity.name} open={len(self._names)}>"
+        return f"<LinkAdmission of {self._core.identity.name} open={len(self.names)}>"
 
     # --- what the machine says
 
@@ -83,20 +83,12 @@ class LinkAdmission:
 
     def of(self, link: Link) -> Neighbour | None:
         """The neighbour that this link is the current one of."""
-        neighbour = self._core.neighbours.get(self._names.get(link, ""))
+        neighbour = self._core.neighbours.get(self.names.get(link, ""))
         return neighbour if neighbour is not None and neighbour.link is link else None
 
     def _said(self, neighbour: Neighbour, link: Link, event: Any) -> None:
         core = self._core
         match event:
-            case events.BundleArrived():
-                core.permitting.check_room(neighbour)
-                neighbour.received = event.number
-                core.touch(neighbour)
-                doubted = event.number <= neighbour.doubted
-                core.arrivals.from_neighbour(
-                    neighbour, event.header, event.body, event.header_bytes, doubted=doubted
-                )
             case events.VolatileArrived():
                 core.arrivals.from_neighbour(neighbour, event.header, event.body)
             case events.Acked(received):
@@ -271,7 +263,7 @@ class LinkAdmission:
         neighbour = self._neighbour(link, hello)
         self._resume(neighbour, hello, event)
         neighbour.connected(link, hello, core.clock.now)
-        self._names[link] = neighbour.name
+        self.names[link] = neighbour.name
         core.touch(neighbour)
         if neighbour.relation is Relation.PARENT:
             core.ancestry.heard(neighbour, hello.chain, hello.above)
@@ -383,7 +375,7 @@ class LinkAdmission:
         """A link is over: its carrier is closed as well, for the peer may not do it."""
         self.closing.append(link)
         neighbour = self.of(link)
-        self._names.pop(link, None)
+        self.names.pop(link, None)
         self.shown.pop(link, None)
         self._secrets.pop(link, None)
         self._core.link_ended(link, text)

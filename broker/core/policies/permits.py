@@ -29,13 +29,12 @@ from broker.core.policies.policy import Policy
 from broker.core.policies.replies import Replies
 from broker.core.rows import MetaRow
 from treeconnector.advisories import Advertiser, digest_of, standing
-from treeconnector.bundles import Flag, Header
+from treeconnector.bundles import Flag, Header, Opening
 from treeconnector.destinations import Destination, Kind, domain, topic
 from treeconnector.errors import FrameError, PatternError
 from treeconnector.frames import Advice
 from treeconnector.held import Legality, Limits, anything_goes
 from treeconnector.names import is_incarnation
-from treeconnector.opening import Opening
 from treeconnector.permits import NOTHING, Grant, Permit, Rules, pack
 from treeconnector.relations import Relation
 from treeconnector.routes import Route
@@ -324,8 +323,6 @@ class ChildPermits(Policy):
     def why_not_take(self, neighbour: Neighbour, header: Header, body: bytes, opening: Opening) -> str:
         """Why a bundle of a child is not taken on; '' if it is."""
         permit, destination = neighbour.permit, header.destination
-        if neighbour.relation is not Relation.CHILD:
-            return ""
         if header.flags & Flag.REROUTED and self.given.take(neighbour, header, body):
             return ""
         if destination.kind == Kind.TOPIC and destination.node:

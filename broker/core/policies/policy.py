@@ -10,9 +10,8 @@ that it is told of.
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from treeconnector.bundles import Header
+from treeconnector.bundles import Header, Opening
 from treeconnector.destinations import Destination
-from treeconnector.opening import Opening
 
 if TYPE_CHECKING:
     from broker.core.links.neighbour import Neighbour
@@ -34,7 +33,7 @@ class Policy:
         return ""
 
     def why_not_take(self, neighbour: "Neighbour", header: Header, body: bytes, opening: Opening) -> str:
-        """May a bundle of a neighbour be taken on?"""
+        """May a bundle of a child be taken on?"""
         return ""
 
     def is_twin(self, neighbour: "Neighbour", header: Header, body: bytes) -> bool:

@@ -16,11 +16,10 @@ from broker.core.links.neighbour import Neighbour
 from broker.core.messages.entries import QueueEntry
 from broker.core.policies.policy import Policy
 from broker.core.routing.arrivals import Arrivals
-from treeconnector.bundles import Header
+from treeconnector.bundles import Header, Opening
 from treeconnector.destinations import parse
 from treeconnector.errors import FrameError, InvalidName, PatternError
 from treeconnector.names import is_incarnation
-from treeconnector.opening import Opening
 from treeconnector.relations import Relation
 
 _FRESH: Final = ("transient-", "System.")

@@ -1,10 +1,10 @@
 """The trace: what happened to bundles at this node lately, in a ring of bounded length.
 
 One record a bundle or slice, never a message. What happens to many bundles with one neighbour or session in
-one step of the core is one *group*. When the next begins, a group is packed: what it keeps then is small and
-lies together, for thousands of old headers would be in the way of everything else in the processor's cache.
-It becomes something to read only when somebody reads. Times are running time; the wall clock is added where
-a person looks.
+one step of the core is one *group*. Every few hundred records the groups are packed: what they keep then is
+small and lies together, for thousands of old headers would be in the way of everything else in the
+processor's cache. It becomes something to read only when somebody reads. Times are running time; the wall
+clock is added where a person looks.
 
 What no header says (correlation id, task id, reply queue) is *noted* where messages are decoded anyway, at
 their entry and at some deliveries, in a room of its own that is bounded as well.
@@ -167,7 +167,9 @@ class Trace:
         self._groups: deque[Group] = deque()
         self._records = 0
         self._step = clock.now
-        self._open: dict[tuple[int, str], tuple[float, list[Item]]] = {}
+        self._open: dict[tuple[int, int, str], tuple[float, list[Item]]] = {}
+        self._unpacked = 0
+        self._section = 0
         self._same: dict[Any, Any] = {}
         self._notes: OrderedDict[bytes, tuple[Note, ...]] = OrderedDict()
         self._noted = 0
@@ -194,23 +196,27 @@ class Trace:
         """Record one bundle: with others to which the same happens in the same step of the core."""
         if self._step != self._clock.now:
             self._step = self._clock.now
-            self._pack_open()
-        group = self._open.get((kind, who))
+            self._section += 1
+        group = self._open.get((self._section, kind, who))
         if group is None:
-            self._open[kind, who] = self.fine_clock(), [item]
+            self._open[self._section, kind, who] = self.fine_clock(), [item]
         else:
             group[1].append(item)
-            if len(group[1]) >= self._largest:
-                self._pack_open()
+        self._unpacked += 1
+        if self._unpacked >= self._largest:
+            self._pack_open()
 
     def _put_all(self, kind: int, who: str, items: list[Item]) -> None:
-        if self._open:
+        """A group of its own, after all that came before."""
+        self._open[self._section + 1, kind, who] = self.fine_clock(), items
+        self._section += 2
+        self._unpacked += len(items)
+        if self._unpacked >= self._largest:
             self._pack_open()
-        self._keep(self._packed(kind, who, self.fine_clock(), items), len(items))
 
     def _pack_open(self) -> None:
-        groups, self._open = self._open, {}
-        for (kind, who), (at, items) in groups.items():
+        groups, self._open, self._unpacked = self._open, {}, 0
+        for (_, kind, who), (at, items) in groups.items():
             self._keep(self._packed(kind, who, at, items), len(items))
 
     def _keep(self, group: Group, records: int) -> None:

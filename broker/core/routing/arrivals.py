@@ -16,11 +16,10 @@ from broker.core.policies.policy import first_reason
 from broker.core.policies.trace import is_internal
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
-from treeconnector.bundles import MAX_BYTES, Flag, Header, mask_bits
+from treeconnector.bundles import MAX_BYTES, Flag, Header, Opening, mask_bits, opened
 from treeconnector.destinations import Destination, Kind, domain, topic
 from treeconnector.errors import FrameError, InvalidName, PatternError
 from treeconnector.names import node_name, queue_name
-from treeconnector.opening import Opening
 from treeconnector.patterns import check_topic
 from treeconnector.relations import Relation
 
@@ -78,7 +77,9 @@ class Arrivals:
         stored = self._custody.store(header, body, self._forwarder.clock.now, encoded)
         stored.safe, stored.doubted = True, doubted
         fault = self._fault(neighbour, header, body)
-        left = (1 << header.count) - 1 & ~mask_bits(header.done)
+        left = (1 << header.count) - 1
+        if header.done:
+            left &= ~mask_bits(header.done)
         if not left:
             self._custody.trace.dropped(header, "none of its messages is left")
         elif fault and any(is_twin(neighbour, header, body) for is_twin in self._policies.is_twin):
@@ -108,16 +109,27 @@ class Arrivals:
             check_destination(header.destination)
         except (InvalidName, PatternError) as error:
             return f"DESTINATION: {error}"
-        if self._is_forged(neighbour, header):
+        if neighbour.relation is Relation.CHILD:
+            return self._fault_of_a_child(neighbour, header, body)
+        try:
+            opened(header, body)
+        except FrameError as error:
+            return _unreadable(error)
+        return ""
+
+    def _fault_of_a_child(self, neighbour: Neighbour, header: Header, body: bytes) -> str:
+        """It speaks for its own nodes only, and its permit is asked."""
+        given_back = header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE)
+        if not given_back and not self.is_from_below(neighbour, header.origin):
             return f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
         opening = Opening(header, body)
         why = first_reason(self._policies.why_not_take, neighbour, header, body, opening)
-        return why or why_not_readable(opening)
-
-    def _is_forged(self, neighbour: Neighbour, header: Header) -> bool:
-        if neighbour.relation is not Relation.CHILD or header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE):
-            return False
-        return not self.is_from_below(neighbour, header.origin)
+        if not why:
+            try:
+                opening.properties()
+            except FrameError as error:
+                why = _unreadable(error)
+        return why
 
     def is_from_below(self, neighbour: Neighbour, origin: str) -> bool:
         """Is a node a child, one of its mesh, or is it or was it below these?"""
@@ -133,7 +145,13 @@ class Arrivals:
 
         `left`: the messages that it brings.
         """
-        here = left & self._were_here(stored.header)
+        header, found = stored.header, 0
+        identity = header.id + header.origin.encode()
+        if header.destination.kind == Kind.QUEUE:
+            found = self.seen.which(identity, header.id) | self._custody.kept.which(identity)
+        elif self._was_here(header, identity):
+            found = ALL
+        here = left & found
         if here:
             self._forwarder.counters["duplicates_dropped"] += here.bit_count()
             if here == left:
@@ -143,19 +161,16 @@ class Arrivals:
             self._forwarder.flag(stored, Flag.MAYBE_DUPLICATE)
         return True
 
-    def _were_here(self, header: Header) -> int:
-        """Which of a bundle's messages were dealt with here, or are kept here now; of a topic's, all or none.
+    def _was_here(self, header: Header, identity: bytes) -> bool:
+        """Was a topic's bundle dealt with here, or is it kept here now?
 
-        A topic's entry for another node is none of ours, and what is retained is asked for again.
+        One that follows another node is none of ours, and what is retained is asked for again.
         """
-        destination, bundle = header.destination, header.identity
-        if destination.kind == Kind.QUEUE:
-            return self.seen.which(header) | self._custody.kept.which(bundle)
-        if destination.node not in ("", self._forwarder.node):
-            return 0
+        if header.destination.node not in ("", self._forwarder.node):
+            return False
         if header.flags & Flag.RETAINED and not header.flags & Flag.MAYBE_DUPLICATE:
-            return 0
-        return ALL if bundle in self.seen or bundle in self._custody.kept or header.id in self.seen else 0
+            return False
+        return identity in self.seen or identity in self._custody.kept or header.id in self.seen
 
     def _bury(self, stored: StoredBundle, neighbour: Neighbour, reason: str) -> None:
         if all(has_room(neighbour, stored.size) for has_room in self._policies.has_room_for_refused):
@@ -185,16 +200,12 @@ class Arrivals:
         else:
             if self._aliases:
                 self._readdress(stored)
-            if not self._is_answered(stored):
-                entry = self._forwarder.wait(stored, came, sender)
-                if entry is not None and destination.kind == Kind.TOPIC:
-                    for followed in self._policies.follows_node:
-                        followed(entry)
-
-    def _is_answered(self, stored: StoredBundle) -> bool:
-        if not stored.header.flags & Flag.TELL:
-            return False
-        return any(is_answered(stored) for is_answered in self._policies.is_answered)
+            if stored.header.flags & Flag.TELL and any(tell(stored) for tell in self._policies.is_answered):
+                return
+            entry = self._forwarder.wait(stored, came, sender)
+            if entry is not None and destination.kind == Kind.TOPIC:
+                for followed in self._policies.follows_node:
+                    followed(entry)
 
     def _readdress(self, stored: StoredBundle) -> None:
         """It goes on under the address that its alias stands for."""
@@ -204,17 +215,13 @@ class Arrivals:
             self._custody.header_changed(stored)
 
 
-def why_not_readable(opening: Opening) -> str:
-    """Why no consumer can read these messages; '' if each can.
+def _unreadable(error: FrameError) -> str:
+    """Why no consumer can read these messages.
 
     A body that is not what its header says would fail again at every node and consumer that it reaches, and
     what was given together with it would fail with it. So it is opened here once, and dropped.
     """
-    try:
-        opening.properties()
-    except FrameError as error:
-        return f"UNREADABLE: {error}"[:_MOST_SAID]
-    return ""
+    return f"UNREADABLE: {error}"[:_MOST_SAID]
 
 
 @lru_cache(maxsize=4096)
