@@ -18,19 +18,25 @@ class LogThrottle:
     def __repr__(self) -> str:
         return f"<LogThrottle of {len(self._next)} kinds>"
 
+    def is_new(self, address: str, text: str) -> bool:
+        """Was that not said of this host within ten minutes? It counts as said then."""
+        now = asyncio.get_running_loop().time()
+        key = f"{address.rpartition(':')[0]} {text}"
+        if now < self._next.get(key, 0.0):
+            return False
+        if len(self._next) >= _MOST:
+            self._next.clear()
+        self._next[key] = now + _AGAIN
+        return True
+
     def __call__(
         self, address: str, text: str, name: str = "", *, beside: bool = False, passing: bool = False
     ) -> None:
         """`name`: as the caller calls itself, '' or '?' if it never said so. `beside`: it is a node of this
         one's mesh. `passing`: nothing is wrong, as where two nodes dial each other at once.
         """
-        now = asyncio.get_running_loop().time()
-        key = f"{address.rpartition(':')[0]} {name} {text}"
-        if now < self._next.get(key, 0.0):
+        if not self.is_new(address, f"{name} {text}"):
             return
-        if len(self._next) >= _MOST:
-            self._next.clear()
-        self._next[key] = now + _AGAIN
         what = "node of the mesh" if beside else "child"
         who = f"{what} {name} at {address}" if name.strip("?") else f"a child at {address}"
         level = logging.INFO if passing else logging.WARNING

@@ -13,19 +13,36 @@ import asyncio
 import contextlib
 import ssl
 import uuid
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
 from sapwood.address import session_uri
-from sapwood.errors import ConnectFailed, Rejection, SendRejected, Unconfirmed
+from sapwood.errors import ConnectFailed, Rejection, RequestTimeout, SendRejected, SendTimeout, Unconfirmed
+from sapwood.options import (
+    ClientOptions,
+    SendOptions,
+    at_least,
+    flag,
+    payload_of,
+    properties_of,
+    scope_of,
+    seconds,
+)
 from sapwood.outbox import Call, FrameRoute, Outbox, bodies, encode_message
 from sapwood.session import Session
 from sapwood.subscription import Subscription
 from sapwood.tasks import current as current_task
 from treeconnector.bundles import Properties
 from treeconnector.destinations import Destination, Kind, parse
-from treeconnector.session_frames import MAX_PACKET, VERSION, Create, EndSubscription, Login
+from treeconnector.session_frames import (
+    MAX_PACKET,
+    VERSION,
+    ClientFrame,
+    Create,
+    EndSubscription,
+    Login,
+)
 
 DEFAULT_ADDRESS: Final = "http://127.0.0.1:7600"
 _YIELD_BYTES: Final = 512 * 1024
@@ -33,8 +50,11 @@ _LARGEST_BODY: Final = MAX_PACKET - 64 * 1024
 _parse = lru_cache(maxsize=4096)(parse)
 
 
-def connect(address: str = DEFAULT_ADDRESS, *, session: str = "", **options: Any) -> "Client":
-    """A client of the node at `address` (http, https, ws or wss; port 7600 unless given).
+def connect(
+    address: str | Sequence[str] = DEFAULT_ADDRESS, *, session: str = "", **options: Unpack[ClientOptions]
+) -> "Client":
+    """A client of the node at `address` (http, https, ws or wss; port 7600 unless given), or of the first of
+    several that answers.
 
     Use it as `async with connect(...) as client`. For the options see `Client`.
     """
@@ -84,11 +104,16 @@ class Client:
     `keep_alive`: seconds of silence after which the node is asked for a sign of life.
     `tls`: a context for https and wss; or just `ca`, the authority's file, and where a client certificate
     proves the application `certificate` and `key`, its files (one file may hold both).
+    `on_connected(node)`, `on_lost(error)`: called on the loop after each login, and after each connection
+    that broke.
+
+    Wrinkle: of several addresses another is tried where one does not answer. Nodes do not share what they
+    know of a producer: what one of them had taken and not confirmed is sent to the next as well.
     """
 
     def __init__(
         self,
-        address: str,
+        address: str | Sequence[str],
         *,
         session: str = "",
         secret: str | None = None,
@@ -103,7 +128,11 @@ class Client:
         ca: str | None = None,
         certificate: str | None = None,
         key: str | None = None,
+        on_connected: Callable[[str], object] | None = None,
+        on_lost: Callable[[Exception], object] | None = None,
     ) -> None:
+        at_least(0.001, timeout=timeout, keep_alive=keep_alive)
+        at_least(1, window_messages=window_messages, window_bytes=window_bytes)
         if password is not None and not account:
             raise ValueError(
                 "a password is an account's: give `account` too, or the session secret as `secret`"
@@ -115,13 +144,16 @@ class Client:
         self._timeout = timeout
         self._outbox = Outbox(window_messages, window_bytes)
         self._rested = 0
+        addresses = [address] if isinstance(address, str) else list(address)
         self._session = Session(
-            session_uri(address),
+            [session_uri(each) for each in addresses],
             Login(VERSION, self.name, (password if account else secret) or "", self.producer, account),
             self._outbox,
             timeout=timeout,
             keep_alive=keep_alive,
             context=tls or _context(ca, certificate, key),
+            on_connected=on_connected,
+            on_lost=on_lost,
         )
 
     def __repr__(self) -> str:
@@ -132,6 +164,11 @@ class Client:
     def node(self) -> str:
         """Name of the node that the client is, or was last, connected to."""
         return self._session.node
+
+    @property
+    def state(self) -> str:
+        """'connected', 'not connected' (it tries again by itself), 'closed', or 'not open' yet."""
+        return self._session.state
 
     @property
     def committed(self) -> int:
@@ -159,19 +196,12 @@ class Client:
         try:
             if self._session.is_open:
                 if wait:
-                    await self._flush_within(self._timeout)
+                    await self.flush(timeout=self._timeout)
                 await self._send_rest()
         finally:
             await self._session.close()
         if wait and self._outbox.messages:
             raise Unconfirmed(self._outbox.messages)
-
-    async def _flush_within(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self.flush()
-        except TimeoutError:
-            raise Unconfirmed(self._outbox.messages) from None
 
     async def _send_rest(self) -> None:
         """The last acknowledgements."""
@@ -181,28 +211,57 @@ class Client:
 
     # --- sending
 
-    async def send(self, destination: Destination | str, payload: bytes | str, **properties: Any) -> None:
-        """Send one message and wait until the node has it on disk.
+    async def send(
+        self,
+        destination: Destination | str,
+        payload: bytes | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[SendOptions],
+    ) -> None:
+        """Send one message and wait until the node has it on disk, `timeout` seconds at most.
 
-        `destination`: 'queue:NAME', 'queue:NAME@NODE', 'topic:PATTERN'. Properties: those of
-        `treeconnector.bundles.Properties`, and `persistent`, `retained`, `scope` (0 vertical, 1 tree), and
-        `tell`: where nobody in the tree serves the queue, a notice comes to `reply_to` at once (see
-        `Delivery.notice`) and the message is not kept. Raises `SendRejected`.
+        `destination`: 'queue:NAME', 'queue:NAME@NODE', 'topic:PATTERN'. Options: see `SendOptions`. Raises
+        `SendRejected`; `SendTimeout`, which says whether it may have been sent; and `TypeError` or
+        `ValueError` for a message that no node would read. A wait that is cancelled takes the message back
+        where it has not been sent.
         """
+        route, message = _message(destination, payload, options)
         waiter = _Waiter()
-        await self._room()
-        self._outbox.add(*_message(destination, payload, properties), waiter)
-        waiter.end()
-        self._session.work()
-        await waiter.future
+        async with self._waits(waiter, timeout):
+            await self._room()
+            self._outbox.add(route, message, waiter)
+            waiter.end()
+            self._session.work()
+            await waiter.future
 
-    async def publish(self, destination: Destination | str, payload: bytes | str, **properties: Any) -> None:
+    @contextlib.asynccontextmanager
+    async def _waits(self, waiter: _Waiter, timeout: float | None) -> AsyncIterator[None]:
+        """Whoever gives up takes back what has not been sent."""
+        limit = asyncio.timeout(seconds("timeout", timeout))
+        try:
+            async with limit:
+                yield
+        except (TimeoutError, asyncio.CancelledError) as error:
+            unsent = self._outbox.withdraw(waiter)
+            waiter.future.cancel()
+            self._session.moved()
+            if limit.expired():
+                raise SendTimeout(timeout or 0.0, sent=not unsent) from None
+            if not unsent:
+                error.add_note("the message was sent, and may be taken")
+            raise
+
+    async def publish(
+        self, destination: Destination | str, payload: bytes | str, **options: Unpack[SendOptions]
+    ) -> None:
         """Send one message without waiting for its confirmation, but for room in the window.
 
-        `flush` waits for all, and tells what was rejected.
+        `flush` waits for all, and tells what was rejected. Options as of `send`.
         """
+        route, message = _message(destination, payload, options)
         await self._room()
-        self._outbox.add(*_message(destination, payload, properties))
+        self._outbox.add(route, message)
         self._session.work()
 
     def seal(self) -> int:
@@ -212,8 +271,21 @@ class Client:
         """
         return self._outbox.seal()
 
-    async def flush(self) -> None:
-        """Wait until everything published is confirmed. Raises `SendRejected` for what was not taken."""
+    async def flush(self, *, timeout: float | None = None) -> None:
+        """Wait until everything published is confirmed, `timeout` seconds at most.
+
+        Raises `SendRejected` for what was not taken, `Unconfirmed` if the confirmations did not come.
+        """
+        limit = asyncio.timeout(seconds("timeout", timeout))
+        try:
+            async with limit:
+                await self._flush()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise Unconfirmed(self._outbox.messages) from None
+
+    async def _flush(self) -> None:
         self._session.check_open()
         outbox = self._outbox
         target = outbox.seal()
@@ -230,21 +302,27 @@ class Client:
         payloads: Iterable[bytes],
         *,
         wait: bool = True,
-        **properties: Any,
+        timeout: float | None = None,
+        **options: Unpack[SendOptions],
     ) -> None:
-        """Send many messages to one destination, the fast way, and wait until all are on disk.
+        """Send many messages to one destination, the fast way, and wait until all are on disk, `timeout`
+        seconds at most.
 
-        `wait=False`: like `publish`. The properties hold for each. Raises `SendRejected`.
+        `wait=False`: like `publish`. The options hold for each, see `send`; so do the errors.
         """
-        route = _route(destination, properties)
-        shared = _properties(properties)
-        waiter = _Waiter() if wait else None
-        for body, number in bodies(list(payloads), shared):
+        route, shared = _route(destination, dict(options))
+        given = list(payloads)
+        if set(map(type, given)) - {bytes}:
+            given = [payload_of(payload) for payload in given]
+        prepared = list(bodies(given, shared))
+        for body, _ in prepared:
             _check_size(body)
-            await self._room()
-            self._outbox.add_body(route, body, number, waiter)
-            self._session.work()
-        if waiter:
+        waiter = _Waiter()
+        async with self._waits(waiter, timeout):
+            for body, number in prepared:
+                await self._room()
+                self._outbox.add_body(route, body, number, waiter if wait else None)
+                self._session.work()
             waiter.end()
             await waiter.future
 
@@ -259,14 +337,24 @@ class Client:
 
     # --- queues and subscriptions
 
-    async def create(self, name: str = "", *, home: bool = False) -> str:
+    async def create(self, name: str = "", *, home: bool = False, timeout: float | None = None) -> str:
         """Make a queue and return its name. '' = a transient one with a fresh name, for replies.
 
-        One that exists is no error. Raises `RequestFailed`.
+        One that exists is no error. Raises `RequestFailed`, or `RequestTimeout` after `timeout` seconds.
         """
-        self._session.check_open()
         what = f"creating queue {name or '(transient)'}"
-        return await self._session.request(what, lambda number: Create(number, name, home))
+        return await self._request(what, lambda number: Create(number, name, home), timeout)
+
+    async def _request(self, what: str, frame_of: Callable[[int], ClientFrame], timeout: float | None) -> str:
+        self._session.check_open()
+        limit = asyncio.timeout(seconds("timeout", timeout))
+        try:
+            async with limit:
+                return await self._session.request(what, frame_of)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise RequestTimeout(what, timeout or 0.0) from None
 
     def subscribe(
         self, destination: Destination | str, *, credit: int = 2000, durable: str = "", auto_ack: bool = False
@@ -278,57 +366,44 @@ class Client:
         for; else call `delivery.ack()`. Raises `RequestFailed` when iterated, if the node refuses.
         """
         self._session.check_open()
-        if credit < 1:
-            raise ValueError(f"a credit of {credit} messages: expected 1 or more")
+        at_least(1, credit=credit)
         where = _parse(destination) if isinstance(destination, str) else destination
         return self._session.subscribe(where, credit, durable, auto_ack)
 
-    async def end_subscription(self, durable: str) -> None:
+    async def end_subscription(self, durable: str, *, timeout: float | None = None) -> None:
         """End this session's durable subscription of that name for good, with all that waits for it.
 
-        Raises `RequestFailed`: there is none.
+        Raises `RequestFailed`: there is none; `RequestTimeout` after `timeout` seconds.
         """
-        self._session.check_open()
         what = f"ending the durable subscription {durable}"
-        await self._session.request(what, lambda number: EndSubscription(number, durable))
+        await self._request(what, lambda number: EndSubscription(number, durable), timeout)
 
 
-def _route(destination: Destination | str, properties: dict[str, Any]) -> FrameRoute:
-    """The route of a message; takes its own options out of `properties`."""
+def _route(destination: Destination | str, options: dict[str, Any]) -> tuple[FrameRoute, Properties | None]:
+    """The route of a message, and its properties; what is sent within a task belongs to it."""
     where = _parse(destination) if isinstance(destination, str) else destination
-    if not properties:
-        return FrameRoute(where)
-    return FrameRoute(
-        where,
-        properties.pop("persistent", True),
-        properties.pop("retained", False),
-        properties.pop("scope", -1),
-        _tells(where, properties),
-    )
-
-
-def _tells(where: Destination, properties: dict[str, Any]) -> bool:
-    if not properties.pop("tell", False):
-        return False
-    if where.kind != Kind.QUEUE or not properties.get("reply_to"):
-        raise ValueError(f"{where} with `tell`: expected a queue, and a `reply_to` where the notice goes")
-    return True
-
-
-def _properties(given: dict[str, Any]) -> Properties | None:
-    """The properties of a message; what is sent within a task belongs to it."""
     task = current_task.get()
-    if task and "task_id" not in given:
-        return Properties(task_id=task, **given)
-    return Properties(**given) if given else None
+    if task:
+        options.setdefault("task_id", task)
+    if not options:
+        return FrameRoute(where), None
+    route = FrameRoute(
+        where,
+        flag("persistent", options.pop("persistent", True)),
+        flag("retained", options.pop("retained", False)),
+        scope_of(options.pop("scope", -1)),
+        flag("tell", options.pop("tell", False)),
+    )
+    if route.tell and (where.kind != Kind.QUEUE or not options.get("reply_to")):
+        raise ValueError(f"{where} with `tell`: expected a queue, and a `reply_to` where the notice goes")
+    return route, properties_of(**options) if options else None
 
 
 def _message(
-    destination: Destination | str, payload: bytes | str, properties: dict[str, Any]
+    destination: Destination | str, payload: bytes | str, options: SendOptions
 ) -> tuple[FrameRoute, bytes]:
-    data = payload.encode() if isinstance(payload, str) else payload
-    route = _route(destination, properties)
-    message = encode_message(data, _properties(properties))
+    route, properties = _route(destination, dict(options))
+    message = encode_message(payload_of(payload), properties)
     _check_size(message)
     return route, message
 

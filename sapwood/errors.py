@@ -4,7 +4,9 @@ ClientError
 ├── ConnectFailed     the node cannot be reached, or the line broke
 ├── SessionRefused    the node does not take this session: wrong secret, another version, a name in use
 ├── SendRejected      the node did not take some messages, and why
+├── SendTimeout       no confirmation came in time (a `TimeoutError` too)
 ├── RequestFailed     the node refused to create, subscribe or unsubscribe
+├── RequestTimeout    the node did not answer such a request in time (a `TimeoutError` too)
 ├── Unconfirmed       the client was closed before the node had confirmed everything
 ├── ClientClosed      a closed client was used
 └── RpcError          a call has no result
@@ -62,6 +64,26 @@ class SendRejected(ClientError):
         self.text = first.text
         self.count = count
         self.rejections = rejections
+
+
+class SendTimeout(ClientError, TimeoutError):
+    """No confirmation within `seconds`. `sent`: it, or part of it, was given to the line and may be taken; if
+    not, it was taken back and never will be."""
+
+    def __init__(self, seconds: float, *, sent: bool) -> None:
+        fate = "it was sent, and may be taken" if sent else "it was not sent, and is taken back"
+        super().__init__(f"no confirmation within {seconds:g} s: {fate}")
+        self.seconds = seconds
+        self.sent = sent
+
+
+class RequestTimeout(ClientError, TimeoutError):
+    """No answer within `seconds`. Whether the node has done it is not known."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"{what}: no answer within {seconds:g} s")
+        self.what = what
+        self.seconds = seconds
 
 
 class RequestFailed(ClientError):

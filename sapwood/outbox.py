@@ -1,7 +1,8 @@
 """What a client has sent and the node has not confirmed: numbers, frames, window, rejections. No I/O.
 
 Law: a number is given once, when a frame is sealed, and the frame's bytes are kept until the node's
-confirmation covers them, so that after a lost connection the same bytes go out under the same numbers.
+confirmation covers them, so that after a lost connection the same bytes go out under the same numbers. What
+is not sealed can be withdrawn; frames are sealed when a connection takes them.
 Rejections become known to the caller only when they are final, that is confirmed: what is sent again
 after a lost connection may be taken then.
 
@@ -53,6 +54,14 @@ class Call:
         if not self._open:
             self.settled()
 
+    @property
+    def is_under_way(self) -> bool:
+        return self._open > 0
+
+    def take_back(self) -> None:
+        """A frame of this call is not sent."""
+        self._open -= 1
+
     def confirm(self) -> None:
         """A frame of this call is confirmed."""
         self._open -= 1
@@ -84,15 +93,50 @@ class _Sent(NamedTuple):
     shares: tuple[_Share, ...]
 
 
-class _Open:
-    """Encoded messages of one route that wait to be sealed. `calls`: (index of the message, call)."""
+class _Batch:
+    """Encoded messages of one route that wait to be sealed, or one body of `count` messages.
 
-    __slots__ = ("calls", "messages", "size")
+    `calls`: (index of the message, call); of a body the one at index 0 has all of it.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("calls", "count", "messages", "route", "size")
+
+    def __init__(self, route: FrameRoute) -> None:
+        self.route = route
         self.messages: list[bytes] = []
+        self.count = 0
         self.size = 0
         self.calls: list[tuple[int, Call]] = []
+
+    @property
+    def is_body(self) -> bool:
+        return self.count != len(self.messages)
+
+    def add(self, message: bytes, count: int, call: Call | None) -> None:
+        if call:
+            call.add()
+            self.calls.append((self.count, call))
+        self.messages.append(message)
+        self.count += count
+        self.size += len(message)
+
+    def shares(self, first: int) -> "tuple[_Share, ...]":
+        length = self.count if self.is_body else 1
+        return tuple(_Share(first + at, first + at + length - 1, call) for at, call in self.calls)
+
+    def without(self, call: Call) -> "_Batch":
+        """The same but for what belongs to `call`."""
+        left = _Batch(self.route)
+        calls = dict(self.calls)
+        if not self.is_body:
+            for index, message in enumerate(self.messages):
+                owner = calls.get(index)
+                if owner is not call:
+                    left.messages.append(message)
+                    left.calls += [(left.count, owner)] if owner else []
+                    left.count += 1
+                    left.size += len(message)
+        return left
 
 
 class Outbox:
@@ -107,7 +151,8 @@ class Outbox:
         self.next_number = 1
         self.settled_through = 0
         self.rejections: list[Rejection] = []
-        self._open: dict[FrameRoute, _Open] = {}
+        self._open: dict[FrameRoute, _Batch] = {}
+        self._full: list[_Batch] = []
         self._unsent: list[bytes] = []
         self._sent: deque[_Sent] = deque()
         self._pending: list[Rejection] = []
@@ -124,30 +169,42 @@ class Outbox:
     def add(self, route: FrameRoute, message: bytes, call: Call | None = None) -> None:
         """Put one encoded message into its route's open frame."""
         batch = self._open.get(route)
-        if batch is None:
-            batch = self._open[route] = _Open()
         size = len(message)
-        if batch.messages and batch.size + size > MAX_BYTES:
-            self._seal(route)
-            batch = self._open[route] = _Open()
-        if call:
-            call.add()
-            batch.calls.append((len(batch.messages), call))
-        batch.messages.append(message)
-        batch.size += size
+        if batch is None or (batch.messages and batch.size + size > MAX_BYTES):
+            self._end(route)
+            batch = self._open[route] = _Batch(route)
+        batch.add(message, 1, call)
         self._grow(1, size)
-        if len(batch.messages) == MAX_MESSAGES:
-            self._seal(route)
+        if batch.count == MAX_MESSAGES:
+            self._end(route)
 
     def add_body(self, route: FrameRoute, body: bytes, count: int, call: Call | None = None) -> None:
         """Put a body of `count` messages into a frame of its own, after what is open for the route."""
-        if route in self._open:
-            self._seal(route)
+        self._end(route)
+        batch = _Batch(route)
+        batch.add(body, count, call)
+        self._full.append(batch)
         self._grow(count, len(body))
-        first = self.next_number
-        if call:
-            call.add()
-        self._frame(route, body, count, (_Share(first, first + count - 1, call),) if call else ())
+
+    def _end(self, route: FrameRoute) -> None:
+        """Nothing more is put into what is open for a route."""
+        if batch := self._open.pop(route, None):
+            self._full.append(batch)
+
+    def withdraw(self, call: Call) -> bool:
+        """Whoever waits for it has given it up: what is not sealed is not sent. Was that all of it?"""
+        kept = []
+        for batch in (*self._full, *self._open.values()):
+            if any(owner is call for _, owner in batch.calls):
+                left = batch.without(call)
+                for _ in range(len(batch.calls) - len(left.calls)):
+                    call.take_back()
+                self._grow(left.count - batch.count, left.size - batch.size)
+                batch = left
+            if batch.count:
+                kept.append(batch)
+        self._full, self._open = kept, {}
+        return not call.is_under_way
 
     def _grow(self, count: int, size: int) -> None:
         self.messages += count
@@ -162,8 +219,10 @@ class Outbox:
 
     def seal(self) -> int:
         """Number everything that was added; return the last number."""
-        for route in list(self._open):
-            self._seal(route)
+        batches, self._full = [*self._full, *self._open.values()], []
+        self._open.clear()
+        for batch in batches:
+            self._frame(batch)
         return self.next_number - 1
 
     def fail(self, error: Exception) -> None:
@@ -173,14 +232,9 @@ class Outbox:
             for share in sent.shares:
                 share.call.failed(error)
 
-    def _seal(self, route: FrameRoute) -> None:
-        batch = self._open.pop(route)
-        first = self.next_number
-        shares = tuple(_Share(first + index, first + index, call) for index, call in batch.calls)
-        self._frame(route, b"".join(batch.messages), len(batch.messages), shares)
-
-    def _frame(self, route: FrameRoute, body: bytes, count: int, shares: tuple[_Share, ...]) -> None:
-        first = self.next_number
+    def _frame(self, batch: _Batch) -> None:
+        first, route, count = self.next_number, batch.route, batch.count
+        body = b"".join(batch.messages)
         self.next_number = first + count
         frame = encode(
             Send(
@@ -194,7 +248,7 @@ class Outbox:
                 route.tell,
             )
         )
-        self._sent.append(_Sent(first, first + count - 1, len(body), frame, shares))
+        self._sent.append(_Sent(first, first + count - 1, len(body), frame, batch.shares(first)))
         self._unsent.append(frame)
 
     # --- what the node says

@@ -7,7 +7,7 @@ Everything that the node and the client say to each other passes here; the bookk
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Final, assert_never
 
@@ -50,23 +50,34 @@ from treeconnector.session_frames import (
 _log = logging.getLogger("sapwood.session")
 _PACKET_BYTES: Final = 1024 * 1024
 _MOST_SAID: Final = 300
+_STEADY: Final = 5.0
+_LONGEST_REST: Final = 5.0
 _FINAL_CODES: Final = frozenset({"REFUSED", "BAD_REQUEST", "NOT_LOGGED_IN"})
 
 
 class Session:
-    """See the module. `timeout`, `keep_alive`: seconds. After `finish`, everything raises its error."""
+    """See the module. `timeout`, `keep_alive`: seconds. After `finish`, everything raises its error.
+
+    `uris`: of the node, or of several; where one does not answer, the next is tried.
+    """
 
     def __init__(
         self,
-        uri: str,
+        uris: Sequence[str],
         login: Login,
         outbox: Outbox,
         *,
         timeout: float,
         keep_alive: float,
         context: ssl.SSLContext | None,
+        on_connected: Callable[[str], object] | None = None,
+        on_lost: Callable[[Exception], object] | None = None,
     ) -> None:
-        self.uri = uri
+        if not uris:
+            raise ValueError("no address of a node: expected one or more")
+        self._uris = list(uris)
+        self._on_connected = on_connected
+        self._on_lost = on_lost
         self.outbox = outbox
         self.acks = Acks()
         self.node = ""
@@ -89,8 +100,17 @@ class Session:
         self._task: asyncio.Task[None] | None = None
 
     @property
+    def uri(self) -> str:
+        """Of the node that is connected, or tried next."""
+        return self._uris[0]
+
+    @property
     def state(self) -> str:
-        return "closed" if self.error else "connected" if self._socket else "not connected"
+        if self.error:
+            return "closed"
+        if not self._task:
+            return "not open"
+        return "connected" if self._socket else "not connected"
 
     @property
     def is_open(self) -> bool:
@@ -143,6 +163,10 @@ class Session:
     def work(self) -> None:
         """There is something to write."""
         self._work.set()
+
+    def moved(self) -> None:
+        """There may be room, or news: whoever waits looks again."""
+        self._moved.set()
 
     async def wait_moved(self) -> None:
         """Wait until the node has said something. Raises what ended the session."""
@@ -205,17 +229,42 @@ class Session:
     # --- the connection
 
     async def _run(self) -> None:
-        """Serve one connection after the other until the client is closed or refused."""
-        while self._socket:
-            await self._serve(self._socket)
-            await self._socket.close()
-            self._socket = None
-            for subscription in self._subscriptions.values():
-                subscription.forget_waiting()
-            try:
+        """Serve one connection after the other until the client is closed or refused.
+
+        Wrinkle: a connection that ends soon after its beginning may end for what is said on it, and so would
+        the next one: each but the first is waited for longer.
+        """
+        loop, short = asyncio.get_running_loop(), 0
+        try:
+            while self._socket:
+                began, committed = loop.time(), self.committed
+                error = await self._serve(self._socket)
+                await self._socket.close()
+                self._socket = None
+                for subscription in self._subscriptions.values():
+                    subscription.forget_waiting()
+                short = short + 1 if loop.time() - began < _STEADY and self.committed == committed else 0
+                rest = min(0.05 * 2**short, _LONGEST_REST) if short > 1 else 0.0
+                self._lost(error, rest)
+                await asyncio.sleep(rest)
                 await self._connect(None)
-            except ClientError as error:
-                self.finish(error)
+        except ClientError as refused:
+            self.finish(refused)
+        except Exception as fault:
+            _log.exception("! the client ends for a fault of its own: please report this")
+            self.finish(ClientClosed(f"the client ended for a fault of its own: {fault!r}"))
+
+    def _lost(self, error: Exception, rest: float) -> None:
+        _log.warning("! %s; it tries again after %.1f s", error, rest)
+        self._tell(self._on_lost, error)
+
+    def _tell(self, listener: Callable[..., object] | None, news: object) -> None:
+        """An application's own function; what it raises is its own fault and ends nothing here."""
+        try:
+            if listener is not None:
+                listener(news)
+        except Exception:
+            _log.exception("! what was to be called at a change of the connection failed")
 
     async def _connect(self, seconds: float | None) -> None:
         """Try until it works, `seconds` at most; None = for ever."""
@@ -236,7 +285,21 @@ class Session:
         )
         async for attempt in attempts:
             with attempt:
-                self._socket = await self._log_in()
+                self._socket = await self._log_in_anywhere()
+        _log.info("+ connected to node %s at %s", self.node, self.uri)
+        self._tell(self._on_connected, self.node)
+
+    async def _log_in_anywhere(self) -> Socket:
+        """At the first address that answers, which is the first from then on. Raises the last's error."""
+        failed: ConnectFailed | None = None
+        for _ in self._uris:
+            try:
+                return await self._log_in()
+            except ConnectFailed as error:
+                failed = error
+                self._uris.append(self._uris.pop(0))
+        assert failed is not None
+        raise failed
 
     async def _log_in(self) -> Socket:
         socket = await open_socket(self.uri, self._context, self._timeout)
@@ -280,8 +343,8 @@ class Session:
         self._work.set()
         self._moved.set()
 
-    async def _serve(self, socket: Socket) -> None:
-        """Read, write and probe until one of them fails."""
+    async def _serve(self, socket: Socket) -> Exception:
+        """Read, write and probe until one of them fails; returns why. Raises what is no fault of the line."""
         loops = (self._read(socket), self._write(socket), self._probe())
         tasks = [asyncio.create_task(loop) for loop in loops]
         try:
@@ -290,9 +353,11 @@ class Session:
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
-        for result in results:
-            if isinstance(result, Exception) and not isinstance(result, ConnectFailed | FrameError):
-                raise result
+        errors = [result for result in results if isinstance(result, Exception)]
+        for error in errors:
+            if not isinstance(error, ConnectFailed | FrameError):
+                raise error
+        return errors[0] if errors else ConnectFailed(f"{self.uri} ended the connection")
 
     async def _read(self, socket: Socket) -> None:
         while True:

@@ -9,7 +9,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Self
 
+from sapwood.errors import RequestTimeout
 from sapwood.inbox import Acks, Batch, Delivery, Memory, Reject, unpack_delivery
+from sapwood.options import seconds
 from treeconnector.destinations import Destination
 from treeconnector.session_frames import Deliver
 
@@ -58,12 +60,35 @@ class Subscription:
 
     # --- for the application
 
-    async def ready(self) -> Self:
-        """Wait until the node has granted it. Raises `RequestFailed`."""
-        await self._ready.wait()
+    async def ready(self, timeout: float | None = None) -> Self:
+        """Wait until the node has granted it, `timeout` seconds at most.
+
+        Raises `RequestFailed`, or `RequestTimeout`: it is asked for all the same, until it is closed.
+        """
+        limit = asyncio.timeout(seconds("timeout", timeout))
+        try:
+            async with limit:
+                await self._ready.wait()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise RequestTimeout(f"subscribing to {self.destination}", timeout or 0.0) from None
         if self._error:
             raise self._error
         return self
+
+    async def next(self, timeout: float | None = None) -> Delivery | None:
+        """The next message; None if none came within `timeout` seconds, or the subscription was closed."""
+        limit = asyncio.timeout(seconds("timeout", timeout))
+        try:
+            async with limit:
+                return await anext(self)
+        except StopAsyncIteration:
+            return None
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return None
 
     def close(self) -> None:
         """End it. What was not acknowledged is given to other readers."""

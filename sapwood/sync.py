@@ -16,114 +16,48 @@ Law: whatever belongs to the loop is touched on the loop only; what an applicati
 wrappers that go there. The task of the calling thread (`sapwood.task`) goes with each call.
 """
 
-import asyncio
-import contextvars
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from sapwood import client as asynchronous
+from sapwood.background import Background
 from sapwood.errors import ClientClosed
-from sapwood.inbox import Batch, Delivery
 from sapwood.interfaces import Handlers, Interface
+from sapwood.options import ClientOptions, SendOptions
 from sapwood.rpc import DEFAULT_TIMEOUT, Rpc, Service
 from sapwood.serving import Server
 from sapwood.subscription import Subscription
-from treeconnector.bundles import Properties
+from sapwood.sync_subscription import SyncBatch, SyncDelivery, SyncSubscription
 from treeconnector.destinations import Destination
 
 if TYPE_CHECKING:
     from sapwood.journal import Journal
 
-__all__ = ["Client", "SyncDelivery", "SyncRpc", "SyncServer", "SyncSubscription", "connect"]
-
-Result = TypeVar("Result")
-_STOP_TIME: Final = 5.0
-_CANCEL_TIME: Final = 1.0
+__all__ = ["Client", "SyncBatch", "SyncDelivery", "SyncRpc", "SyncServer", "SyncSubscription", "connect"]
 
 
-class Background:
-    """An event loop in a thread. `run` waits for a coroutine there, `do` for a plain call."""
-
-    def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The coroutine's result; if the wait is interrupted, it is cancelled. Keeps the caller's context."""
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise RuntimeError("this is the client's own thread: handlers that are coroutines use `await`")
-        if self._loop.is_closed():
-            work.close()
-            raise ClientClosed("this client was closed")
-        result: Future[Result] = Future()
-        context = contextvars.copy_context()
-        tasks: list[asyncio.Task[None]] = []
-
-        async def settle() -> None:
-            try:
-                result.set_result(await work)
-            except asyncio.CancelledError:
-                result.set_exception(ClientClosed("this client was closed"))
-                raise
-            except BaseException as error:
-                result.set_exception(error)
-
-        self._loop.call_soon_threadsafe(
-            lambda: tasks.append(self._loop.create_task(settle(), context=context))
-        )
-        try:
-            return result.result()
-        except BaseException:
-            if not result.done():
-                self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
-                wait([result], _CANCEL_TIME)
-            raise
-
-    def do(self, call: Callable[[], Result]) -> Result:
-        """The result of a call that is made on the loop."""
-
-        async def once() -> Result:
-            return call()
-
-        return self.run(once())
-
-    def soon(self, call: Callable[[], object]) -> None:
-        """Have a call made on the loop, without waiting for it."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(call)
-
-    def stop(self) -> None:
-        """Cancel what still runs, and end the thread. Idempotent."""
-        if self._loop.is_closed():
-            return
-        self.run(_cancel_others())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_STOP_TIME)
-        self._loop.close()
-
-
-async def _cancel_others() -> None:
-    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_asyncgens()
-
-
-def connect(address: str = asynchronous.DEFAULT_ADDRESS, *, session: str = "", **options: Any) -> "Client":
+def connect(
+    address: str | Sequence[str] = asynchronous.DEFAULT_ADDRESS,
+    *,
+    session: str = "",
+    **options: Unpack[ClientOptions],
+) -> "Client":
     """A client of the node at `address`, to be used with `with`. Options as of `sapwood.connect`."""
     return Client(address, session=session, **options)
 
 
 class Client:
-    """One application's session at its node, for any number of threads. See `sapwood.Client` for options."""
+    """One application's session at its node, for any number of threads. See `sapwood.Client` for options.
 
-    def __init__(self, address: str, **options: Any) -> None:
+    Wrinkle: `on_connected` and `on_lost` are called in the client's own thread: they may not wait for it.
+    """
+
+    def __init__(
+        self, address: str | Sequence[str], *, session: str = "", **options: Unpack[ClientOptions]
+    ) -> None:
         self._address = address
+        self._session = session
         self._options = options
         self._background: Background | None = None
         self._client: asynchronous.Client | None = None
@@ -147,7 +81,9 @@ class Client:
             raise ClientClosed("this client was opened before: make a new one with `connect`")
         background = self._background = Background(f"sapwood client of {self._address}")
         try:
-            self._client = background.do(lambda: asynchronous.Client(self._address, **self._options))
+            self._client = background.do(
+                lambda: asynchronous.Client(self._address, session=self._session, **self._options)
+            )
             background.run(self._client.open())
         except BaseException:
             background.stop()
@@ -186,6 +122,14 @@ class Client:
         return self.asynchronous.node
 
     @property
+    def state(self) -> str:
+        """'connected', 'not connected' (it tries again by itself), 'closed', or 'not open' yet."""
+        client = self._client
+        if client is None:
+            return "not open" if self._background is None else "closed"
+        return client.state
+
+    @property
     def committed(self) -> int:
         """Number of this producer's last message that is on disk at the node, or was rejected."""
         return self.asynchronous.committed
@@ -200,17 +144,30 @@ class Client:
 
     # --- messages
 
-    def send(self, destination: Destination | str, payload: bytes | str, **properties: Any) -> None:
-        """Send one message and wait until the node has it on disk."""
-        self.background.run(self.asynchronous.send(destination, payload, **properties))
+    def send(
+        self,
+        destination: Destination | str,
+        payload: bytes | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[SendOptions],
+    ) -> None:
+        """Send one message and wait until the node has it on disk. As `sapwood.Client.send`."""
+        self.background.run(self.asynchronous.send(destination, payload, timeout=timeout, **options))
 
-    def publish(self, destination: Destination | str, payload: bytes | str, **properties: Any) -> None:
+    def publish(
+        self, destination: Destination | str, payload: bytes | str, **options: Unpack[SendOptions]
+    ) -> None:
         """Send one message, waiting for room in the window only; `flush` waits for all."""
-        self.background.run(self.asynchronous.publish(destination, payload, **properties))
+        self.background.run(self.asynchronous.publish(destination, payload, **options))
 
-    def flush(self) -> None:
+    def seal(self) -> int:
+        """Number everything that was published so far; returns the producer's last number."""
+        return self.background.do(self.asynchronous.seal)
+
+    def flush(self, *, timeout: float | None = None) -> None:
         """Wait until everything published is confirmed. Raises `SendRejected` for what was not taken."""
-        self.background.run(self.asynchronous.flush())
+        self.background.run(self.asynchronous.flush(timeout=timeout))
 
     def send_many(
         self,
@@ -218,132 +175,49 @@ class Client:
         payloads: Iterable[bytes],
         *,
         wait: bool = True,
-        **properties: Any,
+        timeout: float | None = None,
+        **options: Unpack[SendOptions],
     ) -> None:
         """Send many messages to one destination, and wait until all are on disk."""
-        work = self.asynchronous.send_many(destination, list(payloads), wait=wait, **properties)
+        given = list(payloads)
+        work = self.asynchronous.send_many(destination, given, wait=wait, timeout=timeout, **options)
         self.background.run(work)
 
     def publish_journal(self, journal: "Journal") -> int:
         """Send everything that waits in a journal, until the node has it all; returns how many entries."""
         return self.background.run(journal.publish(self.asynchronous))
 
-    def create(self, name: str = "", *, home: bool = False) -> str:
+    def create(self, name: str = "", *, home: bool = False, timeout: float | None = None) -> str:
         """Make a queue and return its name. '' = a transient one with a fresh name, for replies."""
-        return self.background.run(self.asynchronous.create(name, home=home))
+        return self.background.run(self.asynchronous.create(name, home=home, timeout=timeout))
 
     def subscribe(
-        self, destination: Destination | str, *, credit: int = 2000, durable: str = ""
+        self,
+        destination: Destination | str,
+        *,
+        credit: int = 2000,
+        durable: str = "",
+        auto_ack: bool = False,
+        timeout: float | None = None,
     ) -> "SyncSubscription":
-        """Read a queue or a topic pattern: `for delivery in client.subscribe(...)`."""
+        """Read a queue or a topic pattern: `for delivery in client.subscribe(...)`.
+
+        Waits until the node has granted it, `timeout` seconds at most.
+        """
 
         async def ask() -> Subscription:
-            made = self.asynchronous.subscribe(destination, credit=credit, durable=durable)
-            return await made.ready()
+            made = self.asynchronous.subscribe(destination, credit=credit, durable=durable, auto_ack=auto_ack)
+            try:
+                return await made.ready(timeout)
+            except BaseException:
+                made.close()
+                raise
 
         return SyncSubscription(self.background, self.background.run(ask()))
 
-
-class SyncDelivery:
-    """A `Delivery` for any thread."""
-
-    __slots__ = ("_background", "_delivery")
-
-    def __init__(self, background: Background, delivery: Delivery) -> None:
-        self._background = background
-        self._delivery = delivery
-
-    def __repr__(self) -> str:
-        return repr(self._delivery)
-
-    @property
-    def payload(self) -> bytes:
-        return self._delivery.payload
-
-    @property
-    def properties(self) -> Properties:
-        return self._delivery.properties
-
-    @property
-    def destination(self) -> Destination:
-        return self._delivery.destination
-
-    @property
-    def redelivered(self) -> bool:
-        return self._delivery.redelivered
-
-    @property
-    def message_id(self) -> str:
-        return self._delivery.message_id
-
-    @property
-    def key(self) -> str:
-        return self._delivery.key
-
-    @property
-    def origin(self) -> str:
-        return self._delivery.origin
-
-    @property
-    def notice(self) -> bool:
-        return self._delivery.notice
-
-    def ack(self) -> None:
-        """Say that this message is dealt with: the node forgets it."""
-        self._background.soon(self._delivery.ack)
-
-    def reject(self, reason: str = "") -> None:
-        """Say that nobody can deal with this message: it becomes a dead letter, with the reason."""
-        self._background.soon(lambda: self._delivery.reject(reason))
-
-
-class SyncSubscription:
-    """Deliveries, one after the other; `next(timeout)` waits no longer. One thread iterates it."""
-
-    def __init__(self, background: Background, subscription: Subscription) -> None:
-        self._background = background
-        self._subscription = subscription
-        self._current: Iterator[Delivery] = iter(())
-
-    def __repr__(self) -> str:
-        return f"<sync {self._subscription!r}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __iter__(self) -> Iterator[SyncDelivery]:
-        return self
-
-    def __next__(self) -> SyncDelivery:
-        found = self.next()
-        if found is None:
-            raise StopIteration
-        return found
-
-    def next(self, timeout: float | None = None) -> SyncDelivery | None:
-        """The next message; None if none came within `timeout` seconds, or the subscription was closed."""
-        delivery = next(self._current, None)
-        while delivery is None:
-            batch = self._background.run(self._fetch(timeout))
-            if batch is None:
-                return None
-            self._current = iter(batch)
-            delivery = next(self._current, None)
-        return SyncDelivery(self._background, delivery)
-
-    async def _fetch(self, timeout: float | None) -> Batch | None:
-        try:
-            async with asyncio.timeout(timeout):
-                return await self._subscription.next_batch()
-        except (TimeoutError, StopAsyncIteration):
-            return None
-
-    def close(self) -> None:
-        """End it. What was not acknowledged is given to other readers."""
-        self._background.do(self._subscription.close)
+    def end_subscription(self, durable: str, *, timeout: float | None = None) -> None:
+        """End this session's durable subscription of that name for good, with all that waits for it."""
+        self.background.run(self.asynchronous.end_subscription(durable, timeout=timeout))
 
 
 class SyncRpc:
@@ -371,22 +245,61 @@ class SyncRpc:
         """Ask a service and wait for its result. Raises an `RpcError`, or `SendRejected`."""
         return self.request(queue, method, parameters, timeout=timeout, interface=interface, version=version)
 
-    def request(self, queue: str, method: str, parameters: Mapping[str, Any], **options: Any) -> Any:
-        """As `call`, with the parameters in a mapping. Options as of `Rpc.request`."""
-        return self._background.run(self._rpc.request(queue, method, parameters, **options))
+    def request(
+        self,
+        queue: str,
+        method: str,
+        parameters: Mapping[str, Any],
+        *,
+        timeout: float | None = -1.0,
+        interface: str = "",
+        version: str = "",
+        persistent: bool = True,
+    ) -> Any:
+        """As `call`, with the parameters in a mapping. As `Rpc.request`."""
+        work = self._rpc.request(
+            queue,
+            method,
+            parameters,
+            timeout=timeout,
+            interface=interface,
+            version=version,
+            persistent=persistent,
+        )
+        return self._background.run(work)
 
-    def service(self, queue: str, **options: Any) -> Service:
+    def service(
+        self, queue: str, *, interface: str = "", version: str = "", timeout: float | None = -1.0
+    ) -> Service:
         """An object whose methods are the service's: `stock.level(article=4711)`."""
-        return Service(queue, lambda method, parameters: self.request(queue, method, parameters, **options))
 
-    def serve(self, queue: str, handlers: Handlers | Sequence[Interface], **options: Any) -> "SyncServer":
-        """Serve a queue in the background; plain functions run in `workers` threads.
+        def ask(method: str, parameters: dict[str, Any]) -> Any:
+            return self.request(
+                queue, method, parameters, timeout=timeout, interface=interface, version=version
+            )
 
-        Options as of `Rpc.serve`. Returns when the queue is being read; `close` it, or `wait`.
+        return Service(queue, ask)
+
+    def serve(
+        self,
+        queue: str,
+        handlers: Handlers | Sequence[Interface],
+        *,
+        workers: int = 8,
+        interface: str = "",
+        version: str = "",
+        tracebacks: bool = False,
+    ) -> "SyncServer":
+        """Serve a queue in the background; plain functions run in `workers` threads. As `Rpc.serve`.
+
+        Returns when the queue is being read; `close` it, or `wait`.
         """
 
         async def begin() -> Server:
-            return await self._rpc.serve(queue, handlers, **options).open()
+            server = self._rpc.serve(
+                queue, handlers, workers=workers, interface=interface, version=version, tracebacks=tracebacks
+            )
+            return await server.open()
 
         made = SyncServer(self._background, self._background.run(begin()))
         self._servers.append(made)

@@ -25,6 +25,7 @@ from broker.http.link_endpoint import accepted, not_upgraded, parting
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 from broker.intake import Guest
+from broker.log_throttle import LogThrottle
 from broker.shares import LoopShare
 from treeconnector import frames
 from treeconnector.errors import FrameError
@@ -38,6 +39,7 @@ from treeconnector.session_frames import (
     Failed,
     Login,
     NodeFrame,
+    Reject,
     Send,
     Welcome,
     decode_client_packet,
@@ -47,6 +49,7 @@ from treeconnector.session_frames import (
 _log = logging.getLogger("sapwood.http")
 _PACKET_BYTES: Final = 1024 * 1024
 _LOGIN_TIMEOUT: Final = 10.0
+_MOST_SAID: Final = 300
 _UNREAD: Final = "you do not read what you asked for"
 
 
@@ -63,6 +66,7 @@ class SessionEndpoint:
         self._settings = settings
         self._guests = guests
         self._open: set[Carrier] = set()
+        self._throttle = LogThrottle()
 
     def add_to(self, app: web.Application) -> None:
         app.router.add_get("/session", self.handle, allow_head=False)
@@ -84,7 +88,7 @@ class SessionEndpoint:
         self._open.add(carrier)
         try:
             caller = Caller("session", address(request), is_here(request), shown=carrier.shown)
-            await StreamingSession(self._node, self._settings, carrier, caller, guest).serve()
+            await StreamingSession(self._node, self._settings, carrier, caller, guest, self._throttle).serve()
         finally:
             self._open.discard(carrier)
         return carrier.response
@@ -108,8 +112,10 @@ class StreamingSession:
         carrier: Carrier,
         caller: Caller,
         guest: Guest | None = None,
+        throttle: LogThrottle | None = None,
     ) -> None:
         self._node = node
+        self._throttle = throttle or LogThrottle()
         self._settings = settings
         self._carrier = carrier
         self._guest = guest
@@ -217,10 +223,19 @@ class StreamingSession:
         self._ending = self._loop.create_task(self.refuse("ENDED", why))
 
     async def refuse(self, code: str, text: str) -> None:
-        """Say why, and close."""
+        """Say why, there and in the log, and close."""
+        if code == "BAD_REQUEST":
+            self._log_refusal("its session ends", text, code)
         self._send(Failed(0, code, text))
         self._flush()
         await self._carrier.close(text)
+
+    def _log_refusal(self, what: str, text: str, code: str) -> None:
+        """Once in a while for each host and code."""
+        address = self._connection.address
+        if self._throttle.is_new(address, code):
+            extra = {"address": address, "reason": text[:_MOST_SAID]}
+            _log.warning("! %s: %s: %s [%s]", address, what, text[:_MOST_SAID], code, extra=extra)
 
     # --- bounds
 
@@ -248,6 +263,8 @@ class StreamingSession:
         """
         if type(frame) is Confirm:
             self._count_confirmed(frame.through)
+        elif type(frame) is Reject:
+            self._log_refusal("a message is not taken", frame.text, frame.code)
         if self._is_cut_off:
             return
         if type(frame) is Deliver:

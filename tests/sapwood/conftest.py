@@ -43,6 +43,7 @@ class PlayedNode:
         self.kept: list[Send] = []
         self.holding = False
         self.deaf = False
+        self.refuses_logins = False
         self.answers_pings = True
         self.refusal: Failed | None = None
         self.subscriptions: dict[int, Subscribe] = {}
@@ -59,6 +60,8 @@ class PlayedNode:
         return self.lines[-1]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        if self.refuses_logins:
+            raise web.HTTPServiceUnavailable
         line: web.WebSocketResponse[Any] = web.WebSocketResponse(max_msg_size=0)
         await line.prepare(request)
         self.lines.append(line)

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from broker.cli.demo.plan import free_ports
 from sapwood import (
     ClientClosed,
     ConnectFailed,
     RequestFailed,
+    RequestTimeout,
     SendRejected,
+    SendTimeout,
     SessionRefused,
     Unconfirmed,
     connect,
@@ -349,3 +352,141 @@ def test_the_library_stands_alone_and_is_quick_to_import() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+async def test_a_wrong_property_ends_its_own_send_only(played: Any) -> None:
+    """Each of these made the client connect again and again, and no later message ever got through."""
+    wrong: list[dict[str, Any]] = [
+        {"timestamp": "now"},
+        {"correlation_id": "a-1"},
+        {"expires_in": "1500"},
+        {"headers": "x"},
+        {"persistent": "yes"},
+        {"scope": 1 << 70},
+    ]
+    async with connect(played.uri) as client:
+        for options in wrong:
+            with pytest.raises((TypeError, ValueError)):
+                await client.send("queue:q", b"wrong", **options)
+            with pytest.raises((TypeError, ValueError)):
+                await client.send_many("queue:q", [b"right", b"wrong"], **options)
+        with pytest.raises(TypeError, match="payload"):
+            await client.send_many("queue:q", [b"right", 7])  # type: ignore[list-item]
+        await client.send("queue:q", b"right")
+    assert payloads_of(played.sent) == [b"right"]
+    assert len(played.logins) == 1
+
+
+async def test_a_send_that_was_not_sent_is_taken_back(played: Any) -> None:
+    async with connect(played.uri) as client:
+        played.deaf = played.refuses_logins = True
+        await played.cut()
+        await until(lambda: client.state == "not connected")
+        with pytest.raises(SendTimeout, match="it was not sent, and is taken back") as caught:
+            await client.send("queue:q", b"late", timeout=0.05)
+        assert not caught.value.sent
+        given_up = asyncio.create_task(client.send("queue:q", b"cancelled"))
+        waits = asyncio.create_task(client.send("queue:q", b"waits"))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        with pytest.raises(Unconfirmed):
+            await client.flush(timeout=0.05)
+        played.deaf = played.refuses_logins = False
+        await waits
+    assert payloads_of(played.sent) == [b"waits"]
+
+
+async def test_a_send_that_was_sent_says_so(played: Any) -> None:
+    played.holding = True
+    async with connect(played.uri) as client:
+        with pytest.raises(SendTimeout, match="it was sent, and may be taken") as caught:
+            await client.send("queue:q", b"x", timeout=0.2)
+        assert caught.value.sent
+        cancelled = asyncio.create_task(client.send("queue:q", b"y"))
+        await played.until(lambda: len(played.sent) == 2)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError) as noted:
+            await cancelled
+        assert noted.value.__notes__ == ["the message was sent, and may be taken"]
+        played.holding = False
+        await played.say(Confirm(2))
+
+
+async def test_requests_and_receiving_wait_no_longer_than_is_said(played: Any) -> None:
+    async with connect(played.uri) as client:
+        prices = client.subscribe("queue:prices")
+        assert await prices.next(timeout=0.05) is None
+        await played.until(lambda: played.subscriptions)
+        (number,) = played.subscriptions
+        await played.deliver(number, 1, [b"one"])
+        found = await prices.next(timeout=60)
+        assert found is not None
+        assert found.payload == b"one"
+        played.deaf = True
+        with pytest.raises(RequestTimeout, match="creating queue q: no answer within"):
+            await client.create("q", timeout=0.05)
+        with pytest.raises(RequestTimeout, match="subscribing to queue:other"):
+            await client.subscribe("queue:other").ready(timeout=0.05)
+        with pytest.raises(RequestTimeout, match="ending the durable subscription d"):
+            await client.end_subscription("d", timeout=0.05)
+        prices.close()
+        assert await prices.next(timeout=60) is None
+
+
+async def test_an_application_is_told_of_its_connection(played: Any, caplog: Any) -> None:
+    told: list[Any] = []
+
+    def lost(error: Exception) -> None:
+        told.append(error)
+        raise RuntimeError("an application's own fault")
+
+    client = connect(played.uri, on_connected=told.append, on_lost=lost)
+    assert client.state == "not open"
+    async with client:
+        assert (client.state, told) == ("connected", ["played"])
+        await played.cut()
+        await until(lambda: len(told) == 3)
+        assert isinstance(told[1], ConnectFailed)
+        assert told[2] == "played"
+        await client.send("queue:q", b"x")
+    assert client.state == "closed"
+    lost_line = (
+        f"the connection to ws://127.0.0.1:{played.port}/session ended: WebSocket code 1006; it tries again"
+    )
+    assert lost_line in caplog.text
+
+
+async def test_connections_that_end_at_once_are_made_more_slowly(played: Any, monkeypatch: Any) -> None:
+    """Else a client whose node ends each connection makes hundreds a second."""
+    rests: list[float] = []
+
+    async def rest(seconds: float, result: Any = None) -> Any:
+        rests.append(seconds)
+        return await sleep(seconds if seconds > 5.0 else 0, result)
+
+    sleep = asyncio.sleep
+    async with connect(played.uri) as client:
+        monkeypatch.setattr("sapwood.session.asyncio.sleep", rest)
+        for count in range(1, 12):
+            await played.until(lambda count=count: len(played.logins) == count)
+            await until(lambda: client.state == "connected")
+            await played.say(Failed(0, "BAD_REQUEST", "you again"))
+            await until(lambda: client.state == "not connected")
+    assert [each for each in rests if 0.1 < each <= 5.0] == [0.2, 0.4, 0.8, 1.6, 3.2, *[5.0] * 5]
+
+
+async def test_of_several_addresses_the_first_that_answers_is_taken(played: Any) -> None:
+    (nobody,) = free_ports(1)
+    async with connect([f"http://127.0.0.1:{nobody}", played.uri]) as client:
+        await client.send("queue:q", b"x")
+        assert (client.node, client.state) == ("played", "connected")
+    with pytest.raises(ValueError, match="no address of a node"):
+        connect([])
+
+
+async def until(holds: Any) -> None:
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.005)

@@ -113,6 +113,7 @@ def test_a_call_is_told_once_when_its_last_frame_is_confirmed() -> None:
     for body, count in bodies([b"x"] * 600, None):
         box.add_body(Q, body, count, call)
     call.end()
+    box.frames_to_send()
     for through in (256, 300, 512):
         box.confirm(through)
     assert call.times == 0
@@ -251,3 +252,43 @@ def test_rejections_of_an_earlier_client_of_that_name_are_none_of_ours() -> None
     assert frame.first == 10
     box.confirm(10)
     assert (call.times, call.rejections, box.rejections) == (1, [], [])
+
+
+def test_what_is_not_sealed_can_be_taken_back() -> None:
+    box = outbox()
+    kept, gone = add(box, b"1"), add(box, b"2")
+    add(box, b"3", R)
+    assert box.withdraw(gone)
+    assert (box.messages, box.size) == (2, 2 * len(encode_message(b"1", None)))
+    first, second = sends(box.frames_to_send())
+    assert [m.payload for m in decode_messages(first.body, first.count)] == [b"1"]
+    assert (second.first, second.destination) == (2, queue("r"))
+    box.confirm(2)
+    assert (kept.times, gone.times) == (1, 0)
+
+
+def test_what_is_sealed_cannot_be_taken_back_and_the_rest_of_its_call_is() -> None:
+    box = outbox()
+    call = Told()
+    for body, count in bodies([b"x"] * 512, None):
+        box.add_body(Q, body, count, call)
+        box.frames_to_send() if not box.messages - 256 else None
+    call.end()
+    assert not box.withdraw(call)
+    assert (box.messages, box.next_number) == (256, 257)
+    assert box.frames_to_send() == []
+    assert box.withdraw(Told())
+
+
+@given(st.lists(st.tuples(st.sampled_from((Q, R)), st.booleans()), min_size=1, max_size=600))
+def test_whoever_is_left_is_told_whatever_is_taken_back(sent: list[tuple[FrameRoute, bool]]) -> None:
+    box = outbox(messages=10_000)
+    calls = [(add(box, b"%d" % index, route), stays) for index, (route, stays) in enumerate(sent)]
+    assert all(box.withdraw(call) for call, stays in calls if not stays)
+    payloads = {
+        m.payload for frame in sends(box.frames_to_send()) for m in decode_messages(frame.body, frame.count)
+    }
+    assert payloads == {b"%d" % index for index, (_, stays) in enumerate(sent) if stays}
+    box.confirm(box.next_number - 1)
+    assert [call.times for call, _ in calls] == [int(stays) for _, stays in calls]
+    assert (box.messages, box.size) == (0, 0)

@@ -1,5 +1,6 @@
 """The synchronous client, from several threads, against a real node in a process of its own."""
 
+import inspect
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import sapwood
 from broker.cli.demo.plan import free_ports
 from sapwood import (
     CallTimeout,
@@ -191,3 +193,49 @@ def test_ctrl_c_forgets_the_call_and_the_client_goes_on(
     assert "0 calls under way" in lines[1]
     assert lines[2] == "42"
     assert program.returncode == 0
+
+
+def test_it_has_what_the_asynchronous_one_has() -> None:
+    """Names and parameters; a `batches` of its own gives batches for any thread."""
+    pairs: list[tuple[type, type, set[str]]] = [
+        (sapwood.Client, sync.Client, set()),
+        (sapwood.Subscription, sync.SyncSubscription, OF_THE_SESSION),
+        (sapwood.Delivery, sync.SyncDelivery, {"batch", "transfer_id", "count", "index"}),
+        (sapwood.Rpc, sync.SyncRpc, set()),
+    ]
+    for one, other, but in pairs:
+        for name in public(one) - but:
+            assert hasattr(other, name), f"{other.__name__}.{name}"
+            wanted, found = parameters(one, name), parameters(other, name)
+            assert wanted <= found, f"{other.__name__}.{name}: {wanted - found}"
+    assert parameters(sapwood, "connect") == parameters(sync, "connect")
+
+
+OF_THE_SESSION = {"ready", "closed", "granted", "failed", "arrived", "forget_waiting"}
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def parameters(owner: object, name: str) -> set[str]:
+    found = getattr(owner, name)
+    return set(inspect.signature(found).parameters) if callable(found) else set()
+
+
+def test_a_wait_ends_when_it_is_said_to(client: sync.Client) -> None:
+    client.create("slow")
+    reader = client.subscribe("queue:slow", auto_ack=True, timeout=PATIENCE)
+    assert reader.next(timeout=0.05) is None
+    client.send_many("queue:slow", [b"1", b"2"], timeout=PATIENCE)
+    client.send("queue:slow", b"3", timeout=PATIENCE)
+    found = reader.next(timeout=PATIENCE)
+    assert found is not None
+    assert found.payload == b"1"
+    batch = reader.next_batch(timeout=PATIENCE)
+    assert batch is not None
+    assert (batch.payloads, [each.payload for each in batch]) == ([b"3"], [b"3"])
+    batch.ack()
+    assert client.state == "connected"
+    with pytest.raises(TypeError, match="expected seconds"):
+        client.send("queue:slow", b"4", timeout="1")  # type: ignore[arg-type]

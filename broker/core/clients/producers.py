@@ -212,7 +212,7 @@ class Producers:
     def pipelined(self, connection: Connection, session: Session, frame: Send) -> None:
         """Numbered sends. Numbers that were committed before are confirmed without storing.
 
-        Raises `FrameError` for what no client may say; what only cannot be taken is rejected.
+        Raises `FrameError` for numbers that no client may say; what cannot be taken, or read, is rejected.
         """
         stream = connection.stream
         assert stream is not None
@@ -244,6 +244,8 @@ class Producers:
             messages = bundles.decode_messages(frame.body, frame.count)
         except TooMuchInside as error:
             raise TooLarge(str(error)) from None
+        except FrameError as error:
+            raise BadRequest(str(error)) from None
         destination, body, count = self._checked(frame.destination), frame.body, frame.count - known
         self._check_rights(session, destination, messages)
         scope = self._scope(destination, frame.scope)

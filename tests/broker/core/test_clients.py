@@ -56,6 +56,21 @@ def test_a_number_that_no_disk_and_no_later_hop_takes_ends_the_session(
     assert hq.waiting() == 1
 
 
+@pytest.mark.parametrize("unreadable", [b"", b"\xc1", body(2), b"\x92\xc4\x01x\x81\xa9timestamp\xa3now"])
+def test_a_body_that_cannot_be_read_is_refused_alone(forest: Forest, hq: Site, unreadable: bytes) -> None:
+    """It ended the session, and the client came back with the same again and again."""
+    producer = forest.producer("hq")
+    producer.number = 1
+    producer.say(Send(1, queue("sales"), 1, unreadable))
+    producer.send("queue:sales", b"good")
+    forest.settle()
+    (reject,) = producer.rejected
+    assert (reject.first, reject.last, reject.code) == (1, 1, "BAD_REQUEST")
+    assert "not 1 messages" in reject.text
+    assert producer.confirmed == [(queue("sales"), b"good")]
+    assert hq.waiting() == 1
+
+
 @pytest.mark.parametrize(
     "destination",
     [Destination(Kind.TOPIC, "a/#"), Destination(Kind.QUEUE, "a@b"), Destination(Kind.QUEUE, "a", "../b")],

@@ -144,6 +144,20 @@ async def test_garbage_ends_this_session_with_a_reason(node: Any, garbage: bytes
     assert len(node.switch.closed) == 1
 
 
+async def test_refusals_are_logged_once_for_each_host_and_code(port: Any, caplog: Any) -> None:
+    for _ in range(3):
+        async with aiohttp.ClientSession() as http, http.ws_connect(f"{port.http}/session") as socket:
+            await socket.send_bytes(encode_packet([LOGIN]))
+            await socket.receive()
+            await socket.send_bytes(b"\x00")
+            (failed,) = decode_node_packet((await socket.receive()).data)
+            assert failed.code == "BAD_REQUEST"
+    lines = [each.getMessage() for each in caplog.records if "its session ends" in each.getMessage()]
+    assert len(lines) == 1
+    assert "not a packet of client frames" in lines[0]
+    assert "[BAD_REQUEST]" in lines[0]
+
+
 async def test_a_client_with_too_much_under_way_is_read_no_further(node: Any) -> None:
     node.switch.hold_confirms = True
     line = Line(node, max_unconfirmed=1000)

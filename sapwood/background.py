@@ -1,0 +1,85 @@
+"""An event loop in a thread of its own, for programs without asyncio."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
+from typing import Any, Final, TypeVar
+
+from sapwood.errors import ClientClosed
+
+Result = TypeVar("Result")
+_STOP_TIME: Final = 5.0
+_CANCEL_TIME: Final = 1.0
+
+
+class Background:
+    """An event loop in a thread. `run` waits for a coroutine there, `do` for a plain call."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """The coroutine's result; if the wait is interrupted, it is cancelled. Keeps the caller's context."""
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError("this is the client's own thread: handlers that are coroutines use `await`")
+        if self._loop.is_closed():
+            work.close()
+            raise ClientClosed("this client was closed")
+        result: Future[Result] = Future()
+        context = contextvars.copy_context()
+        tasks: list[asyncio.Task[None]] = []
+
+        async def settle() -> None:
+            try:
+                result.set_result(await work)
+            except asyncio.CancelledError:
+                result.set_exception(ClientClosed("this client was closed"))
+                raise
+            except BaseException as error:
+                result.set_exception(error)
+
+        self._loop.call_soon_threadsafe(
+            lambda: tasks.append(self._loop.create_task(settle(), context=context))
+        )
+        try:
+            return result.result()
+        except BaseException:
+            if not result.done():
+                self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+                wait([result], _CANCEL_TIME)
+            raise
+
+    def do(self, call: Callable[[], Result]) -> Result:
+        """The result of a call that is made on the loop."""
+
+        async def once() -> Result:
+            return call()
+
+        return self.run(once())
+
+    def soon(self, call: Callable[[], object]) -> None:
+        """Have a call made on the loop, without waiting for it."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call)
+
+    def stop(self) -> None:
+        """Cancel what still runs, and end the thread. Idempotent."""
+        if self._loop.is_closed():
+            return
+        self.run(_cancel_others())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STOP_TIME)
+        self._loop.close()
+
+
+async def _cancel_others() -> None:
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()

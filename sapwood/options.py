@@ -1,0 +1,230 @@
+"""What may be said with a message and of a client: types for editors, and checks at the call.
+
+Law: nothing is sent that a node would not read. A wrong option raises `TypeError`, a value that is out of
+range `ValueError`, and each says what was expected; the message is not sent then, and others are not touched.
+"""
+
+import math
+import ssl
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import Any, Final, TypedDict, Unpack
+
+import msgspec
+
+from treeconnector.bundles import Foreign, Properties
+
+_LARGEST: Final = (1 << 64) - 1
+_foreign_decoder = msgspec.msgpack.Decoder(Foreign)
+
+
+class PropertyOptions(TypedDict, total=False):
+    """Properties of a message (see `treeconnector.bundles.Properties`).
+
+    `expires_in`: milliseconds, or a `timedelta`. `timestamp`: seconds since 1970, or a `datetime`; a fraction
+    is cut off. `correlation_id`: a whole number; bytes or a text are `foreign=Foreign(correlation=b"…")`.
+    """
+
+    correlation_id: int | None
+    reply_to: str
+    task_id: str
+    expires_in: float | timedelta
+    message_id: str
+    content_type: str
+    timestamp: float | datetime
+    priority: int
+    interface: str
+    interface_version: str
+    headers: Mapping[str, Any]
+    foreign: Foreign | None
+
+
+class SendOptions(PropertyOptions, total=False):
+    """`persistent`: False = it may be lost. `scope` of a topic: 0 vertical, 1 tree, -1 as the node has it.
+
+    `tell`: where nobody in the tree serves the queue, a notice comes to `reply_to` at once (see
+    `Delivery.notice`) and the message is not kept.
+    """
+
+    persistent: bool
+    retained: bool
+    scope: int
+    tell: bool
+
+
+class ClientOptions(TypedDict, total=False):
+    """See `Client`."""
+
+    secret: str | None
+    account: str
+    password: str | None
+    producer: str | None
+    timeout: float
+    window_messages: int
+    window_bytes: int
+    keep_alive: float
+    tls: ssl.SSLContext | None
+    ca: str | None
+    certificate: str | None
+    key: str | None
+    on_connected: Callable[[str], object] | None
+    on_lost: Callable[[Exception], object] | None
+
+
+def payload_of(given: object) -> bytes:
+    """The bytes of a payload; a text is UTF-8."""
+    if isinstance(given, bytes):
+        return given
+    if isinstance(given, str):
+        return _utf8("payload", given)
+    if isinstance(given, bytearray | memoryview):
+        return bytes(given)
+    raise _wrong("payload", given, "bytes, or a text (json.dumps makes one)")
+
+
+def flag(name: str, given: object) -> bool:
+    if isinstance(given, bool):
+        return given
+    raise _wrong(name, given, "True or False")
+
+
+def scope_of(given: object) -> int:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise _wrong("scope", given, "0 (vertical), 1 (tree) or -1 (as the node has it)")
+    if given not in (-1, 0, 1):
+        raise ValueError(f"scope={given}: expected 0 (vertical), 1 (tree) or -1 (as the node has it)")
+    return int(given)
+
+
+def properties_of(**given: Unpack[PropertyOptions]) -> Properties:
+    """Checked and converted. Raises `TypeError` or `ValueError`."""
+    return Properties(**{name: _checked(name, value) for name, value in given.items()})
+
+
+def seconds(name: str, given: object) -> float | None:
+    """A time to wait: None = for ever."""
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise _wrong(name, given, "seconds, or None")
+    if not given >= 0:
+        raise ValueError(f"{name}={given}: expected 0 or more seconds")
+    return float(given)
+
+
+def at_least(least: float, **given: object) -> None:
+    """Numbers of a client's options."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise _wrong(name, value, "a number")
+        if not value >= least:
+            raise ValueError(f"{name}={value}: expected {least:g} or more")
+
+
+def _checked(name: str, value: object) -> Any:
+    check = _CHECKS.get(name)
+    if check is None:
+        near = get_close_matches(name, _CHECKS, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(_CHECKS))}"
+        raise TypeError(f"there is no option {name!r}: {hint}")
+    return check(name, value)
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise _wrong(name, value, "a text")
+    _utf8(name, value)
+    return value
+
+
+def _utf8(name: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{name}: {error.reason} at character {error.start}: expected Unicode text"
+        ) from None
+
+
+def _correlation_id(name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _wrong(name, value, 'a whole number (bytes: foreign=Foreign(correlation=b"…"))')
+    return _within(name, value, -(1 << 63), _LARGEST)
+
+
+def _priority(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _wrong(name, value, "a whole number from 0 to 255")
+    return _within(name, value, 0, 255)
+
+
+def _expires_in(name: str, value: object) -> int:
+    if isinstance(value, timedelta):
+        value = value.total_seconds() * 1000
+    return _whole(name, value, "milliseconds, or a timedelta", math.ceil)
+
+
+def _timestamp(name: str, value: object) -> int:
+    if isinstance(value, datetime):
+        value = value.timestamp()
+    return _whole(name, value, "seconds since 1970, or a datetime", math.floor)
+
+
+def _whole(name: str, value: object, expected: str, rounded: Callable[[float], int]) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong(name, value, expected)
+    if not math.isfinite(value):
+        raise ValueError(f"{name}={value}: expected {expected}")
+    return _within(name, rounded(value), 0, _LARGEST)
+
+
+def _within(name: str, value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise ValueError(f"{name}={value}: expected {least} to {most}")
+    return value
+
+
+def _headers(name: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise _wrong(name, value, "a mapping with names of text")
+    headers = dict(value)
+    try:
+        msgspec.msgpack.encode(headers)
+    except (TypeError, OverflowError, ValueError, RecursionError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name}: {error}: expected what MessagePack can say") from None
+    return headers
+
+
+def _foreign(name: str, value: object) -> Foreign | None:
+    if value is None:
+        return None
+    if not isinstance(value, Foreign):
+        raise _wrong(name, value, "treeconnector.bundles.Foreign")
+    try:
+        return _foreign_decoder.decode(msgspec.msgpack.encode(value))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: {error}") from None
+
+
+def _wrong(name: str, value: object, expected: str) -> TypeError:
+    return TypeError(f"{name}={value!r:.80} is of type {type(value).__name__}: expected {expected}")
+
+
+_CHECKS: Final[dict[str, Callable[[str, object], Any]]] = {
+    "correlation_id": _correlation_id,
+    "reply_to": _text,
+    "task_id": _text,
+    "expires_in": _expires_in,
+    "message_id": _text,
+    "content_type": _text,
+    "timestamp": _timestamp,
+    "priority": _priority,
+    "interface": _text,
+    "interface_version": _text,
+    "headers": _headers,
+    "foreign": _foreign,
+}

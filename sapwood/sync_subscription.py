@@ -1,0 +1,159 @@
+"""A subscription for programs without asyncio: what it hands out may be used in any thread."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Self
+
+from sapwood.background import Background
+from sapwood.inbox import Batch, Delivery
+from sapwood.options import seconds
+from sapwood.subscription import Subscription
+from treeconnector.bundles import Properties
+from treeconnector.destinations import Destination
+
+
+class SyncDelivery:
+    """A `Delivery` for any thread."""
+
+    __slots__ = ("_background", "_delivery")
+
+    def __init__(self, background: Background, delivery: Delivery) -> None:
+        self._background = background
+        self._delivery = delivery
+
+    def __repr__(self) -> str:
+        return repr(self._delivery)
+
+    @property
+    def payload(self) -> bytes:
+        return self._delivery.payload
+
+    @property
+    def properties(self) -> Properties:
+        return self._delivery.properties
+
+    @property
+    def destination(self) -> Destination:
+        return self._delivery.destination
+
+    @property
+    def redelivered(self) -> bool:
+        return self._delivery.redelivered
+
+    @property
+    def message_id(self) -> str:
+        return self._delivery.message_id
+
+    @property
+    def key(self) -> str:
+        return self._delivery.key
+
+    @property
+    def origin(self) -> str:
+        return self._delivery.origin
+
+    @property
+    def notice(self) -> bool:
+        return self._delivery.notice
+
+    def ack(self) -> None:
+        """Say that this message is dealt with: the node forgets it."""
+        self._background.soon(self._delivery.ack)
+
+    def reject(self, reason: str = "") -> None:
+        """Say that nobody can deal with this message: it becomes a dead letter, with the reason."""
+        self._background.soon(lambda: self._delivery.reject(reason))
+
+
+class SyncBatch:
+    """A `Batch` for any thread: iterate for deliveries, or take `payloads` for speed."""
+
+    __slots__ = ("_background", "_batch")
+
+    def __init__(self, background: Background, batch: Batch) -> None:
+        self._background = background
+        self._batch = batch
+
+    def __repr__(self) -> str:
+        return repr(self._batch)
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    def __iter__(self) -> Iterator[SyncDelivery]:
+        for delivery in self._batch:
+            yield SyncDelivery(self._background, delivery)
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return self._batch.payloads
+
+    def ack(self) -> None:
+        """Say that all messages of the batch are dealt with."""
+        self._background.soon(self._batch.ack)
+
+
+class SyncSubscription:
+    """Deliveries, one after the other; `next(timeout)` waits no longer. One thread iterates it."""
+
+    def __init__(self, background: Background, subscription: Subscription) -> None:
+        self._background = background
+        self._subscription = subscription
+        self._current: Iterator[Delivery] = iter(())
+        self._last: SyncDelivery | None = None
+
+    def __repr__(self) -> str:
+        return f"<sync {self._subscription!r}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[SyncDelivery]:
+        return self
+
+    def __next__(self) -> SyncDelivery:
+        found = self.next()
+        if found is None:
+            raise StopIteration
+        return found
+
+    def next(self, timeout: float | None = None) -> SyncDelivery | None:
+        """The next message; None if none came within `timeout` seconds, or the subscription was closed."""
+        if self._subscription.auto_ack and self._last:
+            self._last.ack()
+            self._last = None
+        delivery = next(self._current, None)
+        while delivery is None:
+            batch = self._background.run(self._fetch(timeout))
+            if batch is None:
+                return None
+            self._current = iter(batch)
+            delivery = next(self._current, None)
+        self._last = SyncDelivery(self._background, delivery)
+        return self._last
+
+    def batches(self) -> "Iterator[SyncBatch]":
+        """The same, a bundle at a time: the fast way. With `auto_ack` a batch is acknowledged as one."""
+        while batch := self.next_batch():
+            yield batch
+            if self._subscription.auto_ack:
+                batch.ack()
+
+    def next_batch(self, timeout: float | None = None) -> "SyncBatch | None":
+        """The next bundle's messages; None if none came within `timeout` seconds, or after the close."""
+        batch = self._background.run(self._fetch(timeout))
+        return SyncBatch(self._background, batch) if batch is not None else None
+
+    async def _fetch(self, timeout: float | None) -> Batch | None:
+        try:
+            async with asyncio.timeout(seconds("timeout", timeout)):
+                return await self._subscription.next_batch()
+        except (TimeoutError, StopAsyncIteration):
+            return None
+
+    def close(self) -> None:
+        """End it. What was not acknowledged is given to other readers."""
+        self._background.do(self._subscription.close)
