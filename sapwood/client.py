@@ -237,7 +237,7 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def _waits(self, waiter: _Waiter, timeout: float | None) -> AsyncIterator[None]:
-        """Whoever gives up takes back what has not been sent."""
+        """A wait that is given up takes back what has not been sent."""
         limit = asyncio.timeout(seconds("timeout", timeout))
         try:
             async with limit:

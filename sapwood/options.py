@@ -1,4 +1,4 @@
-"""What may be said with a message and of a client: types for editors, and checks at the call.
+"""Options of messages and of clients: types for editors, and checks at the call.
 
 Law: nothing is sent that a node would not read. A wrong option raises `TypeError`, a value that is out of
 range `ValueError`, and each says what was expected; the message is not sent then, and others are not touched.

@@ -1,5 +1,4 @@
-"""What may be said with a message is checked at the call; a property test sends whatever passed to a node's
-own reading."""
+"""Options are checked at the call; a property test gives whatever passed to a node's own reading."""
 
 import math
 from datetime import UTC, datetime, timedelta
