@@ -1,8 +1,8 @@
 """What a client has sent and the node has not confirmed: numbers, frames, window, rejections. No I/O.
 
 Law: a number is given once, when a frame is sealed, and the frame's bytes are kept until the node's
-confirmation covers them, so that after a lost connection the same bytes go out under the same numbers. Messages
-that are not sealed can be withdrawn; frames are sealed when a connection takes them.
+confirmation covers them, so that after a lost connection the same bytes go out under the same numbers.
+Messages that are not sealed can be withdrawn; frames are sealed when a connection takes them.
 Rejections become known to the caller only when they are final, that is confirmed: what is sent again
 after a lost connection may be taken then.
 
