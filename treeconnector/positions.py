@@ -56,6 +56,11 @@ class Resumption(msgspec.Struct, frozen=True):
         """Confirmed bundles that were lost, on either side; the same number on both."""
         return self.lost_here + self.lost_there
 
+    @property
+    def peer_knew_nothing(self) -> bool:
+        """Did the peer show no account? It is new, or it has let go of this end since they last met."""
+        return self.position.met == shown(Position())
+
 
 def check(position: Position) -> None:
     """Raise `FrameError` if no honest end could have this account."""

@@ -311,7 +311,7 @@ class LinkAdmission:
         core, resumption = self._core, event.resumption
         neighbour.starts_anew = resumption.new_epoch
         if not resumption.new_epoch:
-            if neighbour.store_id != hello.store_id:  # neither had entered an epoch with the other
+            if resumption.peer_knew_nothing:  # it may have given what it had of us before
                 for entry in neighbour.outbox:
                     self._may_have_arrived(entry)
             neighbour.stand(hello.store_id, resumption.position)

@@ -36,6 +36,7 @@ def test_crashes_between_any_two_steps_of_a_commit(seed: int) -> None:
 @example(seed=6760)  # the word that a store had moved was lost with its line
 @example(seed=8325)  # a region had let go of a store before what topics had for it came
 @example(seed=8862)  # what the hq had on its disk of an old way was believed before that way spoke
+@example(seed=60022)  # a store came back to a region that it had forgotten, and was given again what it gave
 def test_stores_that_move_to_other_regions(seed: int) -> None:
     Chaos(seed, frozenset({"crash", "move"})).run()
 
@@ -44,6 +45,7 @@ def test_stores_that_move_to_other_regions(seed: int) -> None:
 @settings(max_examples=25)
 @example(seed=0)  # the old region let go of the store and said so when it had dropped what came for it
 @example(seed=20452)  # a region that had restarted said that the store was there still
+@example(seed=60022)  # a store came back to a region that it had forgotten, and was given again what it gave
 def test_stores_that_move_while_routes_linger(seed: int) -> None:
     Chaos(seed, frozenset({"crash", "move"}), linger=2.0).run()
 

@@ -48,6 +48,36 @@ def test_what_was_given_before_its_commit_comes_again_as_a_maybe(store: Forest) 
     assert flags(second) == [(b"one", True), (b"two", False)]
 
 
+def test_what_was_given_before_its_commit_is_a_maybe_though_the_store_has_forgotten_its_parent(
+    forest: Forest,
+) -> None:
+    """It was below another region meanwhile, so it comes back as one that was never here."""
+    forest.add("hq")
+    north, york = forest.add("north", "hq", "branch"), forest.add("york", "north")
+    forest.add("south", "hq", "branch")
+    forest.heal(2.0)
+    reader = forest.consumer("york", "queue:sales", auto=False)
+    forest.settle(1.0)
+    forest.producer("north").send("queue:sales", b"one")
+    wire = forest.wire_of("york")
+    assert wire is not None
+    for _ in range(3):
+        north.run()
+        wire.pull()
+        wire.deliver(wire.sides()[1][2], york)
+    assert flags(reader) == [(b"one", False)]
+    north.crash()
+    for parent in ("south", "north"):
+        york.crash()
+        york.parent = parent
+        york.boot()
+        forest.dial("york")
+        forest.settle()
+    second = forest.consumer("york", "queue:sales", "second")
+    forest.heal(5.0)
+    assert flags(second) == [(b"one", True)]
+
+
 def test_what_was_given_after_its_commit_comes_again_as_a_maybe(store: Forest) -> None:
     reader = store.consumer("york", "queue:sales", auto=False)
     store.producer("york").send("queue:sales", b"one")
