@@ -201,7 +201,7 @@ class Forwarder(Dispatcher):
                 self.bury(entry, "EXPIRED")
             elif is_too_large(entry.stored, neighbour):
                 self.bury(entry, "TOO_LARGE")
-            elif queue.destination and not entry.backed_off and self.is_back(entry, neighbour):
+            elif queue.destination and not entry.backed_off and self._goes_back(entry, neighbour):
                 self._rest(entry, neighbour)
             elif entry.row < queue.swept and (why := self._why_not(entry, neighbour)):
                 neighbour.refusals.add(why, entry.open)
@@ -224,7 +224,7 @@ class Forwarder(Dispatcher):
         """What rests, so that it does not go back to another one, comes before what waits."""
         if queue.resting and len(queue.targets) > 1:
             for entry in islice(queue.resting.values(), _LOOK_THROUGH):
-                if not self.is_back(entry, neighbour):
+                if not self._goes_back(entry, neighbour):
                     return queue.resting.pop(entry.row)
         full = len(queue.resting) >= _MOST_RESTING
         return queue.waiting.popleft() if queue.waiting and not full else None

@@ -116,3 +116,23 @@ def test_a_full_spool_makes_the_sender_keep_what_it_has_and_go_on_later(
         reader.acknowledge(1)
         forest.settle(1.1)
     assert reader.payloads == payloads
+
+
+def test_what_waits_for_readers_that_come_back_stays_when_its_store_moves(forest: Forest) -> None:
+    """The new region never gave it, and would refuse it."""
+    forest.add("hq")
+    forest.add("north", "hq", "branch")
+    south, york = forest.add("south", "hq", "branch"), forest.add("york", "north")
+    forest.heal(2.0)
+    reader = forest.consumer("york", "queue:sales", auto=False)
+    forest.settle(1.0)
+    forest.producer("north").send("queue:sales", b"one")
+    forest.settle(1.0)
+    york.crash()
+    york.parent = "south"
+    york.boot()
+    forest.heal(2.0)
+    assert (york.waiting(), south.dead()) == (1, [])
+    reader.connect()
+    forest.settle(1.0)
+    assert [(each.payload, each.flagged) for each in reader.receipts] == [(b"one", False), (b"one", True)]
