@@ -113,6 +113,7 @@ class Header(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     `id`: 16 bytes. `size`: bytes of the body before compression. `expires_first`, `expires_last`:
     remaining ms until the first and the last message expires, 0 = never. `reroutes`: how often it went
     back where it came from. `done`: bit i (little endian) set = message i is dealt with; empty = none.
+    `start`: in which start of its origin it was made; 0 = an older node made it, or passed it on.
     """
 
     id: bytes
@@ -127,6 +128,7 @@ class Header(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     expires_last: int = 0
     reroutes: int = 0
     done: bytes = b""
+    start: int = 0
 
     def __str__(self) -> str:
         return f"bundle {self.id.hex()} of {self.count} for {self.destination}"
@@ -188,7 +190,8 @@ def decode_header(data: bytes) -> Header:
         raise FrameError(f"{header.count} messages in a bundle: expected 1 to {MAX_MESSAGES}")
     if header.done:
         _check_mask(header.done, header.count)
-    numbers = header.size, header.reroutes, header.expires_first, header.expires_last, header.flags
+    times = header.expires_first, header.expires_last
+    numbers = header.size, header.reroutes, header.flags, header.start, *times
     if min(numbers) < 0 or max(numbers) > _MOST or not 0 <= header.scope <= _MOST_SCOPE:
         raise FrameError("a size, count, expiry, scope or flag in a bundle header that cannot be")
     if header.destination.kind not in ("queue", "topic") or len(header.destination.name) > 4096:

@@ -166,9 +166,7 @@ class NodeCore:
         self.forwarder.zone = zone
         self.topics = Topics(self.forwarder)
         self.arrivals = Arrivals(self.forwarder, self.topics)
-        self.batching = Batching(
-            name, identity.store_id, BundleIds(), self.arrivals.enter, self.trace.entered
-        )
+        self.batching = Batching(identity, BundleIds(), self.arrivals.enter, self.trace.entered)
         self.switch = duplicate_injection.switch_for(settings)(
             name, identity.start, self.forwarder, self.topics, self.interests, self.batching
         )

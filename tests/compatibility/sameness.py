@@ -1,8 +1,8 @@
 """Whether the present core says to an old neighbour what the old one said: frame by frame, field by field.
 
 A frame may have grown at its end, and optional frames may come besides. Nobody promises when something is
-acknowledged, or how advices are parted among frames: of these the sum counts. Random values count as the same
-where they stand in the same places.
+acknowledged, or how advices and large bundles are parted among frames: of these the sum counts. Random values
+count as the same where they stand in the same places.
 """
 
 from collections import defaultdict
@@ -12,7 +12,8 @@ import msgspec
 
 FIRST_OPTIONAL = 64
 HELLO, PROVE, PING, PONG, ADVISE, BUNDLE, PART, VOLATILE, ACK, GIVEN = 1, 2, 6, 7, 8, 11, 12, 13, 14, 92
-NONCE, PROOF, NUMBERS = 9, 1, 2
+NONCE, PROOF, NUMBERS, DATA = 9, 1, 2, 5
+NO_HEADER = [b""]
 ID = 0
 
 
@@ -42,8 +43,10 @@ class Drawn:
         if tag == PROVE:
             position = [*frame[NUMBERS][:4], *frame[NUMBERS][6:]]
             return [tag, bool(frame[PROOF]), position, *frame[NUMBERS + 1 :]]
-        if tag in (BUNDLE, PART):
+        if tag == BUNDLE:
             return [tag, frame[1], self.header(frame[2]), *frame[3:]]
+        if tag == PART:
+            return [tag, frame[1], self.header(frame[2]), frame[DATA]]
         if tag == VOLATILE:
             return [tag, self.header(frame[1]), *frame[2:]]
         if tag == GIVEN:
@@ -53,7 +56,9 @@ class Drawn:
 
 
 def sorted_by_kind(packets: list[bytes]) -> dict[int, list[Any]]:
-    """By tag, in their order; of advices the last word on each, of acknowledgements the last."""
+    """By tag, in their order; of advices the last word on each, of acknowledgements the last. The parts of a
+    bundle are one: a header that has grown leaves less room in the first.
+    """
     drawn, found = Drawn(), defaultdict(list)
     words: dict[tuple[str, str], Any] = {}
     for frame in map(drawn.frame, frames_of(packets)):
@@ -62,6 +67,9 @@ def sorted_by_kind(packets: list[bytes]) -> dict[int, list[Any]]:
             words.update({(each[1], each[2]): each for each in frame[1]})
         elif tag == ACK:
             found[tag] = [frame]
+        elif tag == PART and frame[2] == NO_HEADER:
+            assert found[tag][-1][1] == frame[1], "the parts of a bundle follow each other"
+            found[tag][-1][-1] += frame[-1]
         elif tag not in (PING, PONG):
             found[tag].append(frame)
     found[ADVISE] = [words[key] for key in sorted(words)]

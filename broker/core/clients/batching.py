@@ -12,7 +12,7 @@ from broker.core.policies.trace import Note, notes_of
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Flag, Header, Message
 from treeconnector.destinations import Destination
-from treeconnector.identity import BundleIds
+from treeconnector.identity import BundleIds, Identity
 
 _TRY_AGAIN = 32
 _REMEMBERED = 10_000
@@ -73,14 +73,12 @@ class Batching:
 
     def __init__(
         self,
-        node: str,
-        store_id: bytes,
+        identity: Identity,
         ids: BundleIds,
         enter: Callable[[Header, bytes, str], None],
         entered: Callable[[Header, str, tuple[Note, ...]], None],
     ) -> None:
-        self._node = node
-        self._store_id = store_id
+        self._identity = identity
         self._ids = ids
         self._enter = enter
         self._entered = entered
@@ -118,7 +116,9 @@ class Batching:
 
     def _key(self, destination: Destination) -> Destination:
         """`x` and `x@this-node` are one."""
-        return destination if destination.node != self._node else destinations.queue(destination.name)
+        return (
+            destination if destination.node != self._identity.name else destinations.queue(destination.name)
+        )
 
     def seal(self) -> None:
         """End of gathering: all that is open becomes bundles."""
@@ -169,10 +169,11 @@ class Batching:
             flags=kind.flags | compressed,
             count=batch.messages,
             size=len(batch.body),
-            origin_store=self._store_id,
-            origin=self._node,
+            origin_store=self._identity.store_id,
+            origin=self._identity.name,
             expires_first=batch.expires_first,
             expires_last=batch.expires_last,
+            start=self._identity.start,
         )
         return header, body
 

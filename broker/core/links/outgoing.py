@@ -35,6 +35,7 @@ def outgoing(entry: QueueEntry, now: float) -> Header:
         expires_last=max(header.expires_last - gone, 1) if header.expires_last else 0,
         reroutes=header.reroutes,
         done=bundles.mask_bytes(entry.done),
+        start=header.start,
     )
 
 

@@ -382,6 +382,7 @@ class Relocation(Policy):
             expires_last=old.expires_last,
             reroutes=old.reroutes,
             done=old.done,
+            start=old.start,
         )
         body = core.custody.peek(entry)  # one that somebody only looks at would keep it for ever
         assert body is not None, f"the store lacks the body of {entry}"

@@ -163,6 +163,7 @@ class Redrive:
             expires_last=old.expires_last if expires else 0,
             reroutes=old.reroutes,
             done=bundles.mask_bytes(letter.all & ~bits),
+            start=old.start,
         )
         body = self._custody.body(letter)
         return self._custody.store(header, body, context.clock.now)

@@ -373,6 +373,7 @@ def _last(header: Header, body: bytes) -> Kept | None:
         origin_store=header.origin_store,
         origin=header.origin,
         done=bundles.mask_bytes(every & ~(1 << index)),
+        start=header.start,
     )
     return kept, small
 

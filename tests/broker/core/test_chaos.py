@@ -37,6 +37,8 @@ def test_crashes_between_any_two_steps_of_a_commit(seed: int) -> None:
 @example(seed=8325)  # a region had let go of a store before what topics had for it came
 @example(seed=8862)  # what the hq had on its disk of an old way was believed before that way spoke
 @example(seed=60022)  # a store came back to a region that it had forgotten, and was given again what it gave
+@example(seed=60036)  # a store gave its new region what was given it before, though its readers came back
+@example(seed=30258)  # the same, of the hq
 def test_stores_that_move_to_other_regions(seed: int) -> None:
     Chaos(seed, frozenset({"crash", "move"})).run()
 
@@ -46,6 +48,8 @@ def test_stores_that_move_to_other_regions(seed: int) -> None:
 @example(seed=0)  # the old region let go of the store and said so when it had dropped what came for it
 @example(seed=20452)  # a region that had restarted said that the store was there still
 @example(seed=60022)  # a store came back to a region that it had forgotten, and was given again what it gave
+@example(seed=60036)  # a store gave its new region what was given it before, though its readers came back
+@example(seed=30258)  # the same, of the hq
 def test_stores_that_move_while_routes_linger(seed: int) -> None:
     Chaos(seed, frozenset({"crash", "move"}), linger=2.0).run()
 
@@ -74,6 +78,8 @@ def test_everything_at_once(seed: int) -> None:
 @example(seed=0)  # what had come down went up again to another root, and was taken for a forgery
 @example(seed=30192)  # a child gave back what had been handed over, and all that knew of it had crashed
 @example(seed=428)  # a change of root let a message be overtaken, and nobody said so
+@example(seed=70056)  # what the hq made before a start came after what it made since, over another root
+@example(seed=80033)  # the same, of a region
 @example(seed=431)  # what passed on its way to a region hid the copy for a root's own reader
 def test_a_mesh_of_roots_that_crash_and_cannot_reach_each_other(seed: int) -> None:
     Chaos(seed, frozenset({"crash", "split"}), tree=MESH).run()

@@ -5,8 +5,10 @@ from treeconnector.bundles import Header
 from treeconnector.destinations import topic
 
 
-def header(number: int, name: str) -> Header:
-    return Header(id=bytes(12) + number.to_bytes(4), destination=topic(name))
+def header(number: int, name: str, start: int = 0) -> Header:
+    """Each start has ids of its own."""
+    ids = start.to_bytes(12) + number.to_bytes(4)
+    return Header(id=ids, destination=topic(name), origin_store=b"hq", origin="hq", start=start)
 
 
 def test_what_was_made_before_what_was_given_is_late() -> None:
@@ -14,6 +16,21 @@ def test_what_was_made_before_what_was_given_is_late() -> None:
     late = [order.is_late(header(number, "a"), "york") for number in (1, 3, 2, 4)]
     assert late == [False, False, True, False]
     assert not order.is_late(header(1, "b"), "york")
+
+
+def test_what_an_earlier_start_made_is_late_whatever_its_number() -> None:
+    order = DeliveryOrder()
+    made = [(1, 8), (2, 1), (1, 9), (2, 2), (2, 1), (3, 0), (2, 3)]
+    late = [order.is_late(header(number, "a", start), "york") for start, number in made]
+    assert late == [False, False, True, False, True, False, True]
+
+
+def test_starts_of_a_store_that_was_put_back_or_of_an_older_node_are_not_compared() -> None:
+    order = DeliveryOrder()
+    again = Header(id=b"again" + bytes(11), destination=topic("a"), origin_store=b"hq", origin="hq", start=5)
+    assert not order.is_late(header(7, "a", 5), "york")
+    assert not order.is_late(again, "york")
+    assert not order.is_late(Header(id=b"older" + bytes(11), destination=topic("a"), origin="hq"), "york")
 
 
 def test_long_names_are_forgotten_before_they_fill_the_memory() -> None:
