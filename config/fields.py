@@ -56,13 +56,17 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A list of sections, at most `maximum` of them if that is set."""
+    """A list of sections, at most `maximum` of them if that is set.
+
+    `bare`: in XML an element `item` may stand without the list's own around it.
+    """
 
     name: str
     meaning: str
     item: str
     section: type[Any]
     maximum: int | None
+    bare: bool = False
 
 
 Setting = Scalar | Part | Values | Parts
@@ -100,9 +104,17 @@ def values(kind: Kind[Any], meaning: str, *, item: str, example: tuple[Any, ...]
     return _declare(lambda name: Values(name, meaning, item, kind, example), default)
 
 
-def parts(section: type[Any], meaning: str, *, item: str, maximum: int | None = None, default: Any) -> Any:
+def parts(
+    section: type[Any],
+    meaning: str,
+    *,
+    item: str,
+    maximum: int | None = None,
+    bare: bool = False,
+    default: Any,
+) -> Any:
     """Declare a list of sections."""
-    return _declare(lambda name: Parts(name, meaning, item, section, maximum), default)
+    return _declare(lambda name: Parts(name, meaning, item, section, maximum, bare), default)
 
 
 def _declare(make: _Make, default: Any) -> Any:

@@ -305,6 +305,7 @@ class Site:
         item="tree_connector",
         default=(),
         maximum=1,
+        bare=True,
     )
     mesh: Mesh = part("the mesh of two or three roots, or branches, that are one", default=Mesh())
     listener: Listener = part("the node's port", default=Listener())

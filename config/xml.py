@@ -37,6 +37,7 @@ from config.model import Site
 ROOT: Final = "broker"
 _ATTRIBUTE: Final = re.compile(rb"""\s+([^\s=/>]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 _TAG_NAME: Final = re.compile(rb"<[^\s/>]+")
+_ACTIVEMQ: Final = "http://activemq.apache.org/schema/"
 _SCHEMA_HINTS: Final = frozenset({"xmlns:xsi", "xsi:noNamespaceSchemaLocation"})
 
 
@@ -72,6 +73,9 @@ def read(data: bytes | str, file: str = "") -> Site:
     """
     try:
         root = parse(decode(data))
+        if root.name == "beans" or any(each.text.startswith(_ACTIVEMQ) for each in root.attributes):
+            advice = "this is ActiveMQ's own file: `sapwood config convert FILE` makes a site's file of it"
+            raise Unreadable(advice, root.mark)
         if root.name != ROOT:
             raise Unreadable(f"<{root.name[:80]}>: expected the element <{ROOT}>", root.mark)
     except Unreadable as error:
@@ -171,9 +175,25 @@ class _Parser:
 
 def _section(element: Element, cls: type[Any]) -> SectionNode:
     known = {XML(setting.name): setting for setting in settings(cls)}
+    bare = {XML(each.item): each for each in known.values() if isinstance(each, Parts) and each.bare}
     entries = [_attribute(one, known.get(one.name)) for one in element.attributes]
-    entries += [_child(one, known.get(one.name), element.name) for one in element.children]
+    entries += [_child(one, known.get(one.name), element.name) for one in _wrapped(element, bare)]
     return SectionNode(tuple(entries), element.mark, _stray_text(element))
+
+
+def _wrapped(element: Element, bare: dict[str, Parts]) -> list[Element]:
+    """Its children; those that stand bare are in a list's element, where the first of them stands."""
+    children: list[Element] = []
+    made: dict[str, Element] = {}
+    for child in element.children:
+        if child.name not in bare:
+            children.append(child)
+            continue
+        if child.name not in made:
+            made[child.name] = Element(XML(bare[child.name].name), child.mark, [])
+            children.append(made[child.name])
+        made[child.name].children.append(child)
+    return children
 
 
 def _attribute(one: Attribute, setting: Setting | None) -> Entry:

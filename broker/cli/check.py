@@ -419,7 +419,7 @@ def _quiet() -> Iterator[None]:
 def _print(findings: list[SiteFinding]) -> None:
     from rich.text import Text
 
-    made = table("", "What", "SiteFinding")
+    made = table("", "What", "Finding")
     for found in findings:
         made.add_row(Text(found.state, style=_COLOURS[found.state]), found.subject, found.text)
     print_table(made)

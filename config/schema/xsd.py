@@ -44,6 +44,8 @@ def _complex_type(cls: type[Any]) -> Iterator[str]:
         yield "    <xs:all>\n"
         for element in elements:
             yield from _element(element)
+            if isinstance(element, Parts) and element.bare:
+                yield from _bare(element)
         yield "    </xs:all>\n"
     for setting in settings(cls):
         if isinstance(setting, Scalar):
@@ -82,6 +84,14 @@ def _element(setting: Setting) -> Iterator[str]:
         case _:
             assert_never(setting)
     yield f"{indent}</xs:element>\n"
+
+
+def _bare(setting: Parts) -> Iterator[str]:
+    """Wrinkle: an element of `xs:all` stands once at most."""
+    name, kind = XML(setting.item), setting.section.__name__
+    yield f'      <xs:element name="{name}" type="{kind}" minOccurs="0">\n'
+    yield _documentation(f"{name} without {XML(setting.name)} around it", "        ")
+    yield "      </xs:element>\n"
 
 
 def _wrapper(name: str, meaning: str, inner: list[str]) -> Iterator[str]:

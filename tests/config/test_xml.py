@@ -174,3 +174,37 @@ def test_after_ten_thousand_mistakes_nobody_looks_further() -> None:
         read("<broker name='a'>" + "<log level='x'/>" * 50_000 + "</broker>")
     assert len(caught.value.problems) == MOST_MISTAKES
     assert "expected debug, info, warning or error" in str(caught.value)
+
+
+def test_a_connector_may_stand_directly_in_the_broker_as_it_was_proposed() -> None:
+    bare = read('<broker><treeConnector nodetype="branch" uri="ws://hq:7600"/></broker>')
+    wrapped = "<treeConnectors><treeConnector nodetype='branch' uri='ws://hq:7600'/></treeConnectors>"
+    assert bare == read(f"<broker>{wrapped}</broker>")
+    assert bare.tree_connectors == (TreeConnector(nodetype="branch", uri="ws://hq:7600"),)
+
+
+def test_a_bare_connector_is_checked_as_any_other() -> None:
+    one = '<treeConnector nodetype="leaf" uri="ws://hq:7600"/>'
+    assert problems(f"<broker>\n{one}\n{one}</broker>")[0].startswith(
+        "f:3:1: expected at most 1 'treeConnector'"
+    )
+    assert problems(f"<broker>{one}\n<treeConnectors/></broker>") == [
+        "f:2:1: 'treeConnectors' stands here again, first in line 1"
+    ]
+    (tcp,) = problems('<broker>\n <treeConnector nodetype="leaf" uri="tcp://hq:61616"/></broker>')
+    assert tcp.startswith("f:2:38: treeConnectors[0].uri: 'tcp://hq:61616'")
+    assert "write ws://HOST:7600/link" in tcp
+    (wrong,) = problems('<broker><mesh><treeConnector nodetype="leaf" uri="ws://hq"/></mesh></broker>')
+    assert "'treeConnector' is not a setting here" in wrong
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<broker xmlns="http://activemq.apache.org/schema/core" brokerName="york"/>',
+        '<beans xmlns="http://www.springframework.org/schema/beans"/>',
+    ],
+)
+def test_activemqs_own_file_is_known(text: str) -> None:
+    (found,) = problems(text)
+    assert found.startswith("f:1:1: this is ActiveMQ's own file: `sapwood config convert FILE`")
