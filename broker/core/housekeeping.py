@@ -143,6 +143,7 @@ class Housekeeping:
         core, settings, now = self._core, self._core.settings, self._core.clock.now
         spare = any(parent.up for parent in core.neighbourhood.parents())
         for neighbour in list(core.neighbours.values()):
+            core.advising.forget_former(neighbour, now - settings.route_retention)
             down = neighbour.detail.down_since
             if neighbour.relation is Relation.PARENT and not spare:
                 continue

@@ -84,7 +84,8 @@ def _neighbours(core: "NodeCore", loaded: "Rows") -> None:
     for name, held in routes.items():
         if name in core.neighbours:
             core.neighbours[name].held.restore(row for row in held if row.declined != FORMER)
-            core.neighbours[name].former = {row.name: None for row in held if row.declined == FORMER}
+            left = [(row.reads or int(core.clock.now), row.name) for row in held if row.declined == FORMER]
+            core.neighbours[name].former = {former: since for since, former in sorted(left)}
     core.neighbourhood.look_again()
     for neighbour in core.neighbours.values():
         neighbour.detail.down_since = neighbour.detail.down_since or max(core.clock.now, 0.001)

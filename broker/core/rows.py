@@ -65,7 +65,8 @@ class PageRow(NamedTuple):
 
 class RouteRow(NamedTuple):
     """A route; `gateway` is 'local' or a neighbour's name. `declined`: 1 = held for the digest, never used;
-    `FORMER` = no route any more, but that node was below this neighbour once.
+    `FORMER` = no route any more, but that node was below this neighbour until `reads` (seconds of running
+    time; 0 = an older version has not kept it).
     """
 
     kind: str

@@ -7,8 +7,10 @@ links, and what follows from a name that came or went.
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from broker.core.clock import PART
 from broker.core.links.neighbour import Neighbour
 from broker.core.policies.policy import Policy
 from broker.core.rows import FORMER, RouteRow
@@ -153,8 +155,11 @@ class Advertising(Policy):
         """A node is no more below a child, which may still have messages of it for us."""
         if self._core.permitting.why_not_below(neighbour, key.name):
             return  # it never was: the child only said so
-        neighbour.former[key.name] = None
-        self._core.custody.transaction.put(RouteRow(key.kind, key.name, neighbour.name, 0, "", "", 0, FORMER))
+        now = int(self._core.clock.now)
+        neighbour.former.pop(key.name, None)
+        neighbour.former[key.name] = now
+        row = RouteRow(key.kind, key.name, neighbour.name, 0, "", "", now, FORMER)
+        self._core.custody.transaction.put(row)
         if len(neighbour.former) > _MAX_FORMER:
             oldest = next(iter(neighbour.former))
             del neighbour.former[oldest]
@@ -162,8 +167,14 @@ class Advertising(Policy):
 
     def unremember(self, neighbour: Neighbour, name: str) -> None:
         """Nothing of this node comes from below a child any more."""
-        if neighbour.former.pop(name, "") is None:
+        if neighbour.former.pop(name, None) is not None:
             self._core.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
+
+    def forget_former(self, neighbour: Neighbour, before: float) -> None:
+        """Nodes that left a child before that moment are strangers to it: it has nothing of theirs now."""
+        for name, since in list(islice(neighbour.former.items(), PART)):
+            if since < before:
+                self.unremember(neighbour, name)
 
     def local_route_changed(self, key: Destination) -> None:
         """Keep a local route, or its absence, on disk."""

@@ -131,3 +131,31 @@ def test_a_child_cannot_say_that_its_parent_is_below_it(forest: Forest) -> None:
     assert hq.core.table.route(Destination("domain", "hq"), "york") is None
     assert parse("queue:inbox@hq").node == "hq"
     assert hq.core.neighbours["york"].up
+
+
+def test_a_node_that_has_left_a_region_is_a_stranger_to_it_after_the_retention(forest: Forest) -> None:
+    """Until then messages that it sent there, or that follow it from there, may still come."""
+    hq = forest.add("hq", route_retention=100.0)
+    forest.add("north", "hq", "branch")
+    forest.add("south", "hq", "branch")
+    york = forest.add("york", "north")
+    forest.heal(3.0)
+    york.crash()
+    york.parent = "south"
+    forest.heal(5.0)
+
+    def is_known() -> bool:
+        return hq.core.arrivals.is_from_below(hq.core.neighbours["north"], "york")
+
+    assert is_known()
+    forest.heal(60.0)
+    hq.crash()
+    forest.heal(30.0)
+    assert is_known()
+    forest.heal(15.0)
+    assert not is_known()
+    assert not hq.core.neighbours["north"].former
+    assert hq.core.arrivals.is_from_below(hq.core.neighbours["south"], "york")
+    hq.crash()
+    forest.heal(3.0)
+    assert not is_known()
