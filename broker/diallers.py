@@ -11,6 +11,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from broker.core.policies.policy import Policy
 from broker.supervisor import Supervisor
 from config.model import Site, TreeConnector
 from config.uris import address
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from broker.node import Node
 
 
-class Diallers:
+class Diallers(Policy):
     """All supervisors of one node but the connector's. `supervisors`: by the name of the node they dial.
 
     `leads`: which node a way was found to lead to.
@@ -33,10 +34,12 @@ class Diallers:
         self._changed = asyncio.Event()
         self.supervisors: dict[str, Supervisor] = {}
         self.leads: dict[str, str] = {}
-        node.core.mesh.on_change = self._changed.set
 
     def __repr__(self) -> str:
         return f"<Diallers of {self._site.name}: {', '.join(sorted(self.supervisors)) or 'nobody'}>"
+
+    def mesh_changed(self) -> None:
+        self._changed.set()
 
     def changed(self) -> None:
         """A link of a supervisor came or went."""

@@ -81,10 +81,10 @@ class LinkDriver:
         wire = self._wires[link] = DrivenLink(link, carrier, LoopShare(self._node.shares, self._node.wake))
         try:
             self._pull(wire)
-            while link in self._node.core.open_links:
+            while link in self._node.core.links.peers:
                 await self._hear(wire)
         except CarrierFlooded as error:
-            self._node.core.links.handle(link, link.refuse(Refusal.PROTOCOL, str(error)))
+            self._node.core.admission.handle(link, link.refuse(Refusal.PROTOCOL, str(error)))
         except CarrierError as error:
             wire.text = str(error)
         finally:
@@ -144,8 +144,8 @@ class LinkDriver:
     def flush(self) -> None:
         """Let everything out that may go, and close the carriers of links that the core has ended."""
         core = self._node.core
-        while core.talking:
-            wire = self._wires.get(core.talking.pop())
+        while core.links.talking:
+            wire = self._wires.get(core.links.talking.pop())
             if wire is not None:
                 self._pull(wire)
         while core.links.closing:
@@ -159,13 +159,13 @@ class LinkDriver:
         links = None if neighbours is None else {neighbour.link for neighbour in neighbours}
         for wire in list(self._wires.values()):
             if links is None or wire.link in links:
-                self._node.core.links.handle(wire.link, wire.link.pause(text))
+                self._node.core.admission.handle(wire.link, wire.link.pause(text))
                 self._pull(wire)
 
     def goodbye(self, link: Link, text: str) -> None:
         """Say on one that this node leaves for good."""
         wire = self._wires[link]
-        self._node.core.links.handle(link, link.goodbye(text))
+        self._node.core.admission.handle(link, link.goodbye(text))
         self._pull(wire)
 
     def _pull(self, wire: DrivenLink) -> None:
@@ -182,7 +182,7 @@ class LinkDriver:
         except CarrierError:
             return
         if wire.link.control_bytes > MOST_UNREAD:
-            self._node.core.links.handle(wire.link, wire.link.refuse(Refusal.PROTOCOL, _UNREAD))
+            self._node.core.admission.handle(wire.link, wire.link.refuse(Refusal.PROTOCOL, _UNREAD))
             self._node.wake()
         elif wire.draining is None:
             wire.draining = self._node.spawn(self._pull_later(wire))

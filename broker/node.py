@@ -158,6 +158,7 @@ class Node:
         if self.desk is not None:
             self.spawn(self.desk.run())
         self.diallers = Diallers(self, site)
+        self.core.policies.add((self.diallers,))
         if site.connector is not None:
             self.supervisor = Supervisor(self, site, site.connector)
             self.spawn(self.supervisor.run())
@@ -194,6 +195,7 @@ class Node:
             read_copies=self.store.copies,
             secret_of=permits.secret_of,
             secret_of_core=permits.secret_of_core,
+            fine_clock=self.now,
             chronicle=self.chronicle,
             zone=site.zone or "",
             mesh=mesh_settings(site),
@@ -202,7 +204,7 @@ class Node:
         self.core.start(loaded)
         self.journal = self.chronicle.journal = OperatorLog(self.core)
         if self.store.recovered_from:
-            self.core.links.void_positions()
+            self.core.admission.void_positions()
             self.core.custody.transaction.delete(MetaRow, RECOVERED)  # once, with the same commit
             _log.warning(
                 "! this store was saved from a damaged one: gap_bundles of its links tells what is missing"
@@ -284,7 +286,7 @@ class Node:
         """In a mesh: the children go to the others, and so does all that waits here for them."""
         if not any(peer.up for peer in self.core.context.peers()):
             return
-        self.wires.pause(text, self.core.children())
+        self.wires.pause(text, self.core.context.children())
         self.core.handover.leave()
         self.wake()
         end = self._loop.time() + _HAND_OVER
@@ -298,7 +300,7 @@ class Node:
 
     async def _last_commit(self) -> None:
         if self.failure is None:
-            self.core.links.end()
+            self.core.admission.end()
             self._turn(True)
         await self.committer.close()
 

@@ -48,7 +48,7 @@ def reread(node: "Node") -> list[str]:
     node.site, node.grants, node.permits = site, Grants(site), permits
     node.grants.invited = invited
     node.names_children = permits.closed
-    node.core.secret_of, node.core.secret_of_core = permits.secret_of, permits.secret_of_core
+    node.core.admission.configure(permits.secret_of, permits.secret_of_core)
     node.grants.tell(node.core)
     node.entrance.configure(policy)
     away = _turn_away(node, permits)
@@ -65,7 +65,7 @@ def reread(node: "Node") -> list[str]:
 
 def _turn_away(node: "Node", permits: LinkSecrets) -> list[str]:
     found: dict[str, tuple[Refusal, str]] = {}
-    for child in node.core.children():
+    for child in node.core.context.children():
         why = node.core.permitting.why_not_role(child.name, child.detail.role) if child.detail.role else ""
         if not permits.names(child.name):
             text = f"{node.site.name!r} has no permit any more for its child {child.name!r}"
@@ -73,5 +73,5 @@ def _turn_away(node: "Node", permits: LinkSecrets) -> list[str]:
         elif why:
             found[child.name] = Refusal.ROLE, why
         if child.name in found and child.link is not None:
-            node.core.links.handle(child.link, child.link.refuse(*found[child.name]))
+            node.core.admission.handle(child.link, child.link.refuse(*found[child.name]))
     return list(found)

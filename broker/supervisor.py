@@ -151,7 +151,7 @@ class Supervisor:
         """Where the parent has moved, or a better way works again, end the link; the next one goes there."""
         text = await self.ways.moved(way)
         _log.warning("! parent %s: %s", self.connector.uri, text, extra={"link": way.uri, "reason": text})
-        self._node.core.links.handle(link, link.pause(text))
+        self._node.core.admission.handle(link, link.pause(text))
         self._node.wake()
 
     async def _connect(self, chosen: Way) -> Carrier:

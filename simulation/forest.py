@@ -111,7 +111,7 @@ class Forest:
         """End wires whose link is over at one end, as the drivers do: last words first."""
         moved = False
         for wire in list(self.wires):
-            over = [way for site, _, way in wire.sides() if way.source not in site.core.open_links]
+            over = [way for site, _, way in wire.sides() if way.source not in site.core.links.peers]
             if not over:
                 continue
             wire.pull()

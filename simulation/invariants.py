@@ -31,13 +31,15 @@ def check_routes(sites: Sequence[Site]) -> None:
     by_name = {each.name: each for each in sites}
     for site in sites:
         for parent in parents_of(site, by_name):
-            _check_link(site, parent, site.core.up, parent.core.down)
-            expected_chain = [site.name, parent.core.mesh.name, *parent.core.chain[1:]]
-            assert site.core.chain == expected_chain, f"{site.name} has the chain {site.core.chain}"
+            _check_link(site, parent, site.core.offers.up, parent.core.offers.down)
+            expected_chain = [site.name, parent.core.mesh.name, *parent.core.ancestry.chain[1:]]
+            assert site.core.ancestry.chain == expected_chain, (
+                f"{site.name} has the chain {site.core.ancestry.chain}"
+            )
         for other in _beside(site, by_name):
-            assert site.core.mesh.offers is not None
-            assert other.core.mesh.offers is not None
-            _check_link(site, other, site.core.mesh.offers, other.core.mesh.offers)
+            assert site.core.offers.beside is not None
+            assert other.core.offers.beside is not None
+            _check_link(site, other, site.core.offers.beside, other.core.offers.beside)
 
 
 def parents_of(site: Site, by_name: dict[str, Site]) -> list[Site]:

@@ -51,7 +51,7 @@ class Wire:
         moved = False
         while way.packets and count and target.running:
             packet = way.packets.popleft()
-            if way.target in target.core.open_links:
+            if way.target in target.core.links.peers:
                 target.core.advance(target.now)
                 target.core.receive(way.target, packet)
             moved, count = True, count - 1

@@ -22,6 +22,7 @@ from random import Random
 from typing import Any, Final
 
 from broker.core.policies.permits import GrantOf, everything
+from broker.core.policies.policy import Policy
 from broker.core.settings import CoreSettings
 from simulation.advisory_log import NodeLog, Row
 from simulation.deployment import Deployment
@@ -50,6 +51,14 @@ class WorldSettings:
     backoff_max: float = 60.0
     core: CoreSettings = field(default=CoreSettings())
     links: LinkSettings = field(default=LinkSettings())
+
+
+class _WhenMeshChanges(Policy):
+    def __init__(self, seek: Callable[[], None]) -> None:
+        self._seek = seek
+
+    def mesh_changed(self) -> None:
+        self._seek()
 
 
 class World:
@@ -133,7 +142,7 @@ class World:
         if machine.running:
             return
         core = machine.boot()
-        core.mesh.on_change = lambda: self.at(self.now, self._seek, machine, core)
+        core.policies.add((_WhenMeshChanges(lambda: self.at(self.now, self._seek, machine, core)),))
         self._log(machine).started()
         self.stir(machine)
         self.booted(machine)
@@ -201,9 +210,9 @@ class World:
 
     def _flush(self, machine: Machine) -> None:
         core = machine.core
-        if core.talking:
-            talking = [end for link in core.talking if (end := machine.ends.get(link)) is not None]
-            core.talking.clear()
+        if core.links.talking:
+            talking = [end for link in core.links.talking if (end := machine.ends.get(link)) is not None]
+            core.links.talking.clear()
             for end in sorted(talking, key=_number):
                 self._pull(end)
         if core.links.closing:
@@ -293,7 +302,7 @@ class World:
         core = machine.core
         core.advance(machine.now)
         for packet in packets:
-            if peer.link not in core.open_links:
+            if peer.link not in core.links.peers:
                 break
             core.receive(peer.link, packet)
         self.stir(machine)

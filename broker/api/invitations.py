@@ -101,11 +101,11 @@ async def revoke(node: "Node", what: str) -> Revoked:
 
 def _end_link(node: "Node", name: str, why: str) -> None:
     """Its certificate counts no more, or another machine has joined under this name."""
-    node.entrance.look_again()
+    node.entrance.permits_changed()
     core = node.core
     child = core.neighbours.get(name)
     if child is not None and child.link is not None:
-        core.links.handle(child.link, child.link.pause(why))
+        core.admission.handle(child.link, child.link.pause(why))
         node.wake()
 
 

@@ -75,7 +75,7 @@ def links(node: "Node", cut: Cut) -> Links:
     )
     return Links(
         node=node.site.name,
-        chain=core.chain,
+        chain=core.ancestry.chain,
         links=[_link(node, each) for each in page.items],
         more=page.more,
         next=page.next,

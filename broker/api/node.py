@@ -55,7 +55,7 @@ async def leave(node: "Node") -> Left:
     others = _others(node)
     left_to_do = await _leave_broker(node, others)
     if any(each.relation is Relation.MESH for each in others):
-        node.say_goodbye(core.children())
+        node.say_goodbye(core.context.children())
         core.handover.leave()
     await _handed_over(node, others)
     kept = sum(place.messages for place in core.custody.queues.values())

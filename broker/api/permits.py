@@ -114,7 +114,7 @@ class Reloaded(Answer):
 )
 async def show(node: "Node", child: str, cut: Cut) -> Permits:
     core, name = node.core, _named(child)
-    children = {each.name: each for each in core.children()}
+    children = {each.name: each for each in core.context.children()}
     names = {name} if name else children.keys() | core.permitting.set_for
     page = await page_of(list(names), lambda each: (each,), cut)
     return Permits(

@@ -194,13 +194,13 @@ def status(node: "Node") -> dict[str, Any]:
     now = core.clock.now
     identity = core.identity
     parent = core.parent
-    children = troubled_first(core.children())
+    children = troubled_first(core.context.children())
     return {
         "name": identity.name,
         "tree": identity.tree,
         "role": identity.role,
-        "chain": core.chain,
-        "depth": len(core.chain) - 1,
+        "chain": core.ancestry.chain,
+        "depth": len(core.ancestry.chain) - 1,
         "store_id": identity.store_id.hex(),
         "start": identity.start,
         "incarnation": incarnation_text(identity.incarnation),
@@ -238,7 +238,7 @@ def status(node: "Node") -> dict[str, Any]:
         "connections": sum(len(session.connections) for session in core.switch.sessions.values()),
         "rates": {name: round(rate, 3) for name, rate in core.statistics.rates._asdict().items()},
         "routes": {f"{kind}/{gateway}": count for (kind, gateway), count in _route_counts(node)},
-        "offered": {"up": core.up.count, "down": core.down.count},
+        "offered": {"up": core.offers.up.count, "down": core.offers.down.count},
         "retained": len(core.topics.retained),
         "counters": dict(core.counters),
         "warnings": [

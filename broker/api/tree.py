@@ -93,7 +93,7 @@ def here(node: "Node", cut: Cut) -> Tree:
     Takes as long as it has routes: milliseconds for tens of thousands.
     """
     core = node.core
-    page = page_at_once(core.children(), lambda child: (child.name,), cut)
+    page = page_at_once(core.context.children(), lambda child: (child.name,), cut)
     room = _MOST_NAMES
     listed: list[TreeChild] = []
     for child in page.items:
@@ -105,10 +105,10 @@ def here(node: "Node", cut: Cut) -> Tree:
             name=identity.name,
             role=identity.role,
             tree=identity.tree,
-            depth=len(core.chain) - 1,
+            depth=len(core.ancestry.chain) - 1,
             ready=node.ready,
         ),
-        chain=core.chain,
+        chain=core.ancestry.chain,
         parent=_parent(node),
         children=listed,
         children_more=page.more,

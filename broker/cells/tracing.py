@@ -37,7 +37,6 @@ class Tracing:
         self._cells = cells
         self._command = TraceCommand(node)
         self._ring = node.core.trace
-        self._ring.fine_clock = node.now
         cells.commands["trace"] = CellCommand(self._command, open=True)
 
     def __repr__(self) -> str:
@@ -111,7 +110,7 @@ class Tracing:
     def _below(self) -> Iterator[str]:
         """The nodes below that are there."""
         table = self._node.core.table
-        for child in self._node.core.children():
+        for child in self._node.core.context.children():
             for key in table.routes_of(child.name):
                 route = table.route(key, child.name) if key.kind == Kind.DOMAIN else None
                 if route is not None and route.live:

@@ -29,6 +29,9 @@ class Clock:
     def __repr__(self) -> str:
         return f"<Clock now={self.now:.3f} timers={len(self._timers)}>"
 
+    def read(self) -> float:
+        return self.now
+
     def after(self, delay: float, call: Callable[[], None]) -> None:
         heapq.heappush(self._timers, (self.now + delay, next(self._numbers), call))
 

@@ -32,7 +32,8 @@ class AdvisoryRecorder(Protocol):
 class Context:
     """Of one node. `neighbours`: by name, whether their links are up or not. `parents`: those of them above.
 
-    `touched`: neighbours whose rows differ from what is on disk. `counters`: totals since the start.
+    `members`: the other nodes of its mesh, with addresses. `touched`: neighbours whose rows differ from what
+    is on disk. `counters`: totals since the start.
     """
 
     identity: Identity
@@ -43,6 +44,7 @@ class Context:
     table: RoutingTable
     neighbours: dict[str, Neighbour]
     parents: dict[str, Neighbour]
+    members: dict[str, list[str]]
     touched: dict[str, Neighbour]
     counters: dict[str, int]
     policies: Policies
@@ -58,6 +60,9 @@ class Context:
     def peers(self) -> list[Neighbour]:
         """The other nodes of the mesh, whether their links are up or not."""
         return [each for each in self.neighbours.values() if each.relation is Relation.MESH]
+
+    def log_link(self, op: str, neighbour: Neighbour) -> None:
+        self.log.link(op, neighbour.name, neighbour.relation.direction)
 
     def touch(self, neighbour: Neighbour) -> None:
         """Its row differs from what is on disk."""

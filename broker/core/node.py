@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final
 
 from broker.core.clients import duplicate_injection
 from broker.core.clients.batching import Batching
@@ -21,36 +21,39 @@ from broker.core.commit import CommitBatch, LinkAccount
 from broker.core.context import AdvisoryRecorder, Context
 from broker.core.housekeeping import Housekeeping
 from broker.core.links.neighbour import Neighbour
+from broker.core.links.open_links import OpenLinks
 from broker.core.messages.custody import Custody, ReadBodies
-from broker.core.messages.pages import Covered
 from broker.core.messages.paging import ReadCopies
-from broker.core.neighbours.admission import LinkAdmission
+from broker.core.neighbours.admission import LinkAdmission, Secrets
 from broker.core.neighbours.advertising import Advertising
 from broker.core.neighbours.ancestry import Ancestry
 from broker.core.neighbours.handover import Handover
+from broker.core.neighbours.link_custody import LinkCustody
 from broker.core.neighbours.mesh import OwnMesh
 from broker.core.neighbours.neighbourhood import Neighbourhood
+from broker.core.neighbours.offers import Offers
 from broker.core.neighbours.relocation import Relocation
 from broker.core.neighbours.root import ChainRoot
 from broker.core.operations.dead_letters import Redrive
 from broker.core.operations.removal import Removal
 from broker.core.operations.static_routing import StaticRouting
 from broker.core.policies.backpressure import Backpressure
+from broker.core.policies.loans import Loans
 from broker.core.policies.permits import ChildPermits
 from broker.core.policies.policy import Policies, Policy
+from broker.core.policies.replies import Replies
 from broker.core.policies.statistics import Statistics
 from broker.core.policies.trace import Trace
-from broker.core.restore import restore
+from broker.core.restore import Restoration, Rows
 from broker.core.routing.addresses import LogicalAddresses
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
-from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, PageRow, SeenRow, StoredEntry
+from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, PageRow, SeenRow
 from broker.core.settings import CoreSettings, MeshSettings
 from broker.core.site.retained_interest import RetainedInterest
 from broker.core.site.site import SiteClient
 from treeconnector import bundles
-from treeconnector.advisories import Advertiser, Down, Up
 from treeconnector.destinations import Destination, domain
 from treeconnector.errors import Refusal, RemoteError
 from treeconnector.identity import BundleIds, Identity, Shown
@@ -63,36 +66,33 @@ from treeconnector.roles import Role, role_of
 from treeconnector.routes import Route, RoutingTable
 
 _TICKS_EVERY: Final = 1.0
-_TICKS_AT_LEAST: Final = 10.0
 _PATIENT: Final = frozenset((BundleRow, CopyRow, PageRow, SeenRow))
 _URGENT: Final = tuple(table for table in KEYS if table not in _PATIENT)
 _TRANSFER_BLOCK: Final = 1_000_000
 _SAY_WITHIN: Final = 0.04
 _NONCE_BYTES: Final = 32
-
-Secrets = Callable[[str, bool, Shown, str], bytes | None]
-
-
-class Rows(Protocol):
-    """What a start loads: all rows of a table; but of entries and bundles, there may be millions of them, one
-    entry after the other, with its bundle's header (empty, if there is none) and size, and not those that are
-    in pages.
-
-    `shared_bundles`: those with several entries; `lone_bundles`: with none.
-    """
-
-    def rows(self, table: type[Any]) -> list[Any]: ...
-    def copies(self, but: Covered) -> Iterator[StoredEntry]: ...
-    def shared_bundles(self) -> Iterable[int]: ...
-    def lone_bundles(self) -> Iterable[int]: ...
+_COUNTED: Final = (
+    "entered",
+    "in",
+    "out",
+    "delivered",
+    "acknowledged",
+    "unmatched",
+    "unsubscribed",
+    "rerouted",
+    "out_of_order",
+    "volatile_dropped",
+    "duplicates_dropped",
+    "buried",
+    "declined",
+)
 
 
 class NodeCore:
     """One node, without I/O.
 
-    `secret_of(name, dials, shown, role)` gives a link's secret or raises `LinkRefused`; `shown`: what the
-    peer has proved itself with on its carrier; `role`: which it claims. `secret_of_core`: the same for a node
-    beside this one in a mesh without a secret; by default as for a child.
+    `secret_of`, `secret_of_core`: see `LinkAdmission.configure`. `fine_clock`: for the trace alone, seconds
+    of running time that go on between two calls of `advance`.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class NodeCore:
         read_copies: ReadCopies,
         secret_of: Secrets,
         secret_of_core: Secrets | None = None,
+        fine_clock: Callable[[], float] | None = None,
         chronicle: AdvisoryRecorder,
         addresses: list[str] | None = None,
         zone: str = "",
@@ -114,33 +115,12 @@ class NodeCore:
         name = identity.name
         self.settings = settings
         self.role: Role = role_of(identity.role)
-        self.secret_of = secret_of
-        self.secret_of_core = secret_of_core
-        self.chronicle = chronicle
-        self.chain = [name]
         self._link_settings = link_settings
         self._zone = zone
         self.clock = Clock(now)
-        self.counters = dict.fromkeys(
-            (
-                "entered",
-                "in",
-                "out",
-                "delivered",
-                "acknowledged",
-                "unmatched",
-                "unsubscribed",
-                "rerouted",
-                "out_of_order",
-                "volatile_dropped",
-                "duplicates_dropped",
-                "buried",
-                "declined",
-            ),
-            0,
-        )
+        self.counters = dict.fromkeys(_COUNTED, 0)
         self.neighbours: dict[str, Neighbour] = {}
-        self.trace = Trace(self.clock, identity.start, settings.trace_events)
+        self.trace = Trace(self.clock, identity.start, settings.trace_events, fine_clock)
         self.custody = Custody(
             name, read_bodies, read_copies, settings.cache_bytes, settings.cache_copies, self.trace, settings
         )
@@ -148,7 +128,7 @@ class NodeCore:
         self.policies = Policies()
         self.table = RoutingTable()
         self.interests = Interests(self.table, name, settings.reattach_time)
-        self.context = Context(
+        self.context = context = Context(
             identity,
             self.role,
             settings,
@@ -158,11 +138,12 @@ class NodeCore:
             self.neighbours,
             {},
             {},
+            {},
             self.counters,
             self.policies,
             chronicle,
         )
-        self.forwarder = Forwarder(self.context)
+        self.forwarder = Forwarder(context)
         self.forwarder.zone = zone
         self.topics = Topics(self.forwarder)
         self.arrivals = Arrivals(self.forwarder, self.topics)
@@ -170,34 +151,78 @@ class NodeCore:
         self.switch = duplicate_injection.switch_for(settings)(
             name, identity.start, self.forwarder, self.topics, self.interests, self.batching
         )
-        self.site = SiteClient(self)
-        self.renewal = RetainedInterest(self)
-        self.links = LinkAdmission(self)
-        self.neighbourhood = Neighbourhood(self)
-        self.mesh = OwnMesh(self, mesh)
-        self.handover = Handover(self)
-        self.moves = Relocation(self)
-        self.root = ChainRoot(self.context)
-        self.ancestry = Ancestry(self)
-        self.advising = Advertising(self)
-        self.pressure = Backpressure(self.context, self.forwarder, self.topics, self.switch.sending)
-        self.sweeps = Housekeeping(self)
-        self.removal = Removal(self.context, self.forwarder, self.topics, self.switch)
-        self.static_routing = StaticRouting(self.context, self.forwarder)
-        self.letters = Redrive(self.context, self.forwarder, self.topics, self.arrivals, self.removal)
-        self.telling = MandatoryNotices(self.context, self.forwarder, self.batching)
+        self.removal = Removal(context, self.forwarder, self.topics, self.switch)
+        self.static_routing = StaticRouting(context, self.forwarder)
+        self.letters = Redrive(context, self.forwarder, self.topics, self.arrivals, self.removal)
+        self.telling = MandatoryNotices(context, self.forwarder, self.batching)
+        self.pressure = Backpressure(context, self.forwarder, self.topics, self.switch.sending)
+        self.addressing = LogicalAddresses(
+            context, self.forwarder, self.pressure, self.telling, addresses or []
+        )
+        self.links = OpenLinks(context)
+        self.offers = Offers(context)
+        self.root = ChainRoot(context)
+        self.ancestry = Ancestry(context, self.links, self.root)
+        self.loans = Loans(context, self.forwarder, self.letters)
+        self.replies = Replies(context, self.arrivals)
+        self.permitting = ChildPermits(context, self.arrivals, self.ancestry, self.loans, self.replies)
+        self.moves = Relocation(context, self.forwarder, self.links, self.loans)
+        self.handover = Handover(context, self.forwarder, self.loans, self.moves)
+        self.neighbourhood = Neighbourhood(
+            context, self.forwarder, self.ancestry, self.permitting, self.static_routing, self.handover
+        )
+        self.advising = Advertising(
+            context, self.topics, self.offers, self.permitting, self.moves, self.neighbourhood
+        )
+        self.mesh = OwnMesh(
+            context,
+            self.links,
+            self.addressing,
+            self.ancestry,
+            self.offers,
+            self.moves,
+            self.neighbourhood,
+            mesh,
+        )
+        self.admission = LinkAdmission(
+            context,
+            self.forwarder,
+            self.topics,
+            self.links,
+            LinkCustody(context, self.forwarder, self.arrivals, self.loans),
+            self.ancestry,
+            self.permitting,
+            self.moves,
+            self.neighbourhood,
+            self.mesh,
+            secret_of,
+            secret_of_core,
+        )
+        self.renewal = RetainedInterest(context, self.topics, self.offers)
+        self.site = SiteClient(
+            context,
+            self.forwarder,
+            self.topics,
+            self.arrivals,
+            self.interests,
+            self.batching,
+            self.switch,
+            self.renewal,
+        )
+        self.sweeps = Housekeeping(
+            context,
+            self.forwarder,
+            self.topics,
+            self.arrivals,
+            self.switch,
+            self.moves,
+            self.pressure,
+        )
         self._changed_routes: dict[Destination, None] = {}
         self._unsaid = True
-        self._ticks = now
         self._transfer_reserved = 0
-        self.open_links: set[Link] = set()
-        self.talking: set[Link] = set()
         self.forwarder.has_parent = self.role.has_parent
         self.table.watch(self._route_changed)
-        self.addressing = LogicalAddresses(
-            self.context, self.forwarder, self.pressure, self.telling, addresses or []
-        )
-        self.permitting = ChildPermits(self)
         self.policies.add(self._policies())
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))
 
@@ -224,12 +249,16 @@ class NodeCore:
         """All that decide about messages, or are told of them, in the order in which they are asked."""
         return (
             self.permitting,
-            self.permitting.given,
-            self.permitting.replies,
+            self.loans,
+            self.replies,
             self.addressing,
             self.telling,
             self.renewal,
+            self.ancestry,
             self.advising,
+            self.static_routing,
+            self.neighbourhood,
+            self.mesh,
             self.site,
             self.moves,
             self.handover,
@@ -241,16 +270,27 @@ class NodeCore:
 
     def start(self, loaded: Rows) -> None:
         """Put back what was on disk, before anything else is called. What it offered counts as told."""
-        restore(self, loaded)
+        meta: dict[str, bytes] = {row.name: row.value for row in loaded.rows(MetaRow)}
+        self.start_transfer_ids(int(meta.get("transfer", b"1")))
+        Restoration(
+            self.context,
+            self.interests,
+            self.topics,
+            self.arrivals,
+            self.switch,
+            self.removal,
+            self.static_routing,
+            self.ancestry,
+            self.neighbourhood,
+            self.site,
+        ).run(meta, loaded)
         self.telling.begin()
         self.statistics.begin()
         self.addressing.begin()
-        settings = self.settings
-        self.up = Advertiser(self.table, Up(), settings.linger)
-        self.down = Advertiser(self.table, Down(settings.advise_down), settings.linger)
+        self.offers.begin()
         self.mesh.begin()
         if not self.role.has_parent:
-            for parent in list(self.forwarder.parents.values()):
+            for parent in self.neighbourhood.parents():
                 self.moves.forget(parent, moved=False)
         self.permitting.begin()
         self._settle()
@@ -271,22 +311,22 @@ class NodeCore:
 
         `max_frame`: the carrier's limit, bytes. `name`: who is to be there, '' = whoever it is.
         """
-        link = self._open(max_frame, dials=True)
-        self.mesh.dialled[link] = name, relation
+        link = self._make_link(max_frame, dials=True)
+        self.links.dial(link, name, relation)
         return link
 
     def accept(self, shown: Shown | None = None, max_frame: int | None = None) -> Link:
         """A new link for a carrier that a child has connected, and what it has shown there."""
-        link = self._open(max_frame, dials=False)
-        self.links.shown[link] = shown or Shown()
+        link = self._make_link(max_frame, dials=False)
+        self.links.accept(link, shown or Shown())
         return link
 
-    def _open(self, max_frame: int | None, *, dials: bool) -> Link:
-        chain = [self.identity.name] if dials else list(self.chain)
+    def _make_link(self, max_frame: int | None, *, dials: bool) -> Link:
+        chain = [self.identity.name] if dials else list(self.ancestry.chain)
         settings = self._link_settings
         if max_frame is not None and max_frame < settings.max_frame:
             settings = replace(settings, max_frame=max_frame)
-        link = Link(
+        return Link(
             self.identity,
             settings,
             dials=dials,
@@ -294,13 +334,10 @@ class NodeCore:
             now=self.clock.now,
             addresses=self.addresses,
             zone=self._zone,
-            mesh=self.mesh.said,
+            mesh=self.mesh.listing,
             above=() if dials else self.ancestry.further,
             nonce=secrets.token_bytes(_NONCE_BYTES),
         )
-        self.open_links.add(link)
-        link.when_there_is_output(partial(self.talking.add, link))
-        return link
 
     def receive(self, link: Link, packet: bytes) -> None:
         for _ in self.hear(link, packet):
@@ -318,17 +355,17 @@ class NodeCore:
             for event in said:
                 if type(event) is not BundleArrived:
                     for part in parts(event):
-                        if link not in self.open_links:
+                        if link not in self.links:
                             return
-                        self.links.handle(link, [part])
+                        self.admission.handle(link, [part])
                         yield type(part) is not Acked
-                elif link in self.open_links:
-                    self._arrived(link, event)
+                elif (peer := self.links.peers.get(link)) is not None:
+                    self._arrived(link, peer.name, event)
                     yield True
 
-    def _arrived(self, link: Link, event: BundleArrived) -> None:
+    def _arrived(self, link: Link, name: str, event: BundleArrived) -> None:
         """The next bundle of a neighbour: its number goes to disk with it."""
-        neighbour = self.neighbours.get(self.links.names.get(link, ""))
+        neighbour = self.neighbours.get(name)
         if neighbour is None or neighbour.link is not link:
             return
         try:
@@ -340,23 +377,12 @@ class NodeCore:
                 neighbour, event.header, event.body, event.header_bytes, doubted=doubted
             )
         except RemoteError as error:
-            self.links.handle(link, link.refuse(Refusal.PROTOCOL, str(error)))
+            self.links.refuse(link, Refusal.PROTOCOL, str(error))
 
     def lost(self, link: Link, text: str) -> None:
         """The carrier has gone."""
-        if link in self.open_links:
-            self.links.handle(link, link.transport_closed(text))
-
-    def link_ended(self, link: Link, text: str) -> None:
-        self.open_links.discard(link)
-        self.mesh.dialled.pop(link, None)
-
-    def touch(self, neighbour: Neighbour) -> None:
-        """Its row differs from what is on disk."""
-        self.context.touch(neighbour)
-
-    def children(self) -> list[Neighbour]:
-        return self.context.children()
+        if link in self.links:
+            self.admission.handle(link, link.transport_closed(text))
 
     # --- time and turns
 
@@ -371,19 +397,20 @@ class NodeCore:
 
     def handle_timer(self) -> None:
         """Do what is due."""
-        for link in list(self.open_links):
+        for link in list(self.links.peers):
             deadline = link.next_deadline()
             if deadline is not None and deadline <= self.clock.now:
-                self.links.handle(link, link.handle_timer(self.clock.now))
+                self.admission.handle(link, link.handle_timer(self.clock.now))
         self.clock.run_due()
         for key in self.interests.expire(self.clock.now):
-            self.advising.local_route_changed(key)
+            for local_route_changed in self.policies.local_route_changed:
+                local_route_changed(key)
         self.sweeps.run()
         self._settle()
 
     def next_deadline(self) -> float:
         """When `handle_timer` has something to do."""
-        links = (link.next_deadline() for link in self.open_links)
+        links = (link.next_deadline() for link in self.links.peers)
         times = [self.soonest(), self.interests.next_deadline(), self.sweeps.next, *links]
         return min(time for time in times if time is not None)
 
@@ -391,10 +418,8 @@ class NodeCore:
         """The next of what may have to be done within a fraction of a second."""
         soon = self.clock.next
         if self._unsaid:
-            upward = self.up.next_deadline() if self.advising.tells_upward else None
-            beside = self.mesh.offers.next_deadline() if self.mesh.offers is not None else None
-            times = (soon, upward, self.down.next_deadline(), beside)
-            return min((time for time in times if time is not None), default=None)
+            offered = self.advising.next_deadline()
+            return min((time for time in (soon, offered) if time is not None), default=None)
         return soon
 
     def _settle(self) -> None:
@@ -405,8 +430,7 @@ class NodeCore:
                 self.forwarder.route_changed(key)
         if self._unsaid:
             self.advising.flush()
-            beside = self.mesh.offers is not None and self.mesh.offers.pending
-            self._unsaid = self.up.pending or self.down.pending or beside
+            self._unsaid = self.offers.pending
         self.addressing.settle()
 
     def is_urgent(self) -> bool:
@@ -437,17 +461,11 @@ class NodeCore:
         self._reserve()
         if not (turn or custody.transaction or custody.fresh):
             return None
-        self.keep_ticks(_TICKS_EVERY)
+        self.sweeps.keep_ticks(_TICKS_EVERY)
         turn.transaction, turn.fresh = custody.take()
         turn.next_transfer = self.forwarder.next_transfer
         self.forwarder.turn = CommitBatch()
         return turn
-
-    def keep_ticks(self, older: float = _TICKS_AT_LEAST) -> None:
-        """Keep the running time on disk if what is there is older than `older` seconds: an idle node too."""
-        if self.clock.now - self._ticks >= older:
-            self._ticks = self.clock.now
-            self.custody.transaction.put(MetaRow("ticks", str(int(self._ticks * 1000)).encode()))
 
     def _close_account(self, turn: CommitBatch, neighbour: Neighbour) -> None:
         if self.neighbours.get(neighbour.name) is neighbour:
@@ -473,7 +491,7 @@ class NodeCore:
         for queue in turn.queues.values():
             self.forwarder.dispatch(queue)
         self.forwarder.numbered_now = range(0)
-        self.permitting.given.tell()
+        self.loans.tell()
         self.switch.sending.confirm(turn.confirms)
         for call in turn.after:
             call()

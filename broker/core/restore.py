@@ -1,14 +1,22 @@
 """A start: the rows on disk become the same state that made them."""
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol
 
+from broker.core.clients.switch import Switch
+from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import DOUBTED, SUBSCRIPTION, Queue, StoredBundle
 from broker.core.messages.pages import Covered, Page
 from broker.core.messages.queue_names import SITE, is_of_a_session
-from broker.core.neighbours.admission import ENDED
-from broker.core.routing.topics import Subscription
+from broker.core.neighbours.ancestry import Ancestry
+from broker.core.neighbours.neighbourhood import Neighbourhood
+from broker.core.operations.removal import Removal
+from broker.core.operations.static_routing import StaticRouting
+from broker.core.routing.arrivals import Arrivals
+from broker.core.routing.topics import Subscription, Topics
 from broker.core.rows import (
+    ENDED,
     FORMER,
     BundleRow,
     CopyRow,
@@ -24,173 +32,204 @@ from broker.core.rows import (
     StoredEntry,
     SubscriptionRow,
 )
-from broker.core.site.site import TAKEN
+from broker.core.site.site import SiteClient
 from treeconnector.bundles import decode_header
 from treeconnector.destinations import Destination, Kind
+from treeconnector.interests import Interests
 from treeconnector.names import LOCAL
 from treeconnector.relations import Relation
-
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore, Rows
 
 _RECOVERED = "recovered"
 _AT_ONCE: Final = 1024
 
 
-def restore(core: "NodeCore", loaded: "Rows") -> None:
-    """Fill a new core. Links are down, local routes are recovering until their consumers come back."""
-    meta = _meta(core, loaded)
-    _neighbours(core, loaded)
-    core.ancestry.restore(meta.get("chain"))
-    core.links.restore(any(row.name == ENDED for row in loaded.rows(MetaRow)))
-    core.static_routing.restore(loaded.rows(MetaRow))
-    for row in loaded.rows(QueueRow):
-        core.switch.local_queues.restore(row)
-    for producer in loaded.rows(ProducerRow):
-        core.switch.sending.restore(producer)
-    for rejected in loaded.rows(RejectedRow):
-        core.switch.sending.restore_rejected(rejected)
-    for retained in loaded.rows(RetainedRow):
-        for gone in core.topics.retained.put(retained.topic, decode_header(retained.header), retained.body):
-            core.custody.transaction.delete(RetainedRow, gone)
-            core.renewal.forgotten(gone)
-    for seen in sorted(loaded.rows(SeenRow), key=lambda row: row.at):
-        core.arrivals.seen.restore(seen)
-    _subscriptions(core, loaded)
-    _custody(core, loaded)
+class Rows(Protocol):
+    """What a start loads: all rows of a table; but of entries and bundles, there may be millions of them, one
+    entry after the other, with its bundle's header (empty, if there is none) and size, and not those that are
+    in pages.
 
-
-def _meta(core: "NodeCore", loaded: "Rows") -> dict[str, bytes]:
-    meta: dict[str, bytes] = {row.name: row.value for row in loaded.rows(MetaRow)}
-    core.site.restore_taken(row for row in loaded.rows(MetaRow) if row.name.startswith(TAKEN))
-    core.renewal.restore(loaded.rows(MetaRow))
-    core.permitting.restore(loaded.rows(MetaRow))
-    core.start_transfer_ids(int(meta.get("transfer", b"1")))
-    core.root.restore(meta.get("root"))
-    core.mesh.restore(meta)
-    core.custody.restore_doubt(int(meta.get(DOUBTED, b"0")))
-    return meta
-
-
-def _neighbours(core: "NodeCore", loaded: "Rows") -> None:
-    links: list[LinkRow] = loaded.rows(LinkRow)
-    for link in links:
-        core.neighbourhood.add(link.name, Relation(link.relation)).restore(link)
-    routes: dict[str, list[RouteRow]] = {}
-    for row in loaded.rows(RouteRow):
-        routes.setdefault(row.gateway, []).append(row)
-    local = [Destination(Kind(row.kind), row.name) for row in routes.pop(LOCAL, [])]
-    core.interests.recover((key for key in local if key.kind != Kind.DOMAIN), core.clock.now)
-    for name, held in routes.items():
-        if name in core.neighbours:
-            core.neighbours[name].held.restore(row for row in held if row.declined != FORMER)
-            left = [(row.reads or int(core.clock.now), row.name) for row in held if row.declined == FORMER]
-            core.neighbours[name].former = {former: since for since, former in sorted(left)}
-    core.neighbourhood.look_again()
-    for neighbour in core.neighbours.values():
-        neighbour.detail.down_since = neighbour.detail.down_since or max(core.clock.now, 0.001)
-        neighbour.broken_at = core.clock.now
-        core.touch(neighbour)
-        core.neighbourhood.rest_while_down(neighbour)
-
-
-def _subscriptions(core: "NodeCore", loaded: "Rows") -> None:
-    """Durable subscriptions are interests by themselves; plain ones wait for their session to come back."""
-    plain: list[Subscription] = []
-    for row in loaded.rows(SubscriptionRow):
-        if row.session == SITE:
-            core.site.restore_consumer(row)
-            continue
-        subscription = core.topics.restore(row)
-        key = Destination(Kind.TOPIC, subscription.pattern)
-        if subscription.name:
-            core.interests.add(key, subscription.id, _RECOVERED, core.clock.now)
-        else:
-            plain.append(subscription)
-
-    def give_up() -> None:
-        for subscription in plain:
-            if not subscription.attached and core.topics.subscriptions.get(subscription.id) is subscription:
-                core.topics.end(subscription)
-
-    core.clock.after(core.settings.reattach_time, give_up)
-
-
-def _custody(core: "NodeCore", loaded: "Rows") -> None:
-    """Most of what waits is in pages, and is not read. All else is; where many wait, as at the first start of
-    a version that has pages, they leave memory again on the way.
+    `shared_bundles`: those with several entries; `lone_bundles`: with none.
     """
-    rows: list[PageRow] = loaded.rows(PageRow)
-    orphaned: dict[Queue, None] = {}
-    pages = [_load_page(core, row, orphaned) for row in rows]
-    shared: dict[int, StoredBundle | None] = {} if rows else dict.fromkeys(loaded.shared_bundles())
-    core.custody.paging.unsure = shared
-    for number, each in enumerate(loaded.copies(Covered(pages))):
-        _load_copy(core, each, shared, orphaned, share=bool(rows))
-        if number % _AT_ONCE == 0 and not rows:
-            core.custody.paging.cool()
-    core.custody.paging.unsure = ()
-    for row_number in () if rows else loaded.lone_bundles():
-        core.custody.transaction.delete(BundleRow, row_number)
-    for neighbour in core.neighbours.values():
-        ordered = sorted(neighbour.outbox, key=lambda entry: entry.number)
-        neighbour.outbox.clear()
-        neighbour.outbox.extend(ordered)
-        neighbour.outbox_bytes = sum(entry.stored.size for entry in ordered)
-    for queue in orphaned:
-        core.removal.end_orphans(queue)
+
+    def rows(self, table: type[Any]) -> list[Any]: ...
+    def copies(self, but: Covered) -> Iterator[StoredEntry]: ...
+    def shared_bundles(self) -> Iterable[int]: ...
+    def lone_bundles(self) -> Iterable[int]: ...
 
 
-def _load_page(core: "NodeCore", row: PageRow, orphaned: dict[Queue, None]) -> Page:
-    if row.place == SUBSCRIPTION + SITE:
-        core.site.reads_topics()
-    is_orphan = _is_orphan(core, row.place)
-    page = core.custody.load_page(row)
-    if is_orphan:
-        orphaned[page.queue] = None
-    return page
+class Restoration:
+    """Fills a new core. Links are down, local routes are recovering until their consumers come back."""
 
+    def __init__(
+        self,
+        context: Context,
+        interests: Interests,
+        topics: Topics,
+        arrivals: Arrivals,
+        switch: Switch,
+        removal: Removal,
+        static_routing: StaticRouting,
+        ancestry: Ancestry,
+        neighbourhood: Neighbourhood,
+        site: SiteClient,
+    ) -> None:
+        self._context = context
+        self._custody = context.custody
+        self._interests = interests
+        self._topics = topics
+        self._arrivals = arrivals
+        self._switch = switch
+        self._removal = removal
+        self._static_routing = static_routing
+        self._ancestry = ancestry
+        self._neighbourhood = neighbourhood
+        self._site = site
+        self._orphaned: dict[Queue, None] = {}
 
-def _load_copy(
-    core: "NodeCore",
-    found: StoredEntry,
-    shared: dict[int, StoredBundle | None],
-    orphaned: dict[Queue, None],
-    *,
-    share: bool,
-) -> None:
-    """`shared`: bundles of which there are further entries, or may be; all are, if `share`."""
-    row = found.copy
-    if row.place == SUBSCRIPTION + SITE:
-        core.site.reads_topics()
-    bundle = shared.get(row.bundle) or _bundle(core, found)
-    if share or row.bundle in shared:
-        shared[row.bundle] = bundle
-    if bundle is None:
-        core.custody.transaction.delete(CopyRow, row.row)
-    elif _is_orphan(core, row.place):
-        orphaned[core.custody.load_copy(row._replace(number=0), bundle).queue] = None
-    else:
-        entry = core.custody.load_copy(row, bundle)
-        if row.number:
-            _outbox(core, row).outbox.append(entry)
+    def __repr__(self) -> str:
+        return f"<Restoration of {self._context.name}>"
 
+    def run(self, meta: Mapping[str, bytes], loaded: Rows) -> None:
+        """`meta`: the values among the rows, by their names."""
+        policies = self._context.policies
+        for restore in policies.restore:
+            restore(meta)
+        self._custody.restore_doubt(int(meta.get(DOUBTED, b"0")))
+        self._neighbours(loaded, ended=ENDED in meta)
+        self._ancestry.restore_chain(meta)
+        self._static_routing.restore_routes(meta)
+        for row in loaded.rows(QueueRow):
+            self._switch.local_queues.restore(row)
+        for producer in loaded.rows(ProducerRow):
+            self._switch.sending.restore(producer)
+        for rejected in loaded.rows(RejectedRow):
+            self._switch.sending.restore_rejected(rejected)
+        for retained in loaded.rows(RetainedRow):
+            header = decode_header(retained.header)
+            for gone in self._topics.retained.put(retained.topic, header, retained.body):
+                self._custody.transaction.delete(RetainedRow, gone)
+                for forgotten in policies.forgotten:
+                    forgotten(gone)
+        for seen in sorted(loaded.rows(SeenRow), key=lambda row: row.at):
+            self._arrivals.seen.restore(seen)
+        self._subscriptions(loaded)
+        self._entries(loaded)
 
-def _bundle(core: "NodeCore", found: StoredEntry) -> StoredBundle | None:
-    if not found.header:
-        return None
-    return core.custody.load_bundle(found.copy.bundle, decode_header(found.header), found.size)
+    def _neighbours(self, loaded: Rows, *, ended: bool) -> None:
+        context = self._context
+        links: list[LinkRow] = loaded.rows(LinkRow)
+        for link in links:
+            self._neighbourhood.add(link.name, Relation(link.relation)).restore(link)
+        routes: dict[str, list[RouteRow]] = {}
+        for row in loaded.rows(RouteRow):
+            routes.setdefault(row.gateway, []).append(row)
+        local = [Destination(Kind(row.kind), row.name) for row in routes.pop(LOCAL, [])]
+        self._interests.recover((key for key in local if key.kind != Kind.DOMAIN), context.clock.now)
+        for name, held in routes.items():
+            if name in context.neighbours:
+                context.neighbours[name].held.restore(row for row in held if row.declined != FORMER)
+                now = int(context.clock.now)
+                left = [(row.reads or now, row.name) for row in held if row.declined == FORMER]
+                context.neighbours[name].former = {former: since for since, former in sorted(left)}
+        self._neighbourhood.look_again()
+        for neighbour in context.neighbours.values():
+            neighbour.detail.down_since = neighbour.detail.down_since or max(context.clock.now, 0.001)
+            neighbour.broken_at = context.clock.now
+            neighbour.crashed = not ended
+            context.touch(neighbour)
+            self._neighbourhood.rest_while_down(neighbour)
+        self._custody.transaction.delete(MetaRow, ENDED)
 
+    def _subscriptions(self, loaded: Rows) -> None:
+        """Durable ones are interests by themselves; plain ones wait for their session to come back."""
+        clock = self._context.clock
+        plain: list[Subscription] = []
+        for row in loaded.rows(SubscriptionRow):
+            if row.session == SITE:
+                self._site.restore_consumer(row)
+                continue
+            subscription = self._topics.restore(row)
+            key = Destination(Kind.TOPIC, subscription.pattern)
+            if subscription.name:
+                self._interests.add(key, subscription.id, _RECOVERED, clock.now)
+            else:
+                plain.append(subscription)
 
-def _outbox(core: "NodeCore", row: CopyRow) -> Neighbour:
-    return core.neighbours[row.place.removeprefix("link:")]
+        def give_up() -> None:
+            for subscription in plain:
+                if (
+                    not subscription.attached
+                    and self._topics.subscriptions.get(subscription.id) is subscription
+                ):
+                    self._topics.end(subscription)
 
+        clock.after(self._context.settings.reattach_time, give_up)
 
-def _is_orphan(core: "NodeCore", name: str) -> bool:
-    """Is the queue in which an entry waits none any more?"""
-    if is_of_a_session(name, core.identity.name):
-        plain = core.custody.queues.get(name.rpartition("@")[0])
-        return plain is None or not plain.created
-    if name.startswith("link:"):
-        return name.removeprefix("link:") not in core.neighbours
-    return name.startswith(SUBSCRIPTION) and name.removeprefix(SUBSCRIPTION) not in core.topics.subscriptions
+    def _entries(self, loaded: Rows) -> None:
+        """Most of what waits is in pages, and is not read. All else is; where many wait, as at the first
+        start of a version that has pages, they leave memory again on the way.
+        """
+        rows: list[PageRow] = loaded.rows(PageRow)
+        pages = [self._load_page(row) for row in rows]
+        shared: dict[int, StoredBundle | None] = {} if rows else dict.fromkeys(loaded.shared_bundles())
+        self._custody.paging.unsure = shared
+        for number, each in enumerate(loaded.copies(Covered(pages))):
+            self._load_copy(each, shared, share=bool(rows))
+            if number % _AT_ONCE == 0 and not rows:
+                self._custody.paging.cool()
+        self._custody.paging.unsure = ()
+        for row_number in () if rows else loaded.lone_bundles():
+            self._custody.transaction.delete(BundleRow, row_number)
+        for neighbour in self._context.neighbours.values():
+            ordered = sorted(neighbour.outbox, key=lambda entry: entry.number)
+            neighbour.outbox.clear()
+            neighbour.outbox.extend(ordered)
+            neighbour.outbox_bytes = sum(entry.stored.size for entry in ordered)
+        for queue in self._orphaned:
+            self._removal.end_orphans(queue)
+
+    def _load_page(self, row: PageRow) -> Page:
+        if row.place == SUBSCRIPTION + SITE:
+            self._site.reads_topics()
+        is_orphan = self._is_orphan(row.place)
+        page = self._custody.load_page(row)
+        if is_orphan:
+            self._orphaned[page.queue] = None
+        return page
+
+    def _load_copy(self, found: StoredEntry, shared: dict[int, StoredBundle | None], *, share: bool) -> None:
+        """`shared`: bundles of which there are further entries, or may be; all are, if `share`."""
+        row = found.copy
+        if row.place == SUBSCRIPTION + SITE:
+            self._site.reads_topics()
+        bundle = shared.get(row.bundle) or self._bundle(found)
+        if share or row.bundle in shared:
+            shared[row.bundle] = bundle
+        if bundle is None:
+            self._custody.transaction.delete(CopyRow, row.row)
+        elif self._is_orphan(row.place):
+            self._orphaned[self._custody.load_copy(row._replace(number=0), bundle).queue] = None
+        else:
+            entry = self._custody.load_copy(row, bundle)
+            if row.number:
+                self._outbox(row).outbox.append(entry)
+
+    def _bundle(self, found: StoredEntry) -> StoredBundle | None:
+        if not found.header:
+            return None
+        return self._custody.load_bundle(found.copy.bundle, decode_header(found.header), found.size)
+
+    def _outbox(self, row: CopyRow) -> Neighbour:
+        return self._context.neighbours[row.place.removeprefix("link:")]
+
+    def _is_orphan(self, name: str) -> bool:
+        """Is the queue in which an entry waits none any more?"""
+        if is_of_a_session(name, self._context.name):
+            plain = self._custody.queues.get(name.rpartition("@")[0])
+            return plain is None or not plain.created
+        if name.startswith("link:"):
+            return name.removeprefix("link:") not in self._context.neighbours
+        return (
+            name.startswith(SUBSCRIPTION)
+            and name.removeprefix(SUBSCRIPTION) not in self._topics.subscriptions
+        )

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 FORMER: Final = 2
+ENDED: Final = "ended"
+"""The name of the value that says that the node has ended as it should."""
 
 
 class BundleRow(NamedTuple):

@@ -62,5 +62,5 @@ def renewal_of(node: "Node") -> "CertificateRenewal | None":
         raise without_library(error) from None
     renewal = CertificateRenewal(node.site)
     renewal.ways_beside = lambda: [way for ways in node.core.mesh.parents_to_dial().values() for way in ways]
-    node.core.mesh.on_authorities = renewal.trust
+    node.core.policies.add((renewal,))
     return renewal

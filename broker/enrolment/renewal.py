@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from bridges import certificates
 from bridges.certificates import CertificateError
+from broker.core.policies.policy import Policy
 from broker.enrolment import proofs
 from broker.enrolment.authority import RENEW_AFTER
 from broker.enrolment.contact import ask, context_for
@@ -32,7 +33,7 @@ _EARLIER: Final = 0.05
 _MOST_AUTHORITIES: Final = 64
 
 
-class CertificateRenewal:
+class CertificateRenewal(Policy):
     """Of the certificate in the tree connector's `tls`. `error`: of the latest attempt, '' if it was good.
 
     `ends`: of the present certificate, seconds since 1970. `renewed`: how often, since this start.
@@ -150,8 +151,8 @@ class CertificateRenewal:
                 raise
             return beside
 
-    def trust(self, authorities: bytes) -> None:
-        """A parent says whose certificates the nodes of its mesh show: trust these, too."""
+    def authorities_told(self, authorities: bytes) -> None:
+        """Trust these, too."""
         try:
             known = certificates.split(self._ca.read_bytes())
             more = [each for each in certificates.split(authorities) if each not in known]

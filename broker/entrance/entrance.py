@@ -23,6 +23,7 @@ from weakref import WeakValueDictionary
 
 from broker.core.clients.sessions import Session
 from broker.core.errors import Busy, NotLoggedIn, SwitchError
+from broker.core.policies.policy import Policy
 from broker.core.policies.rights import FULL, Rights
 from broker.entrance.complaints import Complaints
 from broker.entrance.near import is_near
@@ -74,7 +75,7 @@ def _no_certificates(_shown: Shown) -> str:
     raise NotLoggedIn("this node asks for no certificates")
 
 
-class Entrance:
+class Entrance(Policy):
     """Of one node. `holder`, `permit_of`: whose a certificate is, and what that child may do. `sessions`:
     all.
     """
@@ -305,7 +306,7 @@ class Entrance:
                 del self._accounts[name]
                 self._send_away(rights)
 
-    def look_again(self) -> None:
+    def permits_changed(self) -> None:
         """A child was turned away, or may do something else now: its certificate's holders log in again."""
         for shown, rights in list(self._certificates.items()):
             try:

@@ -30,8 +30,7 @@ def entrance_of(node: "Node", policy: EntrancePolicy) -> Entrance:
         core.permitting.permit_of,
         core.switch.sessions.values,
     )
-    core.permitting.on_change = made.look_again
-    core.switch.owner_of = made.owner_of
+    core.policies.add((made,))
     return made
 
 

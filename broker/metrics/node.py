@@ -120,7 +120,7 @@ def _identity(node: "Node") -> list[Family]:
         ),
         counter("sapwood_starts", "How often this store was started, ever.").add(identity.start),
         gauge("sapwood_tree_depth", "Links between this node and the root, as far as it knows.").add(
-            len(core.chain) - 1
+            len(core.ancestry.chain) - 1
         ),
     ]
     if node.supervisor is not None:
@@ -233,9 +233,9 @@ def _routes(core: "NodeCore") -> list[Family]:
             "sapwood_routes_offered",
             "Routes that are offered to the parents (up), to children (down), in the mesh (mesh).",
         )
-        .add(core.up.count, direction="up")
-        .add(core.down.count, direction="down")
-        .add(core.mesh.offers.count if core.mesh.offers is not None else 0, direction="mesh"),
+        .add(core.offers.up.count, direction="up")
+        .add(core.offers.down.count, direction="down")
+        .add(core.offers.beside.count if core.offers.beside is not None else 0, direction="mesh"),
         heard,
         told,
     ]

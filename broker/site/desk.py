@@ -15,6 +15,7 @@ import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from bridges.site_brokers.base import Bridge, SiteBrokerError, SiteBrokerRefused
+from broker.core.policies.policy import Policy
 from broker.core.site.site import SiteClient as CoreSite
 from broker.pauses import growing
 from broker.site.bridges import make_bridge
@@ -36,7 +37,7 @@ _LISTED: Final = 100
 _LEAVE: Final = 30.0
 
 
-class SiteDesk:
+class SiteDesk(Policy):
     """One for a node with a site broker. `state`: connecting, running, waiting or refused."""
 
     def __init__(self, node: "Node", bridge: Bridge) -> None:
@@ -69,8 +70,7 @@ class SiteDesk:
 
     async def run(self) -> None:
         """Until cancelled. A refusal before the broker was ever ours stops the node."""
-        self.core.on_wanted = self._wanted_changed
-        self.core.on_delivery = self._deliver
+        self._node.core.policies.add((self,))
         self._node.core.renewal.broker_retains = self._bridge.retains
         for consumer in self._static:
             self.came(consumer)
@@ -215,7 +215,7 @@ class SiteDesk:
 
     def _consumers_changed(self) -> None:
         if self._sources:
-            self._wanted_changed()
+            self.wanted_changed()
         self._node.wake()
 
     def _in_tree(self, consumer: BrokerConsumer) -> list[BrokerConsumer]:
@@ -248,7 +248,7 @@ class SiteDesk:
 
     # --- what is wanted
 
-    def _wanted_changed(self) -> None:
+    def wanted_changed(self) -> None:
         if not self._wanting:
             self._wanting = True
             asyncio.get_running_loop().call_soon(self._tell_wanted)
@@ -265,7 +265,7 @@ class SiteDesk:
 
     # --- messages
 
-    def _deliver(self, deliveries: list[BrokerDelivery]) -> None:
+    def for_site(self, deliveries: list[BrokerDelivery]) -> None:
         if self._line is not None:
             self._line.give(deliveries)
 

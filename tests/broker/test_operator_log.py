@@ -226,7 +226,7 @@ async def test_names_that_have_gone_are_forgotten(book: Book) -> None:
         made.refusals.add("PERMIT: no")
         book.journal.link("up", name)
         book.journal.look()
-        book.core.neighbourhood.remove(made)
+        book.core.neighbourhood.neighbour_gone(made, "left")
     book.journal.look()
     kept = book.journal._states, book.journal._gaps, book.journal._refusals_of_links._told
     assert [len(each) for each in kept] == [0, 0, 0]

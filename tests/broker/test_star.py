@@ -64,7 +64,7 @@ def test_a_default_route_appears_with_each_core_link_and_one_that_is_down_is_ski
     core = star["core-b"].core
     link = core.neighbours["sat-1"].link
     assert link is not None
-    core.links.handle(link, link.goodbye("leaves"))
+    core.admission.handle(link, link.goodbye("leaves"))
     star.settle()
     assert set(forwarder.parents) == {"core-a"}
 

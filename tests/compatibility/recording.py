@@ -25,8 +25,8 @@ from treeconnector.permits import Grant
 def say_last_words(site: Site, words: str) -> None:
     core = site.core
     core.advance(site.now)
-    for link in list(core.open_links):
-        core.links.handle(link, link.pause("stops") if words == "pause" else link.goodbye("leaves"))
+    for link in list(core.links.peers):
+        core.admission.handle(link, link.pause("stops") if words == "pause" else link.goodbye("leaves"))
 
 
 def text_of(data: bytes) -> str:
@@ -66,7 +66,7 @@ class RecordedSite(Site):
 
     def boot(self) -> Any:
         core = super().boot()
-        core.secret_of = lambda name, dials, certified, role: self.secret
+        core.admission.configure(lambda name, dials, certified, role: self.secret)
         self._note("boot", text_of(core.identity.incarnation))
         return core
 

@@ -115,7 +115,7 @@ class Replay:
         if not hasattr(self, "site"):
             self._make()
         core = self.site.boot()
-        core.secret_of = lambda name, dials, certified, role: self.recording.secret
+        core.admission.configure(lambda name, dials, certified, role: self.recording.secret)
 
     def _turn(self) -> None:
         self.site.run()
@@ -163,7 +163,7 @@ class Replay:
         self._hello(line.then, theirs, packet)
         packet = self._fitting(line, packet, theirs)
         self._hello(line.now, theirs, packet)
-        if line.link is not None and line.link in self.site.core.open_links:
+        if line.link is not None and line.link in self.site.core.links.peers:
             self.site.core.advance(self.site.now)
             self.site.core.receive(line.link, packet)
 

@@ -72,7 +72,7 @@ def play_core(data: bytes) -> None:
     wire, hq = forest.wire_of("york"), forest["hq"]
     assert wire is not None
     for packet in said(data):
-        if wire.up.target in hq.core.open_links:
+        if wire.up.target in hq.core.links.peers:
             hq.core.receive(wire.up.target, packet)
             hq.run()
     forest.settle(1.0)

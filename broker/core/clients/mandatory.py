@@ -73,8 +73,8 @@ class MandatoryNotices(Policy):
             stored, bundles.mask_bits(stored.header.done)
         )
 
-    def look_again(self) -> None:
-        """Now and then: may those that wait be told by now?"""
+    def second_passed(self) -> None:
+        """May those that wait be told by now?"""
         self._forget_long_gone()
         for name in list(self.watched):
             queue = self._context.custody.queues.get(name)

@@ -54,7 +54,6 @@ class Switch:
     """Sessions, queues and subscriptions of one node. All calls are synchronous and pure.
 
     `stopping`: the node ends for a while. Sessions end then, but not what they were interested in.
-    `owner_of`: whose a session of that name would be, '' = of nobody in particular.
     """
 
     def __init__(
@@ -80,7 +79,6 @@ class Switch:
         self.sending = Producers(node, forwarder, batching)
         self._transfers = Transfers(forwarder)
         self.local_queues = LocalQueues(node, forwarder.settings, forwarder.custody)
-        self.owner_of: Callable[[str], str] = lambda token: ""
 
     def __repr__(self) -> str:
         return f"<Switch of {self._node} sessions={len(self.sessions)}>"
@@ -103,7 +101,7 @@ class Switch:
         if connection.session is not None and connection.session.token != token:
             raise BadRequest("this connection is logged in to another session already")
         session = self.sessions.get(token)
-        owner = session.rights.who if session is not None else rights.who or self.owner_of(token)
+        owner = session.rights.who if session is not None else rights.who or self._owner_of(token)
         if owner != rights.who:
             raise SwitchError(f"this session is of {owner or 'somebody else'}: choose another name for yours")
         if session is None:
@@ -111,6 +109,10 @@ class Switch:
         session.connections.add(connection)
         connection.session, connection.heard = session, self._forwarder.clock.now
         return session
+
+    def _owner_of(self, token: str) -> str:
+        """Whose a session of that name would be, '' = of nobody in particular."""
+        return next((owner for owner_of in self._policies.owner_of if (owner := owner_of(token))), "")
 
     def close(self, connection: Connection) -> None:
         """A connection is gone. With its session's last one the session ends."""

@@ -2,9 +2,10 @@
 
 | module | what to find there |
 |---|---|
-| `admission` | a link says hello, speaks, ends |
+| `admission` | a link says hello, proves itself, is up |
+| `link_custody` | bundles and acknowledgements of a link that is up |
 | `neighbourhood` | who is linked; what a link that comes or goes leads to |
-| `advertising` | advisories in and out |
+| `advertising`, `offers` | advisories in and out; what is offered to whom |
 | `ancestry`, `root` | who is above; the root that is kept on disk |
 | `mesh` | the others of one logical root or branch |
 | `handover` | what waits for a lost neighbour goes another way |

@@ -7,23 +7,25 @@ links, and what follows from a name that came or went.
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from broker.core.clock import PART
+from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
+from broker.core.neighbours.neighbourhood import Neighbourhood
+from broker.core.neighbours.offers import Offers
+from broker.core.neighbours.relocation import Relocation
+from broker.core.policies.permits import ChildPermits
 from broker.core.policies.policy import Policy
+from broker.core.routing.topics import Topics
 from broker.core.rows import FORMER, RouteRow
+from treeconnector import link_events as events
 from treeconnector.advisories import RESYNC, Advertiser, Applied
-from treeconnector.destinations import Destination, Kind
+from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.frames import Advice
 from treeconnector.link import Link
 from treeconnector.names import LOCAL
 from treeconnector.relations import Relation
 from treeconnector.routes import Route
-
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
 
 _MAX_FORMER: Final = 10_000
 _TOLD: Final = {Relation.PARENT: "up", Relation.CHILD: "down", Relation.MESH: "mesh"}
@@ -37,34 +39,60 @@ class Advertising(Policy):
     between nodes of a mesh.
     """
 
-    def __init__(self, core: "NodeCore") -> None:
-        self._core = core
+    def __init__(
+        self,
+        context: Context,
+        topics: Topics,
+        offers: Offers,
+        permits: ChildPermits,
+        relocation: Relocation,
+        neighbourhood: Neighbourhood,
+    ) -> None:
+        self._context = context
+        self._topics = topics
+        self._offers = offers
+        self._permits = permits
+        self._relocation = relocation
+        self._neighbourhood = neighbourhood
         self.heard: Counter[str] = Counter(up=0, down=0, mesh=0)
         self.told: Counter[str] = Counter(up=0, down=0, mesh=0)
 
     def __repr__(self) -> str:
-        return f"<Advertising at {self._core.identity.name}>"
+        return f"<Advertising at {self._context.name}>"
+
+    def said(self, neighbour: Neighbour, event: events.Event) -> None:
+        match event:
+            case events.Advised(advices):
+                self.advised(neighbour, advices)
+            case events.SnapshotStarted():
+                neighbour.held.begin_snapshot()
+            case events.SnapshotEnded(digest):
+                self._snapshot_ended(neighbour, digest)
+            case events.PeerDeclined(keys, text):
+                self._declined(neighbour, keys, text)
+            case _:
+                pass  # it is for another policy
 
     def advised(self, neighbour: Neighbour, advices: list[Advice]) -> None:
         """A neighbour says what is to be had through it."""
-        core = self._core
+        context = self._context
         direction, from_child = neighbour.relation.direction, neighbour.relation is Relation.CHILD
-        core.chronicle.advisories(neighbour.name, direction, advices)
+        context.log.advisories(neighbour.name, direction, advices)
         self.heard[direction] += len(advices)
-        known = self._known(neighbour, advices) if core.topics.retained else frozenset()
-        nodes = core.permitting.claims(neighbour, advices) if from_child else []
+        known = self._known(neighbour, advices) if self._topics.retained else frozenset()
+        nodes = self._permits.claims(neighbour, advices) if from_child else []
         fresh = self._fresh_names(neighbour, nodes)
-        applied = neighbour.held.apply(advices, core.clock.now)
+        applied = neighbour.held.apply(advices, context.clock.now)
         self._keep_routes(neighbour, applied)
         self._decline(neighbour, applied)
         self._greet(neighbour, applied, known)
         if from_child:
-            core.moves.caught_up(neighbour, fresh)
+            self._relocation.caught_up(neighbour, fresh)
             self._names(neighbour, nodes)
         elif neighbour.relation is Relation.MESH:
             self._lines(advice.key for advice in advices)
 
-    def review(self, neighbour: Neighbour) -> None:
+    def _review(self, neighbour: Neighbour) -> None:
         """What a neighbour may offer has changed: some of its routes go, others that were declined come."""
         before = set(neighbour.held.declined)
         applied = neighbour.held.review()
@@ -75,27 +103,27 @@ class Advertising(Policy):
         for route in back:
             if route.key.kind == Kind.DOMAIN and route.live:
                 advice = Advice("live", route.key.kind, route.key.name, route.origin, route.cause)
-                self._core.moves.name_came(neighbour, advice)
+                self._relocation.name_came(neighbour, advice)
 
     def _decline(self, neighbour: Neighbour, applied: Applied) -> None:
         if applied.declined:
-            self._core.counters["declined"] += len(applied.declined)
-            self._core.permitting.refuse_routes(neighbour, applied.declined, applied.reason)
+            self._context.counters["declined"] += len(applied.declined)
+            self._permits.refuse_routes(neighbour, applied.declined, applied.reason)
 
     def _greet(self, neighbour: Neighbour, applied: Applied, known: frozenset[Destination]) -> None:
         """The retained messages of patterns that were not to be had through a neighbour before."""
-        for route, declined in applied.kept if self._core.topics.retained else ():
+        for route, declined in applied.kept if self._topics.retained else ():
             if route.key.kind == Kind.TOPIC and not declined and route.key not in known:
-                self._core.topics.greet_neighbour(neighbour, route.key)
+                self._topics.greet_neighbour(neighbour, route.key)
 
     def _known(self, neighbour: Neighbour, advices: list[Advice]) -> frozenset[Destination]:
         """The keys that were to be had through this neighbour before."""
-        route = self._core.table.route
+        route = self._context.table.route
         return frozenset(advice.key for advice in advices if route(advice.key, neighbour.name) is not None)
 
     def _fresh_names(self, neighbour: Neighbour, nodes: list[Advice]) -> tuple[str, ...]:
         """The nodes that this child has not had below it so far."""
-        route = self._core.table.route
+        route = self._context.table.route
         return tuple(
             advice.name for advice in nodes if advice.op != "remove" and not route(advice.key, neighbour.name)
         )
@@ -104,146 +132,171 @@ class Advertising(Policy):
         """Nodes that came or went below a child."""
         for advice in nodes:
             if advice.op in ("add", "live"):
-                self._core.moves.name_came(neighbour, advice)
+                self._relocation.name_came(neighbour, advice)
             elif advice.op == "dormant":
-                self._core.moves.name_rests(neighbour, advice.name)
+                self._relocation.name_rests(neighbour, advice.name)
             elif advice.op == "remove":
-                self._core.moves.gone(neighbour, advice.name, advice.cause)
+                self._relocation.gone(neighbour, advice.name, advice.cause)
 
     def _lines(self, keys: Iterable[Destination]) -> None:
         """Another node of the mesh says to whom it has a line."""
         names = [key.name for key in keys if key.kind == Kind.DOMAIN]
         for name in names:
-            self._core.neighbourhood.line_elsewhere(name)
-        self._core.neighbourhood.meet(names)
+            self._neighbourhood.line_elsewhere(name)
+        self._neighbourhood.meet(names)
 
-    def snapshot_ended(self, neighbour: Neighbour, digest: bytes) -> None:
+    def _snapshot_ended(self, neighbour: Neighbour, digest: bytes) -> None:
         applied = neighbour.held.end_snapshot()
         self._keep_routes(neighbour, applied)
         for key in applied.gone:
             if key.kind == Kind.DOMAIN and neighbour.relation is Relation.CHILD:
-                self._core.moves.gone(neighbour, key.name, RESYNC)
+                self._relocation.gone(neighbour, key.name, RESYNC)
         if neighbour.relation is Relation.MESH:
             self._lines(applied.gone)
 
-    def withdraw(self, neighbour: Neighbour, cause: str) -> None:
+    def neighbour_gone(self, neighbour: Neighbour, cause: str) -> None:
         """All that a neighbour told us is void."""
         self._keep_routes(neighbour, neighbour.held.withdraw(cause))
         for name in neighbour.former:
-            self._core.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
+            self._context.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
 
-    def declined(self, neighbour: Neighbour, keys: list[Destination], text: str) -> None:
+    def _declined(self, neighbour: Neighbour, keys: list[Destination], text: str) -> None:
         """The neighbour takes none of these routes, or messages, of ours."""
         neighbour.refused_us.add(text, len(keys))
         neighbour.error = f"{len(keys)} declined by {neighbour.name}: {text}"
-        self._core.counters["declined"] += len(keys)
+        self._context.counters["declined"] += len(keys)
 
     def _keep_routes(self, neighbour: Neighbour, applied: Applied) -> None:
         """Keep on disk what changed. What was withdrawn may have been offered again in the same breath."""
-        transaction = self._core.custody.transaction
+        transaction = self._context.custody.transaction
         for route, declined in applied.kept:
             transaction.put(_route_row(route, declined))
             if route.key.kind == Kind.DOMAIN:
                 neighbour.former.pop(route.key.name, None)
         for key in applied.gone:
-            if self._core.table.route(key, neighbour.name) is None and key not in neighbour.held.declined:
+            if self._context.table.route(key, neighbour.name) is None and key not in neighbour.held.declined:
                 transaction.delete(RouteRow, (key.kind, key.name, neighbour.name))
                 if key.kind == Kind.DOMAIN and neighbour.relation is Relation.CHILD:
                     self._remember(neighbour, key)
 
     def _remember(self, neighbour: Neighbour, key: Destination) -> None:
         """A node is no more below a child, which may still have messages of it for us."""
-        if self._core.permitting.why_not_below(neighbour, key.name):
+        if self._permits.why_not_below(neighbour, key.name):
             return  # it never was: the child only said so
-        now = int(self._core.clock.now)
+        now = int(self._context.clock.now)
         neighbour.former.pop(key.name, None)
         neighbour.former[key.name] = now
         row = RouteRow(key.kind, key.name, neighbour.name, 0, "", "", now, FORMER)
-        self._core.custody.transaction.put(row)
+        self._context.custody.transaction.put(row)
         if len(neighbour.former) > _MAX_FORMER:
             oldest = next(iter(neighbour.former))
             del neighbour.former[oldest]
-            self._core.custody.transaction.delete(RouteRow, (Kind.DOMAIN, oldest, neighbour.name))
+            self._context.custody.transaction.delete(RouteRow, (Kind.DOMAIN, oldest, neighbour.name))
 
-    def unremember(self, neighbour: Neighbour, name: str) -> None:
+    def names_changed(self, names: tuple[str, ...]) -> None:
+        """Of who is above or beside this node now, what a child has said counts no more, or it could speak in
+        their name; of who is not any more, it does again.
+        """
+        route, keys = self._context.table.route, [domain(name) for name in names]
+        for child in self._context.children():
+            if any(key in child.held.declined or route(key, child.name) for key in keys):
+                self._review(child)
+            for name in names:
+                self._unremember(child, name)
+
+    def permit_changed(self, child: Neighbour, *, anew: bool) -> None:
+        if anew:
+            self._tell_anew(child)
+        self._review(child)
+
+    def _unremember(self, neighbour: Neighbour, name: str) -> None:
         """Nothing of this node comes from below a child any more."""
         if neighbour.former.pop(name, None) is not None:
-            self._core.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
+            self._context.custody.transaction.delete(RouteRow, (Kind.DOMAIN, name, neighbour.name))
 
-    def forget_former(self, neighbour: Neighbour, before: float) -> None:
+    def second_passed(self) -> None:
+        before = self._context.clock.now - self._context.settings.route_retention
+        for neighbour in self._context.neighbours.values():
+            self._forget_former(neighbour, before)
+
+    def _forget_former(self, neighbour: Neighbour, before: float) -> None:
         """Nodes that left a child before that moment are strangers to it: it has nothing of theirs now."""
         for name, since in list(islice(neighbour.former.items(), PART)):
             if since < before:
-                self.unremember(neighbour, name)
+                self._unremember(neighbour, name)
 
     def local_route_changed(self, key: Destination) -> None:
         """Keep a local route, or its absence, on disk."""
-        route = self._core.table.route(key, LOCAL)
+        route = self._context.table.route(key, LOCAL)
         if route is None:
-            self._core.custody.transaction.delete(RouteRow, (key.kind, key.name, LOCAL))
+            self._context.custody.transaction.delete(RouteRow, (key.kind, key.name, LOCAL))
         else:
-            self._core.custody.transaction.put(_route_row(route, False))
+            self._context.custody.transaction.put(_route_row(route, False))
 
     def consumer_changed(self, op: str, key: Destination, cause: str) -> None:
-        self._core.chronicle.consumer(op, key, cause)
+        self._context.log.consumer(op, key, cause)
 
     def is_offered_up(self, key: Destination) -> bool:
-        return self._core.up.offers(key)
+        return self._offers.up.offers(key)
 
     def flush(self) -> None:
         """Tell the neighbours what is due."""
-        core, now = self._core, self._core.clock.now
+        context, offers, now = self._context, self._offers, self._context.clock.now
         if self.tells_upward:
-            self._advise(core.neighbourhood.parents(), core.up.take(now))
-        self._advise(core.context.children(), core.down.take(now))
-        if core.mesh.offers is not None:
-            self._advise(core.context.peers(), core.mesh.offers.take(now))
+            self._advise(self._neighbourhood.parents(), offers.up.take(now))
+        self._advise(context.children(), offers.down.take(now))
+        if offers.beside is not None:
+            self._advise(context.peers(), offers.beside.take(now))
+
+    def next_deadline(self) -> float | None:
+        """When `flush` has something to tell."""
+        offers = self._offers
+        upward = offers.up.next_deadline() if self.tells_upward else None
+        beside = offers.beside.next_deadline() if offers.beside is not None else None
+        times = (upward, offers.down.next_deadline(), beside)
+        return min((time for time in times if time is not None), default=None)
 
     @property
     def tells_upward(self) -> bool:
         """While all parents are away, changes gather: then they cost increments and no snapshot."""
-        parents = self._core.forwarder.parents.values()
+        parents = self._context.parents.values()
         return not parents or any(parent.up for parent in parents)
 
-    def offers_to(self, neighbour: Neighbour) -> Advertiser:
-        """What such a neighbour is told."""
-        core = self._core
-        match neighbour.relation:
-            case Relation.PARENT:
-                return core.up
-            case Relation.CHILD:
-                return core.down
-            case Relation.MESH:
-                assert core.mesh.offers is not None
-                return core.mesh.offers
-
     def _advise(self, neighbours: list[Neighbour], advices: list[Advice]) -> None:
-        self._core.renewal.withdrawn(advices)
+        for withdrawn in self._context.policies.withdrawn:
+            withdrawn(advices)
         for neighbour in neighbours if advices else ():
             if neighbour.link is not None:
-                told = self._core.permitting.heard(neighbour, advices)
+                told = self._permits.heard(neighbour, advices)
                 neighbour.link.advise(told)
                 self._count_told(neighbour, len(told))
 
+    def link_up(self, neighbour: Neighbour, up: events.Up) -> None:
+        """What it holds of our offers is compared with what is offered."""
+        offers = self._offers.to(neighbour.relation)
+        offered = self._permits.offered(neighbour, offers)
+        if neighbour.link is not None and (up.held_count, up.held_digest) != offered:
+            self.tell_all(neighbour, neighbour.link, offers)
+
     def tell_all(self, neighbour: Neighbour, link: Link, offers: Advertiser) -> None:
         """Tell a neighbour, whose link is up, everything that is offered to it."""
-        told = self._core.permitting.heard(neighbour, offers.snapshot())
-        link.snapshot(told, self._core.permitting.offered(neighbour, offers)[1])
+        told = self._permits.heard(neighbour, offers.snapshot())
+        link.snapshot(told, self._permits.offered(neighbour, offers)[1])
         self._count_told(neighbour, len(told))
 
-    def tell_anew(self, neighbour: Neighbour) -> None:
+    def _tell_anew(self, neighbour: Neighbour) -> None:
         """What a neighbour may know has changed: tell it all, after what it is being told now."""
         link = neighbour.link
         if link is None:
             return
         if link.is_telling:
-            self._core.clock.after(_TELL_AGAIN, partial(self._tell_on, neighbour, link))
+            self._context.clock.after(_TELL_AGAIN, partial(self._tell_on, neighbour, link))
         else:
-            self.tell_all(neighbour, link, self.offers_to(neighbour))
+            self.tell_all(neighbour, link, self._offers.to(neighbour.relation))
 
     def _tell_on(self, neighbour: Neighbour, link: Link) -> None:
         if neighbour.link is link:
-            self.tell_anew(neighbour)
+            self._tell_anew(neighbour)
 
     def _count_told(self, neighbour: Neighbour, count: int) -> None:
         self.told[_TOLD[neighbour.relation]] += count

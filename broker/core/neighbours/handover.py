@@ -9,38 +9,43 @@ Law: nothing is handed over while its link is up. A long backlog goes a part at 
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from broker.core.clock import PART
+from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import Queue, QueueEntry
+from broker.core.neighbours.relocation import Relocation
+from broker.core.policies.loans import Loans
 from broker.core.policies.policy import Policy
 from broker.core.policies.trace import EVERY, REROUTED
+from broker.core.routing.forwarding import Forwarder
 from treeconnector.bundles import Flag
 from treeconnector.destinations import Kind
 from treeconnector.relations import Relation
-
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
 
 
 class Handover(Policy):
     """Of one node. Costs nothing where there is one parent and no mesh."""
 
-    def __init__(self, core: "NodeCore") -> None:
-        self._core = core
+    def __init__(self, context: Context, forwarder: Forwarder, loans: Loans, relocation: Relocation) -> None:
+        self._context = context
+        self._forwarder = forwarder
+        self._loans = loans
+        self._relocation = relocation
         self._busy: set[str] = set()
         self._looks_soon = False
 
     def __repr__(self) -> str:
-        return f"<Handover at {self._core.identity.name} of {sorted(self._busy)}>"
+        return f"<Handover at {self._context.name} of {sorted(self._busy)}>"
 
     def look(self, neighbour: Neighbour) -> None:
         """Is there another way for what waits for a neighbour whose link is down? Then it goes that way."""
-        if self._core.neighbours.get(neighbour.name) is not neighbour or not self._has_another_way(neighbour):
+        if self._context.neighbours.get(neighbour.name) is not neighbour or not self._has_another_way(
+            neighbour
+        ):
             return
         numbered = neighbour.take_back(lambda entry: self._may_go(entry, neighbour))
-        self._core.permitting.given.may_have_arrived(neighbour, numbered)
+        self._loans.may_have_arrived(neighbour, numbered)
         self._route(numbered, neighbour, Flag.MAYBE_DUPLICATE | Flag.REROUTED)
         self._go_on(neighbour)
 
@@ -51,12 +56,12 @@ class Handover(Policy):
         """A way has come; those that were here before a start may be back as soon."""
         if not self._looks_soon:
             self._looks_soon = True
-            self._core.clock.after(self._core.settings.probe_time, self.look_at_all)
+            self._context.clock.after(self._context.settings.probe_time, self.look_at_all)
 
     def look_at_all(self) -> None:
         """For whom is the way good that has come?"""
         self._looks_soon = False
-        for neighbour in list(self._core.neighbours.values()):
+        for neighbour in list(self._context.neighbours.values()):
             if not neighbour.up and (neighbour.outbox or neighbour.queue.waiting or neighbour.queue.resting):
                 self.look(neighbour)
 
@@ -64,16 +69,15 @@ class Handover(Policy):
 
     def leave(self) -> None:
         """This node is about to stop, and its children have gone elsewhere: what it has for them follows."""
-        core = self._core
-        core.forwarder.leaving = True
+        self._forwarder.leaving = True
         self.look_at_all()
-        for queue in list(core.custody.queues.values()):
-            core.forwarder.dispatch(queue)
+        for queue in list(self._context.custody.queues.values()):
+            self._forwarder.dispatch(queue)
 
     @property
     def is_done(self) -> bool:
         """Have the parents and the nodes of the mesh that can be reached all that goes to them?"""
-        others = (each for each in self._core.neighbours.values() if each.up)
+        others = (each for each in self._context.neighbours.values() if each.up)
         return not self._busy and not any(each.outbox or each.wants or each.queue.waiting for each in others)
 
     # --- a way that is down
@@ -83,10 +87,10 @@ class Handover(Policy):
             return False
         match neighbour.relation:
             case Relation.PARENT:
-                return any(parent.up for parent in self._core.forwarder.parents.values())
+                return any(parent.up for parent in self._context.parents.values())
             case Relation.CHILD:
-                leaving = self._core.forwarder.leaving and any(peer.up for peer in self._core.context.peers())
-                return leaving or bool(self._core.forwarder.peers_to(neighbour.name))
+                leaving = self._forwarder.leaving and any(peer.up for peer in self._context.peers())
+                return leaving or bool(self._forwarder.peers_to(neighbour.name))
             case Relation.MESH:
                 return True
 
@@ -106,11 +110,11 @@ class Handover(Policy):
         self._route(part, neighbour, 0)
         if queue.waiting:
             self._busy.add(neighbour.name)
-            self._core.clock.go_on((self._again, neighbour.name), partial(self._again, neighbour))
+            self._context.clock.go_on((self._again, neighbour.name), partial(self._again, neighbour))
 
     def _again(self, neighbour: Neighbour) -> None:
         self._busy.discard(neighbour.name)
-        if self._core.neighbours.get(neighbour.name) is neighbour and self._has_another_way(neighbour):
+        if self._context.neighbours.get(neighbour.name) is neighbour and self._has_another_way(neighbour):
             self._go_on(neighbour)
 
     def _route(self, entries: Iterable[QueueEntry], neighbour: Neighbour, flags: int) -> None:
@@ -119,25 +123,25 @@ class Handover(Policy):
         for entry in entries:
             queue = self._queue_of(entry, neighbour, flags)
             if queue is not None:
-                self._core.forwarder.flag(entry.stored, flags)
-                self._core.custody.trace.happened(REROUTED, entry, EVERY, "")
-                self._core.custody.move(entry, queue)
+                self._forwarder.flag(entry.stored, flags)
+                self._context.custody.trace.happened(REROUTED, entry, EVERY, "")
+                self._context.custody.move(entry, queue)
                 queues.setdefault(queue, []).append(entry)
         for queue, moved in queues.items():
             queue.put_back(moved)
-            self._core.forwarder.dispatch(queue)
+            self._forwarder.dispatch(queue)
 
     def _queue_of(self, entry: QueueEntry, neighbour: Neighbour, flags: int) -> Queue | None:
         """Where an entry waits from now on; None: it goes as another bundle, for that child alone."""
-        core, destination = self._core, entry.stored.header.destination
+        custody, destination = self._context.custody, entry.stored.header.destination
         if _has_queue(entry) or destination.node:
-            return core.custody.queue_for(destination)
+            return custody.queue_for(destination)
         if neighbour.relation is Relation.PARENT:
-            parent = core.forwarder.parent_for(destination)
+            parent = self._forwarder.parent_for(destination)
             assert parent is not None
             return parent.queue
-        core.moves.follow(entry, neighbour.name, flags)
-        core.custody.discard(entry)
+        self._relocation.follow(entry, neighbour.name, flags)
+        custody.discard(entry)
         return None
 
 

@@ -10,24 +10,29 @@ Law: whoever is not listed joins by the secret of the mesh only; a child's own p
 Law: who has left for good is out of it, whatever files and nodes that were away say, until it dials again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
+from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
+from broker.core.links.open_links import OpenLinks
+from broker.core.neighbours.ancestry import Ancestry
+from broker.core.neighbours.neighbourhood import Neighbourhood
+from broker.core.neighbours.offers import Offers
+from broker.core.neighbours.relocation import Relocation
+from broker.core.policies.policy import Policy
+from broker.core.routing.addresses import LogicalAddresses
 from broker.core.rows import MetaRow
 from broker.core.settings import MeshSettings
 from treeconnector import hellos
-from treeconnector.advisories import Advertiser, Beside
+from treeconnector import link_events as events
 from treeconnector.destinations import Kind
 from treeconnector.errors import LinkRefused, Refusal
 from treeconnector.frames import Hello, Member
 from treeconnector.link import Link
 from treeconnector.relations import Relation
-
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
 
 _MOST_WAYS: Final = 3
 _LATER: Final = 0.1
@@ -36,37 +41,50 @@ _LEFT: Final = "left the mesh"
 _WAYS: Final = "ways to the parent"
 
 
-class OwnMesh:
+class OwnMesh(Policy):
     """What one node knows of its mesh, and of those of its neighbours.
 
-    `members`: the other nodes, with addresses. `offers`: what is told to them, None while there are none.
-    `on_change` is called when there is another node to dial, or one less; `on_authorities` when a parent says
-    whose certificates the nodes of its mesh show. `authorities`: what is said of that here, b"" = nothing.
+    `members`: the other nodes, with addresses. `authorities`: whose certificates the nodes of this mesh show,
+    b"" = nothing is said of that.
     """
 
-    def __init__(self, core: "NodeCore", settings: MeshSettings) -> None:
-        self._core = core
+    def __init__(
+        self,
+        context: Context,
+        links: OpenLinks,
+        addresses: LogicalAddresses,
+        ancestry: Ancestry,
+        offers: Offers,
+        relocation: Relocation,
+        neighbourhood: Neighbourhood,
+        settings: MeshSettings,
+    ) -> None:
+        self._context = context
+        self._links = links
+        self._addresses = addresses
+        self._ancestry = ancestry
+        self._offers = offers
+        self._relocation = relocation
+        self._neighbourhood = neighbourhood
         self._settings = settings
-        self.members = {name: list(addresses) for name, addresses in settings.members.items()}
-        self.dialled: dict[Link, tuple[str, Relation]] = {}
-        self.offers: Advertiser | None = None
+        self.members = context.members
+        self.members.update((name, list(addresses)) for name, addresses in settings.members.items())
         self._same_ways = False
         self._left: list[str] = []
         self.authorities = b""
-        self.on_change: Callable[[], None] = lambda: None
-        self.on_authorities: Callable[[bytes], None] = lambda certificates: None
 
     def __repr__(self) -> str:
-        return f"<OwnMesh of {self._core.identity.name} and {', '.join(sorted(self.members)) or 'nobody'}>"
+        return f"<OwnMesh of {self._context.name} and {', '.join(sorted(self.members)) or 'nobody'}>"
 
     def restore(self, meta: Mapping[str, bytes]) -> None:
-        """Put back what was on disk; the file is newer."""
+        """The file is newer than what was on disk."""
         self._same_ways = meta.get(_WAYS) == self._ways
         kept, left = meta.get(_ROW), meta.get(_LEFT)
         if kept:
             known = msgspec.msgpack.decode(kept, type=dict[str, list[str]])
-            self.members = {**known, **self.members}
-            self.members.pop(self._core.identity.name, None)
+            known.pop(self._context.name, None)
+            for name, addresses in known.items():
+                self.members.setdefault(name, addresses)
         if left:
             self._left = msgspec.msgpack.decode(left, type=list[str])
             for name in self._left:
@@ -74,38 +92,38 @@ class OwnMesh:
 
     def begin(self) -> None:
         """After a start, when the table is what it was."""
-        if self.members and self.offers is None:
-            core = self._core
-            for neighbour in core.neighbours.values():
+        if self.members and self._offers.beside is None:
+            table = self._context.table
+            for neighbour in self._context.neighbours.values():
                 if neighbour.up:
-                    core.table.lines.add(neighbour.name)
+                    table.lines.add(neighbour.name)
             self._look_later()
-            self.offers = Advertiser(core.table, Beside(), core.settings.linger)
-            held = (key for peer in core.table.mesh for key in core.table.routes_of(peer))
-            core.neighbourhood.meet([key.name for key in held if key.kind == Kind.DOMAIN])
+            self._offers.begin_beside()
+            held = (key for peer in table.mesh for key in table.routes_of(peer))
+            self._neighbourhood.meet([key.name for key in held if key.kind == Kind.DOMAIN])
 
     # --- who is in it
 
     @property
-    def said(self) -> list[Member]:
+    def listing(self) -> list[Member]:
         """The other nodes, as neighbours are told of them."""
         return [Member(name, addresses) for name, addresses in sorted(self.members.items())]
 
     @property
     def name(self) -> str:
-        return hellos.mesh_name(self._core.identity.name, self.members)
+        return hellos.mesh_name(self._context.name, self.members)
 
     def relation(self, link: Link, hello: Hello) -> Relation:
         """What the peer of a new link is to this node."""
         if link.dials:
-            return self.dialled[link][1]
-        me = self._core.identity.name
+            return self._links.peers[link].relation
+        me = self._context.name
         return Relation.MESH if any(each.name == me for each in hello.mesh) else Relation.CHILD
 
     def check(self, link: Link, hello: Hello) -> None:
         """Raise `LinkRefused` if this cannot be a link of the mesh, or a link past it."""
-        me, core = self._core.identity.name, self._core
-        known = core.neighbours.get(hello.name)
+        me = self._context.name
+        known = self._context.neighbours.get(hello.name)
         if link.dials:
             self._check_dialled(link, hello, known)
         if self.relation(link, hello) is not Relation.MESH:
@@ -124,28 +142,26 @@ class OwnMesh:
                 Refusal.SECRET,
                 f"{me!r} lists no {hello.name!r} in its mesh: name it there, or give the mesh a secret",
             )
-        if not link.dials and me < hello.name and (hello.name, Relation.MESH) in self.dialled.values():
+        if not link.dials and me < hello.name and self._links.is_dialling(hello.name, Relation.MESH):
             raise LinkRefused(Refusal.BUSY, f"{me!r} dials {hello.name!r} itself at this moment")
 
     def _check_dialled(self, link: Link, hello: Hello, known: Neighbour | None) -> None:
         """It is who was meant, and there is no other link with it."""
-        expected, me = self.dialled[link][0], self._core.identity.name
+        expected, me = self._links.peers[link].expected, self._context.name
         if expected and expected != hello.name:
             raise LinkRefused(Refusal.ROLE, f"{me!r} expected {expected!r}, but this is {hello.name!r}")
         if known is not None and known.up:
             raise LinkRefused(Refusal.BUSY, f"{me!r} is linked with {hello.name!r} already")
 
-    def secret_of(self, link: Link, hello: Hello) -> bytes | None:
-        """What proves a link of the mesh. Raises `LinkRefused`."""
-        if self._settings.secret is not None or link.dials:
-            return self._settings.secret
-        prove = self._core.secret_of_core or self._core.secret_of
-        return prove(hello.name, False, self._core.links.shown_on(link), hello.role)
+    @property
+    def secret(self) -> bytes | None:
+        """Proves a link of the mesh; None: the mesh has none."""
+        return self._settings.secret
 
     def joined(self, hello: Hello) -> None:
         """A link of the mesh is up: from now on both know all that the other knows."""
         found = {hello.name: hello.addresses, **{each.name: each.addresses for each in hello.mesh}}
-        found.pop(self._core.identity.name, None)
+        found.pop(self._context.name, None)
         if hello.name in self._left:
             self._keep_left([name for name in self._left if name != hello.name])
         for name in self._left:
@@ -158,7 +174,7 @@ class OwnMesh:
                 self.members[name] = ways[:_MOST_WAYS]
         self.begin()
         if self.members != before:
-            self._core.permitting.names_changed(self.members.keys() ^ before.keys())
+            self._names_changed(self.members.keys() ^ before.keys())
             self._changed()
 
     def left(self, name: str) -> None:
@@ -166,15 +182,19 @@ class OwnMesh:
         if self.members.pop(name, None) is None:
             return
         self._keep_left([*(each for each in self._left if each != name), name][-hellos.MAX_MESH :])
-        self._core.permitting.names_changed((name,))
+        self._names_changed((name,))
         self._changed()
-        for neighbour in self._core.neighbours.values():
+        for neighbour in self._context.neighbours.values():
             if neighbour.name != name:
                 self.greet(neighbour)
 
+    def _names_changed(self, names: Iterable[str]) -> None:
+        for names_changed in self._context.policies.names_changed:
+            names_changed(tuple(names))
+
     def _keep_left(self, names: list[str]) -> None:
         self._left = names
-        self._core.custody.transaction.put(MetaRow(_LEFT, msgspec.msgpack.encode(names)))
+        self._context.custody.transaction.put(MetaRow(_LEFT, msgspec.msgpack.encode(names)))
 
     def greet(self, neighbour: Neighbour) -> None:
         """Tell it who has left, if anybody has, and a child whom to trust; parents are told by who leaves."""
@@ -182,7 +202,7 @@ class OwnMesh:
         if link is None or neighbour.relation is Relation.PARENT:
             return
         if self._left:
-            link.send_mesh(self.said, self._left)
+            link.send_mesh(self.listing, self._left)
         if self.authorities and neighbour.relation is Relation.CHILD:
             link.send_authorities(self.authorities)
 
@@ -190,50 +210,80 @@ class OwnMesh:
         """From now on children are told these."""
         if authorities != self.authorities:
             self.authorities = authorities
-            for child in self._core.children():
+            for child in self._context.children():
                 self.greet(child)
 
     def _changed(self) -> None:
         """Keep it, and tell all neighbours but the nodes of the mesh, which know by themselves."""
-        core = self._core
-        core.custody.transaction.put(MetaRow(_ROW, msgspec.msgpack.encode(self.members)))
-        for neighbour in core.neighbours.values():
+        context = self._context
+        context.custody.transaction.put(MetaRow(_ROW, msgspec.msgpack.encode(self.members)))
+        for neighbour in context.neighbours.values():
             if neighbour.relation is not Relation.MESH and neighbour.link is not None:
-                neighbour.link.send_mesh(self.said)
-        self.on_change()
+                neighbour.link.send_mesh(self.listing)
+        self._look_whom_to_dial()
+
+    def said(self, neighbour: Neighbour, event: events.Event) -> None:
+        match event:
+            case events.MeshChanged(members, left):
+                self.changed_at(neighbour, members, left)
+            case events.PeerAuthorities(certificates) if neighbour.relation is Relation.PARENT:
+                for authorities_told in self._context.policies.authorities_told:
+                    authorities_told(certificates)
+            case events.PeerLeft():
+                self._peer_left(neighbour)
+            case _:
+                pass  # it is for another policy
+
+    def _peer_left(self, neighbour: Neighbour) -> None:
+        """For good. A node that has left its last parent is another incarnation when it comes back."""
+        context, dials = self._context, neighbour.link is not None and neighbour.link.dials
+        self.left(neighbour.name)
+        self._relocation.forget(neighbour, moved=False)
+        if dials and not context.parents and context.role.has_parent:
+            self._addresses.rejoin()
 
     def changed_at(self, neighbour: Neighbour, members: list[Member], left: Sequence[str] = ()) -> None:
         """A neighbour says who is in its own mesh now, and who has left it."""
         neighbour.detail.mesh = neighbour.may_have(members)
         if neighbour.relation is not Relation.CHILD:
             self._others_left(neighbour, left)
-        core = self._core
-        core.touch(neighbour)
-        core.neighbourhood.look_again()
+        self._context.touch(neighbour)
+        self._neighbourhood.look_again()
         if neighbour.relation is Relation.PARENT:
-            core.ancestry.look(neighbour)
-        self.on_change()
+            self._ancestry.look(neighbour)
+        self._look_whom_to_dial()
 
     def _others_left(self, neighbour: Neighbour, left: Sequence[str]) -> None:
         """A parent, or a node beside this one, says who has left their mesh. Who is linked is still there."""
-        core = self._core
         for name in left:
-            gone = core.neighbours.get(name)
+            gone = self._context.neighbours.get(name)
             if gone is not None and gone.up:
                 continue
             if neighbour.relation is Relation.MESH:
                 self.left(name)
             else:
-                for parent in core.neighbourhood.parents():
+                for parent in self._context.parents.values():
                     parent.detail.mesh = [member for member in parent.detail.mesh if member.name != name]
             if gone is not None and gone.relation is neighbour.relation:
-                core.moves.forget(gone, moved=False)
+                self._relocation.forget(gone, moved=False)
 
     # --- lines
 
-    def line_changed(self, neighbour: Neighbour) -> None:
+    def link_up(self, neighbour: Neighbour, up: events.Up) -> None:
+        link, listing = neighbour.link, self.listing
+        if link is not None and neighbour.relation is not Relation.MESH and link.hello.mesh != listing:
+            link.send_mesh(listing)  # it has changed while the link came up: our hello was made before
+        self._line_changed(neighbour)
+        self.greet(neighbour)
+        if neighbour.relation is Relation.PARENT:
+            self._met_parent()
+
+    def link_down(self, neighbour: Neighbour) -> None:
+        self._line_changed(neighbour)
+
+    def _line_changed(self, neighbour: Neighbour) -> None:
         if self.members:
-            self._core.table.set_line(neighbour.name, neighbour.up)
+            self._context.table.set_line(neighbour.name, neighbour.up)
         if neighbour.relation is Relation.MESH and not neighbour.up:
             self._look_later()
 
@@ -243,7 +293,7 @@ class OwnMesh:
         """The nodes of this mesh that this node dials, with their addresses: those with larger names, and
         those that may not know it, or not where it is.
         """
-        me = self._core.identity.name
+        me = self._context.name
         return {
             name: addresses
             for name, addresses in self.members.items()
@@ -252,20 +302,27 @@ class OwnMesh:
 
     def _is_awaited(self, name: str) -> bool:
         """Is it for the other one to dial? One that does not for long may have forgotten this node."""
-        core, other = self._core, self._core.neighbours.get(name)
+        context, other = self._context, self._context.neighbours.get(name)
         if other is None or other.up:
             return other is not None
-        return bool(core.addresses) and core.clock.now - other.broken_at < core.settings.dormant_after
+        return (
+            bool(self._addresses.addresses)
+            and context.clock.now - other.broken_at < context.settings.dormant_after
+        )
+
+    def _look_whom_to_dial(self) -> None:
+        for mesh_changed in self._context.policies.mesh_changed:
+            mesh_changed()
 
     def _look_later(self) -> None:
         """Whom to dial, when a node that is away has not dialled for long."""
-        self._core.clock.after(self._core.settings.dormant_after + _LATER, lambda: self.on_change())
+        self._context.clock.after(self._context.settings.dormant_after + _LATER, self._look_whom_to_dial)
 
     def parents_to_dial(self) -> dict[str, list[str]]:
         """All nodes of the parents' mesh, with their addresses. What was on disk counts as long as the file
         says the same ways to the parent.
         """
-        parents = self._core.neighbourhood.parents()
+        parents = self._context.parents.values()
         known = [parent for parent in parents if parent.detail.mesh and (parent.since or self._same_ways)]
         found: dict[str, list[str]] = {}
         for parent in known:
@@ -273,12 +330,12 @@ class OwnMesh:
         found.update((parent.name, parent.detail.addresses) for parent in known)
         return found
 
-    def met_parent(self) -> None:
+    def _met_parent(self) -> None:
         """A parent was met on the ways that the file has."""
         if not self._same_ways:
             self._same_ways = True
-            self._core.custody.transaction.put(MetaRow(_WAYS, self._ways))
-        self.on_change()
+            self._context.custody.transaction.put(MetaRow(_WAYS, self._ways))
+        self._look_whom_to_dial()
 
     @property
     def _ways(self) -> bytes:

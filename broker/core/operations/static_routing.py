@@ -4,13 +4,15 @@ Law: they are one row on disk, which an older version leaves alone. Whenever one
 that it leads over does, what waits is looked at again.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from broker.core.context import Context
 from broker.core.errors import BadRequest, NotFound, SwitchError
+from broker.core.links.neighbour import Neighbour
+from broker.core.policies.policy import Policy
 from broker.core.policies.trace import is_internal
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import MetaRow, QueueRow
@@ -19,13 +21,10 @@ from treeconnector.errors import InvalidName, RouteError
 from treeconnector.relations import Relation
 from treeconnector.static_routes import WORDS, StaticKind, StaticRoute, address_of, static_route
 
-if TYPE_CHECKING:
-    from broker.core.links.neighbour import Neighbour
-
 _ROW: Final = "static routes"
 
 
-class StaticRouting:
+class StaticRouting(Policy):
     """Changes `table.static`. Calls raise `SwitchError`s."""
 
     def __init__(self, context: Context, forwarder: Forwarder) -> None:
@@ -36,9 +35,9 @@ class StaticRouting:
     def __repr__(self) -> str:
         return f"<StaticRouting of {self._context.name} {self._routes!r}>"
 
-    def restore(self, rows: Iterable[MetaRow]) -> None:
+    def restore_routes(self, meta: Mapping[str, bytes]) -> None:
         """What was on disk, but for neighbours that are none any more."""
-        kept = next((row.value for row in rows if row.name == _ROW), b"")
+        kept = meta.get(_ROW)
         if not kept:
             return
         for words in msgspec.msgpack.decode(kept, type=list[tuple[str, str, str]]):
@@ -69,14 +68,12 @@ class StaticRouting:
         self._changed()
         return route
 
-    def gateway_gone(self, name: str) -> list[StaticRoute]:
-        """A neighbour is none any more: its routes go, too."""
-        gone = self._routes.remove_gateway(name)
-        if gone:
+    def neighbour_gone(self, neighbour: Neighbour, cause: str) -> None:
+        """The routes that lead to it go, too."""
+        if self._routes.remove_gateway(neighbour.name):
             self._changed()
-        return gone
 
-    def link_changed(self, neighbour: "Neighbour") -> None:
+    def link_changed(self, neighbour: Neighbour) -> None:
         """A link came or went: who has several ways prefers those that are up."""
         context = self._context
         defaults = bool(self._routes.defaults) and neighbour.relation is Relation.PARENT

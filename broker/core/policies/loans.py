@@ -16,7 +16,7 @@ says so (*maybe-duplicate*), and may give back both; once one has been taken, th
 the bundle has gone back says which of two returns is the later one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from hashlib import blake2b
 from typing import Final
@@ -34,6 +34,7 @@ from treeconnector.bundles import Flag, Header, mask_bits, mask_bytes
 from treeconnector.destinations import Kind
 from treeconnector.frames import MAX_GIVEN_IN_FRAME
 from treeconnector.link import Link
+from treeconnector.link_events import Event, PeerGave, Up
 from treeconnector.relations import Relation
 
 Entry = tuple[bytes, bytes]
@@ -160,19 +161,18 @@ class Loans(Policy):
 
     # --- on disk
 
-    def restore(self, rows: Iterable[MetaRow]) -> None:
-        """At a start: what was on disk, in the order in which it was written."""
-        rows = list(rows)
-        numbered = {int(row.name[len(_ROW) :]): row.value for row in rows if row.name.startswith(_ROW)}
+    def restore(self, meta: Mapping[str, bytes]) -> None:
+        """In the order in which it was written."""
+        numbered = {int(name[len(_ROW) :]): row for name, row in meta.items() if name.startswith(_ROW)}
         for number in sorted(numbered):
             pairs = msgspec.msgpack.decode(numbered[number], type=list[Entry])
             self.heard(pairs)
             self._rows[number], self._number = len(pairs), number
             self._written += len(pairs)
-        for row in rows:  # after the others: there are no dead letters yet that these could settle
-            if row.name.startswith(_EARLY):
-                early = msgspec.msgpack.decode(row.value, type=Entry)
-                self._early[early] = (*self._early.get(early, ()), int(row.name[len(_EARLY) :]))
+        for name, row in meta.items():  # after the others: there are no dead letters yet for these to settle
+            if name.startswith(_EARLY):
+                early = msgspec.msgpack.decode(row, type=Entry)
+                self._early[early] = (*self._early.get(early, ()), int(name[len(_EARLY) :]))
 
     def _write(self, pairs: list[Entry]) -> None:
         transaction = self._context.custody.transaction
@@ -186,6 +186,14 @@ class Loans(Policy):
             transaction.delete(MetaRow, f"{_ROW}{oldest}")
 
     # --- in a mesh
+
+    def link_up(self, neighbour: Neighbour, up: Up) -> None:
+        if neighbour.relation is Relation.MESH:
+            self._tell_all(neighbour)
+
+    def said(self, neighbour: Neighbour, event: Event) -> None:
+        if isinstance(event, PeerGave) and neighbour.relation is Relation.MESH:
+            self.heard(event.bundles, known=event.known)
 
     def heard(self, pairs: list[Entry], *, known: bool = False) -> None:
         """Another node of the mesh has given these, or had them given back. `known`: perhaps long ago."""
@@ -228,7 +236,7 @@ class Loans(Policy):
                 if peer.link is not None:
                     peer.link.send_given(news[start : start + MAX_GIVEN_IN_FRAME])
 
-    def tell_all(self, peer: Neighbour) -> None:
+    def _tell_all(self, peer: Neighbour) -> None:
         """A link with a node of the mesh is up: it may have missed some, or have been killed since."""
         given = [(bundle, digest) for bundle, digests in self._digests.items() for digest, _ in digests]
         taken = [

@@ -15,32 +15,34 @@ Law: what waits here of one child is bounded (`CoreSettings.child_waiting`). Fir
 it has; who does not is not read any more: the link ends. A child without permits is trusted, as before.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
 
 import msgspec
 
+from broker.core.context import Context
 from broker.core.errors import BadRequest, NotFound
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.entries import QueueEntry
+from broker.core.neighbours.ancestry import Ancestry
 from broker.core.policies.backpressure import is_over_share
 from broker.core.policies.loans import Loans
 from broker.core.policies.policy import Policy
-from broker.core.policies.replies import Replies
+from broker.core.policies.replies import Replies, name_of
+from broker.core.routing.arrivals import Arrivals
 from broker.core.rows import MetaRow
 from treeconnector.advisories import Advertiser, digest_of, standing
 from treeconnector.bundles import Flag, Header, Opening
-from treeconnector.destinations import Destination, Kind, domain, topic
+from treeconnector.destinations import Destination, Kind, topic
 from treeconnector.errors import FrameError, PatternError
 from treeconnector.frames import Advice
 from treeconnector.held import Legality, Limits, anything_goes
+from treeconnector.link_events import Event, PeerGrants, Up
 from treeconnector.names import is_incarnation
 from treeconnector.permits import NOTHING, Grant, Permit, Rules, pack
 from treeconnector.relations import Relation
 from treeconnector.routes import Route
-
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
 
 GrantOf = Callable[[str], Grant | None]
 """What the site's file lets a child do; None: everything."""
@@ -58,28 +60,39 @@ def everything(_child: str) -> Grant | None:
     return None
 
 
+def _nothing_said(_child: str) -> None:
+    """Of a node whose file does not say it."""
+
+
+def _no_role(_child: str) -> str:
+    return ""
+
+
 class ChildPermits(Policy):
     """Of one node. `grant_of`, `most_routes`, `role_of` ('' = not said): as the site's file has it; said with
     `configure`, and before that a child may do what is below its own name.
     """
 
-    def __init__(self, core: "NodeCore") -> None:
-        self._core = core
-        self._grant_of: GrantOf = lambda child: Grant(core.identity.name, child)
-        self._most_routes: Callable[[str], int | None] = lambda child: None
-        self._role_of: Callable[[str], str] = lambda child: ""
+    def __init__(
+        self, context: Context, arrivals: Arrivals, ancestry: Ancestry, loans: Loans, replies: Replies
+    ) -> None:
+        self._context = context
+        self._arrivals = arrivals
+        self._ancestry = ancestry
+        self._loans = loans
+        self._replies = replies
+        self._grant_of: GrantOf = partial(Grant, context.name)
+        self._most_routes: Callable[[str], int | None] = _nothing_said
+        self._role_of: Callable[[str], str] = _no_role
         self._set: dict[str, Grant] = {}
         self._told: dict[str, list[Rules]] = {}
-        self.given = Loans(core.context, core.forwarder, core.letters)
-        self.replies = Replies(core.context, core.arrivals, self._name_of)
         self._dead: dict[str, list[QueueEntry]] = {}
-        self.on_change: Callable[[], None] = lambda: None
-        core.counters.setdefault("refused", 0)
-        core.counters.setdefault("refused_unkept", 0)
+        context.counters.setdefault("refused", 0)
+        context.counters.setdefault("refused_unkept", 0)
 
     def __repr__(self) -> str:
         told = ", ".join(self._told) or "nobody"
-        return f"<ChildPermits of {self._core.identity.name} set={len(self._set)} told by {told}>"
+        return f"<ChildPermits of {self._context.name} set={len(self._set)} told by {told}>"
 
     # --- what is granted
 
@@ -87,22 +100,20 @@ class ChildPermits(Policy):
         self,
         grant_of: GrantOf,
         most_routes: Callable[[str], int | None],
-        role_of: Callable[[str], str] = lambda child: "",
+        role_of: Callable[[str], str] = _no_role,
     ) -> None:
         """The site's file was read, at the start or again. Each change has its effect at once."""
         self._grant_of, self._most_routes, self._role_of = grant_of, most_routes, role_of
         self._refresh()
 
-    def restore(self, rows: Iterable[MetaRow]) -> None:
-        """At a start: what operators set, and what nodes above have told."""
-        rows = list(rows)
-        self.given.restore(rows)
-        for row in rows:
-            if row.name.startswith(_SET):
-                self._set[row.name.removeprefix(_SET)] = msgspec.msgpack.decode(row.value, type=Grant)
-            elif row.name.startswith(_TOLD):
-                grants = msgspec.msgpack.decode(row.value, type=list[Grant])
-                self._told[row.name.removeprefix(_TOLD)] = [Rules(grant) for grant in grants]
+    def restore(self, meta: Mapping[str, bytes]) -> None:
+        """What operators set, and what nodes above have told."""
+        for name, value in meta.items():
+            if name.startswith(_SET):
+                self._set[name.removeprefix(_SET)] = msgspec.msgpack.decode(value, type=Grant)
+            elif name.startswith(_TOLD):
+                grants = msgspec.msgpack.decode(value, type=list[Grant])
+                self._told[name.removeprefix(_TOLD)] = [Rules(grant) for grant in grants]
 
     def begin(self) -> None:
         """At a start, when all is restored: the file may have changed since."""
@@ -115,14 +126,14 @@ class ChildPermits(Policy):
         except PatternError as error:
             raise BadRequest(str(error)) from None
         self._set[grant.child] = grant
-        self._core.custody.transaction.put(MetaRow(_SET + grant.child, msgspec.msgpack.encode(grant)))
+        self._context.custody.transaction.put(MetaRow(_SET + grant.child, msgspec.msgpack.encode(grant)))
         self._refresh()
 
     def unset(self, child: str) -> None:
         """From now on what the site's file says counts again. Raises `NotFound`."""
         if self._set.pop(child, None) is None:
             raise NotFound(f"no permit was set for {child!r}: the site's file says what it may do")
-        self._core.custody.transaction.delete(MetaRow, _SET + child)
+        self._context.custody.transaction.delete(MetaRow, _SET + child)
         self._refresh()
 
     @property
@@ -140,34 +151,38 @@ class ChildPermits(Policy):
         above = [rules for told in self._told.values() for rules in told]
         return Permit([*([Rules(own)] if own else []), *above])
 
-    def told(self, parent: Neighbour, rules: list[Rules]) -> None:
+    def said(self, neighbour: Neighbour, event: Event) -> None:
+        if isinstance(event, PeerGrants):
+            self._granted(neighbour, event.rules)
+
+    def _granted(self, parent: Neighbour, rules: list[Rules]) -> None:
         """A parent says what this node may do, and with it all below it."""
-        core, row = self._core, _TOLD + parent.name
+        transaction, row = self._context.custody.transaction, _TOLD + parent.name
         if parent.relation is Relation.MESH:
             return  # who is beside this node grants it nothing
         if rules:
             self._told[parent.name] = rules
-            core.custody.transaction.put(MetaRow(row, pack([each.grant for each in rules])))
+            transaction.put(MetaRow(row, pack([each.grant for each in rules])))
         elif self._told.pop(parent.name, None) is not None:
-            core.custody.transaction.delete(MetaRow, row)
+            transaction.delete(MetaRow, row)
         self._refresh()
 
     def gone(self, neighbour: Neighbour) -> None:
         """It is a neighbour no more. What a parent granted goes with it."""
         self._dead.pop(neighbour.name, None)
         if neighbour.name in self._told:
-            self.told(neighbour, [])
+            self._granted(neighbour, [])
 
     # --- a neighbour
 
     def welcome(self, neighbour: Neighbour) -> None:
         """A neighbour is new, or known again after a start."""
         if neighbour.relation is Relation.CHILD:
-            neighbour.permit, neighbour.permitted_at = self.permit_of(neighbour.name), self._core.clock.now
+            neighbour.permit, neighbour.permitted_at = self.permit_of(neighbour.name), self._context.clock.now
 
     def why_not_role(self, name: str, role: str) -> str:
         """Why a child may not be what it says that it is; '' if it may."""
-        me, pinned = self._core.identity.name, self._role_of(name)
+        me, pinned = self._context.name, self._role_of(name)
         if pinned:
             advice = f"correct its nodetype, or its role at {me}"
             return "" if role == pinned else f"{me!r} knows {name!r} as a {pinned}, not as a {role}: {advice}"
@@ -181,32 +196,37 @@ class ChildPermits(Policy):
 
     def limits(self, name: str) -> Limits:
         """What a neighbour may put into the table."""
-        settings = self._core.settings
+        settings = self._context.settings
         routes = self._most_routes(name) or settings.max_routes
         limits = Limits(routes, settings.max_filter_length, settings.max_levels)
         return limits._replace(weight=max(routes * _WEIGHT, limits.length + limits.levels * _WEIGHT))
 
-    def greet(self, neighbour: Neighbour) -> None:
-        """Its link is up: a child is told what it may do, if anything ever limited that."""
+    def link_up(self, neighbour: Neighbour, up: Up) -> None:
+        self._greet(neighbour)
+
+    def _greet(self, neighbour: Neighbour) -> None:
+        """A child is told what it may do, if anything ever limited that."""
         grants, link = neighbour.permit.grants, neighbour.link
         if link is not None and (grants or neighbour.detail.limited):
             neighbour.detail.limited = bool(grants)
-            self._core.touch(neighbour)
+            self._context.touch(neighbour)
             link.grant(grants)
 
     def _refresh(self, *, again: bool = False) -> None:
         """What is granted may have changed: for which children has it? `again`: look at all routes."""
-        self.on_change()
-        for neighbour in self._core.context.children():
+        policies = self._context.policies
+        for permits_changed in policies.permits_changed:
+            permits_changed()
+        for neighbour in self._context.children():
             permit = self.permit_of(neighbour.name)
             changed = permit.grants != neighbour.permit.grants
             if changed:
                 neighbour.permit = permit
-                self.greet(neighbour)
-                self._core.advising.tell_anew(neighbour)
+                self._greet(neighbour)
             if changed or again:
-                neighbour.permitted_at = self._core.clock.now
-                self._core.advising.review(neighbour)
+                neighbour.permitted_at = self._context.clock.now
+                for permit_changed in policies.permit_changed:
+                    permit_changed(neighbour, anew=changed)
                 self._sweep(neighbour)
 
     def _sweep(self, neighbour: Neighbour) -> None:
@@ -226,7 +246,7 @@ class ChildPermits(Policy):
             queue.resting.pop(entry.row, None)
             why = reasons[entry.stored.header.destination]
             neighbour.refusals.add(why, entry.open)
-            self._core.custody.bury(entry, why)
+            self._context.custody.bury(entry, why)
 
     # --- routes
 
@@ -235,7 +255,7 @@ class ChildPermits(Policy):
 
     def _why_not_from_below(self, route: Route) -> str:
         """A child cannot have below it what is here or above, nor what it has no permit for."""
-        key, neighbour = route.key, self._core.neighbours[route.gateway]
+        key, neighbour = route.key, self._context.neighbours[route.gateway]
         if key.kind == Kind.DOMAIN:
             return self.why_not_below(neighbour, key.name) or _why_not_of(neighbour, key.name)
         permit = neighbour.permit
@@ -243,20 +263,9 @@ class ChildPermits(Policy):
 
     def why_not_below(self, neighbour: Neighbour, name: str) -> str:
         """Why a node cannot be below a child; '' if it can."""
-        why = self._core.neighbourhood.why_not_below(neighbour.name, name)
-        return why or neighbour.permit.why_not_have(name)
-
-    def names_changed(self, names: Iterable[str]) -> None:
-        """These have come to be above or beside this node, or are not any more. Of who is, what a child has
-        said counts no more, or it could speak in their name; of who is not, it does again.
-        """
-        names = tuple(names)
-        keys = [domain(name) for name in names]
-        for child in self._core.context.children():
-            if any(key in child.held.declined or self._core.table.route(key, child.name) for key in keys):
-                self._core.advising.review(child)
-            for name in names:
-                self._core.advising.unremember(child, name)
+        if self._ancestry.may_administer(name) or name in self._context.members:
+            return f"{name!r} is this node, beside it or above it: it cannot be below {neighbour.name!r}"
+        return neighbour.permit.why_not_have(name)
 
     def claims(self, neighbour: Neighbour, advices: list[Advice]) -> list[Advice]:
         """Those about nodes that the child may speak of."""
@@ -290,30 +299,22 @@ class ChildPermits(Policy):
         It may of its own nodes, of those above it, and of those that have a cell it may send to. An
         incarnation that is not known here may be asked for: the answer is looked at again.
         """
-        name = self._name_of(key) if is_incarnation(key) else key
-        if not name or self._core.ancestry.may_administer(name):
+        name = name_of(self._context, key) if is_incarnation(key) else key
+        if not name or self._ancestry.may_administer(name):
             return ""
         why = neighbour.permit.why_not_reach(name)
         if why:
             neighbour.refusals.add(why)
         return why
 
-    def _name_of(self, incarnation: str) -> str:
-        """The node's name, '' if it is not known here."""
-        core = self._core
-        if incarnation == core.addressing.own:
-            return core.identity.name
-        known = core.addressing.cache.find(incarnation, core.clock.now)
-        return "" if known is None else known.found.name
-
     # --- bundles
 
     def check_room(self, neighbour: Neighbour) -> None:
         """Before a child's bundle is taken. Raises `FrameError` if it goes on though it was asked not to."""
-        if not is_over_share(self._core.context, neighbour):
+        if not is_over_share(self._context, neighbour):
             return
-        share, most = self._core.settings.child_waiting, self._core.settings.max_message
-        waiting = self._core.custody.spools.came[neighbour.name]
+        share, most = self._context.settings.child_waiting, self._context.settings.max_message
+        waiting = self._context.custody.spools.came[neighbour.name]
         if waiting > share + share // 4 + 4 * most:
             raise FrameError(
                 f"{neighbour.name} goes on though {waiting} bytes of what it sent wait here; it was asked to"
@@ -323,17 +324,17 @@ class ChildPermits(Policy):
     def why_not_take(self, neighbour: Neighbour, header: Header, body: bytes, opening: Opening) -> str:
         """Why a bundle of a child is not taken on; '' if it is."""
         permit, destination = neighbour.permit, header.destination
-        if header.flags & Flag.REROUTED and self.given.take(neighbour, header, body):
+        if header.flags & Flag.REROUTED and self._loans.take(neighbour, header, body):
             return ""
         if destination.kind == Kind.TOPIC and destination.node:
             return self._why_not_followed(neighbour, destination)
         why = permit.why_not_send(destination)
         if why and is_incarnation(destination.node):
-            name = self._name_of(destination.node)
+            name = name_of(self._context, destination.node)
             why = permit.why_not_send(destination._replace(node=name)) if name else why
-        if not why and not self._core.arrivals.is_from_below(neighbour, header.origin):
+        if not why and not self._arrivals.is_from_below(neighbour, header.origin):
             why = f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
-        return why or self.replies.why_not(neighbour, header, opening)
+        return why or self._replies.why_not(neighbour, header, opening)
 
     def _why_not_followed(self, neighbour: Neighbour, destination: Destination) -> str:
         """A topic's message that goes after a node that has left a child: it left, and may have it there."""
@@ -344,7 +345,7 @@ class ChildPermits(Policy):
 
     def refused(self, neighbour: Neighbour, destination: Destination, why: str) -> None:
         """A bundle is refused. A child with permits is told: of each rule once a link, and of so many."""
-        self._core.counters["refused"] += 1
+        self._context.counters["refused"] += 1
         first = neighbour.refusals.add(why)
         link = neighbour.link
         if not neighbour.permit or link is None:
@@ -357,12 +358,12 @@ class ChildPermits(Policy):
         """Is there room among the dead letters for one more bundle that this child was refused?"""
         if not neighbour.permit:
             return True
-        dead = self._core.custody.dead
+        dead = self._context.custody.dead
         kept = [entry for entry in self._dead.get(neighbour.name, ()) if entry.open and entry.queue is dead]
         self._dead[neighbour.name] = kept
         if len(kept) < _KEPT and sum(entry.stored.size for entry in kept) + size <= _KEPT_BYTES:
             return True
-        self._core.counters["refused_unkept"] += 1
+        self._context.counters["refused_unkept"] += 1
         return False
 
     def kept_refused(self, neighbour: Neighbour, entry: QueueEntry) -> None:

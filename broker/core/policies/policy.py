@@ -7,11 +7,14 @@ Law: a question is answered by the first that has something to say. An observer 
 that it is told of.
 """
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from treeconnector.bundles import Header, Opening
 from treeconnector.destinations import Destination
+from treeconnector.edge import BrokerDelivery
+from treeconnector.frames import Advice
+from treeconnector.link_events import Event, Up
 
 if TYPE_CHECKING:
     from broker.core.links.neighbour import Neighbour
@@ -25,6 +28,9 @@ class Policy:
 
     Each `why_not_…` gives the reason of a refusal, '' if there is none.
     """
+
+    def restore(self, meta: Mapping[str, bytes]) -> None:
+        """At a start, before anything else: values on disk, by their names."""
 
     # --- may it?
 
@@ -57,6 +63,14 @@ class Policy:
         return ""
 
     # --- is it so?
+
+    def owner_of(self, token: str) -> str:
+        """Whose would a session of that name be? '' = of nobody in particular."""
+        return ""
+
+    def takes_from_site(self, topic: str) -> bool:
+        """Would a message that is published to this topic at the site's broker be taken?"""
+        return False
 
     def is_answered(self, stored: "StoredBundle") -> bool:
         """Have the senders of this bundle their answer at once, so that it need not be kept?"""
@@ -122,6 +136,55 @@ class Policy:
     def abandoned(self, backlog: "Backlog") -> None:
         """A subscription is over: this was left of what waited for it."""
 
+    def second_passed(self) -> None:
+        """A second has passed, and all is about to be looked after."""
+
+    # --- neighbours
+
+    def link_up(self, neighbour: "Neighbour", up: Up) -> None:
+        """A link is up; nothing has been said over it but what its handshake said."""
+
+    def link_down(self, neighbour: "Neighbour") -> None:
+        """A link has gone."""
+
+    def said(self, neighbour: "Neighbour", event: Event) -> None:
+        """A neighbour has said something that is not about bundles. Raises `FrameError` for nonsense."""
+
+    def neighbour_gone(self, neighbour: "Neighbour", cause: str) -> None:
+        """One is a neighbour no more; its link has ended. `cause`: for the advisory log."""
+
+    def names_changed(self, names: tuple[str, ...]) -> None:
+        """These have come to be above or beside this node, or are not any more."""
+
+    def permit_changed(self, child: "Neighbour", *, anew: bool) -> None:
+        """What a child may offer is to be looked at again; `anew`: what it may know has changed, too."""
+
+    def withdrawn(self, advices: list[Advice]) -> None:
+        """Neighbours are told these: among them are interests that have ended."""
+
+    # --- for the driver
+
+    def permits_changed(self) -> None:
+        """The permits of some child may not be what they were."""
+
+    def mesh_changed(self) -> None:
+        """There may be another node to dial, or one less."""
+
+    def authorities_told(self, authorities: bytes) -> None:
+        """A parent says whose certificates the nodes of its mesh show."""
+
+    def wanted_changed(self) -> None:
+        """The destinations that are wanted from the site's broker may not be those that they were."""
+
+    def for_site(self, deliveries: list[BrokerDelivery]) -> None:
+        """These are for the site's broker."""
+
+
+class PermitChanged(Protocol):
+    """`Policy.permit_changed` of one policy."""
+
+    def __call__(self, child: "Neighbour", *, anew: bool) -> None: ...
+
 
 _MOMENTS: Final = tuple(name for name in vars(Policy) if not name.startswith("_"))
 
@@ -134,6 +197,7 @@ class Policies:
 
     def __init__(self) -> None:
         self.order: tuple[Policy, ...] = ()
+        self.restore: tuple[Callable[[Mapping[str, bytes]], None], ...] = ()
         self.why_not_enter: tuple[Callable[[Destination, int], str], ...] = ()
         self.why_not_take: tuple[Callable[[Neighbour, Header, bytes, Opening], str], ...] = ()
         self.is_twin: tuple[Callable[[Neighbour, Header, bytes], bool], ...] = ()
@@ -141,6 +205,8 @@ class Policies:
         self.why_not_go_on: tuple[Callable[[QueueEntry], str], ...] = ()
         self.may_retain: tuple[Callable[[Header, str], bool], ...] = ()
         self.why_not_tell: tuple[Callable[[Neighbour, str], str], ...] = ()
+        self.owner_of: tuple[Callable[[str], str], ...] = ()
+        self.takes_from_site: tuple[Callable[[str], bool], ...] = ()
         self.is_answered: tuple[Callable[[StoredBundle], bool], ...] = ()
         self.is_offered_up: tuple[Callable[[Destination], bool], ...] = ()
         self.named: tuple[Callable[[Destination], Destination | None], ...] = ()
@@ -160,6 +226,19 @@ class Policies:
         self.transient_ended: tuple[Callable[[str], None], ...] = ()
         self.subscription_ended: tuple[Callable[[str], None], ...] = ()
         self.abandoned: tuple[Callable[[Backlog], None], ...] = ()
+        self.second_passed: tuple[Callable[[], None], ...] = ()
+        self.link_up: tuple[Callable[[Neighbour, Up], None], ...] = ()
+        self.link_down: tuple[Callable[[Neighbour], None], ...] = ()
+        self.said: tuple[Callable[[Neighbour, Event], None], ...] = ()
+        self.neighbour_gone: tuple[Callable[[Neighbour, str], None], ...] = ()
+        self.names_changed: tuple[Callable[[tuple[str, ...]], None], ...] = ()
+        self.permit_changed: tuple[PermitChanged, ...] = ()
+        self.withdrawn: tuple[Callable[[list[Advice]], None], ...] = ()
+        self.permits_changed: tuple[Callable[[], None], ...] = ()
+        self.mesh_changed: tuple[Callable[[], None], ...] = ()
+        self.authorities_told: tuple[Callable[[bytes], None], ...] = ()
+        self.wanted_changed: tuple[Callable[[], None], ...] = ()
+        self.for_site: tuple[Callable[[list[BrokerDelivery]], None], ...] = ()
 
     def __repr__(self) -> str:
         return f"<Policies {', '.join(type(policy).__name__ for policy in self.order)}>"

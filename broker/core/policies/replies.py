@@ -8,7 +8,6 @@ whatever it speaks.
 What a child gives back, or sends after a node that has left it, is another's: it was asked where it entered.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from broker.core.context import Context
@@ -17,7 +16,7 @@ from broker.core.messages.entries import QueueEntry
 from broker.core.policies.policy import Policy
 from broker.core.routing.arrivals import Arrivals
 from treeconnector.bundles import Header, Opening
-from treeconnector.destinations import parse
+from treeconnector.destinations import parse, queue
 from treeconnector.errors import FrameError, InvalidName, PatternError
 from treeconnector.names import is_incarnation
 from treeconnector.relations import Relation
@@ -26,12 +25,11 @@ _FRESH: Final = ("transient-", "System.")
 
 
 class Replies(Policy):
-    """Of one node. `name_of`: the name of an incarnation, '' if it is not known here."""
+    """Of one node."""
 
-    def __init__(self, context: Context, arrivals: Arrivals, name_of: Callable[[str], str]) -> None:
+    def __init__(self, context: Context, arrivals: Arrivals) -> None:
         self._context = context
         self._arrivals = arrivals
-        self._name_of = name_of
         self._looked_at: tuple[bytes, float] = b"", 0.0
 
     def __repr__(self) -> str:
@@ -79,10 +77,19 @@ class Replies(Policy):
         except (InvalidName, PatternError):
             what = f"the reply_to {reply_to[:64]!r} is no destination"
             return f"PERMIT: {what}" if neighbour.permit else ""
-        node = self._name_of(where.node) if is_incarnation(where.node) else where.node
+        node = name_of(self._context, where.node) if is_incarnation(where.node) else where.node
         if where.node and self._arrivals.is_from_below(neighbour, node):
             return ""
         why = neighbour.permit.why_not_send(where)
         if not why and node and where.name.startswith(_FRESH):
             why = f"PERMIT: {neighbour.name} may have answers sent to its own nodes, not to {where.node[:64]}"
         return f"{why} (reply_to)" if why else ""
+
+
+def name_of(context: Context, incarnation: str) -> str:
+    """The node's name, '' if it is not known here."""
+    if incarnation in context.custody.mine:
+        return context.name
+    asked = queue("", incarnation)
+    found = (name for named in context.policies.named if (name := named(asked)) is not None)
+    return next((each.node for each in found), "")

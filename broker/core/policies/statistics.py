@@ -103,6 +103,9 @@ class Statistics(Policy):
         self.latency.counts[index] += messages
         self.latency.total += seconds * messages
 
+    def second_passed(self) -> None:
+        self.sample()
+
     def sample(self) -> None:
         """To be called about once a second. Costs as much as there are neighbours, and queues where something
         moves."""

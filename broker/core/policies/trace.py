@@ -155,10 +155,16 @@ class Group(NamedTuple):
 
 
 class Trace:
-    """The ring. `size`: so many records, 0 = none. `moment` tells the core's time, `clock` a finer one."""
+    """The ring. `size`: so many records, 0 = none. `clock`: the core's time, `fine_clock`: a finer one."""
 
-    def __init__(self, clock: Clock, start: int = 1, size: int = DEFAULT_SIZE) -> None:
-        self.fine_clock: Callable[[], float] = lambda: clock.now
+    def __init__(
+        self,
+        clock: Clock,
+        start: int = 1,
+        size: int = DEFAULT_SIZE,
+        fine_clock: Callable[[], float] | None = None,
+    ) -> None:
+        self.fine_clock = fine_clock or clock.read
         self.on = size > 0
         self._next_id = int(clock.now * _IDS_PER_SECOND) + start * _IDS_PER_SECOND
         self._clock = clock

@@ -181,7 +181,7 @@ class LogicalAddresses(Policy):
 
     # --- links
 
-    def link_up(self, neighbour: Neighbour) -> None:
+    def link_up(self, neighbour: Neighbour, up: events.Up) -> None:
         """The handshake has told each who the other is. What it says of itself stands in `detail`."""
         detail, link = neighbour.detail, neighbour.link
         self._keep(neighbour, whereabouts(neighbour.name, detail.incarnation, detail.addresses))

@@ -17,12 +17,15 @@ Law: an interest counts until it is withdrawn, after its linger: whoever comes i
 anything anew. Wrinkle: the nodes of a mesh tell each other all that is retained, and keep it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from broker.core.context import Context
 from broker.core.messages.queue_names import SITE
+from broker.core.neighbours.offers import Offers
 from broker.core.policies.policy import Policy
+from broker.core.routing.topics import Topics
 from broker.core.rows import MetaRow
 from treeconnector.advisories import Advertiser
 from treeconnector.bundles import Header, Scope
@@ -31,9 +34,6 @@ from treeconnector.frames import Advice
 from treeconnector.names import LOCAL
 from treeconnector.patterns import matches
 
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
-
 FROM_SITE: Final = "retained from the site:"
 _MOST_FOLLOWED: Final = 1000
 
@@ -41,22 +41,24 @@ _MOST_FOLLOWED: Final = 1000
 class RetainedInterest(Policy):
     """Of one node. `broker_retains`: does the site's broker keep what is retained there by itself?"""
 
-    def __init__(self, core: "NodeCore") -> None:
-        self._core = core
+    def __init__(self, context: Context, topics: Topics, offers: Offers) -> None:
+        self._context = context
+        self._topics = topics
+        self._offers = offers
         self._from_site: dict[str, None] = {}
         self.broker_retains = True
 
     def __repr__(self) -> str:
-        return f"<RetainedInterest at {self._core.identity.name} from_site={len(self._from_site)}>"
+        return f"<RetainedInterest at {self._context.name} from_site={len(self._from_site)}>"
 
-    def restore(self, rows: Iterable[MetaRow]) -> None:
-        names = (row.name.removeprefix(FROM_SITE) for row in rows if row.name.startswith(FROM_SITE))
+    def restore(self, meta: Mapping[str, bytes]) -> None:
+        names = (name.removeprefix(FROM_SITE) for name in meta if name.startswith(FROM_SITE))
         self._from_site = dict.fromkeys(names)
 
     def end(self) -> None:
         """This node has no site broker any more."""
         for name in list(self._from_site):
-            self._core.topics.forget(name)
+            self._topics.forget(name)
 
     @property
     def followed(self) -> list[Destination]:
@@ -65,7 +67,7 @@ class RetainedInterest(Policy):
             return []
         return [topic(name) for name in islice(self._from_site, _MOST_FOLLOWED)]
 
-    def withdrawn(self, advices: Iterable[Advice]) -> None:
+    def withdrawn(self, advices: list[Advice]) -> None:
         """Neighbours have been told that nobody wants these any more."""
         for advice in advices:
             if advice.op == "remove" and advice.kind == Kind.TOPIC:
@@ -73,7 +75,7 @@ class RetainedInterest(Policy):
 
     def unwanted(self, pattern: str) -> None:
         """An interest in this has ended."""
-        topics = self._core.topics
+        topics = self._topics
         for header, _ in topics.retained.matching(pattern) if topics.retained else ():
             if not self._is_heard(header):
                 topics.forget(header.destination.name)
@@ -83,12 +85,12 @@ class RetainedInterest(Policy):
     def may_retain(self, header: Header, sender: str) -> bool:
         """A retained message is here. Would its change be heard?"""
         name = header.destination.name
-        if header.origin == self._core.identity.name and (sender == SITE) != (name in self._from_site):
+        if header.origin == self._context.name and (sender == SITE) != (name in self._from_site):
             self._note(name, from_site=sender == SITE)
         return self._is_heard(header)
 
     def _note(self, name: str, *, from_site: bool) -> None:
-        transaction = self._core.custody.transaction
+        transaction = self._context.custody.transaction
         if from_site:
             self._from_site[name] = None
             transaction.put(MetaRow(FROM_SITE + name, b""))
@@ -96,26 +98,28 @@ class RetainedInterest(Policy):
             del self._from_site[name]
             transaction.delete(MetaRow, FROM_SITE + name)
         if not self.broker_retains:
-            self._core.site.on_wanted()
+            for wanted_changed in self._context.policies.wanted_changed:
+                wanted_changed()
 
     def forgotten(self, name: str) -> None:
         if name in self._from_site:
             self._note(name, from_site=False)
 
     def _is_heard(self, header: Header) -> bool:
-        core, name = self._core, header.destination.name
-        if core.table.mesh:
+        context, table, name = self._context, self._context.table, header.destination.name
+        if table.mesh:
             return True
-        if header.origin == core.identity.name:
-            return name not in self._from_site or core.site.takes(name)
-        parents = core.table.parents
-        if set(core.table.gateways(domain(header.origin))).difference(core.table.apart):
-            return header.scope == Scope.TREE or self._asks(core.down, name, (LOCAL, *parents))
-        gateways = core.table.match(name).difference(parents)
-        return bool(gateways) or _lingers(core.up, name)
+        if header.origin == context.name:
+            takes = (takes_from_site(name) for takes_from_site in context.policies.takes_from_site)
+            return name not in self._from_site or any(takes)
+        parents = table.parents
+        if set(table.gateways(domain(header.origin))).difference(table.apart):
+            return header.scope == Scope.TREE or self._asks(self._offers.down, name, (LOCAL, *parents))
+        gateways = table.match(name).difference(parents)
+        return bool(gateways) or _lingers(self._offers.up, name)
 
     def _asks(self, offers: Advertiser, name: str, gateways: tuple[str, ...]) -> bool:
-        asked = self._core.table.match(name)
+        asked = self._context.table.match(name)
         return not asked.isdisjoint(gateways) or _lingers(offers, name)
 
 

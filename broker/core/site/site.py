@@ -14,13 +14,15 @@ committed: those of the last `_KEPT` batches are in the messages' transactions. 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
-from broker.core.clients.batching import BundleClass, batch_of, flags_of
+from broker.core.clients.batching import Batching, BundleClass, batch_of, flags_of
 from broker.core.clients.sessions import Connection, Session
+from broker.core.clients.switch import Switch
+from broker.core.context import Context
 from broker.core.delivery.consumers import ConsumerDelivery
 from broker.core.errors import QueueFull, SwitchError
 from broker.core.messages.custody import Queue
@@ -28,22 +30,23 @@ from broker.core.messages.entries import QueueEntry
 from broker.core.messages.queue_names import SITE
 from broker.core.messages.retained import last_of
 from broker.core.policies.policy import Policy
+from broker.core.routing.arrivals import Arrivals
+from broker.core.routing.forwarding import Forwarder
+from broker.core.routing.topics import Subscription, Topics
 from broker.core.rows import MetaRow, SubscriptionRow
+from broker.core.site.retained_interest import RetainedInterest
 from broker.core.site.site_consumer import SiteConsumer
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Scope
 from treeconnector.destinations import Destination, Kind, parse, topic
 from treeconnector.edge import CREDIT, BrokerConsumer, BrokerDelivery, Taken
 from treeconnector.errors import SapwoodError
+from treeconnector.interests import Interests
 from treeconnector.names import LOCAL
 from treeconnector.patterns import matches
 from treeconnector.session_frames import Acknowledge
 
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
-    from broker.core.routing.topics import Subscription
-
-TAKEN: Final = "taken:"
+_TAKEN: Final = "taken:"
 _KEPT: Final = 64
 _LONGEST_NAME: Final = 1024
 _MOST_RETAINED: Final = 100_000
@@ -54,15 +57,30 @@ _RECOVERED: Final = "recovered"
 class SiteClient(Policy):
     """One for each node, whether it has a site broker or not. All calls are synchronous; `wake` must follow.
 
-    `consumers`: by destination, their ids. `on_delivery` gets what is for the broker, `on_wanted` is called
-    when `wanted` may have changed. `repeated`: messages that were known by their keys.
+    `consumers`: by destination, their ids. `repeated`: messages that were known by their keys. The policies
+    `for_site` get what is for the broker; they are told when `wanted` may have changed (`wanted_changed`).
     """
 
-    def __init__(self, core: "NodeCore") -> None:
-        self._core = core
+    def __init__(
+        self,
+        context: Context,
+        forwarder: Forwarder,
+        topics: Topics,
+        arrivals: Arrivals,
+        interests: Interests,
+        batching: Batching,
+        switch: Switch,
+        retained: RetainedInterest,
+    ) -> None:
+        self._context = context
+        self._forwarder = forwarder
+        self._topics = topics
+        self._arrivals = arrivals
+        self._interests = interests
+        self._batching = batching
+        self._switch = switch
+        self._interest = retained
         self.consumers: dict[Destination, set[str]] = {}
-        self.on_delivery: Callable[[list[BrokerDelivery]], None] = lambda deliveries: None
-        self.on_wanted: Callable[[], None] = lambda: None
         self.repeated = 0
         self._up = False
         self._session = Session(SITE)
@@ -80,7 +98,7 @@ class SiteClient(Policy):
     def __repr__(self) -> str:
         wanted = len(self._wanted or ())
         counts = f"consumers={len(self.consumers)} unanswered={self.unanswered} wanted={wanted}"
-        return f"<SiteClient of {self._core.identity.name} {counts}>"
+        return f"<SiteClient of {self._context.name} {counts}>"
 
     @property
     def unanswered(self) -> int:
@@ -103,17 +121,16 @@ class SiteClient(Policy):
     # --- a start
 
     def restore_consumer(self, row: SubscriptionRow) -> None:
-        core, key = self._core, parse(row.pattern)
+        key, now = parse(row.pattern), self._context.clock.now
         self.consumers[key] = {_RECOVERED}
-        if (
-            not key.node
-            and core.interests.add(key, _consumer_id(_RECOVERED), _RECOVERED, core.clock.now) is not None
-        ):
-            core.advising.local_route_changed(key)
+        if not key.node and self._interests.add(key, _consumer_id(_RECOVERED), _RECOVERED, now) is not None:
+            for local_route_changed in self._context.policies.local_route_changed:
+                local_route_changed(key)
         self._read(key)
 
-    def restore_taken(self, rows: Iterable[MetaRow]) -> None:
-        batches = {int(row.name.removeprefix(TAKEN)): row.value for row in rows}
+    def restore(self, meta: Mapping[str, bytes]) -> None:
+        taken = ((name, value) for name, value in meta.items() if name.startswith(_TAKEN))
+        batches = {int(name.removeprefix(_TAKEN)): value for name, value in taken}
         for number in sorted(batches):
             self._remember(number, msgspec.msgpack.decode(batches[number], type=list[str]))
 
@@ -129,9 +146,9 @@ class SiteClient(Policy):
                 self._went(key, consumer)
         if self._all is not None:
             self._detach(self._all)
-            self._core.topics.end_several(self.reads_topics())
+            self._topics.end_several(self.reads_topics())
             self._all = None
-        self._core.renewal.end()
+        self._interest.end()
 
     # --- consumers
 
@@ -157,7 +174,7 @@ class SiteClient(Policy):
         return self._retained_for(key.name) if alone else []
 
     def _retained_for(self, pattern: str) -> list[BrokerDelivery]:
-        kept = self._core.topics.retained.matching(pattern)[:_MOST_GREETED]
+        kept = self._topics.retained.matching(pattern)[:_MOST_GREETED]
         return [
             BrokerDelivery(0, header.destination, last_of(header, body), True, True, False)
             for header, body in kept
@@ -172,59 +189,59 @@ class SiteClient(Policy):
         first = not names
         names.add(name)
         if not key.node:
-            self._core.switch.consumer_changed("add", key, _consumer_id(name))
+            self._switch.consumer_changed("add", key, _consumer_id(name))
         if first:
-            self._core.custody.transaction.put(SubscriptionRow(f"{SITE} {key}", SITE, str(key), 0))
+            self._context.custody.transaction.put(SubscriptionRow(f"{SITE} {key}", SITE, str(key), 0))
             self._read(key)
             if key.kind == Kind.TOPIC and greet:
-                self._core.topics.greet(self.reads_topics(), key.name)
+                self._topics.greet(self.reads_topics(), key.name)
 
     def _went(self, key: Destination, name: str) -> None:
-        core, names = self._core, self.consumers[key]
+        names = self.consumers[key]
         names.discard(name)
         if names and name == _RECOVERED and not key.node:
-            core.interests.remove(key, _consumer_id(name), _RECOVERED, core.clock.now)
+            self._interests.remove(key, _consumer_id(name), _RECOVERED, self._context.clock.now)
             return
         if not names:
             del self.consumers[key]
-            core.custody.transaction.delete(SubscriptionRow, f"{SITE} {key}")
+            self._context.custody.transaction.delete(SubscriptionRow, f"{SITE} {key}")
         if not key.node:
-            core.switch.consumer_changed("remove", key, _consumer_id(name))
+            self._switch.consumer_changed("remove", key, _consumer_id(name))
         if not names:
             self._read_no_more(key)
 
     def _read(self, key: Destination) -> None:
-        core, node = self._core, self._core.identity.name
+        custody, node = self._context.custody, self._context.name
         if key.kind == Kind.TOPIC:
-            core.topics.add_pattern(self.reads_topics(), key.name)
+            self._topics.add_pattern(self.reads_topics(), key.name)
             return
         queues = [
-            core.custody.queue_for(destinations.queue(key.name)),
-            core.custody.queue_for(destinations.queue(key.name, node)),
+            custody.queue_for(destinations.queue(key.name)),
+            custody.queue_for(destinations.queue(key.name, node)),
         ]
         self._queues[key.name] = self._attach(queues)
 
-    def reads_topics(self) -> "Subscription":
+    def reads_topics(self) -> Subscription:
         """The one subscription to all its topic filters; it stays when they have gone, with what waits."""
         if self._all is None:
-            subscription = self._core.topics.several(SITE, SITE)
+            subscription = self._topics.several(SITE, SITE)
             self._all = self._attach([subscription.queue])
-        return self._core.topics.subscriptions[SITE]
+        return self._topics.subscriptions[SITE]
 
     def _attach(self, queues: list[Queue]) -> SiteConsumer:
-        clock = self._core.clock
+        clock = self._context.clock
         reader = SiteConsumer(self._session, self._connection, queues, self._given, lambda: clock.now)
         reader.credit = CREDIT if self._up else 0
         self._session.consumers.append(reader)
         queues[0].consumers.append(reader)
         for queue in queues:
-            self._core.forwarder.dispatch(queue)
+            self._forwarder.dispatch(queue)
         return reader
 
     def _given(self, given: ConsumerDelivery, deliveries: list[BrokerDelivery]) -> None:
         """The broker keeps what is retained itself: that very message is not given again for a new filter."""
         if not given.entry.stored.header.flags & bundles.Flag.RETAINED:
-            self.on_delivery(deliveries)
+            self._deliver(deliveries)
             return
         header = given.entry.stored.header
         identity = header.id + bytes((given.position + given.messages - 1,))
@@ -233,19 +250,23 @@ class SiteClient(Policy):
             self._retained[header.destination.name] = identity
             if len(self._retained) > _MOST_RETAINED:
                 del self._retained[next(iter(self._retained))]
-            self.on_delivery(deliveries)
+            self._deliver(deliveries)
         elif deliveries[-1].again:
-            self.on_delivery(deliveries)
+            self._deliver(deliveries)
         else:
             known = [delivery.id for delivery in deliveries]
-            self._core.forwarder.turn.after.append(lambda: self.confirm(known))
+            self._forwarder.turn.after.append(lambda: self.confirm(known))
+
+    def _deliver(self, deliveries: list[BrokerDelivery]) -> None:
+        for for_site in self._context.policies.for_site:
+            for_site(deliveries)
 
     def outdated(self, names: Iterable[str]) -> list[str]:
         """Which of these topics, which the broker retains as it was given them, it would hear no more of.
 
         They count as withdrawn: it is given them again when somebody there wants them.
         """
-        topics, reading = self._core.topics, self._core.topics.subscriptions.get(SITE)
+        topics, reading = self._topics, self._topics.subscriptions.get(SITE)
         old = [
             name
             for name in names
@@ -257,7 +278,7 @@ class SiteClient(Policy):
 
     def _read_no_more(self, key: Destination) -> None:
         if key.kind == Kind.TOPIC:
-            self._core.topics.remove_pattern(self.reads_topics(), key.name)
+            self._topics.remove_pattern(self.reads_topics(), key.name)
             return
         self._detach(self._queues.pop(key.name))
 
@@ -267,8 +288,8 @@ class SiteClient(Policy):
             queue.consumers[:] = [each for each in queue.consumers if each is not reader]
         self._give_back([reader])
         for queue in reader.queues:
-            self._core.forwarder.let_volatile_go(queue)
-            self._core.forwarder.dispatch(queue)
+            self._forwarder.let_volatile_go(queue)
+            self._forwarder.dispatch(queue)
 
     # --- the connection
 
@@ -277,7 +298,7 @@ class SiteClient(Policy):
         for reader in self._readers():
             reader.credit = CREDIT
             for queue in reader.queues:
-                self._core.forwarder.dispatch(queue)
+                self._forwarder.dispatch(queue)
 
     def pause(self) -> None:
         """Give nothing more; what was given may still be answered."""
@@ -298,7 +319,7 @@ class SiteClient(Policy):
                 entry = given.entry
                 entry.given &= ~given.bits
                 entry.deliveries = max(entry.deliveries, 1)
-                self._core.custody.changed(entry)
+                self._context.custody.changed(entry)
                 if entry.done != entry.all:
                     again.setdefault(entry.queue, {})[entry.row] = entry
         for reader in readers:
@@ -308,7 +329,7 @@ class SiteClient(Policy):
 
     def confirm(self, ids: Sequence[int]) -> None:
         """The broker has these."""
-        self._core.switch.receive(self._connection, [Acknowledge(_ranges(ids))])
+        self._switch.receive(self._connection, [Acknowledge(_ranges(ids))])
 
     def refuse(self, id: int, reason: str) -> None:
         """The broker will not have it: a dead letter."""
@@ -316,12 +337,12 @@ class SiteClient(Policy):
             entry, bits = given.entry, given.bits_of(id, id) & ~given.entry.done
             if not bits:
                 continue
-            self._core.forwarder.bury_part(entry, bits, reason)
+            self._forwarder.bury_part(entry, bits, reason)
             given.consumer.outstanding -= 1
             if not given.bits & ~entry.done:
                 self._session.desk.remove(given)
             for queue in given.consumer.queues:
-                self._core.forwarder.dispatch(queue)
+                self._forwarder.dispatch(queue)
 
     # --- what is wanted from the broker
 
@@ -333,18 +354,17 @@ class SiteClient(Policy):
         topics that are retained in the broker's queue. Kept from the first time on that somebody asks: most
         nodes have no site broker.
         """
-        core = self._core
+        context = self._context
         if self._wanted is None:
-            self._wanted = {key for key in core.table if self._is_wanted(key)}
+            self._wanted = {key for key in context.table if self._is_wanted(key)}
         every = (
             topic(policy.pattern)
-            for policy in core.settings.policies
-            if policy.kind == Kind.TOPIC and policy.scope == Scope.TREE and core.role.has_parent
+            for policy in context.settings.policies
+            if policy.kind == Kind.TOPIC and policy.scope == Scope.TREE and context.role.has_parent
         )
-        return frozenset((*self._wanted, *every, *core.renewal.followed))
+        return frozenset((*self._wanted, *every, *self._interest.followed))
 
-    def takes(self, name: str) -> bool:
-        """Would a message that is published to this topic at the broker be taken?"""
+    def takes_from_site(self, name: str) -> bool:
         return any(key.kind == Kind.TOPIC and matches(key.name, name) for key in self.wanted)
 
     def interest_changed(self, key: Destination) -> None:
@@ -356,18 +376,19 @@ class SiteClient(Policy):
             return
         self._wanted ^= {key}
         if key.kind == Kind.TOPIC and key not in self._wanted:
-            self._core.renewal.unwanted(key.name)
-        self.on_wanted()
+            self._interest.unwanted(key.name)
+        for wanted_changed in self._context.policies.wanted_changed:
+            wanted_changed()
 
     def _is_wanted(self, key: Destination) -> bool:
-        core, mine = self._core, len(self.consumers.get(key, ()))
+        context, mine = self._context, len(self.consumers.get(key, ()))
         if key.kind == Kind.DOMAIN:
             return False
-        if key.kind == Kind.QUEUE and (mine or core.settings.policy(key).home):
+        if key.kind == Kind.QUEUE and (mine or context.settings.policy(key).home):
             return False
-        if any(gateway != LOCAL for gateway in core.table.gateways(key)):
+        if any(gateway != LOCAL for gateway in context.table.gateways(key)):
             return True
-        return core.interests.consumers(key) > mine or core.interests.is_recovering(key)
+        return self._interests.consumers(key) > mine or self._interests.is_recovering(key)
 
     # --- what the broker gives
 
@@ -385,7 +406,7 @@ class SiteClient(Policy):
             elif not self._let_in(taken):
                 if taken.persistent:
                     break
-                self._core.counters["volatile_dropped"] += 1
+                self._context.counters["volatile_dropped"] += 1
             count += 1
             if taken.key:
                 keys.append(taken.key)
@@ -395,7 +416,7 @@ class SiteClient(Policy):
 
     def _let_in(self, taken: Taken) -> bool:
         destination = taken.destination
-        scope = int(self._core.settings.policy(destination).scope)
+        scope = int(self._context.settings.policy(destination).scope)
         kind = BundleClass(
             destination, flags_of(taken.persistent, taken.retained, again=taken.again), scope, SITE
         )
@@ -403,13 +424,13 @@ class SiteClient(Policy):
         try:
             if taken.odd:
                 raise SapwoodError(taken.odd)
-            self._core.switch.sending.check_site(destination, taken.message, body, scope)
+            self._switch.sending.check_site(destination, taken.message, body, scope)
         except QueueFull:
             return False
         except SapwoodError as error:
             self._refuse(kind, taken, error)
         else:
-            self._core.batching.add(kind, batch_of([taken.message], body))
+            self._batching.add(kind, batch_of([taken.message], body))
         return True
 
     def _refuse(self, kind: BundleClass, taken: Taken, error: SapwoodError) -> None:
@@ -417,18 +438,18 @@ class SiteClient(Policy):
         text = taken.odd or f"{code}: {error}"
         name = kind.destination.name[:_LONGEST_NAME]
         kind = kind._replace(destination=Destination(kind.destination.kind, name))
-        self._core.batching.refuse(kind, taken.message, self._core.arrivals.refuse, text[:300])
+        self._batching.refuse(kind, taken.message, self._arrivals.refuse, text[:300])
 
     def _keep(self, keys: list[str]) -> None:
         """These keys are in the same transaction as their messages."""
         if not keys:
             return
         self._remember(self._batch + 1, keys)
-        transaction = self._core.custody.transaction
-        transaction.put(MetaRow(f"{TAKEN}{self._batch}", msgspec.msgpack.encode(keys)))
+        transaction = self._context.custody.transaction
+        transaction.put(MetaRow(f"{_TAKEN}{self._batch}", msgspec.msgpack.encode(keys)))
         while len(self._batches) > _KEPT:
             number, old = self._batches.popleft()
-            transaction.delete(MetaRow, f"{TAKEN}{number}")
+            transaction.delete(MetaRow, f"{_TAKEN}{number}")
             for key in old:
                 if self._keys.get(key) == number:
                     del self._keys[key]

@@ -103,7 +103,7 @@ async def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     )
     await york.start()
     async with asyncio.timeout(60):
-        while not (hq.core.children() and hq.core.children()[0].up and york.core.parent):
+        while not (hq.core.context.children() and hq.core.context.children()[0].up and york.core.parent):
             await asyncio.sleep(0.01)
     yield hq
     await york.stop()

@@ -8,13 +8,13 @@ from treeconnector.link import Event, Link
 
 def depart(forest: Forest, name: str, last_words: Callable[[Link], list[Event]]) -> None:
     core = forest[name].core
-    for child in core.children():
+    for child in core.context.children():
         if child.link is not None:
-            core.links.handle(child.link, last_words(child.link))
+            core.admission.handle(child.link, last_words(child.link))
     core.handover.leave()
     forest.settle(2)
     assert core.handover.is_done
-    for link in list(core.open_links):
-        core.links.handle(link, last_words(link))
+    for link in list(core.links.peers):
+        core.admission.handle(link, last_words(link))
     forest.settle()
     forest[name].crash()

@@ -1,12 +1,13 @@
 """A site's broker in memory, as the core's own half of the bridge sees it."""
 
+from broker.core.policies.policy import Policy
 from simulation.forest import Forest
 from treeconnector.bundles import Message
 from treeconnector.destinations import parse
 from treeconnector.edge import BrokerConsumer, BrokerDelivery, Taken
 
 
-class Broker:
+class Broker(Policy):
     """A site's broker, and the bridge to it, in memory."""
 
     def __init__(self, forest: Forest, at: str) -> None:
@@ -15,8 +16,11 @@ class Broker:
         self.attach()
 
     def attach(self) -> None:
-        self.site.on_delivery = self.given.extend
+        self.forest[self.at].core.policies.add((self,))
         self.site.connected()
+
+    def for_site(self, deliveries: list[BrokerDelivery]) -> None:
+        self.given += deliveries
 
     @property
     def site(self):  # type: ignore[no-untyped-def]

@@ -130,7 +130,7 @@ def test_after_a_stop_that_ended_well_nothing_is_in_doubt(store: Forest) -> None
     for _ in range(3):
         store["hq"].run()
     assert store["hq"].core.neighbours["york"].outbox
-    york.core.links.end()
+    york.core.admission.end()
     york.run()
     again(store)
     reader = store.consumer("york", "queue:sales")

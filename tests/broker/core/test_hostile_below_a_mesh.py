@@ -59,7 +59,7 @@ def given(forest: Forest) -> Header:
     forest.producer("hq-1").send("queue:orders", b"x")
     forest.settle(1)
     assert reader.payloads == [b"x"]
-    (bundle,) = forest["hq-1"].core.permitting.given._digests
+    (bundle,) = forest["hq-1"].core.loans._digests
     return Header(id=bundle, destination=queue("orders"), flags=BACK, origin="hq-1", size=len(BODY))
 
 
@@ -97,7 +97,7 @@ def test_two_parts_of_one_bundle_are_no_twins_and_each_comes_back_once(forest: F
     hq, york = forest["hq-1"].core, liar(forest, "hq-1")
     body, bundle = BODY * 3, BundleIds().next()
     fields = {"id": bundle, "destination": queue("orders"), "origin": "hq-1", "size": len(body), "count": 3}
-    hq.permitting.given.sent(york, Header(**fields, done=b"\x04"), body)
+    hq.loans.sent(york, Header(**fields, done=b"\x04"), body)
     doubted = BACK | Flag.MAYBE_DUPLICATE
     for done, dropped, waiting in ((b"\x06", 0, 1), (b"\x06", 1, 1), (b"\x05", 1, 2), (b"\x04", 3, 2)):
         part = Header(**fields, flags=doubted, reroutes=1, done=done)
@@ -115,7 +115,7 @@ def test_two_parts_of_one_bundle_are_no_twins_and_each_comes_back_once(forest: F
 def test_two_children_that_were_given_one_bundle_may_both_give_it_back(forest: Forest) -> None:
     header = given(forest)
     hq = forest["hq-1"].core
-    hq.permitting.given.sent(hq.neighbours["leeds"], header, BODY)
+    hq.loans.sent(hq.neighbours["leeds"], header, BODY)
     forest.settle(1)
     for core, child in (("hq-2", "york"), ("hq-1", "leeds")):
         site = forest[core].core
@@ -156,7 +156,7 @@ def test_what_comes_back_before_the_word_of_its_being_given_waits_for_it(forest:
 
 def test_what_brings_nothing_takes_no_loan(forest: Forest) -> None:
     given(forest)
-    loans = forest["hq-1"].core.permitting.given
+    loans = forest["hq-1"].core.loans
     written = loans._number
     for number in range(3):
         header = Header(
@@ -177,10 +177,10 @@ def test_a_letter_whose_row_is_another_s_by_now_stays(forest: Forest) -> None:
     """An operator took the letter away, and its row went to another one after a start."""
     says(forest, "hq-2", Header(id=b"1" * 16, destination=queue("orders"), flags=BACK, origin="x", size=1))
     core = forest["hq-2"].core
-    ((early, rows),) = core.permitting.given._early.items()
+    ((early, rows),) = core.loans._early.items()
     other = (b"2" * 16, early[1])
-    core.permitting.given._early = {other: rows}
-    core.permitting.given.heard([other])
+    core.loans._early = {other: rows}
+    core.loans.heard([other])
     forest.settle()
     assert len(dead(forest, "hq-2")) == 1
 
@@ -269,7 +269,7 @@ def test_no_frame_of_a_child_counts_that_is_for_nodes_of_the_mesh(forest: Forest
         assert site.neighbours["leeds"].link is before[core]
         assert liar(forest, core).up
         assert liar(forest, core).group == "york"
-        assert not site.permitting.given._digests
+        assert not site.loans._digests
         assert site.ancestry.names == frozenset()
         assert {each.name for each in site.context.peers() if each.up} == {*CORES} - {core}
     assert {each.relation for each in forest["leeds"].core.neighbours.values()} == {Relation.PARENT}
@@ -292,13 +292,13 @@ def test_who_was_revoked_between_hello_and_proof_stays_out(forest: Forest) -> No
     forest.settle()
     wire, core = forest.dial("york"), forest["hq-1"].core
     assert wire is not None
-    while not any(link.peer_name == "york" for link in core.open_links):
+    while not any(link.peer_name == "york" for link in core.links.peers):
         assert forest.step()
 
     def revoked(name: str, *_shown: object) -> None:
         raise LinkRefused(Refusal.SECRET, f"{name} was revoked")
 
-    core.secret_of = revoked
+    core.admission.configure(revoked)
     forest.settle(1)
     assert not liar(forest, "hq-1").up
     assert "york was revoked" in forest["york"].errors
@@ -307,12 +307,13 @@ def test_who_was_revoked_between_hello_and_proof_stays_out(forest: Forest) -> No
 def test_a_secret_that_was_changed_between_hello_and_proof_proves_nothing(forest: Forest) -> None:
     forest.cut(forest.wire_of("york", "hq-1"))
     core = forest["hq-1"].core
-    forest["york"].core.secret_of = core.secret_of = lambda *_shown: b"former"
+    for end in (forest["york"].core, core):
+        end.admission.configure(lambda *_shown: b"former")
     forest.settle()
     forest.dial("york")
-    while not any(link.peer_name == "york" for link in core.open_links):
+    while not any(link.peer_name == "york" for link in core.links.peers):
         assert forest.step()
-    core.secret_of = lambda *_shown: b"present"
+    core.admission.configure(lambda *_shown: b"present")
     forest.settle(1)
     assert not liar(forest, "hq-1").up
 
@@ -345,7 +346,7 @@ def test_what_it_claimed_before_that_came_to_be_above_counts_no_more(withdrawn: 
 def test_a_node_of_the_mesh_that_names_one_bundle_again_and_again_makes_little_be_kept(
     forest: Forest,
 ) -> None:
-    loans, bundle = forest["hq-1"].core.permitting.given, bytes(16)
+    loans, bundle = forest["hq-1"].core.loans, bytes(16)
     for number in range(100):
         loans.heard([(bundle, number.to_bytes(16))])
     assert [digest for digest, _ in loans._digests[bundle]] == [

@@ -58,7 +58,7 @@ def test_it_hands_over_what_waits_and_all_others_forget_it(forest: Forest) -> No
     leave(forest, "c1")
     go_on(forest)
     assert known(forest, "c1") == set()
-    assert forest["york"].core.chain == ["york", "n1", "c2"]
+    assert forest["york"].core.ancestry.chain == ["york", "n1", "c2"]
     reader = forest.consumer("shop", f"queue:{name}")
     forest.settle(2)
     assert reader.payloads == sent
@@ -99,7 +99,7 @@ def test_a_branch_of_two_leaves_its_parents_too(forest: Forest) -> None:
     leave(forest, "n1")
     go_on(forest)
     assert known(forest, "n1") == set()
-    assert forest["york"].core.chain == ["york", "n2", "c1"]
+    assert forest["york"].core.ancestry.chain == ["york", "n2", "c1"]
     reader = forest.consumer("york", "queue:prices")
     forest.settle(1)
     forest.producer("c3").send("queue:prices", b"tea")
@@ -135,7 +135,7 @@ def test_who_comes_up_while_it_leaves_is_refused(forest: Forest) -> None:
     forest.add("late", "c1", "leaf")
     forest.dial("late")
     core = forest["c1"].core
-    while not any(link.peer_name == "late" for link in core.open_links):
+    while not any(link.peer_name == "late" for link in core.links.peers):
         assert forest.step()
     core.handover.leave()
     forest.settle(2)

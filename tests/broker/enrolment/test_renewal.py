@@ -121,10 +121,10 @@ async def test_it_trusts_the_authorities_that_a_parent_tells_of_and_nonsense_cha
     ca = tmp_path / "ca.pem"
     own = ca.read_bytes()
     other = certificates.Authority.certify(certificates.make_key(), "hq-2", "acme", 1_800_000_000.0)
-    store.trust(b"nonsense")
+    store.authorities_told(b"nonsense")
     assert ca.read_bytes() == own
     for _ in range(2):
-        store.trust(other + own)
+        store.authorities_told(other + own)
         assert certificates.split(ca.read_bytes()) == [*certificates.split(own), other]
 
 

@@ -65,8 +65,8 @@ def test_the_smaller_name_dials_and_every_child_links_with_all(forest: Forest) -
         assert all(forest.wire_of(name, other) is not None for other in others if name < other)
     for name in ("north", "south", "shop"):
         assert links(forest[name], Relation.PARENT) == list(CORES)
-    assert forest["york"].core.chain == ["york", "north", "c1"]
-    assert forest["bath"].core.chain == ["bath", "south", "c1"]
+    assert forest["york"].core.ancestry.chain == ["york", "north", "c1"]
+    assert forest["bath"].core.ancestry.chain == ["bath", "south", "c1"]
     assert not any(site.errors for site in forest.sites.values())
     check_routes(list(forest.sites.values()))
 
@@ -87,7 +87,7 @@ def test_a_root_joins_at_run_time_and_everybody_links_with_it(forest: Forest) ->
     forest.heal(5)
     assert links(forest["c0"], Relation.MESH) == list(CORES)
     assert links(forest["c0"], Relation.CHILD) == ["north", "shop", "south"]
-    assert forest["york"].core.chain == ["york", "north", "c0"]
+    assert forest["york"].core.ancestry.chain == ["york", "north", "c0"]
     reader = forest.consumer("york", "queue:till")
     forest.settle(1)
     forest.producer("c0").send("queue:till", b"from the new one")
@@ -150,7 +150,7 @@ def test_a_mesh_of_branches_is_one_branch(forest: Forest) -> None:
     forest.add("bristol", "w2")
     forest.heal(5)
     assert links(forest["bristol"], Relation.PARENT) == ["w1", "w2"]
-    assert forest["bristol"].core.chain == ["bristol", "w1", "c1"]
+    assert forest["bristol"].core.ancestry.chain == ["bristol", "w1", "c1"]
     check_routes(list(forest.sites.values()))
     reader = forest.consumer("bristol", "topic:news/#", durable="d")
     tills = forest.consumer("bristol", "queue:till")
@@ -347,7 +347,7 @@ def test_a_parent_that_left_the_mesh_is_forgotten(forest: Forest) -> None:
     core = forest["c3"].core
     for neighbour in list(core.neighbours.values()):
         assert neighbour.link is not None
-        core.links.handle(neighbour.link, neighbour.link.goodbye("leaves"))
+        core.admission.handle(neighbour.link, neighbour.link.goodbye("leaves"))
     forest.settle(1)
     forest["c3"].crash()
     forest.settle(1)

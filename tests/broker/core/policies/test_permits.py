@@ -177,7 +177,7 @@ def test_what_was_given_may_be_given_back_and_nothing_else_in_its_place(tree: Fo
     tree.settle(1.0)
     send(tree, "hq", "queue:orders", 3)
     hq = tree["hq"].core
-    ((bundle, _),) = hq.permitting.given._digests.items()
+    ((bundle, _),) = hq.loans._digests.items()
     for body, fault in ((b"other", 1), (b"", 2)):
         flags = Flag.REROUTED | Flag.PERSISTENT
         lie = Header(id=bundle, destination=queue("orders"), flags=flags, origin="hq", size=len(body))
@@ -216,7 +216,7 @@ def test_it_is_given_back_once_and_to_where_it_was(tree: Forest) -> None:
             size=len(body),
         )
         if not number:
-            hq.permitting.given.sent(child(tree), header, body)
+            hq.loans.sent(child(tree), header, body)
         header.destination = queue("till", node)
         hq.arrivals.from_neighbour(child(tree), header, body)
     assert [note.partition(":")[0] for note in dead(tree)] == ["PERMIT", "ORIGIN"]

@@ -6,6 +6,7 @@ import pytest
 
 from broker.core.clients.sessions import Connection
 from broker.core.errors import NotLoggedIn, SwitchError
+from broker.core.policies.policy import Policy
 from broker.core.policies.rights import FULL, Rights
 from simulation.forest import Forest
 from simulation.site import Site
@@ -99,8 +100,13 @@ def test_no_account_gets_into_a_session_that_is_called_like_its_own(hq: Site) ->
     send(hq, full, "orders")
 
 
+class OwnNames(Policy):
+    def owner_of(self, token: str) -> str:
+        return "account till" if token.startswith("till/") else ""
+
+
 def test_who_has_every_right_takes_no_names_of_an_account_either(hq: Site) -> None:
-    hq.core.switch.owner_of = lambda token: "account till" if token.startswith("till/") else ""
+    hq.core.policies.add((OwnNames(),))
     with pytest.raises(SwitchError, match="of account till"):
         line(hq, FULL, "till/1")
     line(hq, account("till"), "1")

@@ -80,7 +80,7 @@ def test_a_link_has_rates_at_both_ends_and_in_its_status(forest: Forest) -> None
     for _ in range(20):
         writer.send("queue:sales", *PAYLOADS)
         forest.settle(1.0)
-    (down,), up = hq.core.children(), york.core.parent
+    (down,), up = hq.core.context.children(), york.core.parent
     assert up is not None
     for rate in (down.status(hq.now)["in_per_s"], up.status(york.now)["out_per_s"]):
         assert rate == pytest.approx(40.0, rel=0.25)

@@ -284,7 +284,7 @@ def test_a_request_for_an_incarnation_that_is_over_is_told_so(tree):
 def test_goodbye_from_above_makes_another_incarnation(tree):
     before = own(tree["york"])
     link = tree["north"].core.neighbours["york"].link
-    tree["north"].core.links.handle(link, link.goodbye("go"))
+    tree["north"].core.admission.handle(link, link.goodbye("go"))
     tree.settle(1.0)
     assert own(tree["york"]) != before
     tree.dial("york")
@@ -422,6 +422,6 @@ def test_a_core_that_does_not_know_asks_the_others_in_turn(cores):
 def test_a_core_that_leaves_takes_no_incarnation_with_it(cores):
     before = own(cores["york"])
     link = cores["c2"].core.neighbours["york"].link
-    cores["c2"].core.links.handle(link, link.goodbye("go"))
+    cores["c2"].core.admission.handle(link, link.goodbye("go"))
     cores.settle(1.0)
     assert own(cores["york"]) == before

@@ -83,7 +83,9 @@ async def york(running: Node, tmp_path: Path) -> AsyncIterator[Node]:
     node = Node(site)
     await node.start()
     async with asyncio.timeout(60):
-        while not (running.core.children() and running.core.children()[0].up and node.core.parent):
+        while not (
+            running.core.context.children() and running.core.context.children()[0].up and node.core.parent
+        ):
             await asyncio.sleep(0.01)
     yield node
     await node.stop()

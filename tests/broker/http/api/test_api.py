@@ -381,7 +381,7 @@ async def test_a_child_of_another_version_is_understood(api: Any, york: Node) ->
 async def test_a_child_that_is_gone_is_forgotten(api: Any, york: Node, running: Node) -> None:
     assert (await api("POST /api/node/forget/york", 409))["code"] == "REFUSED"
     await york.stop()
-    while running.core.children()[0].up:
+    while running.core.context.children()[0].up:
         await asyncio.sleep(0.01)
     assert await api("POST /api/node/forget/york") == {"forgotten": "york", "messages_routed_again": 0}
     assert (await api("GET /api/tree"))["children"] == []
@@ -394,7 +394,7 @@ async def test_a_node_leaves(api: Any, york: Node, running: Node) -> None:
     assert found == {"left": "hq", "messages_kept_here": 0, "site_broker": []}
     async with asyncio.timeout(60):
         await york.stopped.wait()
-        while running.core.children():
+        while running.core.context.children():
             await asyncio.sleep(0.01)
 
 
