@@ -15,7 +15,7 @@ _NOTHING: Final = Shown()
 
 
 class Peer:
-    """Who is at the other end of a link. `expected`: whom it was dialled for, '' = whoever is there.
+    """The other end of a link. `expected`: whom it was dialled for, '' = whoever is there.
 
     `relation`: what it is to this node; known of a link that this node dials. `shown`: on its carrier.
     `secret`: what it has to prove itself with, None = nothing. `name`: once the link is up.

@@ -272,7 +272,7 @@ class Advertising(Policy):
                 self._count_told(neighbour, len(told))
 
     def link_up(self, neighbour: Neighbour, up: events.Up) -> None:
-        """What it holds of our offers is compared with what is offered."""
+        """Tell it all, unless it holds what is offered."""
         offers = self._offers.to(neighbour.relation)
         offered = self._permits.offered(neighbour, offers)
         if neighbour.link is not None and (up.held_count, up.held_digest) != offered:

@@ -35,7 +35,7 @@ class Offers:
         return self.up.pending or self.down.pending or beside
 
     def to(self, relation: Relation) -> Advertiser:
-        """What such a neighbour is told."""
+        """The offers to such a neighbour."""
         match relation:
             case Relation.PARENT:
                 return self.up

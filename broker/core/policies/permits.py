@@ -107,7 +107,7 @@ class ChildPermits(Policy):
         self._refresh()
 
     def restore(self, meta: Mapping[str, bytes]) -> None:
-        """What operators set, and what nodes above have told."""
+        """The permits that operators set, and those that nodes above have told."""
         for name, value in meta.items():
             if name.startswith(_SET):
                 self._set[name.removeprefix(_SET)] = msgspec.msgpack.decode(value, type=Grant)

@@ -157,7 +157,7 @@ class Policy:
         """These have come to be above or beside this node, or are not any more."""
 
     def permit_changed(self, child: "Neighbour", *, anew: bool) -> None:
-        """What a child may offer is to be looked at again; `anew`: what it may know has changed, too."""
+        """Look again at the offers of a child; `anew`: it may know of other things, too."""
 
     def withdrawn(self, advices: list[Advice]) -> None:
         """Neighbours are told these: among them are interests that have ended."""
