@@ -7,8 +7,10 @@ links, and what follows from a name that came or went.
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
+from itertools import islice
 from typing import Final
 
+from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.neighbours.neighbourhood import Neighbourhood
