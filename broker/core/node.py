@@ -27,6 +27,7 @@ from broker.core.messages.paging import ReadCopies
 from broker.core.neighbours.admission import LinkAdmission, Secrets
 from broker.core.neighbours.advertising import Advertising
 from broker.core.neighbours.ancestry import Ancestry
+from broker.core.neighbours.following import Following
 from broker.core.neighbours.handover import Handover
 from broker.core.neighbours.link_custody import LinkCustody
 from broker.core.neighbours.mesh import OwnMesh
@@ -166,13 +167,20 @@ class NodeCore:
         self.loans = Loans(context, self.forwarder, self.letters)
         self.replies = Replies(context, self.arrivals)
         self.permitting = ChildPermits(context, self.arrivals, self.ancestry, self.loans, self.replies)
-        self.moves = Relocation(context, self.forwarder, self.links, self.loans)
-        self.handover = Handover(context, self.forwarder, self.loans, self.moves)
+        self.following = Following(context, self.forwarder)
+        self.moves = Relocation(context, self.links, self.loans, self.following)
+        self.handover = Handover(context, self.forwarder, self.loans, self.following)
         self.neighbourhood = Neighbourhood(
             context, self.forwarder, self.ancestry, self.permitting, self.static_routing, self.handover
         )
         self.advising = Advertising(
-            context, self.topics, self.offers, self.permitting, self.moves, self.neighbourhood
+            context,
+            self.topics,
+            self.offers,
+            self.permitting,
+            self.following,
+            self.moves,
+            self.neighbourhood,
         )
         self.mesh = OwnMesh(
             context,
@@ -189,7 +197,7 @@ class NodeCore:
             self.forwarder,
             self.topics,
             self.links,
-            LinkCustody(context, self.forwarder, self.arrivals, self.loans),
+            LinkCustody(context, self.forwarder, self.arrivals, self.loans, self.following),
             self.ancestry,
             self.permitting,
             self.moves,
@@ -261,6 +269,7 @@ class NodeCore:
             self.mesh,
             self.site,
             self.moves,
+            self.following,
             self.handover,
             self.removal,
             self.statistics,
@@ -282,6 +291,7 @@ class NodeCore:
             self.static_routing,
             self.ancestry,
             self.neighbourhood,
+            self.following,
             self.site,
         ).run(meta, loaded)
         self.telling.begin()
@@ -293,6 +303,7 @@ class NodeCore:
             for parent in self.neighbourhood.parents():
                 self.moves.forget(parent, moved=False)
         self.permitting.begin()
+        self.following.begin()
         self._settle()
         for queue in list(self.custody.queues.values()):
             self.forwarder.dispatch(queue)

@@ -10,6 +10,7 @@ from broker.core.messages.custody import DOUBTED, SUBSCRIPTION, Queue, StoredBun
 from broker.core.messages.pages import Covered, Page
 from broker.core.messages.queue_names import SITE, is_of_a_session
 from broker.core.neighbours.ancestry import Ancestry
+from broker.core.neighbours.following import Following
 from broker.core.neighbours.neighbourhood import Neighbourhood
 from broker.core.operations.removal import Removal
 from broker.core.operations.static_routing import StaticRouting
@@ -71,6 +72,7 @@ class Restoration:
         static_routing: StaticRouting,
         ancestry: Ancestry,
         neighbourhood: Neighbourhood,
+        following: Following,
         site: SiteClient,
     ) -> None:
         self._context = context
@@ -83,6 +85,7 @@ class Restoration:
         self._static_routing = static_routing
         self._ancestry = ancestry
         self._neighbourhood = neighbourhood
+        self._following = following
         self._site = site
         self._orphaned: dict[Queue, None] = {}
 
@@ -228,7 +231,8 @@ class Restoration:
             plain = self._custody.queues.get(name.rpartition("@")[0])
             return plain is None or not plain.created
         if name.startswith("link:"):
-            return name.removeprefix("link:") not in self._context.neighbours
+            is_neighbour = name.removeprefix("link:") in self._context.neighbours
+            return not is_neighbour and not self._following.was_neighbour(name)
         return (
             name.startswith(SUBSCRIPTION)
             and name.removeprefix(SUBSCRIPTION) not in self._topics.subscriptions

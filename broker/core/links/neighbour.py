@@ -193,8 +193,10 @@ class Neighbour:
 
     def take_back(self, wanted: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
         """Take back some of what has a number; the rest is numbered again when the link is up."""
-        kept = [entry for entry in self.outbox if not wanted(entry)]
-        taken = [entry for entry in self.outbox if wanted(entry)]
+        kept: list[QueueEntry] = []
+        taken: list[QueueEntry] = []
+        for entry in self.outbox:
+            (taken if wanted(entry) else kept).append(entry)
         self.outbox, self.unsent = deque(kept), deque(kept)
         self.outbox_bytes = sum(entry.stored.size for entry in kept)
         for entry in taken:

@@ -155,6 +155,11 @@ class Custody:
 
     # --- bundles and entries
 
+    @property
+    def next_row(self) -> int:
+        """The row of the next entry; those of all that are here are below it."""
+        return self._next_copy
+
     def store(self, header: Header, body: bytes, now: float, encoded: bytes | None = None) -> StoredBundle:
         """Keep a bundle. Without an entry at the end of the turn it is not written.
 

@@ -20,6 +20,7 @@ class Queue:
     `keeps`: for consumers here or to be routed; not for a link or for another node's subscribers, not dead.
     `resting`: by row, those that would go back where they came from, until a timer ends; for a link, those
     that the peer does not take now.
+    `unfollowed`: entries below that row may have heirs that are to have them before they leave.
     `swept`: for a link, whether the child may have what is older is to be asked before it is sent.
     `spool`: where it counts, None = nowhere; `together`: bytes of entries with no spool of their own.
     """
@@ -44,6 +45,7 @@ class Queue:
         "targets",
         "together",
         "turn",
+        "unfollowed",
         "waiting",
     )
 
@@ -68,6 +70,7 @@ class Queue:
         self.home = False
         self.owner = ""
         self.swept = 0
+        self.unfollowed = 0
         self.tally = Tally()
 
     def __repr__(self) -> str:

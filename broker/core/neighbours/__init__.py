@@ -9,5 +9,6 @@
 | `ancestry`, `root` | who is above; the root that is kept on disk |
 | `mesh` | the others of one logical root or branch |
 | `handover` | what waits for a lost neighbour goes another way |
+| `following`, `heirs` | messages go after a node that moved, or whose neighbour has gone |
 | `relocation` | a name that is live elsewhere |
 """

@@ -258,9 +258,7 @@ class LinkAdmission:
         for link_up in context.policies.link_up:
             link_up(neighbour, event)
         self._neighbourhood.go_on(neighbour)
-        if neighbour.relation is Relation.PARENT:
-            self._relocation.adopt(neighbour)
-        elif neighbour.relation is Relation.CHILD:
+        if neighbour.relation is Relation.CHILD:
             self._relocation.settle(neighbour)
 
     def _neighbour(self, link: Link, hello: Hello) -> Neighbour:

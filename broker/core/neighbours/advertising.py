@@ -13,6 +13,7 @@ from typing import Final
 from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
+from broker.core.neighbours.following import Following
 from broker.core.neighbours.neighbourhood import Neighbourhood
 from broker.core.neighbours.offers import Offers
 from broker.core.neighbours.relocation import Relocation
@@ -47,6 +48,7 @@ class Advertising(Policy):
         topics: Topics,
         offers: Offers,
         permits: ChildPermits,
+        following: Following,
         relocation: Relocation,
         neighbourhood: Neighbourhood,
     ) -> None:
@@ -54,6 +56,7 @@ class Advertising(Policy):
         self._topics = topics
         self._offers = offers
         self._permits = permits
+        self._following = following
         self._relocation = relocation
         self._neighbourhood = neighbourhood
         self.heard: Counter[str] = Counter(up=0, down=0, mesh=0)
@@ -89,7 +92,7 @@ class Advertising(Policy):
         self._decline(neighbour, applied)
         self._greet(neighbour, applied, known)
         if from_child:
-            self._relocation.caught_up(neighbour, fresh)
+            self._following.caught_up(neighbour, fresh)
             self._names(neighbour, nodes)
         elif neighbour.relation is Relation.MESH:
             self._lines(advice.key for advice in advices)

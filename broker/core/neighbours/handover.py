@@ -14,7 +14,7 @@ from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.custody import Queue, QueueEntry
-from broker.core.neighbours.relocation import Relocation
+from broker.core.neighbours.following import Following
 from broker.core.policies.loans import Loans
 from broker.core.policies.policy import Policy
 from broker.core.policies.trace import EVERY, REROUTED
@@ -27,11 +27,11 @@ from treeconnector.relations import Relation
 class Handover(Policy):
     """Of one node. Costs nothing where there is one parent and no mesh."""
 
-    def __init__(self, context: Context, forwarder: Forwarder, loans: Loans, relocation: Relocation) -> None:
+    def __init__(self, context: Context, forwarder: Forwarder, loans: Loans, following: Following) -> None:
         self._context = context
         self._forwarder = forwarder
         self._loans = loans
-        self._relocation = relocation
+        self._following = following
         self._busy: set[str] = set()
         self._looks_soon = False
 
@@ -44,7 +44,8 @@ class Handover(Policy):
             neighbour
         ):
             return
-        numbered = neighbour.take_back(lambda entry: self._may_go(entry, neighbour))
+        stays = self._following.must_stay
+        numbered = neighbour.take_back(lambda entry: self._may_go(entry, neighbour) and not stays(entry))
         self._loans.may_have_arrived(neighbour, numbered)
         self._route(numbered, neighbour, Flag.MAYBE_DUPLICATE | Flag.REROUTED)
         self._go_on(neighbour)
@@ -78,7 +79,9 @@ class Handover(Policy):
     def is_done(self) -> bool:
         """Have the parents and the nodes of the mesh that can be reached all that goes to them?"""
         others = (each for each in self._context.neighbours.values() if each.up)
-        return not self._busy and not any(each.outbox or each.wants or each.queue.waiting for each in others)
+        if self._busy or self._following.is_busy:
+            return False
+        return not any(each.outbox or each.wants or each.queue.waiting for each in others)
 
     # --- a way that is down
 
@@ -106,11 +109,21 @@ class Handover(Policy):
             return
         queue = neighbour.queue
         queue.end_rest()
-        part = [queue.waiting.popleft() for _ in range(min(len(queue.waiting), PART))]
-        self._route(part, neighbour, 0)
+        self._route(self._part(queue), neighbour, 0)
         if queue.waiting:
             self._busy.add(neighbour.name)
             self._context.clock.go_on((self._again, neighbour.name), partial(self._again, neighbour))
+
+    def _part(self, queue: Queue) -> list[QueueEntry]:
+        """The next of those that wait; an entry that is to stay for now ends it."""
+        part: list[QueueEntry] = []
+        while queue.waiting and len(part) < PART:
+            entry = queue.waiting.popleft()
+            if self._following.must_stay(entry):
+                queue.waiting.add(entry)
+                break
+            part.append(entry)
+        return part
 
     def _again(self, neighbour: Neighbour) -> None:
         self._busy.discard(neighbour.name)
@@ -140,7 +153,7 @@ class Handover(Policy):
             parent = self._forwarder.parent_for(destination)
             assert parent is not None
             return parent.queue
-        self._relocation.follow(entry, neighbour.name, flags)
+        self._following.follow(entry, neighbour.name, flags)
         custody.discard(entry)
         return None
 

@@ -8,6 +8,7 @@ from broker.core.links.peer_holds import MOST as MOST_HOLDS
 from broker.core.links.peer_holds import MOST_BYTES as MOST_HELD_BYTES
 from broker.core.messages.custody import QueueEntry
 from broker.core.messages.queue_names import queue_name_at
+from broker.core.neighbours.following import Following
 from broker.core.policies.loans import Loans
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
@@ -26,11 +27,13 @@ class LinkCustody:
         forwarder: Forwarder,
         arrivals: Arrivals,
         loans: Loans,
+        following: Following,
     ) -> None:
         self._context = context
         self._forwarder = forwarder
         self._arrivals = arrivals
         self._loans = loans
+        self._following = following
 
     def __repr__(self) -> str:
         return f"<LinkCustody of {self._context.name}>"
@@ -62,7 +65,8 @@ class LinkCustody:
         if neighbour.relation is Relation.CHILD:
             self._loans.arrived(neighbour, entries)
         for entry in entries:
-            custody.discard(entry)
+            if entry.row >= entry.queue.unfollowed or not self._following.waits_again(entry):
+                custody.discard(entry)
 
     @staticmethod
     def _holds(neighbour: Neighbour, destination: str) -> None:

@@ -5,25 +5,19 @@ old parent lets go: it withdraws the name and sends on what it kept for it, mark
 If it is, the later link is refused: down the newer way goes a conflict.
 """
 
-from collections.abc import Iterable, Sequence
-from functools import partial
-from itertools import chain
+from collections.abc import Iterable
 from typing import Final
 
-from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.links.open_links import OpenLinks
-from broker.core.messages.backlog import Backlog
-from broker.core.messages.custody import UPWARD, QueueEntry
+from broker.core.neighbours.following import Following
 from broker.core.policies.loans import Loans
 from broker.core.policies.policy import Policy
-from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import LinkRow
 from treeconnector import link_events as events
 from treeconnector.advisories import MOVED, RESYNC
-from treeconnector.bundles import Flag, Header, Scope
-from treeconnector.destinations import Destination, Kind, domain
+from treeconnector.destinations import Kind, domain
 from treeconnector.errors import Refusal
 from treeconnector.frames import Advice
 from treeconnector.relations import Relation
@@ -35,11 +29,11 @@ _MOST_SAID: Final = 10_000
 class Relocation(Policy):
     """Settles who is where, and where the spool of a neighbour goes that has left."""
 
-    def __init__(self, context: Context, forwarder: Forwarder, links: OpenLinks, loans: Loans) -> None:
+    def __init__(self, context: Context, links: OpenLinks, loans: Loans, following: Following) -> None:
         self._context = context
-        self._forwarder = forwarder
         self._links = links
         self._loans = loans
+        self._following = following
         self._said: dict[str, tuple[float, set[str]]] = {}
         self._looks = False
 
@@ -54,15 +48,6 @@ class Relocation(Policy):
                 self.conflict(name, text)
             case _:
                 pass  # it is for another policy
-
-    def adopt(self, parent: Neighbour) -> None:
-        """What topics have for a parent, while there was none, goes to this one."""
-        custody = self._context.custody
-        orphans = list(custody.queue_named(UPWARD).empty())
-        for entry in orphans:
-            custody.move(entry, parent.queue)
-        parent.queue.put_back(orphans)
-        self._forwarder.dispatch(parent.queue)
 
     def name_came(self, neighbour: Neighbour, advice: Advice) -> None:
         """A child says that a name is below it. Is it somewhere else too?
@@ -175,14 +160,16 @@ class Relocation(Policy):
         below.untold.add(name)
         if below.link is not None:
             below.link.moved(name)
-            self._follow_all(below, name)
+            self._following.left(below, name)
 
     def gone(self, neighbour: Neighbour, name: str, cause: str) -> None:
         """`name` is no more below a child. If it moved, what topics still have for it there follows it."""
         told = name in neighbour.untold
         neighbour.untold.discard(name)
-        if not told and (self._has_left(neighbour, cause) or self._elsewhere(neighbour, name)):
-            self._follow_all(neighbour, name)
+        if told:
+            return
+        if self._has_left(neighbour, cause) or self._following.elsewhere(neighbour.name, name):
+            self._following.left(neighbour, name)
 
     def _has_left(self, neighbour: Neighbour, cause: str) -> bool:
         """Does a name that is no more below a child come up elsewhere? Another node of the mesh may have told
@@ -191,59 +178,6 @@ class Relocation(Policy):
         return cause == MOVED or (
             cause == RESYNC and bool(self._context.table.mesh) and not neighbour.starts_anew
         )
-
-    def _elsewhere(self, neighbour: Neighbour, name: str) -> set[str]:
-        """The other ways to a name; what nodes of the mesh say of their lines is none."""
-        return set(self._context.table.gateways(domain(name))).difference(
-            (neighbour.name, *self._context.table.mesh)
-        )
-
-    def _follow_all(self, neighbour: Neighbour, name: str) -> None:
-        table, ways = self._context.table, self._elsewhere(neighbour, name)
-        for entry in self._for_all_of(neighbour):
-            topic = entry.stored.header.destination.name
-            if not ways or not ways.isdisjoint(table.match(topic)):
-                self.follow(entry, name, Flag.MAYBE_DUPLICATE)
-
-    def _for_all_of(self, neighbour: Neighbour) -> list[QueueEntry]:
-        """What topics have here for all below a child: on its link, or handed over by a node of the mesh."""
-        there = chain(neighbour.outbox, neighbour.queue.waiting.look(), neighbour.queue.resting.values())
-        found = [entry for entry in there if _is_for_all(entry) or _is_handed_over(entry, neighbour)]
-        for queue in self._context.custody.directed.get(neighbour.name, {}).values():
-            found += [entry for entry in queue.waiting.look() if _is_handed_over(entry, neighbour)]
-        return found
-
-    def follows_node(self, entry: QueueEntry) -> None:
-        """An entry for a child was handed over: nodes that have left it meanwhile are to have it too."""
-        destination = entry.stored.header.destination
-        child = self._context.neighbours.get(destination.node)
-        if child is None or child.relation is not Relation.CHILD or not entry.stored.row:
-            return
-        for name in list(child.former):
-            if not self._elsewhere(child, name).isdisjoint(self._context.table.match(destination.name)):
-                self.follow(entry, name, Flag.MAYBE_DUPLICATE)
-
-    def caught_up(self, neighbour: Neighbour, names: Sequence[str]) -> None:
-        """Nodes that were not below a child are now: what topics have on its way up from here may meet them
-        nowhere else, for the word of their coming goes before it, and ends the way that they had before.
-        """
-        context = self._context
-        upward: list[Iterable[QueueEntry]] = [context.custody.queue_named(UPWARD).waiting.look()]
-        for parent in context.parents.values():
-            upward += [parent.outbox, parent.queue.waiting.look(), parent.queue.resting.values()]
-        if not names:
-            return
-        for entry in [entry for entries in upward for entry in entries if self._turns_down(entry, neighbour)]:
-            for name in names:
-                self.follow(entry, name, Flag.MAYBE_DUPLICATE)
-
-    def _turns_down(self, entry: QueueEntry, neighbour: Neighbour) -> bool:
-        """Is it on its way up, and would it have been for this child, had that been there?"""
-        header = entry.stored.header
-        if not _is_for_all(entry) or entry.came == neighbour.name:
-            return False
-        turns = header.scope == Scope.TREE or not entry.came
-        return turns and neighbour.name in self._context.table.match(header.destination.name)
 
     def told(self, name: str, parent: Neighbour) -> None:
         """A parent says that `name` is live elsewhere. Of several, all are to know first: one that had lost
@@ -343,73 +277,4 @@ class Relocation(Policy):
         context.custody.transaction.delete(LinkRow, neighbour.name)
         numbered = neighbour.empty_outbox()
         self._loans.may_have_arrived(neighbour, numbered)
-        waiting = neighbour.queue.empty()
-        for entry in numbered:
-            self._route_again(entry, neighbour, moved, Flag.MAYBE_DUPLICATE)
-        context.custody.queues.pop(neighbour.queue.name, None)
-        self._route_all(waiting, neighbour, moved)
-
-    def _route_all(self, waiting: Backlog, neighbour: Neighbour, moved: bool) -> None:
-        """What a child had below it is over with it, and goes a part at a time. All else has to be in one
-        transaction, for after a start nobody would know any more whose it was.
-        """
-        over = neighbour.relation is Relation.CHILD and not moved
-        for _ in range(min(len(waiting), PART) if over else len(waiting)):
-            self._route_again(waiting.popleft(), neighbour, moved, 0)
-        if waiting:
-            self._context.clock.go_on(waiting, partial(self._route_all, waiting, neighbour, moved))
-
-    def _route_again(self, entry: QueueEntry, neighbour: Neighbour, moved: bool, flags: int) -> None:
-        context = self._context
-        header = entry.stored.header
-        if header.destination.kind == Kind.QUEUE or header.destination.node:
-            self._forwarder.requeue(entry, flags | Flag.REROUTED)
-            return
-        if neighbour.relation is Relation.PARENT:
-            self._forwarder.flag(entry.stored, flags)
-            parent = self._forwarder.parent_for(header.destination)
-            upward = parent.queue if parent is not None else context.custody.queue_named(UPWARD)
-            context.custody.move(entry, upward)
-            upward.waiting.add(entry)
-            return
-        if moved:
-            self.follow(entry, neighbour.name, flags | Flag.MAYBE_DUPLICATE)
-        else:
-            context.counters["unsubscribed"] += entry.open
-        context.custody.discard(entry)
-
-    def follow(self, entry: QueueEntry, node: str, flags: int) -> None:
-        """A topic's entry goes after a node that moved, or that another node of the mesh has a line to."""
-        context = self._context
-        old = self._forwarder.outgoing(entry)
-        header = Header(
-            id=old.id,
-            destination=Destination(Kind.TOPIC, old.destination.name, node),
-            scope=old.scope,
-            flags=old.flags | flags | Flag.REROUTED,
-            count=old.count,
-            size=old.size,
-            origin_store=old.origin_store,
-            origin=old.origin,
-            expires_first=old.expires_first,
-            expires_last=old.expires_last,
-            reroutes=old.reroutes,
-            done=old.done,
-            start=old.start,
-        )
-        body = context.custody.peek(entry)  # one that somebody only looks at would keep it for ever
-        assert body is not None, f"the store lacks the body of {entry}"
-        stored = context.custody.store(header, body, context.clock.now)
-        stored.safe = True
-        self._forwarder.wait(stored, "")
-
-
-def _is_handed_over(entry: QueueEntry, child: Neighbour) -> bool:
-    destination = entry.stored.header.destination
-    return destination.kind == Kind.TOPIC and destination.node == child.name
-
-
-def _is_for_all(entry: QueueEntry) -> bool:
-    """A topic's, kept, and for whoever is on its way; not for one node alone."""
-    destination = entry.stored.header.destination
-    return destination.kind == Kind.TOPIC and not destination.node and bool(entry.stored.row)
+        self._following.scatter(neighbour, numbered, moved=moved)

@@ -54,6 +54,10 @@ class Policy:
         """May a bundle that was taken on still go to a consumer or a neighbour?"""
         return ""
 
+    def must_stay(self, entry: "QueueEntry") -> bool:
+        """Is a bundle to wait, and be asked about again, before it leaves its queue?"""
+        return False
+
     def may_retain(self, header: Header, sender: str) -> bool:
         """May the retained message of a topic be kept here?"""
         return True
@@ -203,6 +207,7 @@ class Policies:
         self.is_twin: tuple[Callable[[Neighbour, Header, bytes], bool], ...] = ()
         self.has_room_for_refused: tuple[Callable[[Neighbour, int], bool], ...] = ()
         self.why_not_go_on: tuple[Callable[[QueueEntry], str], ...] = ()
+        self.must_stay: tuple[Callable[[QueueEntry], bool], ...] = ()
         self.may_retain: tuple[Callable[[Header, str], bool], ...] = ()
         self.why_not_tell: tuple[Callable[[Neighbour, str], str], ...] = ()
         self.owner_of: tuple[Callable[[str], str], ...] = ()

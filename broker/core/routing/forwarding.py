@@ -194,8 +194,10 @@ class Forwarder(Dispatcher):
         buried = self.custody.buried.total()
         while entry := self._first_for(neighbour, queue):
             if self.custody.buried.total() - buried >= PART:
-                queue.waiting.add(entry)
-                self.clock.go_on((self.dispatch, queue), partial(self.dispatch, queue))
+                self._keep_for_later(queue, entry)
+                return None
+            if entry.row < queue.unfollowed and any(stays(entry) for stays in self.policies.must_stay):
+                self._keep_for_later(queue, entry)
                 return None
             if self.expired(entry):
                 self.bury(entry, "EXPIRED")
@@ -213,6 +215,10 @@ class Forwarder(Dispatcher):
             else:
                 return entry
         return None
+
+    def _keep_for_later(self, queue: Queue, entry: QueueEntry) -> None:
+        queue.waiting.add(entry)
+        self.clock.go_on((self.dispatch, queue), partial(self.dispatch, queue))
 
     @staticmethod
     def _why_not(entry: QueueEntry, neighbour: Neighbour) -> str:

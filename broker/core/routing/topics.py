@@ -177,7 +177,10 @@ class Topics:
             self._keep(stored, came, sender)
         reached = self._locally(stored, came, sender)
         for neighbour in self._onward(header, came, down_only):
-            self.copy_to(neighbour, stored, came)
+            if neighbour.name in self._forwarder.parents and stored.row and self._are_orphans_left:
+                self._copy(stored, self._custody.queue_named(UPWARD), came)
+            else:
+                self.copy_to(neighbour, stored, came)
             reached = True
         if self._forwarder.lacks_parent and header.scope == Scope.TREE and stored.row and not down_only:
             self._copy(stored, self._custody.queue_named(UPWARD), came)
@@ -185,6 +188,12 @@ class Topics:
         if not reached:
             self._forwarder.counters["unmatched"] += header.count
             self._custody.trace.dropped(header, "no subscriber")
+
+    @property
+    def _are_orphans_left(self) -> bool:
+        """Does something still wait that came before there was a parent? What comes after waits behind it."""
+        upward = self._custody.queues.get(UPWARD)
+        return upward is not None and bool(upward.waiting)
 
     def _locally(self, stored: StoredBundle, came: str, sender: str) -> bool:
         matched = self._trie.match(stored.header.destination.name)

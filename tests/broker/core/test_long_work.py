@@ -2,17 +2,14 @@
 
 import random
 import secrets
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from backlogs import SMALL, forest_of
+from steps import Steps
 
 from broker.core.clock import PART, Clock
-from broker.core.messages.custody import Custody
 from broker.core.messages.pages import PAGE
-from broker.core.messages.paging import Paging
-from broker.core.node import NodeCore
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector import bundles
@@ -22,43 +19,6 @@ from treeconnector.destinations import parse
 NOBODY = "01234567-89ab-cdef-0123-456789abcdef"
 LATE = "queue:late"
 COUNT = 6 * PART + 7
-
-
-class Steps:
-    """Rows that the steps of all nodes go over: the most that one has read, and the most it has changed."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.read = self.changed = self.most_read = self.most_changed = 0
-        self._count(monkeypatch, Custody, "move", lambda *given: self._add(changed=1))
-        self._count(monkeypatch, Custody, "discard", lambda *given: self._add(changed=1))
-        self._count(monkeypatch, Paging, "_rows_of", lambda paging, page: self._add(read=len(page)))
-        for name in ("handle_timer", "take", "committed"):
-            self._count(monkeypatch, NodeCore, name, lambda *given: self.begin())
-
-    @staticmethod
-    def _count(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, told: Callable[..., None]) -> None:
-        done = getattr(owner, name)
-
-        def counted(*given: object) -> object:
-            told(*given)
-            return done(*given)
-
-        monkeypatch.setattr(owner, name, counted)
-
-    def begin(self) -> None:
-        self.read = self.changed = 0
-
-    def _add(self, read: int = 0, changed: int = 0) -> None:
-        self.read += read
-        self.changed += changed
-        self.most_read, self.most_changed = (
-            max(self.most_read, self.read),
-            max(self.most_changed, self.changed),
-        )
-
-    def check(self) -> None:
-        assert 0 < self.most_changed <= PART
-        assert 0 < self.most_read <= PART + PAGE
 
 
 @pytest.fixture
@@ -211,7 +171,7 @@ def test_what_is_only_looked_at_leaves_no_body_in_memory(forest: Forest, hq: Sit
     assert len(on_disk) > 20
     before = repr(custody).rpartition("cached=")[2]
     for entry in on_disk:
-        hq.core.moves.follow(entry, "york", 0)
+        hq.core.following.follow(entry, "york", 0)
         hq.core.custody.evict(next(reversed(custody.fresh.values())))
     assert all(entry.stored.body is None for entry in on_disk)
     assert repr(custody).rpartition("cached=")[2] == before
