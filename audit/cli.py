@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from audit.errors import AuditError, UsageError
 from audit.findings import counted
+from audit.listing import is_local, list_local
 
 WELL: Final = 0
 FAILED: Final = 1
@@ -143,27 +144,33 @@ def _run(options: argparse.Namespace) -> int:
         return _follow(options)
     rules, limits = [_rule(text) for text in options.consumers], _limits(options)
     settings = dict(_pair(text, "--spark") for text in options.spark)
-    from audit.session import start
+    size = _data_bytes(options)
+    from audit import run
+    from audit.deployment import load_tree
 
-    session = start(options.master, _data_bytes(options), settings)
-    try:
-        from audit.run import Request, audit
+    tree = load_tree(options.deployment) if is_local(options.deployment) else None
+    request = run.Request(
+        options.logs,
+        options.deployment,
+        options.out,
+        range(1, options.ttl + 1),
+        rules,
+        options.usage,
+        options.figures,
+        limits,
+        options.source or "",
+        options.consumer_events,
+    )
+    if tree and not options.logs:
+        summary = run.plan(request, tree)
+    else:
+        from audit.session import start
 
-        request = Request(
-            options.logs,
-            options.deployment,
-            options.out,
-            range(1, options.ttl + 1),
-            rules,
-            options.usage,
-            options.figures,
-            limits,
-            options.source or "",
-            options.consumer_events,
-        )
-        summary = audit(session, request)
-    finally:
-        session.stop()
+        session = start(options.master, size, settings)
+        try:
+            summary = run.audit(session, request, tree)
+        finally:
+            session.stop()
     _print(summary, as_json=options.json)
     return _exit_code(summary, strict=options.strict)
 
@@ -194,15 +201,14 @@ def _unjudged(judged: dict[str, Any]) -> str:
 
 
 def _data_bytes(options: argparse.Namespace) -> int:
-    """For how much data the session is to be fit. Raises `UsageError` for a log or a table that is not there,
-    and for a table of sites that is plainly wrong."""
-    from audit.listing import is_local, list_local
-    from audit.sites import check, refuse_missing
+    """For how much data the session is to be fit. Raises `UsageError` for a log or a table that is not
+    there."""
+    from audit.sites import refuse_missing
 
     for table in filter(None, (options.usage, options.figures)):
         refuse_missing(table, "a table, as CSV, JSON lines or Parquet")
     logs = list_local([path for path in options.logs if is_local(path)]).unpacked
-    check(options.deployment)
+    refuse_missing(options.deployment, "a table of sites")
     sites = Path(options.deployment)
     return logs + SITES_WEIGHT * (sites.stat().st_size if sites.is_file() else 0)
 
@@ -246,29 +252,37 @@ def _follow(options: argparse.Namespace) -> int:
     if options.alert_to:
         receivers.append(Destination(options.alert_to, os.environ.get("SAPWOOD_SESSION_SECRET", "")))
     settings = dict(_pair(text, "--spark") for text in options.spark)
-    from audit.session import start
+    from audit import given
+    from audit.deployment import load_tree
+    from audit.session import end, start
 
+    size = _data_bytes(options)
+    tree = load_tree(options.deployment) if is_local(options.deployment) else None
     ended = _Ended()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        session = start(options.master, _data_bytes(options), settings)
+        session = start(options.master, size, settings)
         try:
             ended.listen()
-            _follow_with(session, options, receivers, ended)
+            tree = tree or load_tree(options.deployment, given.far(session))
+            _follow_with(session, options, tree, receivers, ended)
         finally:
-            session.stop()
+            end(session)
     except KeyboardInterrupt:
         pass
+    finally:
+        ended.ignore()
     return WELL
 
 
-def _follow_with(session: Any, options: argparse.Namespace, receivers: Any, ended: "_Ended") -> None:
-    from audit.deployment import load_tree
+def _follow_with(
+    session: Any, options: argparse.Namespace, tree: Any, receivers: Any, ended: "_Ended"
+) -> None:
     from audit.follow import Follower, Following
 
     source, out = options.follow, options.out
     how = Following(source, out, options.window, options.late, options.storm, tuple(receivers))
-    follower = Follower(session, load_tree(session, options.deployment), how)
+    follower = Follower(session, tree, how)
     try:
         print(f"following {source}; alerts in {follower.alerts.folder}", flush=True)
         follower.run(lambda: ended.told)
@@ -290,6 +304,12 @@ class _Ended:
     def listen(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._tell)
+
+    def ignore(self) -> None:
+        """The process ends now. Wrinkle: a handler that stays keeps objects of DuckDB until Python has gone,
+        of which DuckDB complains as it does of a thread (`session.end`)."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
 
     def _tell(self, *_: object) -> None:
         self.told = True

@@ -30,7 +30,6 @@ from audit.errors import AuditError
 from audit.feeder import Feeder
 from audit.lines import parse
 from audit.listing import results
-from audit.output import url
 from audit.session import reason
 
 if TYPE_CHECKING:
@@ -167,6 +166,11 @@ class Follower:
         self.alerts.take("storms", batch, _bounded([row.asDict() for row in storms.collect()]))
 
 
+def url(path: Path) -> str:
+    """A path of this machine as Spark takes it: with its scheme, and not quoted."""
+    return f"file://{path.absolute()}"
+
+
 def _dictionary(progress: Any) -> dict[str, Any]:
     return progress if isinstance(progress, dict) else dict(progress.jsonValue)
 
@@ -221,10 +225,11 @@ def _alerts(frame: DataFrame, name: str, text: Column) -> DataFrame:
 def _spilled(advisories: DataFrame, tree: Tree) -> DataFrame:
     """By the law of `spillage`, against the deployment alone."""
     consumers = advisories.where(F.col("kind").isin("queue", "topic"))
-    nodes = tree.nodes
-    here = F.broadcast(nodes.select("node", "place"))
+    spark = advisories.sparkSession
+    nodes = spark.createDataFrame(tree.nodes.select(["node", "place"]))
+    here = F.broadcast(nodes)
     there = F.broadcast(nodes.select(F.col("node").alias("origin"), F.col("place").alias("origin_place")))
-    related = relations(tree).select(
+    related = spark.createDataFrame(relations(tree)).select(
         F.col("node").alias("place"), F.col("other").alias("origin_place"), F.lit(True).alias("near")
     )
     placed = consumers.join(here, "node").join(there, "origin")

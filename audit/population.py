@@ -3,46 +3,65 @@ all of them together.
 
 A second consumer of a destination costs this tree and leaf nodes only where it is news, and others the whole
 again. Where there are meshes, each node of one that reads, or is told from below, speaks for itself.
-
-Law: all numbers that it takes come of one query (`_numbers`), however many schemes there are.
 """
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as arrow
+from pyarrow import Table
 
 from audit.deployment import Tree
-from audit.whatif import BYTES, ISOLATED, LEAF_NODES, ONE_WAY, STATIC, TREE, lines, loads, sights, told
+from audit.errors import UsageError
+from audit.queries import query, rows
+from audit.whatif import BYTES, ISOLATED, LEAF_NODES, ONE_WAY, STATIC, TREE, loads, sights
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+Rule = tuple[str, str, int]
+NOBODY = Table.from_pylist(
+    [], arrow.schema([(name, arrow.string()) for name in ("node", "kind", "destination")])
+)
 
 
-def interests(consumers: DataFrame) -> DataFrame:
-    """(node, kind, destination) to (node, group, weight): what is alike is counted, not repeated.
+def interests(consumers: Table) -> Table:
+    """(node, kind, destination) to (node, sharing, weight): what is alike is counted, not repeated.
 
-    `group` is null for destinations that only one node reads; `weight` says how many of them. Any other
-    group is one destination with all its readers.
+    `sharing` is null for destinations that only one node reads; `weight` says how many of them. Any other is
+    one destination with all its readers.
     """
-    distinct = consumers.select("node", "kind", "destination").distinct()
-    readers = distinct.groupBy("kind", "destination").agg(F.count(F.lit(1)).alias("readers"))
-    joined = distinct.join(readers, ["kind", "destination"])
-    group = F.when(F.col("readers") > 1, F.concat_ws(":", "kind", "destination"))
-    return joined.groupBy("node", group.alias("group")).agg(F.count(F.lit(1)).alias("weight"))
+    return query(
+        """with readers as (
+            select kind, destination, count(distinct node) as readers from consumers group by all)
+        select node, case when readers > 1 then concat_ws(':', kind, destination) end as sharing,
+            count(*) as weight
+        from (select distinct node, kind, destination from consumers)
+        join readers using (kind, destination) group by all""",
+        consumers=consumers,
+    )
 
 
-def interests_by_role(spark: "SparkSession", tree: Tree, rules: Sequence[tuple[str, str, int]]) -> DataFrame:
+def interests_by_role(tree: Tree, rules: Sequence[Rule]) -> Table:
     """A population from rules (role, sharing, count): each node of `role` reads so many destinations.
 
     sharing 'own': destinations that nobody else reads; any other word names a group, whose destinations all
-    its readers share. Returns the form of `interests`.
+    its readers share. Returns the form of `interests`. Raises `UsageError` that names a role that nobody has:
+    it would cost nothing, and look like a plan.
     """
-    table = spark.createDataFrame(list(rules), "role string, sharing string, weight long")
-    joined = tree.nodes.select("node", "role").join(F.broadcast(table), "role")
-    group = F.when(F.col("sharing") != "own", F.col("sharing"))
-    return joined.groupBy("node", group.alias("group")).agg(F.sum("weight").alias("weight"))
+    found = query("select distinct role from nodes order by role", nodes=tree.nodes)
+    roles = found.column(0).to_pylist()
+    for role, sharing, count in rules:
+        if role not in roles:
+            raise UsageError(
+                f"--consumers {role}:{sharing}:{count}: no site has the role {role!r}: expected one of"
+                f" {', '.join(roles)}"
+            )
+    table = Table.from_pylist([dict(zip(("role", "word", "count"), rule, strict=True)) for rule in rules])
+    return query(
+        """select node, nullif(word, 'own') as sharing, sum(count)::bigint as weight
+        from nodes join rules using (role) group by all""",
+        nodes=tree.nodes,
+        rules=table,
+    )
 
 
 class _Numbers(NamedTuple):
@@ -55,13 +74,13 @@ class _Numbers(NamedTuple):
     alone: int
     depth: int
     told: int
+    told_beside: int
+    lowest: int
     shared: int
     ups: int
     behind: int
     told_up: int
-    told_beside: int
     told_down: int
-    lowest: int
 
     @property
     def destinations(self) -> int:
@@ -73,9 +92,7 @@ class _Numbers(NamedTuple):
         return self.depth + self.ups
 
 
-def cost(
-    tree: Tree, interests: DataFrame, per_consumer: DataFrame, tree_bytes: float = BYTES[TREE]
-) -> DataFrame:
+def cost(tree: Tree, interests: Table, per_consumer: Table, tree_bytes: float = BYTES[TREE]) -> Table:
     """What all consumers together cost under each scheme, when they come and when they have all gone.
 
     (scheme, added, closed, held, bytes_added, bytes_closed, crossed, root_knows): `held` = subscriptions on
@@ -85,52 +102,67 @@ def cost(
     and delivers nothing from there. Null for static bridges, which know nothing and send everything
     everywhere. `tree_bytes`: mean size of this tree's advisories.
     """
-    here = tree.nodes.select("node", "place")
-    weight = F.when(F.col("group").isNull(), F.sum("weight")).otherwise(F.max("weight"))
-    readers = F.count(F.lit(1)).alias("nodes")
-    wanted = interests.join(here, "node").groupBy("place", "group").agg(weight.alias("weight"), readers)
-    wanted = wanted.localCheckpoint()
+    wanted = query(
+        """select number, sharing, count(*) as nodes,
+            case when sharing is null then sum(weight) else max(weight) end::bigint as weight
+        from interests join nodes using (node) group by number, sharing""",
+        interests=interests,
+        nodes=tree.nodes,
+    )
     numbers = _numbers(tree, wanted)
-    again = _each_again(tree, wanted, per_consumer).where(~F.col("scheme").isin(TREE, LEAF_NODES, ONE_WAY))
-    both = again.unionByName(_shared(tree, numbers)).withColumn("root_knows", _root_knows(numbers.lowest))
-    size = F.lit(None).cast("double")
-    for scheme, value in (BYTES | {TREE: tree_bytes}).items():
-        size = F.when(F.startswith("scheme", F.lit(scheme)), F.lit(value)).otherwise(size)
-    everywhere = F.lit(numbers.destinations * (tree.places - 1))
-    crossed = F.when(F.col("scheme") == STATIC, everywhere).when(F.col("root_knows"), F.lit(numbers.lines))
-    return both.select(
-        "scheme",
-        "added",
-        "closed",
-        F.col("added").alias("held"),
-        (F.col("added") * size).alias("bytes_added"),
-        (F.col("closed") * size).alias("bytes_closed"),
-        crossed.cast("long").alias("crossed"),
-        "root_knows",
-    ).orderBy("scheme")
-
-
-def _root_knows(lowest: int) -> Column:
-    hops = F.try_to_number(F.regexp_extract("scheme", r"(?:TTL|max-hops) (\d+)$", 1), F.lit("99"))
-    return (
-        F.when(F.col("scheme") == STATIC, F.lit(None).cast("boolean"))
-        .when(F.col("scheme") == ISOLATED, F.lit(lowest <= 1))
-        .otherwise(F.coalesce(hops >= lowest, F.lit(True)))
+    costs = _each_again(tree, wanted, per_consumer) | _shared(tree, numbers)
+    sizes = BYTES | {TREE: tree_bytes}
+    found = []
+    for scheme, (added, closed) in sorted(costs.items()):
+        size = next((value for name, value in sizes.items() if scheme.startswith(name)), None)
+        knows = _root_knows(scheme, numbers.lowest)
+        crossed = numbers.destinations * (len(tree.places) - 1) if scheme == STATIC else numbers.lines
+        sent = (None, None) if size is None else (added * size, closed * size)
+        data = crossed if knows or scheme == STATIC else None
+        found.append((scheme, added, closed, added, *sent, data, knows))
+    return Table.from_arrays(
+        [arrow.array(cells, f.type) for cells, f in zip(zip(*found, strict=True), _COSTS, strict=True)],
+        schema=_COSTS,
     )
 
 
-def _each_again(tree: Tree, wanted: DataFrame, per_consumer: DataFrame) -> DataFrame:
-    """Schemes in which every node that reads costs the whole, whoever else reads the same."""
-    weights = wanted.join(sights(tree), "place").groupBy("sight").agg(F.sum("weight").alias("weight"))
-    joined = per_consumer.join(weights, "sight")
-    return joined.groupBy("scheme").agg(
-        F.sum(F.col("added") * F.col("weight")).alias("added"),
-        F.sum(F.col("closed") * F.col("weight")).alias("closed"),
+_COSTS = arrow.schema(
+    [
+        ("scheme", arrow.string()),
+        *((name, arrow.int64()) for name in ("added", "closed", "held")),
+        *((name, arrow.float64()) for name in ("bytes_added", "bytes_closed")),
+        ("crossed", arrow.int64()),
+        ("root_knows", arrow.bool_()),
+    ]
+)
+
+
+def _root_knows(scheme: str, lowest: int) -> bool | None:
+    if scheme == STATIC:
+        return None
+    if scheme == ISOLATED:
+        return lowest <= 1
+    limit = re.search(r"(?:TTL|max-hops) (\d+)$", scheme)
+    return limit is None or int(limit[1]) >= lowest
+
+
+def _each_again(tree: Tree, wanted: Table, per_consumer: Table) -> dict[str, tuple[int, int]]:
+    """(added, closed) by scheme, if every node that reads costs the whole, whoever else reads the same."""
+    found = query(
+        """with weights as (
+            select seen, sum(weight) as weight from wanted join sights using (number) group by seen)
+        select scheme, coalesce(sum(added * weight), 0)::bigint as added,
+            coalesce(sum(closed * weight), 0)::bigint as closed
+        from per_consumer left join weights using (seen) group by scheme""",
+        wanted=wanted,
+        sights=sights(tree),
+        per_consumer=per_consumer,
     )
+    return {row["scheme"]: (row["added"], row["closed"]) for row in rows(found)}
 
 
-def _shared(tree: Tree, numbers: _Numbers) -> DataFrame:
-    """(scheme, added, closed) of those in which a second reader of a destination costs less than the first.
+def _shared(tree: Tree, numbers: _Numbers) -> dict[str, tuple[int, int]]:
+    """The same of those schemes in which a second reader of a destination costs less than the first.
 
     This tree: up, once for each place with a reader at or below it; down, all below the topmost readers. Leaf
     nodes: once for each line and direction behind which somebody reads, on the other side than the one told.
@@ -138,79 +170,52 @@ def _shared(tree: Tree, numbers: _Numbers) -> DataFrame:
     costs = {
         ONE_WAY: numbers.depth + numbers.ups,
         TREE: numbers.told + numbers.told_up + numbers.told_beside + numbers.told_down,
-        LEAF_NODES: (tree.places - 1) * numbers.destinations + numbers.ups - numbers.behind,
+        LEAF_NODES: (len(tree.places) - 1) * numbers.destinations + numbers.ups - numbers.behind,
     }
-    rows = [(scheme, cost, cost) for scheme, cost in costs.items()]
-    return tree.nodes.sparkSession.createDataFrame(rows, "scheme string, added long, closed long")
+    return {scheme: (cost, cost) for scheme, cost in costs.items()}
 
 
-def _numbers(tree: Tree, wanted: DataFrame) -> _Numbers:
-    spots = loads(tree)
-    placed, weight = wanted.join(spots, "place"), F.col("weight")
-    alone = F.col("group").isNull()
-    everyone = placed.agg(
-        _sum(F.when(alone, weight)).alias("alone"),
-        _sum(F.when(alone, weight * F.col("depth"))).alias("depth"),
-        _sum(F.when(alone, weight * told())).alias("told"),
-        _sum(F.when(~alone, weight * F.col("nodes") * F.col("beside"))).alias("told_beside"),
-        F.coalesce(F.max("depth"), F.lit(0)).alias("lowest"),
-    )
-    shared = placed.where(~alone)
-    groups = shared.groupBy("group").agg(F.max(weight).alias("weight"), F.count(F.lit(1)).alias("all"))
-    wide = _ups(tree, shared).join(groups.select("group", "all"), "group")
-    behind = F.when(F.col("readers") == F.col("all"), weight)
-    ups = wide.agg(_sum(weight).alias("ups"), _sum(behind).alias("behind"))
-    downs = (F.col("nodes") * F.col("down") + F.col("onward")) * weight
-    parts = [
-        groups.agg(_sum(weight).alias("shared")),
-        ups,
-        _topmost(tree, shared).agg(_sum(downs).alias("told_down")),
-    ]
-    if tree.meshed:
-        parts.append(_told_up(tree, shared, spots))
-    whole = everyone
-    for part in parts:
-        whole = whole.crossJoin(part)
-    found = whole.collect()[0].asDict()
-    return _Numbers(**{"told_up": found["ups"], **found})
-
-
-def _sum(value: Column) -> Column:
-    return F.coalesce(F.sum(value), F.lit(0)).cast("long")
-
-
-def _ups(tree: Tree, shared: DataFrame) -> DataFrame:
-    """(on, group, weight, readers): for each place but the root, what is read there or below."""
-    above = tree.ancestors.where(F.col("ancestor") != tree.root).select(
-        F.col("node").alias("place"), F.col("ancestor").alias("on")
-    )
-    joined = shared.select("place", "group", "weight").join(above, "place")
-    return joined.groupBy("on", "group").agg(
-        F.max("weight").alias("weight"), F.count(F.lit(1)).alias("readers")
+def _numbers(tree: Tree, wanted: Table) -> _Numbers:
+    given: dict[str, Any] = {
+        "wanted": wanted,
+        "shared": query("select * from wanted where sharing is not null", wanted=wanted),
+        "spots": query(
+            "select * from places join loads using (number)", places=tree.places, loads=loads(tree)
+        ),
+        "ancestors": tree.ancestors,
+    }
+    return _Numbers(
+        **{name: count for text in _PARTS for name, count in rows(query(text, **given))[0].items()}
     )
 
 
-def _topmost(tree: Tree, shared: DataFrame) -> DataFrame:
-    """Readers with nodes below them of which none above reads the same."""
-    tellers = shared.where(F.col("below") > 0)
-    above = tree.ancestors.where(F.col("hops") > 0).select(F.col("node").alias("place"), "ancestor")
-    other = tellers.select(F.col("place").alias("ancestor"), "group")
-    known = tellers.select("place", "group").join(above, "place").join(other, ["ancestor", "group"])
-    return tellers.join(known.select("place", "group").distinct(), ["place", "group"], "left_anti")
-
-
-def _told_up(tree: Tree, shared: DataFrame, spots: DataFrame) -> DataFrame:
-    """(told_up): what shared destinations cost upward. Of a mesh the nodes that read tell the parents, or all
-    of them, where there are readers below."""
-    seen = tree.ancestors.withColumnRenamed("node", "place").join(
-        shared.select("place", "group", "weight", "nodes"), "place"
-    )
-    once = seen.groupBy(F.col("ancestor").alias("place"), "group").agg(
-        F.max("weight").alias("weight"),
-        F.max(F.col("hops") > 0).alias("from_below"),
-        F.sum(F.when(F.col("hops") == 0, F.col("nodes")).otherwise(0)).alias("here"),
-    )
-    between = lines(tree, tree.nodes.select("place", "parent").distinct().join(spots, "place"))
-    speakers = F.when(F.col("from_below"), F.col("size")).otherwise(F.col("here"))
-    cost = speakers * F.col("listeners") * F.col("weight")
-    return once.join(between, "place").agg(_sum(cost).alias("told_up"))
+_PARTS = (
+    """select coalesce(sum(weight) filter (sharing is null), 0)::bigint as alone,
+        coalesce(sum(weight * depth) filter (sharing is null), 0)::bigint as depth,
+        coalesce(sum(weight * (above + beside + down + onward)) filter (sharing is null), 0)::bigint as told,
+        coalesce(sum(weight * nodes * beside) filter (sharing is not null), 0)::bigint as told_beside,
+        coalesce(max(depth), 0) as lowest
+    from wanted join spots using (number)""",
+    """with groups as (
+        select sharing, max(weight) as weight, count(*) as readers from shared group by sharing),
+    crossed as (
+        select ancestor as number, sharing, max(weight) as weight, count(*) as here,
+            bool_or(hops > 0) as from_below, coalesce(sum(nodes) filter (hops = 0), 0) as speakers
+        from shared join ancestors using (number) group by ancestor, sharing)
+    select (select coalesce(sum(weight), 0)::bigint from groups) as shared,
+        coalesce(sum(crossed.weight) filter (up is not null), 0)::bigint as ups,
+        coalesce(sum(crossed.weight) filter (up is not null and here = readers), 0)::bigint as behind,
+        coalesce(sum(crossed.weight * listeners
+            * case when from_below then size else speakers end), 0)::bigint as told_up
+    from crossed join groups using (sharing) join spots using (number)""",
+    """with tellers as (
+        select number, sharing, weight, nodes, down, onward from shared join spots using (number)
+        where below > 0),
+    known as (
+        select t.number, t.sharing from tellers as t join ancestors as a using (number)
+        join tellers as other on other.number = a.ancestor and other.sharing = t.sharing where hops > 0)
+    select coalesce(sum(weight * (nodes * down + onward)), 0)::bigint as told_down
+    from tellers anti join known using (number, sharing)""",
+)
+"""In a mesh the nodes that read tell the parents, or all of them, where there are readers below. Below, those
+tell that have no reader of the same above them."""

@@ -10,6 +10,7 @@ once. That is so of `lines` and of `parquet`, each for itself.
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyarrow import Table
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -19,24 +20,34 @@ from audit.importers import DIALECTS
 from audit.listing import JSON_LINES, PARQUET, Listing, LogFile
 from audit.rollup import rollup
 from audit.schema import COMPARED, EVENTS, FILES
+from audit.session import fetch
+from audit.told import node_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COUNTS = files.COUNTS
 _NO_LINES = "left out: Parquet, where another broker's lines of JSON are expected"
 
 
 class Intake(NamedTuple):
-    """What was read. `events` has `schema.EVENTS`, `files` `schema.FILES`; `rolled` is the `rollup` of the
-    events; `clocks` is (node, unset, ahead, backwards, largest_step_back_s); `ignored` names files that are
-    nobody's log."""
+    """A log that was read. `events` has `schema.EVENTS`, on Spark; `files` `schema.FILES`; `rolled` is the
+    `rollup` of the events, and `at_node`, the hash of its node; `clocks` is (node, unset, ahead, backwards,
+    largest_step_back_s); `ignored` names files that are nobody's log."""
+
+    events: DataFrame
+    rolled: Table
+    files: Table
+    clocks: Table
+    ignored: tuple[str, ...]
+
+
+class _Part(NamedTuple):
+    """The same of lines, or of Parquet, all on Spark."""
 
     events: DataFrame
     rolled: DataFrame
     files: DataFrame
     clocks: DataFrame
-    ignored: tuple[str, ...]
 
 
 def read(spark: "SparkSession", listing: Listing, source: str = "") -> Intake:
@@ -49,30 +60,25 @@ def read(spark: "SparkSession", listing: Listing, source: str = "") -> Intake:
         parts.append(_nothing(spark, files.left_out(spark, tables, _NO_LINES)))
     elif tables:
         events, rolled, told = parquet.read(spark, tables)
-        whole = Intake(events, rolled, told, clocks(rolled, None), ())
+        whole = _Part(events, rolled, told, clocks(rolled, None))
         parts.append(_apart(whole, parts[0]) if parts else whole)
     if not parts:
         parts.append(_nothing(spark, spark.createDataFrame([], FILES)))
     whole = parts[0]
     for part in parts[1:]:
-        whole = Intake(
-            whole.events.unionByName(part.events),
-            whole.rolled.unionByName(part.rolled),
-            whole.files.unionByName(part.files),
-            whole.clocks.unionByName(part.clocks),
-            (),
-        )
-    return whole._replace(ignored=listing.ignored)
+        whole = _Part(*(ours.unionByName(theirs) for ours, theirs in zip(whole, part, strict=True)))
+    rolled = whole.rolled.withColumn("at_node", node_hash("node"))
+    return Intake(whole.events, fetch(rolled), fetch(whole.files), fetch(whole.clocks), listing.ignored)
 
 
-def _lines(spark: "SparkSession", texts: list[LogFile], source: str) -> Intake:
+def _lines(spark: "SparkSession", texts: list[LogFile], source: str) -> _Part:
     dialect = DIALECTS[source] if source else lines.OWN
     found = lines.read(spark, texts, dialect)
     rolled = rollup(found.events).localCheckpoint()
-    return Intake(found.events, rolled, found.files, clocks(rolled, found.ordered), ())
+    return _Part(found.events, rolled, found.files, clocks(rolled, found.ordered))
 
 
-def _apart(tables: Intake, texts: Intake) -> Intake:
+def _apart(tables: _Part, texts: _Part) -> _Part:
     """Leave out of Parquet the rows that lines of JSON have too; only times are looked at of which both
     tell."""
     spans = [
@@ -94,19 +100,10 @@ def _apart(tables: Intake, texts: Intake) -> Intake:
         return tables
     events = marked.join(known, ["node", "mark"], "left_anti").select(*EVENTS.names)
     rolled = rollup(events).localCheckpoint()
-    return Intake(events, rolled, files.less(tables.files, again), clocks(rolled, None), ())
+    return _Part(events, rolled, files.less(tables.files, again), clocks(rolled, None))
 
 
-def _nothing(spark: "SparkSession", told: DataFrame) -> Intake:
+def _nothing(spark: "SparkSession", told: DataFrame) -> _Part:
     events = spark.createDataFrame([], EVENTS)
     rolled = rollup(events)
-    return Intake(events, rolled, told, clocks(rolled, None), ())
-
-
-def totals(told: DataFrame) -> DataFrame:
-    """One row: how many files, how many with a fault, and the sums of all counts of `schema.FILES`."""
-    return told.agg(
-        F.count(F.lit(1)).alias("files"),
-        F.count("fault").alias("faults"),
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in COUNTS),
-    )
+    return _Part(events, rolled, told, clocks(rolled, None))

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+import pyarrow as arrow
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -30,6 +31,18 @@ def structure(text: str) -> StructType:
     """'name type, …' as a schema; every column may be null."""
     fields = (one.split() for one in text.split(","))
     return StructType([StructField(name, _TYPES[kind]) for name, kind in fields])
+
+
+def arrow_schema(structure: StructType) -> arrow.Schema:
+    """The same schema, of an Arrow table; times are in UTC, by the microsecond."""
+    types = {
+        "string": arrow.string(),
+        "timestamp": arrow.timestamp("us", tz="UTC"),
+        "int": arrow.int32(),
+        "bigint": arrow.int64(),
+        "boolean": arrow.bool_(),
+    }
+    return arrow.schema([(field.name, types[field.dataType.simpleString()]) for field in structure])
 
 
 LOG: Final = structure(
@@ -79,11 +92,3 @@ FILES: Final = structure(
 repeated: what another file has too, and is used from there; half: cut in the middle; malformed: no row of the
 log; unknown: an event or schema that this audit cannot use; untimed: no time that can be read; unread: beyond
 the damage of a Parquet file. newer: of `rows`, those with a newer schema."""
-
-SITES: Final = structure("name string, parent string, role string, region string, mesh string")
-
-NODES: Final = structure(
-    "node string, parent string, role string, depth int, region string, place string, below long"
-)
-"""The tree, one row a node. `place`: the node itself, in a mesh the smallest of its names, which stands for
-all; `parent` is a place, null at the root; `below`: places in its subtree, itself not counted."""

@@ -8,50 +8,41 @@ either.
 Patterns are taken as they are written: `a/#` and `a/b` are two.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyarrow import Table
 
 from audit.deployment import Tree
+from audit.queries import query
 
 
-def scope_cost(tree: Tree, consumers: DataFrame) -> DataFrame:
+def scope_cost(tree: Tree, consumers: Table) -> Table:
     """What one message from each leaf would cost, for each topic that somebody reads.
 
     `consumers`: (node, kind, destination). Returns (destination, readers, publishers, crossed, vain, share),
     most in vain first: `crossed` counts lines upward under scope `tree`, `vain` those with no reader beyond
     them. `share` is null where no line is crossed, as in a chain of one place.
     """
-    topics = consumers.where(F.col("kind") == "topic").select("node", "destination").distinct()
-    places = topics.join(tree.nodes.select("node", "place"), "node").select("place", "destination").distinct()
-    readers = places.groupBy("destination").agg(F.count(F.lit(1)).alias("readers"))
-    above = tree.ancestors.where(F.col("ancestor") != tree.root).select(
-        F.col("node").alias("place"), "ancestor"
+    return query(
+        """with spots as (
+            select distinct destination, number from consumers join nodes using (node) where kind = 'topic'),
+        readers as (select destination, count(*) as readers from spots group by destination),
+        leaves as (
+            select ancestor, count(*) as leaves from ancestors join nodes using (number)
+            where below = 0 group by ancestor),
+        gathered as (
+            select destination, ancestor, count(*) as here from spots join ancestors using (number)
+            where ancestor in (select number from places where up is not null)
+            group by destination, ancestor),
+        vain as (
+            select destination, sum(leaves)::bigint as vain from gathered join readers using (destination)
+            join leaves using (ancestor) where here = readers group by destination),
+        told as (
+            select count(*) as publishers, coalesce(sum(depth), 0)::bigint as crossed
+            from nodes where below = 0)
+        select destination, readers, publishers, crossed, coalesce(vain, 0) as vain,
+            round(coalesce(vain, 0) / nullif(crossed, 0), 3) as share
+        from readers left join vain using (destination) cross join told order by vain desc, destination""",
+        consumers=consumers,
+        nodes=tree.nodes,
+        places=tree.places,
+        ancestors=tree.ancestors,
     )
-    below = (
-        places.join(above, "place").groupBy("destination", "ancestor").agg(F.count(F.lit(1)).alias("here"))
-    )
-    leaves = _publishers(tree)
-    vain = (
-        below.join(readers, "destination")
-        .where(F.col("here") == F.col("readers"))
-        .join(leaves, "ancestor")
-        .groupBy("destination")
-        .agg(F.sum("leaves").alias("vain"))
-    )
-    all_leaves = tree.nodes.where(F.col("below") == 0).agg(
-        F.count(F.lit(1)).alias("publishers"), F.coalesce(F.sum("depth"), F.lit(0)).alias("crossed")
-    )
-    return (
-        readers.join(vain, "destination", "left")
-        .join(F.broadcast(all_leaves))
-        .withColumn("vain", F.coalesce("vain", F.lit(0)))
-        .withColumn("share", F.round(F.try_divide("vain", "crossed"), 3))
-        .select("destination", "readers", "publishers", "crossed", "vain", "share")
-        .orderBy(F.desc("vain"), "destination")
-    )
-
-
-def _publishers(tree: Tree) -> DataFrame:
-    """(ancestor, leaves): how many leaves stand at or below each place."""
-    leaves = tree.nodes.where(F.col("below") == 0).select(F.col("place").alias("node"))
-    return tree.ancestors.join(leaves, "node").groupBy("ancestor").agg(F.count(F.lit(1)).alias("leaves"))

@@ -23,7 +23,8 @@ from audit.errors import SetUpError
 from audit.java import java_home
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyarrow import Table
+    from pyspark.sql import DataFrame, SparkSession
 
 MIB: Final = 1024 * 1024
 SMALL: Final = 1024 * MIB
@@ -125,6 +126,24 @@ def _launch(settings: dict[str, str]) -> None:
         conf = SparkConf(loadDefaults=False).setAppName("sapwood audit").setAll(list(settings.items()))
         gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
         SparkContext(conf=conf, gateway=gateway)
+
+
+def end(spark: "SparkSession") -> None:
+    """Stop a session that called Python back, as streaming does; no other can be started after it.
+
+    Wrinkle: a thread that waits for Java at the end of Python keeps objects of DuckDB, which then complains.
+    """
+    from pyspark import SparkContext
+
+    spark.stop()
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+
+
+def fetch(frame: "DataFrame") -> "Table":
+    """Work a frame out, and bring it here; its times are in UTC."""
+    return frame.toArrow()
 
 
 def small_queries(spark: "SparkSession") -> AbstractContextManager[None]:

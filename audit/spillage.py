@@ -11,12 +11,10 @@ that the origin, or the node, stood elsewhere at a time, and the advisory was ne
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from pyarrow import Table
 
-from audit.deployment import Tree, relations
-from audit.rollup import RESYNC
-from audit.told import CONSUMER_KINDS
+from audit.deployment import Tree
+from audit.queries import query
 
 NEEDED: Final = "needed"
 SPILLED: Final = "spilled"
@@ -34,215 +32,186 @@ SAME_REGION: Final = "elsewhere in the region"
 OTHER_REGION: Final = "another region"
 
 
-def pairs(rolled: DataFrame) -> DataFrame:
+def pairs(rolled: Table) -> Table:
     """(node, origin, kind, direction, rooted, advisories, bytes): all advisories, summed. `rolled`: by
     `rollup`."""
-    advisories = rolled.where(F.col("event") == "advisory")
-    return advisories.groupBy("node", "origin", "kind", "direction", "rooted").agg(
-        F.sum("rows").alias("advisories"), F.sum("bytes").alias("bytes")
+    return query(
+        """select node, origin, kind, direction, rooted, sum("rows") as advisories, sum(bytes) as bytes
+        from rolled where event = 'advisory' group by all""",
+        rolled=rolled,
     )
 
 
-def strange_links(rolled: DataFrame, tree: Tree) -> DataFrame:
+def strange_links(rolled: Table, tree: Tree) -> Table:
     """Links that the log saw up and the deployment does not have: (child, parent, times, first, last).
 
     Of a link in a mesh `child` and `parent` are the two nodes, once for the log of each.
     """
-    up = rolled.where((F.col("event") == "link") & (F.col("op") == "up") & F.col("direction").isNotNull())
-    below, beside = F.col("direction") == "up", F.col("direction") == "mesh"
-    seen = up.groupBy(
-        F.when(below, F.col("peer")).otherwise(F.col("node")).alias("child"),
-        F.when(below, F.col("node")).otherwise(F.col("peer")).alias("parent"),
-        beside.alias("beside"),
-    ).agg(F.sum("rows").alias("times"), F.min("first").alias("first"), F.max("last").alias("last"))
-    place = tree.nodes.select("node", "place", F.col("parent").alias("proper"))
-    above = F.broadcast(tree.nodes.select(F.col("node").alias("parent"), F.col("place").alias("above")))
-    known = seen.join(F.broadcast(place.withColumnRenamed("node", "child")), "child", "left")
-    known = known.join(above, "parent", "left")
-    due = F.when(F.col("beside"), F.col("place")).otherwise(F.col("proper"))
-    proper = F.coalesce(due == F.col("above"), F.lit(False))
-    return known.where(~proper).select("child", "parent", "times", "first", "last").orderBy("child", "parent")
-
-
-def former_relations(tree: Tree, strange: DataFrame) -> DataFrame:
-    """(node, other): as `relations`, through links that the deployment does not have (any more)."""
-    here = tree.ancestors.select("node", "ancestor")
-    links = strange.select("child", "parent")
-    for end in links.columns:
-        standing = tree.nodes.select(F.col("node").alias(end), F.col("place").alias("stands"))
-        joined = links.join(F.broadcast(standing), end, "left")
-        links = joined.withColumn(end, F.coalesce("stands", end)).drop("stands")
-    lower = here.join(F.broadcast(links), F.col("ancestor") == F.col("child"))
-    lower = lower.select("node", "parent")
-    upper = tree.ancestors.select(F.col("node").alias("parent"), F.col("ancestor").alias("other"))
-    up = lower.join(upper, "parent").select("node", "other").distinct()
-    return up.unionByName(up.select(F.col("other").alias("node"), F.col("node").alias("other"))).distinct()
-
-
-def judge(pairs: DataFrame, tree: Tree, strange: DataFrame) -> DataFrame:
-    """The pairs with `verdict` and, where spilled, `place_reason`: where the node stands to the origin."""
-    nodes = tree.nodes.select("node", "place", "parent", "region", "role", "below")
-    here = F.broadcast(nodes.select("node", "place", "parent", "region", "role"))
-    there = F.broadcast(
-        tree.nodes.select(
-            F.col("node").alias("origin"),
-            F.col("place").alias("origin_place"),
-            F.col("parent").alias("origin_parent"),
-            F.col("region").alias("origin_region"),
-        )
-    )
-    placed = pairs.join(here, "node", "left").join(there, "origin", "left")
-    near = _flag(placed, relations(tree), "near")
-    once = _flag(near, former_relations(tree, strange), "once").join(_joined(tree, strange), "node", "left")
-    return once.withColumn("verdict", _verdict()).withColumn(
-        "place_reason", F.when(F.col("verdict") == SPILLED, _place_reason(tree.root))
+    return query(
+        """with seen as (
+            select case direction when 'up' then peer else node end as child,
+                case direction when 'up' then node else peer end as parent, direction = 'mesh' as beside,
+                sum("rows") as times, min(first) as first, max(last) as last
+            from rolled where event = 'link' and op = 'up' and direction is not null
+            group by 1, 2, 3)
+        select child, seen.parent, times, first, last
+        from seen left join nodes as own on own.node = child
+        left join nodes as above on above.node = seen.parent
+        where case when beside then own.place else own.parent end is distinct from above.place
+            or above.place is null
+        order by child, seen.parent""",
+        rolled=rolled,
+        nodes=tree.nodes,
     )
 
 
-def _joined(tree: Tree, strange: DataFrame) -> DataFrame:
-    """(node, joined): who dialled the root, or was dialled by it: of the roots that the deployment does not
-    know, those that are of its mesh."""
-    known = strange.where(F.col("parent").isin(*tree.roots)).select(F.col("child").alias("node"))
-    return F.broadcast(known.distinct().withColumn("joined", F.lit(True)))
+def judge(pairs: Table, tree: Tree, strange: Table) -> Table:
+    """The pairs with where both stand, their `verdict` and, where spilled, `place_reason`: where the node
+    stands to the origin.
 
-
-def _flag(placed: DataFrame, related: DataFrame, name: str) -> DataFrame:
-    marked = related.select(
-        F.col("node").alias("place"), F.col("other").alias("origin_place"), F.lit(True).alias(name)
+    `near`: one is above the other, or both are one place. `once`: so they were by links that the deployment
+    does not have (any more). `joined`: of the roots that the deployment does not know, those that dialled the
+    root, or were dialled by it, are of its mesh.
+    """
+    return query(
+        """with former as (
+            select distinct lower.number, upper.ancestor from strange
+            join nodes as child on child.node = strange.child
+            join nodes as parent on parent.node = strange.parent
+            join ancestors as lower on lower.ancestor = child.number
+            join ancestors as upper on upper.number = parent.number),
+        placed as (
+            select pairs.*, here.place, here.parent, here.region, here.role, there.place as origin_place,
+                there.parent as origin_parent, there.region as origin_region, here.number, there.number as
+                origin_number
+            from pairs left join nodes as here on here.node = pairs.node
+            left join nodes as there on there.node = pairs.origin),
+        related as (
+            select *, (number, origin_number) in (select (number, ancestor) from ancestors)
+                or (origin_number, number) in (select (number, ancestor) from ancestors) as near,
+                (number, origin_number) in (select (number, ancestor) from former)
+                or (origin_number, number) in (select (number, ancestor) from former) as once,
+                coalesce(node in (select child from strange where parent in (select unnest($roots))), false)
+                    as joined
+            from placed),
+        decided as (
+            select *, case when coalesce(kind not in ('queue', 'topic'), true) then $domain
+                when rooted and place is null and not joined then $spilled
+                when place is null or origin_place is null then $unknown
+                when node = origin then $spilled when near then $needed when once then $moved
+                else $spilled end as verdict
+            from related)
+        select * exclude (number, origin_number, joined), case when verdict = $spilled then
+            case when place is null or (rooted and place != $root) then $second_root
+                when node = origin then $own
+                when parent = origin_parent and role = 'leaf' then $peer
+                when parent = origin_parent then $sibling
+                when region = origin_region then $same_region else $other_region end end as place_reason
+        from decided""",
+        pairs=pairs,
+        nodes=tree.nodes,
+        ancestors=tree.ancestors,
+        strange=strange,
+        roots=list(tree.roots),
+        root=tree.root,
+        **_WORDS,
     )
-    return placed.join(marked, ["place", "origin_place"], "left").withColumn(
-        name, F.coalesce(name, F.lit(False))
-    )
 
 
-def _verdict() -> Column:
-    own = F.col("node") == F.col("origin")
-    stray_root = F.col("rooted") & F.col("place").isNull() & F.col("joined").isNull()
-    return (
-        F.when(~F.coalesce(F.col("kind").isin(*CONSUMER_KINDS), F.lit(False)), DOMAIN)
-        .when(stray_root, SPILLED)
-        .when(F.col("place").isNull() | F.col("origin_place").isNull(), UNKNOWN)
-        .when(own, SPILLED)
-        .when(F.col("near"), NEEDED)
-        .when(F.col("once"), MOVED)
-        .otherwise(SPILLED)
-    )
+_WORDS: Final = {
+    "domain": DOMAIN,
+    "spilled": SPILLED,
+    "unknown": UNKNOWN,
+    "needed": NEEDED,
+    "moved": MOVED,
+    "second_root": SECOND_ROOT,
+    "own": OWN,
+    "peer": PEER,
+    "sibling": SIBLING,
+    "same_region": SAME_REGION,
+    "other_region": OTHER_REGION,
+}
 
 
-def _place_reason(root: str) -> Column:
-    siblings = F.col("parent") == F.col("origin_parent")
-    return (
-        F.when(F.col("place").isNull() | (F.col("rooted") & (F.col("place") != root)), SECOND_ROOT)
-        .when(F.col("node") == F.col("origin"), OWN)
-        .when(siblings & (F.col("role") == "leaf"), PEER)
-        .when(siblings, SIBLING)
-        .when(F.col("region") == F.col("origin_region"), SAME_REGION)
-        .otherwise(OTHER_REGION)
-    )
-
-
-def summary(judged: DataFrame) -> DataFrame:
+def summary(judged: Table) -> Table:
     """(verdict, kind, direction, advisories, bytes)."""
-    return _sums(judged, "verdict", "kind", "direction").orderBy("verdict", "kind", "direction")
+    return query(
+        """select verdict, kind, direction, sum(advisories) as advisories, sum(bytes) as bytes
+        from judged group by verdict, kind, direction order by verdict, kind, direction""",
+        judged=judged,
+    )
 
 
-def regions(judged: DataFrame) -> DataFrame:
+def regions(judged: Table) -> Table:
     """Spilled advisories from region to region: (origin_region, region, advisories, bytes); null is the
     root."""
-    spilled = judged.where(F.col("verdict") == SPILLED)
-    return _sums(spilled, "origin_region", "region").orderBy("origin_region", "region")
+    return query(
+        """select origin_region, region, sum(advisories) as advisories, sum(bytes) as bytes
+        from judged where verdict = $spilled group by origin_region, region order by origin_region, region""",
+        judged=judged,
+        spilled=SPILLED,
+    )
 
 
-def advise_down(judged: DataFrame) -> DataFrame:
+def advise_down(judged: Table) -> Table:
     """Needed, but spared where branches advise less: (advise_down, region, advisories, bytes).
 
     `topics` spares the queues that are told downward, `none` the topics as well.
     """
-    down = judged.where((F.col("verdict") == NEEDED) & (F.col("direction") == "down"))
-    topics = _sums(down.where(F.col("kind") == "queue"), "region").withColumn("advise_down", F.lit("topics"))
-    none = _sums(down, "region").withColumn("advise_down", F.lit("none"))
-    return (
-        topics.unionByName(none)
-        .select("advise_down", "region", "advisories", "bytes")
-        .orderBy("advise_down", "region")
+    return query(
+        """with spared as (
+            select unnest(case when kind = 'queue' then ['none', 'topics'] else ['none'] end) as advise_down,
+                region, advisories, bytes
+            from judged where verdict = $needed and direction = 'down')
+        select advise_down, region, sum(advisories) as advisories, sum(bytes) as bytes
+        from spared group by advise_down, region order by advise_down, region""",
+        judged=judged,
+        needed=NEEDED,
     )
 
 
-def _sums(frame: DataFrame, *keys: str) -> DataFrame:
-    return frame.groupBy(*keys).agg(F.sum("advisories").alias("advisories"), F.sum("bytes").alias("bytes"))
+def spilled_rows(events: Table, judged: Table) -> Table:
+    """Every spilled advisory with its `reason`: the columns of the log that place it, one row each.
 
+    `events`: at least the advisories of the nodes that received such, and the consumers of their origins.
 
-def spilled_rows(events: DataFrame, judged: DataFrame) -> DataFrame:
-    """Every spilled advisory with its `reason`: the columns of the log that place it, one row each."""
-    keys = ("node", "origin", "kind", "direction")
-    bad = judged.where(F.col("verdict") == SPILLED).select(
-        *(F.col(key).alias(f"bad_{key}") for key in keys), "rooted", "place_reason"
-    )
-    advisories = events.where(F.col("event") == "advisory").withColumn(
-        "was_root", F.coalesce(F.col("role") == "root", F.lit(False))
-    )
-    same = F.col("was_root") == F.col("rooted")
-    for key in keys:
-        same = same & F.col(key).eqNullSafe(F.col(f"bad_{key}"))
-    rows = advisories.join(F.broadcast(bad), same)
-    return _with_reason(rows, events).select(
-        "at",
-        "node",
-        "region",
-        "role",
-        "op",
-        "kind",
-        "destination",
-        "peer",
-        "direction",
-        "cause",
-        "origin",
-        "bytes",
-        "reason",
-        "file",
-    )
-
-
-def _with_reason(rows: DataFrame, events: DataFrame) -> DataFrame:
-    """Repetition comes before the place that an advisory reached; so does age where a child told, which then
+    Repetition comes before the place that an advisory reached; so does age where a child told, which then
     holds a route of long ago. To tell a child of what is elsewhere is wrong at any age.
     """
-    here = Window.partitionBy("node", "origin", "kind", "destination", "peer").orderBy("at")
-    before = F.lag("op").over(here)
-    resent = (F.col("op") == "add") & before.isin("add", "live")
-    gone = (
-        events.where((F.col("event") == "consumer") & F.col("clock").isNull())
-        .groupBy(F.col("node").alias("origin"), "kind", "destination")
-        .agg(F.max_by("op", "at").alias("last_op"), F.max("at").alias("last_at"))
-    )
-    aged = rows.withColumn("resent", F.coalesce(resent, F.lit(False))).join(
-        gone, ["origin", "kind", "destination"], "left"
-    )
-    stale = (
-        (F.col("op") == "add")
-        & (F.col("direction") == "up")
-        & (F.coalesce("cause", F.lit("")) != RESYNC)
-        & (F.col("last_op") == "remove")
-        & (F.col("at") > F.col("last_at"))
-    )
-    return aged.withColumn(
-        "reason",
-        F.when(F.col("place_reason").isin(SECOND_ROOT, OWN), F.col("place_reason"))
-        .when(F.col("resent"), RESENT)
-        .when(F.coalesce(stale, F.lit(False)), STALE)
-        .otherwise(F.col("place_reason")),
+    return query(
+        """with told as (
+            select e.*, place_reason, lag(e.op) over (
+                partition by e.node, e.origin, e.kind, e.destination, e.peer order by e."at") as before
+            from events as e join judged as j on e.node = j.node
+                and e.origin is not distinct from j.origin and e.kind is not distinct from j.kind
+                and e.direction is not distinct from j.direction
+                and coalesce(e.role = 'root', false) = j.rooted
+            where e.event = 'advisory' and verdict = $spilled),
+        gone as (
+            select node as origin, kind, destination, max("at") as gone_at from events
+            where event = 'consumer' and clock is null group by all having arg_max(op, "at") = 'remove')
+        select "at", node, region, role, op, kind, destination, peer, direction, cause, origin, bytes,
+            case when place_reason in ($second_root, $own) then place_reason
+                when op = 'add' and before in ('add', 'live') then $resent
+                when op = 'add' and direction = 'up' and coalesce(cause, '') != 'resync' and "at" > gone_at
+                then $stale else place_reason end as reason, file
+        from told left join gone using (origin, kind, destination)""",
+        events=events,
+        judged=judged,
+        spilled=SPILLED,
+        second_root=SECOND_ROOT,
+        own=OWN,
+        resent=RESENT,
+        stale=STALE,
     )
 
 
-def reasons(spilled_rows: DataFrame) -> DataFrame:
+def reasons(spilled_rows: Table) -> Table:
     """(reason, node, region, role, advisories, bytes, first, last), most first."""
-    return (
-        spilled_rows.groupBy("reason", "node", "region", "role")
-        .agg(
-            F.count(F.lit(1)).alias("advisories"),
-            F.sum("bytes").alias("bytes"),
-            F.min("at").alias("first"),
-            F.max("at").alias("last"),
-        )
-        .orderBy(F.desc("advisories"), "node", "reason", "region", "role")
+    return query(
+        """select reason, node, region, role, count(*) as advisories, sum(bytes) as bytes,
+            min("at") as first, max("at") as last
+        from spilled group by reason, node, region, role
+        order by advisories desc, node, reason, region, role""",
+        spilled=spilled_rows,
     )

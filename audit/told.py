@@ -1,7 +1,9 @@
-"""What each node was told of each route, and because of whom: one sum, of which follows how many routes there
-were (`capacity`) and what each consumer cost (`volume`).
+"""Passes over the log by route and by consumer. One sum says of each route what its node was told of it, and
+because of whom (`told`). From it follows how many routes there were (`capacity`) and, with the comings of
+each consumer (`consumer_hours`), what each cost (`volume`).
 
-Wrinkle: names are hashes here, 64 bits each; where their text is needed it is known from elsewhere.
+Wrinkle: names are hashes in `told`, 64 bits each; where their text is needed it stands beside the hash in
+another sum.
 """
 
 from typing import Final
@@ -9,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from audit.rollup import RESYNC
+from audit.rollup import RESYNC, hour_of
 
 CONSUMER_KINDS: Final = ("queue", "topic")
 
@@ -42,6 +44,34 @@ def told(events: DataFrame) -> DataFrame:
     )
 
 
+def consumer_hours(events: DataFrame) -> DataFrame:
+    """(node, kind, destination, hour, came, went, consumer): each consumer, hour by hour; and its hash."""
+    here = events.where(F.col("event") == "consumer")
+    sums = here.groupBy("node", "kind", "destination", hour_of("at").alias("hour")).agg(
+        F.count_if(F.col("op") == "add").alias("came"), F.count_if(F.col("op") == "remove").alias("went")
+    )
+    return sums.withColumn("consumer", consumer_hash("node"))
+
+
+def said_by_hour(events: DataFrame, nodes: DataFrame) -> DataFrame:
+    """(node, route, at, said): what was last said of each route in each hour, of these nodes."""
+    timed = events.where((F.col("event") == "advisory") & F.col("clock").isNull() & of_routes())
+    few = timed.join(F.broadcast(nodes), "node", "left_semi").withColumn("route", route_hash())
+    return few.groupBy("node", "route", hour_of("at").alias("at")).agg(F.max(said()).alias("said"))
+
+
+def held_routes(events: DataFrame) -> DataFrame:
+    """Routes that each node had at any time of its log: (node, kind, destination, peer, gone); no peer =
+    local, `gone`: when it went, null = it stood at the log's end."""
+    told, local = (F.col("event") == "advisory") & of_routes(), F.col("event") == "consumer"
+    peer = F.when(told, F.col("peer")).alias("peer")
+    rows = events.where(told | local).select("node", "kind", "destination", peer, said().alias("said"))
+    route = "node", "kind", "destination", "peer"
+    last = rows.groupBy(*route).agg(F.max("said").alias("said"))
+    gone = F.when(F.pmod("said", F.lit(2)) == 0, F.timestamp_micros(F.floor(F.col("said") / 2)))
+    return last.select(*route, gone.alias("gone"))
+
+
 def of_routes() -> Column:
     return F.col("kind").isin(*CONSUMER_KINDS) & F.col("op").isin("add", "remove")
 
@@ -53,11 +83,6 @@ def step() -> Column:
 def said() -> Column:
     """Twice its time, and one more if it was an add: of numbers the last is quickly found."""
     return 2 * F.unix_micros("at") + F.when(F.col("op") == "add", 1).otherwise(0)
-
-
-def held() -> Column:
-    """Of `said`: is the route there then?"""
-    return F.pmod("said", F.lit(2))
 
 
 def node_hash(name: str) -> Column:

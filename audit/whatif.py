@@ -33,10 +33,10 @@ nodes.
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyarrow import Table
 
 from audit.deployment import Tree
+from audit.queries import query
 
 TTLS: Final = (1, 2, 3, 4)
 TREE: Final = "tree"
@@ -49,173 +49,148 @@ MESH: Final = "full mesh"
 STATIC: Final = "static bridges"
 BYTES: Final = {TREE: 40.0, "connectors": 564.0, LEAF_NODES: 39.0, MESH: 564.0, STATIC: 0.0}
 """Bytes of an advisory: measured; of this tree, where no log says better, what a short name takes."""
-_TOLD: Final = ("up", "beside", "down", "onward")
 
 
-def sights(tree: Tree) -> DataFrame:
-    """(place, sight, size): `sight` is the place whose distances are those of `place`; its own, or a sibling
-    leaf's. `size`: how many nodes the place has."""
-    leaf = (F.col("below") == 0) & (F.col("size") == 1)
-    places = tree.nodes.groupBy("place").agg(
-        F.first("parent").alias("parent"), F.max("below").alias("below"), F.count(F.lit(1)).alias("size")
+def sights(tree: Tree) -> Table:
+    """(number, place, sight, size): `sight` is the place whose distances are those of `place`; its own, or a
+    sibling leaf's; and `seen`, its number. `size`: how many nodes the place has."""
+    return query(
+        """with firsts as (
+            select up, min(place) as sight, arg_min(number, place) as seen from places
+            where below = 0 and size = 1 group by up)
+        select number, place, size,
+            case when below = 0 and size = 1 then coalesce(sight, place) else place end as sight,
+            case when below = 0 and size = 1 then coalesce(seen, number) else number end as seen
+        from places left join firsts using (up)""",
+        places=tree.places,
     )
-    firsts = places.where(leaf).groupBy("parent").agg(F.min("place").alias("first"))
-    joined = places.join(firsts, "parent", "left")
-    sight = F.when(leaf, F.coalesce("first", "place")).otherwise(F.col("place"))
-    return joined.select("place", sight.alias("sight"), "size")
 
 
-def loads(tree: Tree) -> DataFrame:
-    """What this tree's advisories cost at each place: (place, depth, below, size, up, beside, down, onward).
+def loads(tree: Tree) -> Table:
+    """The cost of this tree's advisories at each place: (number, above, beside, down, onward, listeners).
 
-    Of a consumer at one of its nodes: `up` are told above, `beside` in its own mesh, `down` right below it,
-    `onward` further below.
+    Of a consumer at one of its nodes: so many are told `above`, `beside` in its own mesh, `down` right below
+    it, `onward` further below. `listeners`: how many nodes its parent has.
     """
-    spots = tree.nodes.groupBy("place").agg(
-        F.first("parent").alias("parent"),
-        F.first("depth").alias("depth"),
-        F.first("below").alias("below"),
-        F.count(F.lit(1)).alias("size"),
-    )
     if not tree.meshed:
-        one, none = F.lit(1), F.lit(0)
-        plain = {"up": F.col("depth"), "beside": none, "down": F.col("below"), "onward": none}
-        return spots.withColumns({"size": one, **plain}).drop("parent")
-    between = lines(tree, spots)
-    far = tree.ancestors.join(between.withColumnRenamed("place", "ancestor"), "ancestor")
-    above = F.when(F.col("hops") == 0, F.col("listeners")).otherwise(F.col("crossing"))
-    up = far.groupBy(F.col("node").alias("place")).agg(F.sum(above).alias("up"))
-    near = tree.ancestors.where(F.col("hops") > 0).join(between.withColumnRenamed("place", "node"), "node")
-    right, further = F.col("hops") == 1, F.col("hops") > 1
-    down = near.groupBy(F.col("ancestor").alias("place")).agg(
-        F.sum(F.when(right, F.col("size"))).alias("down"),
-        F.sum(F.when(further, F.col("crossing"))).alias("onward"),
+        return query(
+            """select number, depth::bigint as above, 0::bigint as beside, below as down, 0::bigint as onward,
+                case when up is null then 0 else 1 end::bigint as listeners from places""",
+            places=tree.places,
+        )
+    return query(
+        """with lines as (
+            select p.number, p.size, above.size as listeners, p.size * above.size as crossing
+            from places as p join places as above on p.up = above.number),
+        far as (
+            select a.number, sum(case when hops = 0 then listeners else crossing end) as above
+            from ancestors as a join lines as l on a.ancestor = l.number group by a.number),
+        near as (
+            select ancestor as number, sum(size) filter (hops = 1) as down,
+                sum(crossing) filter (hops > 1) as onward
+            from ancestors join lines using (number) where hops > 0 group by ancestor)
+        select number, coalesce(far.above, 0)::bigint as above, p.size - 1 as beside,
+            coalesce(down, 0)::bigint as down, coalesce(onward, 0)::bigint as onward,
+            coalesce(listeners, 0)::bigint as listeners
+        from places as p left join far using (number) left join near using (number)
+        left join lines using (number)""",
+        places=tree.places,
+        ancestors=tree.ancestors,
     )
-    joined = spots.join(up, "place", "left").join(down, "place", "left")
-    sums = [F.coalesce(name, F.lit(0)).alias(name) for name in ("up", "down", "onward")]
-    beside = (F.col("size") - 1).alias("beside")
-    return joined.select("place", "depth", "below", "size", beside, *sums).localCheckpoint()
 
 
-def lines(tree: Tree, spots: DataFrame) -> DataFrame:
-    """(place, size, listeners, crossing): for each place but the root, how many nodes it and its parent have,
-    and how many links are between them."""
-    above = spots.select(F.col("place").alias("parent"), F.col("size").alias("listeners"))
-    lower = spots.where(F.col("place") != tree.root).select("place", "parent", "size")
-    joined = lower.join(above, "parent").withColumn("crossing", F.col("size") * F.col("listeners"))
-    return joined.select("place", "size", "listeners", "crossing")
-
-
-def spheres(tree: Tree, sights: DataFrame, hops: int) -> DataFrame:
-    """(sight, hops, nodes): how many places stand exactly so many hops away, for 1 to `hops`."""
-    levels = tree.ancestors.groupBy("ancestor", F.col("hops").alias("down")).agg(
-        F.count(F.lit(1)).alias("count")
+def spheres(tree: Tree, sights: Table, hops: int) -> Table:
+    """(seen, hops, nodes): how many places stand exactly so many hops away, for 1 to `hops`."""
+    return query(
+        """with levels as (
+            select ancestor, hops as down, count(*) as count from ancestors group by ancestor, hops),
+        watched as (
+            select number, ancestor, hops + down as hops, count
+            from ancestors join levels using (ancestor) where hops <= $hops
+            and number in (select seen from sights)),
+        around as (
+            select number, hops, count from watched
+            union all select number, hops + 2, -count from watched
+            where ancestor in (select number from places where up is not null))
+        select number as seen, hops, sum(count)::bigint as nodes from around
+        where hops between 1 and $hops group by number, hops""",
+        places=tree.places,
+        ancestors=tree.ancestors,
+        sights=sights,
+        hops=hops,
     )
-    watchers = sights.select(F.col("sight").alias("node")).distinct()
-    above = tree.ancestors.join(watchers, "node", "left_semi").where(F.col("hops") <= hops)
-    seen = above.join(levels, "ancestor")
-    near = seen.select("node", (F.col("hops") + F.col("down")).alias("hops"), "count")
-    again = seen.where(F.col("ancestor") != tree.root).select(
-        "node", (F.col("hops") + F.col("down") + 2).alias("hops"), (-F.col("count")).alias("count")
-    )
-    within = near.unionByName(again).where(F.col("hops").between(1, hops))
-    counted = within.groupBy("node", "hops").agg(F.sum("count").alias("nodes"))
-    return counted.select(F.col("node").alias("sight"), "hops", "nodes")
 
 
-def per_consumer(tree: Tree, ttls: Sequence[int] = TTLS, max_hops: Sequence[int] = (2,)) -> DataFrame:
+def per_consumer(tree: Tree, ttls: Sequence[int] = TTLS, max_hops: Sequence[int] = (2,)) -> Table:
     """What the first consumer of a fresh destination costs at each sight.
 
-    (sight, depth, below, reached, scheme, added, closed): `reached` = how many nodes are seen alike.
-    `added` and `closed` are advisories delivered when it comes and when it goes.
+    (sight, seen, scheme, added, closed): `added` and `closed` are advisories delivered when it comes and when
+    it goes.
     """
-    seen = sights(tree).localCheckpoint()
-    reached = seen.groupBy("sight").agg(F.sum("size").alias("reached"))
-    places = loads(tree).withColumnRenamed("place", "sight").join(reached, "sight")
-    farthest = max([*ttls, *max_hops, 1]) + 1
-    around = spheres(tree, seen, farthest)
-    wide = around.groupBy("sight").pivot("hops", list(range(1, farthest + 1))).agg(F.first("nodes"))
-    numbers = places.join(wide, "sight", "left")
-    added, closed = _added_and_closed(tree.places, ttls, max_hops)
-    schemes = F.array(
-        *(
-            F.struct(
-                F.lit(name).alias("scheme"),
-                added[name].cast("long").alias("added"),
-                closed[name].cast("long").alias("closed"),
-            )
-            for name in added
-        )
+    seen = sights(tree)
+    around = spheres(tree, seen, max([*ttls, *max_hops, 1]) + 1)
+    return query(
+        """with spots as (
+            select p.place as sight, number as seen, depth, above + beside + down + onward as told
+            from places as p join loads using (number) where number in (select seen from sights)),
+        within as (
+            select seen, reach, sum(nodes) filter (hops <= reach) as near,
+                sum(nodes) filter (hops = reach + 1) as beyond
+            from around cross join (select distinct reach from schemes where reach > 0) group by seen, reach)
+        select sight, seen, scheme,
+            case law when 'told' then told when 'up' then depth when 'all' then $others when 'none' then 0
+                else coalesce(near, 0) end::bigint as added,
+            case when law = 'echo' then 2 * coalesce(near, 0) + coalesce(beyond, 0) else added end::bigint as
+                closed
+        from spots cross join schemes left join within using (seen, reach)""",
+        places=tree.places,
+        loads=loads(tree),
+        sights=seen,
+        around=around,
+        schemes=_schemes(ttls, max_hops),
+        others=len(tree.places) - 1,
     )
-    return numbers.select("sight", "depth", "below", "reached", F.inline(schemes))
 
 
-def _added_and_closed(
-    places: int, ttls: Sequence[int], max_hops: Sequence[int]
-) -> tuple[dict[str, Column], dict[str, Column]]:
-    """The laws, by scheme, over the columns depth, below and one column a hop."""
-
-    def at(hop: int) -> Column:
-        return F.coalesce(F.col(f"`{hop}`"), F.lit(0))
-
-    def within(hops: int) -> Column:
-        total = F.lit(0)
-        for hop in range(1, hops + 1):
-            total = total + at(hop)
-        return total
-
-    others = F.lit(places - 1)
-    added = {TREE: told()}
-    added |= {CONNECTORS.format(ttl): within(ttl) for ttl in ttls}
-    added |= {LEAF_NODES: others, ISOLATED: at(1), ONE_WAY: F.col("depth")}
-    added |= {BOTH_WAYS.format(hops): within(hops) for hops in max_hops}
-    added |= {MESH: others, STATIC: F.lit(0)}
-    closed = dict(added)
-    closed |= {CONNECTORS.format(ttl): 2 * within(ttl) + at(ttl + 1) for ttl in ttls}
-    return added, closed
+def _schemes(ttls: Sequence[int], max_hops: Sequence[int]) -> Table:
+    """(scheme, law, reach): `law` says of whom one consumer is told: 'told' by the loads of this tree, 'up'
+    the depth of its node, 'all' others, 'none', those 'near' it, within `reach` hops; or with an 'echo' when
+    it goes: all within `reach` twice, and the nodes right beyond."""
+    laws = [(TREE, "told", 0), (LEAF_NODES, "all", 0), (ISOLATED, "near", 1), (ONE_WAY, "up", 0)]
+    laws += [(MESH, "all", 0), (STATIC, "none", 0)]
+    laws += [(CONNECTORS.format(ttl), "echo", ttl) for ttl in ttls]
+    laws += [(BOTH_WAYS.format(hops), "near", hops) for hops in max_hops]
+    return Table.from_pylist([dict(zip(("scheme", "law", "reach"), law, strict=True)) for law in laws])
 
 
-def told() -> Column:
-    """All that this tree is told of one consumer, of the columns of `loads`."""
-    total = F.lit(0)
-    for name in _TOLD:
-        total = total + F.col(name)
-    return total
-
-
-def by_role(per_consumer: DataFrame, tree: Tree) -> DataFrame:
+def by_role(per_consumer: Table, tree: Tree) -> Table:
     """What one consumer costs by role and depth of its node: (role, depth, scheme, nodes, added_…,
-    closed_…)."""
-    roles = tree.nodes.select(F.col("place").alias("sight"), "role").distinct()
-    total = F.sum("reached")
-    return (
-        per_consumer.join(roles, "sight")
-        .groupBy("role", "depth", "scheme")
-        .agg(
-            total.alias("nodes"),
-            F.min("added").alias("added_least"),
-            (F.sum(F.col("added") * F.col("reached")) / total).alias("added_mean"),
-            F.max("added").alias("added_most"),
-            (F.sum(F.col("closed") * F.col("reached")) / total).alias("closed_mean"),
-            F.max("closed").alias("closed_most"),
-        )
-        .orderBy("depth", "role", "scheme")
+    closed_…). Siblings that are seen alike may have roles of their own."""
+    return query(
+        """with reached as (
+            select seen, role, depth, count(*) as reached from nodes join sights using (number)
+            group by seen, role, depth)
+        select role, depth, scheme, sum(reached)::bigint as nodes,
+            min(added) as added_least, sum(added * reached) / sum(reached) as added_mean,
+            max(added) as added_most, sum(closed * reached) / sum(reached) as closed_mean,
+            max(closed) as closed_most
+        from per_consumer join reached using (seen) group by role, depth, scheme
+        order by depth, role, scheme""",
+        nodes=tree.nodes,
+        sights=sights(tree),
+        per_consumer=per_consumer,
     )
 
 
-def domain_routes(tree: Tree) -> DataFrame:
+def domain_routes(tree: Tree) -> Table:
     """What the nodes' own names cost this tree, apart from all consumers: (nodes, advisories, held).
 
     In a mesh each node tells the others besides with whom above and below it has a link.
     """
-    spots = loads(tree)
-    size = F.col("size")
-    names = size * (F.col("up") + F.col("beside"))
-    more = size * F.col("beside") * F.col("down")
-    if tree.meshed:
-        listeners = lines(tree, tree.nodes.select("place", "parent").distinct().join(spots, "place"))
-        spots = spots.join(listeners.select("place", "listeners"), "place", "left")
-        more = more + size * F.col("beside") * F.coalesce("listeners", F.lit(0))
-    total = F.coalesce(F.sum(names + more), F.lit(0)).alias("advisories")
-    whole = spots.agg(F.coalesce(F.sum("size"), F.lit(0)).alias("nodes"), total)
-    return whole.withColumn("held", F.col("advisories"))
+    return query(
+        """select sum(size)::bigint as nodes,
+            sum(size * (above + beside + beside * down + beside * listeners))::bigint as advisories,
+            advisories as held from places join loads using (number)""",
+        places=tree.places,
+        loads=loads(tree),
+    )

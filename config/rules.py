@@ -14,11 +14,10 @@ from config.mesh_rules import mesh
 from config.model import ClientTls, ServerTls, Site
 from config.permit_rules import permits
 from config.schemes import DIRECT
-from config.uris import DOMAIN, EMBEDDED, Address, address, is_address, is_loopback
+from config.uris import DOMAIN, EMBEDDED, Address, address, is_address
 from treeconnector.names import is_incarnation
 
 _LONGEST_PATH = 200
-_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what a file says, not what is bound
 
 
 def check(site: Site, *, what: str = "") -> Site:
@@ -261,21 +260,9 @@ def _ways(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             whole: tuple[Path, ...] = (("tree_connectors", i, "uris"), ("tree_connectors", i, "uri"))
             if way in seen:
                 yield Contradiction(path, f"{uri!r} is listed twice", whole)
-            if way in own or _is_own_port(site, way):
-                message = (
-                    f"{uri!r} is this node's own address: write its parent's, or give this node another port"
-                )
-                looked_at = (*whole, ("listener", "host"), ("listener", "port"))
-                yield Contradiction(path, message, looked_at if way not in own else whole)
+            if way in own:
+                yield Contradiction(path, f"{uri!r} is this node's own address: write its parent's", whole)
             seen.add(way)
-
-
-def _is_own_port(site: Site, way: Address) -> bool:
-    """Would this node dial its own port? Two nodes on one machine have a port each."""
-    if way.looked_up or way.protocol is not DIRECT or not way.port or way.port != site.listener.port:
-        return False
-    host = site.listener.host
-    return way.host == host or (is_loopback(way.host) and (is_loopback(host) or host in _EVERYWHERE))
 
 
 def _lines(site: Site, spell: Spelling) -> Iterator[Contradiction]:

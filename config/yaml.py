@@ -43,21 +43,6 @@ _PLAIN: Final = (
     ),
 )
 
-_NOT_YAML: Final = (
-    (r"character '\\t'", False, "a tab stands before this: indent with spaces"),
-    (r"character '(?P<it>.)' that cannot start", False, "no value begins with {it!r}: put it in quotes"),
-    (r"mapping values are not allowed", False, "a second ':' in one line: put the value in quotes"),
-    (r"end of stream.* quoted scalar", True, "the text that begins here has no quote at its end"),
-    (
-        r"but got .* flow (mapping|sequence)",
-        True,
-        "within the {it!r} that begins here a ',' or its end is missing",
-    ),
-    (r"expected <block end>", False, "this is not indented as the lines above it are"),
-    (r"could not find expected ':'", True, "expected 'key: value', with a ':' and a space"),
-)
-"""Of the parser's words, whether the place is where it began, and ours."""
-
 
 def read(data: bytes | str, file: str = "") -> Site:
     """Return the site that `data` describes; `file` names it in errors.
@@ -106,7 +91,10 @@ class _Reader:
                 f"this character is not allowed in YAML: {error.reason}", self.place(error.position)
             ) from None
         except yaml.MarkedYAMLError as error:
-            raise _in_our_words(error) from None
+            mark = error.problem_mark or error.context_mark
+            place = Mark(mark.line + 1, mark.column + 1) if mark else None
+            context = f" {error.context}" if error.context else ""
+            raise Unreadable(f"this is not YAML: {error.problem}{context}", place) from None
         except (ValueError, OverflowError) as error:
             raise Unreadable(f"this is not YAML: {error}") from None
 
@@ -183,14 +171,3 @@ def _stray(entry: Entry, root: str, model: type[Any]) -> str:
     return (
         f"{shown(entry.key)}: expected {root!r} as the only key of the file{did_you_mean(entry.key, [root])}"
     )
-
-
-def _in_our_words(error: yaml.MarkedYAMLError) -> Unreadable:
-    said = f"{error.problem or ''} {error.context or ''}".strip()
-    mark, text = error.problem_mark or error.context_mark, said
-    for pattern, at_beginning, ours in _NOT_YAML:
-        if found := re.search(pattern, said):
-            mark = (error.context_mark or mark) if at_beginning else mark
-            text = ours.format(it=found.groupdict().get("it") or ("[" if "sequence" in said else "{"))
-            break
-    return Unreadable(f"this is not YAML: {text}", Mark(mark.line + 1, mark.column + 1) if mark else None)

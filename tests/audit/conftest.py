@@ -12,10 +12,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from audit_tables import sites
+from audit_tables import sites, tree_of
 
-from audit.deployment import Tree, make_tree
-from audit.schema import SITES
+from audit.deployment import Tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +42,7 @@ def spark() -> "Iterator[SparkSession]":
 
 
 @pytest.fixture(scope="session")
-def demo_tree(spark: "SparkSession") -> Tree:
+def demo_tree() -> Tree:
     """The tree of the retail demo."""
     stores = {"north": ("york", "durham", "lancaster"), "south": ("bath", "exeter", "winchester")}
     rows = sites(
@@ -51,4 +50,4 @@ def demo_tree(spark: "SparkSession") -> Tree:
         *(f"{region} hq branch" for region in stores),
         *(f"{store} {region} leaf" for region, names in stores.items() for store in names),
     )
-    return make_tree(spark.createDataFrame(rows, SITES))
+    return tree_of(rows)

@@ -6,22 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from audit_tables import events
+from audit_tables import events, rows, summed, table, tree_of
 from pyarrow import Table, parquet
 
-from audit import capacity, scope, volume, waste
-from audit.deployment import Tree, make_tree
+from audit import capacity, causes, scope, volume, waste
+from audit import told as routes
+from audit.deployment import Tree
 from audit.errors import UsageError
-from audit.rollup import rollup
-from audit.run import COUNTED, USAGE, read_table
-from audit.schema import SITES
-from audit.told import told as told_of
+from audit.given import COUNTED, USAGE, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 START = datetime(2026, 3, 14, 8, 0, tzinfo=UTC)
 Row = dict[str, Any]
+CONSUMER = ("node", "kind", "destination")
 
 
 def row(event: str, node: str, op: str, minutes: float = 0, **more: Any) -> Row:
@@ -75,52 +74,59 @@ def log(spark: "SparkSession") -> "DataFrame":
 
 
 @pytest.fixture(scope="module")
-def rolled(log: "DataFrame") -> "DataFrame":
-    return rollup(log).localCheckpoint()
+def rolled(log: "DataFrame") -> Table:
+    return summed(log)
 
 
 @pytest.fixture(scope="module")
-def cube(rolled: "DataFrame") -> "DataFrame":
-    return volume.cube(rolled).localCheckpoint()
+def cube(rolled: Table) -> Table:
+    return volume.cube(rolled)
+
+
+@pytest.fixture(scope="module")
+def hours(log: "DataFrame") -> Table:
+    return routes.consumer_hours(log).toArrow()
+
+
+@pytest.fixture(scope="module")
+def sums(log: "DataFrame") -> Table:
+    return routes.told(log).toArrow()
 
 
 def test_each_event_tells_how_many_heard_and_when_the_root_knew(log: "DataFrame", demo_tree: Tree) -> None:
-    caused = volume.consumer_events(log, demo_tree.roots).localCheckpoint()
+    caused = causes.consumer_events(log, demo_tree.roots).toArrow()
     found = {
-        each.cause: (each.nodes, each.advisories, each.bytes, each.root_knew_after_s)
-        for each in caused.collect()
+        each.cause: (each.nodes, each.advisories, each.bytes, each.root_knew_after_s) for each in rows(caused)
     }
     assert found["york:1"] == (2, 2, 60, 3.0)
     assert found["bath:1"] == (1, 1, 30, -60.0)
     assert found["y0add"] == (0, 0, 0, None)
-    knowing = {each.op: each for each in volume.knowing(caused, demo_tree.nodes).collect()}
+    knowing = {each.op: each for each in rows(volume.knowing(caused, demo_tree.nodes))}
     assert (knowing["add"].events, knowing["add"].clocks_differ, knowing["add"].root_p50_s) == (6, 1, 3.0)
 
 
 def test_of_many_events_one_in_so_many_is_looked_at_and_what_it_says_is_whole(
     log: "DataFrame", demo_tree: Tree
 ) -> None:
-    def rows(one_in: int) -> set[str]:
-        return {str(row) for row in volume.consumer_events(log, demo_tree.roots, one_in).collect()}
+    def looked(one_in: int) -> set[str]:
+        return {str(row) for row in causes.consumer_events(log, demo_tree.roots, one_in).collect()}
 
-    assert 0 < len(rows(2)) < len(rows(1))
-    assert rows(2) < rows(1)
-    limit = volume.EVENTS_SHOWN
-    assert [volume.one_in(count) for count in (0, limit, limit + 1, 10 * limit)] == [1, 1, 2, 10]
+    assert 0 < len(looked(2)) < len(looked(1))
+    assert looked(2) < looked(1)
+    limit = causes.EVENTS_SHOWN
+    assert [causes.one_in(count) for count in (0, limit, limit + 1, 10 * limit)] == [1, 1, 2, 10]
 
 
-def test_what_a_consumer_cost_is_a_sum_over_all_that_was_told_of_it(log: "DataFrame") -> None:
-    consumers = volume.consumers(volume.consumer_hours(log), told_of(log))
-    found = {row.destination: row for row in consumers.collect()}
+def test_what_a_consumer_cost_is_a_sum_over_all_that_was_told_of_it(hours: Table, sums: Table) -> None:
+    found = {row.destination: row for row in rows(volume.consumers(hours, sums))}
     prices, bread = found["prices"], found["bread"]
     assert (prices.came, prices.added, prices.closed, prices.bytes) == (1, 7, 0, 210)
     assert (bread.added, bread.bytes) == (1, 30)
     assert (found["till/+"].came, found["till/+"].went, found["till/+"].added) == (4, 4, 0)
 
 
-def test_consumers_that_come_and_go_flap(log: "DataFrame") -> None:
-    hours = volume.consumer_hours(log)
-    (found,) = waste.flapping_consumers(hours).collect()
+def test_consumers_that_come_and_go_flap(hours: Table) -> None:
+    (found,) = rows(waste.flapping_consumers(hours))
     assert (found.node, found.destination, found.came, found.went, found.most_in_an_hour) == (
         "york",
         "till/+",
@@ -130,23 +136,23 @@ def test_consumers_that_come_and_go_flap(log: "DataFrame") -> None:
     )
 
 
-def test_a_storm_is_far_above_the_node_s_own_usual_hour(cube: "DataFrame") -> None:
-    (found,) = waste.storms(cube).collect()
+def test_a_storm_is_far_above_the_node_s_own_usual_hour(cube: Table) -> None:
+    (found,) = rows(waste.storms(cube))
     assert (found.node, found.advisories, found.baseline, found.times) == ("durham", 150, 1.0, 150.0)
 
 
-def test_resyncs_are_counted_with_what_of_them_is_consumers(cube: "DataFrame") -> None:
-    (found,) = waste.resyncs(cube).collect()
+def test_resyncs_are_counted_with_what_of_them_is_consumers(cube: Table) -> None:
+    (found,) = rows(waste.resyncs(cube))
     assert (found.node, found.advisories, found.bytes, found.consumer_advisories) == ("south", 2, 60, 1)
 
 
 def test_links_that_go_down_often_flap_and_their_subtrees_are_cut_off(
-    log: "DataFrame", rolled: "DataFrame", demo_tree: Tree
+    log: "DataFrame", rolled: Table, demo_tree: Tree
 ) -> None:
-    flaps = {(each.node, each.peer): (each.downs, each.flaps) for each in waste.links(rolled).collect()}
+    flaps = {(each.node, each.peer): (each.downs, each.flaps) for each in rows(waste.links(rolled))}
     assert flaps["north", "york"] == (3, True)
     assert flaps["hq", "south"] == (1, False)
-    cut = {each.node: each for each in waste.cut_off(log, rolled, demo_tree.nodes).collect()}
+    cut = {each.node: each for each in rows(waste.cut_off(log.toArrow(), rolled, demo_tree.nodes))}
     assert (cut["york"].downs, cut["york"].seconds, cut["york"].longest_s, cut["york"].since) == (
         3,
         150.0,
@@ -208,7 +214,7 @@ def test_who_has_stopped_in_good_order_is_not_cut_off(
     spark: "SparkSession", demo_tree: Tree, log: list[Row], found: dict[str, tuple[float, float | None]]
 ) -> None:
     told = events(spark, LINKED + log)
-    cut = waste.cut_off(told, rollup(told), demo_tree.nodes).collect()
+    cut = rows(waste.cut_off(told.toArrow(), summed(told), demo_tree.nodes))
     minutes = timedelta(minutes=1)
     assert {
         each.node: (each.seconds, each.since and (each.since.replace(tzinfo=UTC) - START) / minutes)
@@ -240,10 +246,11 @@ def test_routes_held_while_it_was_counted_that_no_message_used(spark: "SparkSess
         ("hq", "queue", "used", 7, None, None),
     ]
 
-    def found(rows: list[Any]) -> dict[str, tuple[Any, ...]]:
-        table = spark.createDataFrame(rows, COUNTED)
-        unused = waste.unused_routes(waste.held_routes(events(spark, log)), table)
-        return {each.node: (each.held, each.unused, each.share, each.examples) for each in unused.collect()}
+    held = routes.held_routes(events(spark, log)).toArrow()
+
+    def found(given: list[Any]) -> dict[str, tuple[Any, ...]]:
+        unused = rows(waste.unused_routes(held, spark.createDataFrame(given, COUNTED).toArrow()))
+        return {each.node: (each.held, each.unused, each.share, each.examples) for each in unused}
 
     assert found(usage) == {"hq": (5, 4, 0.8, "queue:elsewhere queue:stands queue:went")}
     more = ("hq", None, None, 0, since, False)
@@ -256,16 +263,16 @@ def test_routes_held_while_it_was_counted_that_no_message_used(spark: "SparkSess
 def test_a_table_beside_the_logs_is_read_by_the_names_of_its_columns(
     spark: "SparkSession", tmp_path: Path, form: str
 ) -> None:
-    rows = [{"whole": "yes", "messages": "7", "node": "hq", "destination": "sales", "kind": "queue"}]
-    rows.append(rows[0] | {"messages": "many"})
+    given = [{"whole": "yes", "messages": "7", "node": "hq", "destination": "sales", "kind": "queue"}]
+    given.append(given[0] | {"messages": "many"})
     path = tmp_path / f"usage.{form}"
     if form == "parquet":
-        parquet.write_table(Table.from_pylist(rows), path)
+        parquet.write_table(Table.from_pylist(given), path)
     elif form == "csv":
-        lines = [",".join(row) for row in (rows[0], *(row.values() for row in rows))]
+        lines = [",".join(row) for row in (given[0], *(row.values() for row in given))]
         path.write_text("\n".join(lines))
     else:
-        path.write_text("\n".join(map(json.dumps, rows)))
+        path.write_text("\n".join(map(json.dumps, given)))
     found = [tuple(row) for row in read_table(spark, str(path), USAGE).collect()]
     assert found == [("hq", "queue", "sales", 7), ("hq", "queue", "sales", None)]
 
@@ -277,15 +284,13 @@ def test_a_table_without_a_column_is_refused(spark: "SparkSession", tmp_path: Pa
         read_table(spark, str(path), USAGE)
 
 
-def test_who_is_silent_and_who_is_a_stranger(rolled: "DataFrame", demo_tree: Tree) -> None:
-    assert [each.node for each in waste.strangers(rolled, demo_tree.nodes).collect()] == ["boot"]
-    silent = {each.node for each in waste.silent(rolled, demo_tree.nodes).collect()}
+def test_who_is_silent_and_who_is_a_stranger(rolled: Table, demo_tree: Tree) -> None:
+    assert [each.node for each in rows(waste.strangers(rolled, demo_tree.nodes))] == ["boot"]
+    silent = {each.node for each in rows(waste.silent(rolled, demo_tree.nodes))}
     assert silent == {"lancaster", "exeter", "winchester"}
 
 
-def test_scope_tree_is_in_vain_above_the_lowest_node_that_has_all_readers(
-    spark: "SparkSession", demo_tree: Tree
-) -> None:
+def test_scope_tree_is_in_vain_above_the_lowest_node_that_has_all_readers(demo_tree: Tree) -> None:
     readers = {
         "one": ["york"],
         "region": ["york", "durham"],
@@ -293,13 +298,13 @@ def test_scope_tree_is_in_vain_above_the_lowest_node_that_has_all_readers(
         "hq": ["hq"],
         "branch": ["north"],
     }
-    rows = [(node, "topic", name) for name, nodes in readers.items() for node in nodes] + [
+    read = [(node, "topic", name) for name, nodes in readers.items() for node in nodes] + [
         ("york", "queue", "q")
     ]
-    consumers = spark.createDataFrame(rows, "node string, kind string, destination string")
+    consumers = table(CONSUMER, read)
     found = {
         each.destination: (each.publishers, each.crossed, each.vain)
-        for each in scope.scope_cost(demo_tree, consumers).collect()
+        for each in rows(scope.scope_cost(demo_tree, consumers))
     }
     # one: york's own line and, for all three of the region, the line from north to hq
     assert found == {
@@ -312,26 +317,20 @@ def test_scope_tree_is_in_vain_above_the_lowest_node_that_has_all_readers(
 
 
 @pytest.mark.parametrize("mesh", [(None,), ("core", "core")])
-def test_where_no_line_is_crossed_none_is_in_vain(
-    spark: "SparkSession", mesh: tuple[str | None, ...]
-) -> None:
-    rows = [(f"hq-{place}", None, "root", None, word) for place, word in enumerate(mesh)]
-    alone = make_tree(spark.createDataFrame(rows, SITES))
-    consumers = spark.createDataFrame(
-        [("hq-0", "topic", "offers")], "node string, kind string, destination string"
-    )
-    (found,) = scope.scope_cost(alone, consumers).collect()
+def test_where_no_line_is_crossed_none_is_in_vain(mesh: tuple[str | None, ...]) -> None:
+    alone = tree_of([(f"hq-{place}", None, "root", word) for place, word in enumerate(mesh)])
+    (found,) = rows(scope.scope_cost(alone, table(CONSUMER, [("hq-0", "topic", "offers")])))
     assert tuple(found) == ("offers", 1, len(mesh), 0, 0, None)
 
 
-def test_a_trend_needs_three_points_and_must_rise(spark: "SparkSession") -> None:
+def test_a_trend_needs_three_points_and_must_rise() -> None:
     days = [
         *(("full", "routes", START + timedelta(days=n), 100.0 * n) for n in range(5)),
         *(("empties", "routes", START + timedelta(days=n), 100.0 - n) for n in range(5)),
         *(("young", "links", START + timedelta(days=n), 10.0 * n) for n in range(2)),
     ]
-    figures = spark.createDataFrame(days, "node string, figure string, at timestamp, value double")
-    found = {each.node: each for each in capacity.forecast(figures, {"routes": 1400.0}).collect()}
+    figures = table(("node", "figure", "at", "value"), days)
+    found = {each.node: each for each in rows(capacity.forecast(figures, {"routes": 1400.0}))}
     assert (found["full"].now, found["full"].a_day, found["full"].days_left) == pytest.approx(
         (400.0, 100.0, 10.0)
     )
@@ -340,19 +339,24 @@ def test_a_trend_needs_three_points_and_must_rise(spark: "SparkSession") -> None
     assert (found["young"].points, found["young"].days_left) == (2, None)
 
 
-def test_a_link_that_comes_up_twice_without_having_gone_is_one(spark: "SparkSession") -> None:
+def test_a_link_that_comes_up_twice_without_having_gone_is_one() -> None:
     ups = [("hq", "york", hour, "up") for hour in range(5)] + [("hq", "york", 6, "down")]
-    told = spark.createDataFrame(
-        [(node, peer, START + timedelta(hours=hour), "link", op, 1) for node, peer, hour, op in ups],
-        "node string, peer string, hour timestamp, event string, op string, rows long",
+    told = table(
+        ("node", "peer", "hour", "event", "op", "rows", "clock"),
+        [(node, peer, START + timedelta(hours=hour), "link", op, 1, None) for node, peer, hour, op in ups],
     )
-    steps = {row.at.hour: row.step for row in capacity._links(told).collect()}
+    steps = {row.at.hour: row.step for row in rows(capacity.links(told))}
     assert [step for _, step in sorted(steps.items())] == [1, 0, 0, 0, 0, -1]
 
 
-def test_figures_are_what_was_there_at_the_end_of_an_hour(log: "DataFrame", rolled: "DataFrame") -> None:
-    figures = capacity.figures(rolled, capacity.routes(told_of(log), log, rolled))
-    found = {(each.node, each.figure, each.at.hour): each.value for each in figures.collect()}
+def test_figures_are_what_was_there_at_the_end_of_an_hour(
+    spark: "SparkSession", log: "DataFrame", rolled: Table, sums: Table
+) -> None:
+    adrift = capacity.adrift(rolled, sums)
+    assert [row.node for row in rows(adrift)] == ["durham"], "which was told of one route again and again"
+    said = routes.said_by_hour(log, spark.createDataFrame(adrift)).toArrow()
+    figures = capacity.figures(rolled, capacity.routes(rolled, adrift, said))
+    found = {(each.node, each.figure, each.at.hour): each.value for each in rows(figures)}
     assert found["hq", "routes", 8] == 2.0
     assert (found["durham", "routes", 12], found["durham", "routes", 13]) == (1.0, 151.0)
     assert (found["hq", "links", 8], found["hq", "links", 12]) == (1.0, 0.0)
@@ -380,9 +384,12 @@ def test_a_route_that_is_told_again_is_one_and_none_is_less_than_none(spark: "Sp
         ],
     )
     log = log.unionByName(events(spark, [told(0, "add", "a", "york") | {"node": "south"}]))
+    rolled = summed(log)
+    adrift = capacity.adrift(rolled, routes.told(log).toArrow())
+    assert [row.node for row in rows(adrift)] == ["north"]
+    said = routes.said_by_hour(log, spark.createDataFrame(adrift)).toArrow()
     steps = {
-        (row.node, row.at.hour - START.hour): row.step
-        for row in capacity.routes(told_of(log), log, rollup(log)).collect()
+        (row.node, row.at.hour - START.hour): row.step for row in rows(capacity.routes(rolled, adrift, said))
     }
     north = {0: 1, 1: 2, 2: -2, 3: 0, 4: -1}
     assert steps == {("north", hour): step for hour, step in north.items()} | {("south", 0): 1}

@@ -114,7 +114,7 @@ def test_another_brokers_log_is_audited_as_ours_is(
     """Only the audit itself is left out here: what it would read is looked at."""
     asked: list[run.Request] = []
 
-    def audit(_: object, request: run.Request) -> dict[str, object]:
+    def audit(_spark: object, request: run.Request, _tree: object) -> dict[str, object]:
         asked.append(request)
         return {"plan": True}
 
@@ -180,7 +180,7 @@ def test_what_spark_fails_of_is_one_line_and_what_to_do(
     sizes: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     fails: Callable[["SparkSession"], None], said: str
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(run, "audit", lambda spark, _request: fails(spark))
+    monkeypatch.setattr(run, "audit", lambda spark, *_: fails(spark))
     assert cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")]) == 1
     told = capsys.readouterr().err.splitlines()
     assert told[-2].startswith("sapwood: Spark failed: ")
@@ -192,7 +192,7 @@ def test_what_spark_fails_of_is_one_line_and_what_to_do(
 def test_an_interrupt_that_breaks_the_connection_to_spark_is_one(
     sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_spark: object, _request: object) -> None:
+    def interrupted(*_: object) -> None:
         try:
             raise KeyboardInterrupt
         finally:
@@ -209,7 +209,7 @@ def test_an_interrupt_that_breaks_the_connection_to_spark_is_one(
 def test_an_error_that_is_not_sparks_is_raised(
     sizes: list[int], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def failed(_spark: object, _request: object) -> None:
+    def failed(*_: object) -> None:
         raise error
 
     monkeypatch.setattr(run, "audit", failed)
@@ -217,9 +217,15 @@ def test_an_error_that_is_not_sparks_is_raised(
         cli.main([str(DATA / "demo"), "--deployment", str(DATA / "stores.csv")])
 
 
-def test_a_role_that_no_site_has_is_named(
-    sizes: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_loads_nothing_of_spark(tmp_path: Path) -> None:
+    """In a Python of its own: other tests have loaded it here."""
+    command = ["--deployment", str(DATA / "stores.csv"), "--out", str(tmp_path), "--consumers", "leaf:own:25"]
+    program = "import sys; from audit.cli import main; print(main(sys.argv[1:]), 'pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program, *command], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "0 False", done.stderr[-2000:]
+
+
+def test_a_role_that_no_site_has_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["--deployment", str(DATA / "stores.csv"), "--out", str(tmp_path), "--consumers", "shop:own:25"]
     assert cli.main(command) == 2
     assert "no site has the role 'shop': expected one of branch, leaf, root" in capsys.readouterr().err
@@ -248,7 +254,7 @@ def test_strict_is_content_only_with_what_was_judged(
         "verdicts": {"spilled": spilled},
         "judged": JUDGED | judged,
     }
-    monkeypatch.setattr(run, "audit", lambda _spark, _request: summary)
+    monkeypatch.setattr(run, "audit", lambda *_: summary)
     command = [str(DATA / "demo"), "--deployment", str(DATA / "stores.csv"), "--json"]
     assert cli.main(command) == 0
     assert cli.main([*command, "--strict"]) == code

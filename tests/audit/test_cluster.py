@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit import session, spillage, volume
-from audit.deployment import make_tree, read_sites
+from audit import causes, session, spillage, volume
+from audit.deployment import load_tree
 from audit.listing import list_local
 from audit.reading import read
 from audit.schema import LOG
@@ -67,18 +67,20 @@ def write_chain(spark: "SparkSession", folder: Path) -> None:
 
 def tables(spark: "SparkSession", folder: Path) -> dict[str, list[str]]:
     """What goes through the whole log, and what becomes of it."""
-    tree = make_tree(read_sites(spark, str(folder / "sites.csv")))
+    tree = load_tree(str(folder / "sites.csv"))
     intake = read(spark, list_local([str(folder / "log")]))
     strange = spillage.strange_links(intake.rolled, tree)
-    judged = spillage.judge(spillage.pairs(intake.rolled), tree, strange).localCheckpoint()
+    judged = spillage.judge(spillage.pairs(intake.rolled), tree, strange)
     frames = {
         "files": intake.files,
         "volume": volume.cube(intake.rolled),
-        "consumer_events": volume.consumer_events(intake.events, tree.roots),
+        "consumer_events": causes.consumer_events(intake.events, tree.roots).toArrow(),
         "spillage": spillage.summary(judged),
-        "spilled": spillage.spilled_rows(intake.events, judged),
+        "spilled": spillage.spilled_rows(intake.events.toArrow(), judged),
     }
-    return {name: sorted(str(tuple(row)) for row in frame.collect()) for name, frame in frames.items()}
+    return {
+        name: sorted(str(tuple(row.values())) for row in frame.to_pylist()) for name, frame in frames.items()
+    }
 
 
 def test_a_cluster_on_the_packaged_java_finds_what_one_process_finds(

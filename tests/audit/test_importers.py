@@ -7,36 +7,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from audit_tables import sites
+from audit_tables import rows, sites, summed, tree_of
 
 from audit import spillage
-from audit.deployment import make_tree
+from audit.accounts import totals
 from audit.listing import list_local
-from audit.reading import read, totals
-from audit.rollup import rollup
-from audit.schema import EVENTS, SITES
+from audit.queries import query
+from audit.reading import read
+from audit.schema import EVENTS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 DATA = Path(__file__).parent / "data"
 TREE = sites("hq - root", "north hq branch", "york north leaf", "durham north leaf", "bath north leaf")
 
 
-def imported(spark: "SparkSession", kind: str, source: Path) -> tuple["DataFrame", "Row"]:
+def imported(spark: "SparkSession", kind: str, source: Path) -> tuple["DataFrame", Any]:
     """The events, and the sums of what became of the lines."""
     intake = read(spark, list_local([str(source)]), kind)
-    return intake.events, totals(intake.files).collect()[0]
+    return intake.events, rows(totals(intake.files))[0]
 
 
-def verdicts(spark: "SparkSession", events: "DataFrame") -> dict[tuple[str, str], set[str]]:
+def verdicts(events: "DataFrame") -> dict[tuple[str, str], set[str]]:
     """(destination, verdict) -> the nodes that have it."""
-    tree = make_tree(spark.createDataFrame(TREE, SITES))
-    rolled = rollup(events)
+    tree, rolled = tree_of(TREE), summed(events)
     judged = spillage.judge(spillage.pairs(rolled), tree, spillage.strange_links(rolled, tree))
     found: dict[tuple[str, str], set[str]] = {}
-    rows = events.join(judged.select("node", "origin", "verdict"), ["node", "origin"])
-    for row in rows.select("destination", "verdict", "node").distinct().collect():
+    placed = "select distinct destination, verdict, node from events join judged using (node, origin)"
+    for row in rows(query(placed, events=events.toArrow(), judged=judged)):
         found.setdefault((row.destination, row.verdict), set()).add(row.node)
     return found
 
@@ -51,7 +50,7 @@ def test_leaf_nodes_tell_every_store_what_one_store_reads(spark: "SparkSession")
     }
     gone = ("prices.york", "till.*")
     assert changes == {(name, op): 4 for name in gone for op in ("add", "remove")} | {("sales", "add"): 4}
-    found = verdicts(spark, events)
+    found = verdicts(events)
     for subject in ("prices.york", "till.*"):
         assert found[subject, "needed"] == {"north", "hq"}
         assert found[subject, "spilled"] == {"durham", "bath"}
@@ -94,7 +93,7 @@ def test_network_subscriptions_are_advisories_received(spark: "SparkSession", tm
         ("advisory", "durham", "add"): ("york", "north"),
         ("advisory", "durham", "remove"): ("york", "north"),
     }
-    assert verdicts(spark, events.where("event = 'advisory'"))["prices", "spilled"] == {"durham"}
+    assert verdicts(events.where("event = 'advisory'"))["prices", "spilled"] == {"durham"}
 
 
 def test_what_went_without_having_come_is_no_consumer(spark: "SparkSession", tmp_path: Path) -> None:
@@ -116,10 +115,9 @@ def test_what_went_without_having_come_is_no_consumer(spark: "SparkSession", tmp
         ("advisory", node, name, "remove", None, None)
         for node, name in (*((node, "prices") for node in gone), ("york", "bread"))
     }
-    tree = make_tree(spark.createDataFrame(TREE, SITES))
-    rolled = rollup(events)
+    tree, rolled = tree_of(TREE), summed(events)
     judged = spillage.judge(spillage.pairs(rolled), tree, spillage.strange_links(rolled, tree))
-    assert {row.verdict for row in judged.collect()} == {"unknown"}
+    assert {row.verdict for row in rows(judged)} == {"unknown"}
 
 
 UNTIMED = {
@@ -165,7 +163,7 @@ def test_another_broker_s_files_are_taken_in_with_the_same_care(
     (tmp_path / "cut.jsonl.gz").write_bytes(packed[:-20])
     (tmp_path / "table.parquet").write_bytes(b"PAR1")
     intake = read(spark, list_local([str(tmp_path)]), "nats")
-    files = {row.file.rsplit("/", 1)[-1]: row for row in intake.files.collect()}
+    files = {row.file.rsplit("/", 1)[-1]: row for row in rows(intake.files)}
     assert files["leafz.jsonl"].fault.endswith("copy.jsonl.gz")
     assert (files["leafz.jsonl"].rows, files["leafz.jsonl"].repeated) == (0, 20)
     assert (files["yesterday.jsonl"].rows, files["yesterday.jsonl"].repeated) == (0, 12)

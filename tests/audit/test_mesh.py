@@ -8,24 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from audit_tables import events
+from audit_tables import events, rows, summed
+from pyarrow import Table
 
 from audit import population, spillage, waste, whatif
-from audit.deployment import Tree, make_tree, read_sites
+from audit.deployment import Tree, load_tree
 from audit.listing import list_local
+from audit.queries import query
 from audit.reading import Intake, read
-from audit.rollup import rollup
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 DATA = Path(__file__).parent / "data" / "mesh"
 AT = datetime(2026, 11, 21, 23, 38, 30, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def tree(spark: "SparkSession") -> Tree:
-    return make_tree(read_sites(spark, str(DATA / "sites.csv")))
+def tree() -> Tree:
+    return load_tree(str(DATA / "sites.csv"))
 
 
 @pytest.fixture(scope="module")
@@ -57,21 +58,21 @@ def link(node: str, peer: str, op: str = "up", **more: Any) -> dict[str, Any]:
     return given | more
 
 
-def judged(rolled: "DataFrame", tree: Tree) -> "DataFrame":
-    strange = spillage.strange_links(rolled, tree).localCheckpoint()
-    return spillage.judge(spillage.pairs(rolled), tree, strange).localCheckpoint()
+def judged(rolled: Table, tree: Tree) -> Table:
+    return spillage.judge(spillage.pairs(rolled), tree, spillage.strange_links(rolled, tree))
 
 
-def verdicts(judged: "DataFrame") -> dict[str, int]:
-    rows = judged.groupBy("verdict").agg({"advisories": "sum"}).collect()
-    return {row.verdict: row["sum(advisories)"] for row in rows}
+def verdicts(judged: Table) -> dict[str, int]:
+    sums = query("select verdict, sum(advisories) as n from judged group by verdict", judged=judged)
+    return {row.verdict: row.n for row in rows(sums)}
 
 
 def test_a_mesh_spills_nothing_whoever_was_killed(intake: Intake, tree: Tree) -> None:
-    assert intake.files.where("fault is not null or unknown + untimed + newer > 0").count() == 0
+    faults = "from files where fault is not null or unknown + untimed + newer > 0"
+    assert len(query(faults, files=intake.files)) == 0
     assert verdicts(judged(intake.rolled, tree)) == {"needed": 25, "domain": 103}
-    assert spillage.strange_links(intake.rolled, tree).count() == 0
-    assert {row.node for row in waste.silent(intake.rolled, tree.nodes).collect()} == set()
+    assert len(spillage.strange_links(intake.rolled, tree)) == 0
+    assert {row.node for row in rows(waste.silent(intake.rolled, tree.nodes))} == set()
 
 
 def test_what_if_says_what_each_consumer_of_the_mesh_did_cost(intake: Intake, tree: Tree) -> None:
@@ -79,11 +80,11 @@ def test_what_if_says_what_each_consumer_of_the_mesh_did_cost(intake: Intake, tr
     fresh = "event = 'advisory' and kind != 'domain' and cause != 'resync' and op = 'add'"
     told = intake.events.where(fresh).select("node", "peer", "kind", "destination").distinct().count()
     consumers = intake.events.where("event = 'consumer'").select("node", "kind", "destination")
-    wanted = population.interests(consumers)
-    costs = whatif.per_consumer(tree, (1,)).localCheckpoint()
-    found = {row.scheme: row.added for row in population.cost(tree, wanted, costs).collect()}
+    wanted = population.interests(consumers.toArrow())
+    costs = whatif.per_consumer(tree, (1,))
+    found = {row.scheme: row.added for row in rows(population.cost(tree, wanted, costs))}
     assert found["tree"] == told == 16
-    assert whatif.domain_routes(tree).collect()[0]["held"] == 48
+    assert rows(whatif.domain_routes(tree))[0].held == 48
 
 
 PLANTED = [
@@ -108,9 +109,9 @@ def test_what_is_planted_in_the_log_of_a_mesh_is_found_and_nothing_else(
 ) -> None:
     planted = events(spark, [row for _, row in PLANTED] + HARMLESS)
     log = intake.events.select(*planted.columns).unionByName(planted).localCheckpoint()
-    found = judged(rollup(log).localCheckpoint(), tree)
-    rows = spillage.spilled_rows(log, found).collect()
-    assert {(row.node, row.origin, row.reason) for row in rows} == {
+    found = judged(summed(log), tree)
+    spilled = rows(spillage.spilled_rows(log.toArrow(), found))
+    assert {(row.node, row.origin, row.reason) for row in spilled} == {
         (row["node"], row["origin"], reason) for reason, row in PLANTED
     }
     assert verdicts(found) == {"needed": 28, "domain": 103, "spilled": len(PLANTED), "unknown": 1}
@@ -132,5 +133,5 @@ def test_a_child_of_a_mesh_is_cut_off_when_all_its_lines_are(spark: "SparkSessio
             told(35, "hq-2", "up"),
         ],
     )
-    (cut,) = waste.cut_off(log, rollup(log), tree.nodes).collect()
+    (cut,) = rows(waste.cut_off(log.toArrow(), summed(log), tree.nodes))
     assert (cut.node, cut.parent, cut.downs, cut.seconds, cut.since) == ("north", "hq-1", 1, 3.0, None)

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
-from pyarrow import parquet
+from audit_tables import rows
+from pyarrow import Table, parquet
 
+from audit.accounts import totals
 from audit.errors import UsageError
 from audit.lines import LONGEST
 from audit.listing import format_of, list_local
-from audit.reading import Intake, read, totals
+from audit.queries import query
+from audit.reading import Intake, read
 from audit.schema import LOG
 
 if TYPE_CHECKING:
@@ -92,7 +95,7 @@ def intake(spark: "SparkSession", folder: Path) -> Intake:
 
 @pytest.fixture(scope="module")
 def by_name(intake: Intake) -> dict[str, Any]:
-    return {row.file.rsplit("/", 1)[-1]: row for row in intake.files.collect()}
+    return {row.file.rsplit("/", 1)[-1]: row for row in rows(intake.files)}
 
 
 def test_every_file_is_told_and_what_is_no_log_too(
@@ -140,7 +143,7 @@ def test_a_packed_log_that_zeros_destroyed_is_none_of_nothing(spark: "SparkSessi
     for name, data in {**spoilt, "empty": nothing, "two-empty": nothing * 2}.items():
         (tmp_path / f"{name}.jsonl.gz").write_bytes(data)
     (tmp_path / "good.jsonl").write_bytes(line())
-    files = read(spark, list_local([str(tmp_path)])).files.where("fault is not null").collect()
+    files = faulty(read(spark, list_local([str(tmp_path)])))
     assert {row.file.rsplit("/", 1)[-1] for row in files} == {f"{name}.jsonl.gz" for name in spoilt}
     assert all("nothing could be read" in row.fault for row in files)
 
@@ -153,9 +156,9 @@ def test_two_rows_on_one_line_are_malformed_and_what_only_looks_so_is_a_row(
     alike = line(destination="}{", peer="{}{", node='}{"}{"') + line(cause="}{")
     (tmp_path / "x.jsonl").write_bytes(joined + half + alike + b"[" + joined.rstrip() + b"]\n")
     (tmp_path / "compact.jsonl").write_bytes((alike + joined).replace(b", ", b",").replace(b": ", b":"))
-    sums = totals(read(spark, list_local([str(tmp_path / "x.jsonl")])).files).collect()[0]
+    sums = rows(totals(read(spark, list_local([str(tmp_path / "x.jsonl")])).files))[0]
     assert (sums.lines, sums.rows, sums.malformed) == (5, 2, 3)
-    sums = totals(read(spark, list_local([str(tmp_path / "compact.jsonl")])).files).collect()[0]
+    sums = rows(totals(read(spark, list_local([str(tmp_path / "compact.jsonl")])).files))[0]
     assert (sums.lines, sums.rows, sums.malformed) == (3, 2, 1)
 
 
@@ -176,7 +179,7 @@ def test_a_file_that_is_there_twice_counts_once(by_name: dict[str, Any], intake:
 
 
 def test_what_was_left_out_is_counted_and_the_rest_is_what_is_used(intake: Intake) -> None:
-    sums = totals(intake.files).collect()[0]
+    sums = rows(totals(intake.files))[0]
     york = len((DEMO / "york.advisories.jsonl").read_bytes().splitlines())
     assert sums.rows == intake.events.count()
     assert sums.repeated == 2 * york + 6
@@ -193,7 +196,7 @@ def test_a_copy_of_a_growing_log_adds_nothing(by_name: dict[str, Any], intake: I
 
 
 def test_clocks_that_jump_are_counted_and_their_rows_kept(intake: Intake) -> None:
-    clocks = {row.node: row for row in intake.clocks.collect()}
+    clocks = {row.node: row for row in rows(intake.clocks)}
     assert (clocks["boot"].unset, clocks["boot"].backwards) == (1, 0)
     assert clocks["future"].ahead == 1
     assert (clocks["back"].backwards, clocks["back"].largest_step_back_s) == (1, 1800.0)
@@ -219,9 +222,7 @@ def test_parquet_is_read_with_its_folders_and_damaged_files_are_named(
     assert {row.tree for row in intake.events.select("tree").distinct().collect()} == {"demo"}
     found = {row.region: row["count"] for row in intake.events.groupBy("region").count().collect()}
     assert found == {row.region: row["count"] for row in log.groupBy("region").count().collect()}
-    faults = {
-        row.file.rsplit("/", 1)[-1]: row.fault for row in intake.files.where("fault is not null").collect()
-    }
+    faults = {row.file.rsplit("/", 1)[-1]: row.fault for row in faulty(intake)}
     assert len(faults) == 4
     assert faults["a-copy-outside.parquet"].endswith(files[1].name), "the one whose path says more is used"
     assert all("nothing could be read" in faults[name] for name in ("cut.parquet", "text.parquet"))
@@ -234,10 +235,9 @@ def test_rows_that_two_parquet_files_share_count_once(spark: "SparkSession", tmp
     part = log.where("at < '2026-01-01' or node in ('york', 'hq')").drop("tree", "region")
     part.coalesce(1).write.parquet(str(tmp_path / "log" / "copy"))
     intake = read(spark, list_local([str(tmp_path / "log")]))
-    sums = totals(intake.files).collect()[0]
+    sums = rows(totals(intake.files))[0]
     assert (sums.lines, sums.rows, sums.repeated) == (log.count() + part.count(), log.count(), part.count())
-    rows = intake.rolled.agg({"rows": "sum"}).collect()[0][0]
-    assert intake.events.count() == rows == log.count()
+    assert intake.events.count() == counted(intake.rolled) == log.count()
     assert intake.events.exceptAll(intake.events.distinct()).count() == 0
 
 
@@ -272,10 +272,10 @@ def test_what_is_before_damage_in_any_column_is_used_by_all_and_the_rest_told(
     parquet.write_table(numbered(spark, tmp_path), path, row_group_size=100)
     damage(path, column, group=1)
     intake = read(spark, list_local([str(path)]))
-    (file,) = intake.files.collect()
+    (file,) = rows(intake.files)
     assert "damaged" in file.fault
     assert (file.lines, file.rows, file.unread) == (300, 100, 200)
-    assert intake.rolled.agg({"rows": "sum"}).collect()[0][0] == 100
+    assert counted(intake.rolled) == 100
     assert [intake.events.select(name).count() for name in LOG.names] == [100] * len(LOG)
     assert len(intake.events.where("destination > '2'").collect()) < 100, "whichever rows are asked for"
 
@@ -291,7 +291,7 @@ def test_damage_that_ends_a_query_ends_no_audit(spark: "SparkSession", tmp_path:
     data[end - 100 : end] = b"\xff" * 100
     path.write_bytes(data)
     intake = read(spark, list_local([str(tmp_path / f"{name}.parquet") for name in ("a", "b")]))
-    damaged, good = intake.files.orderBy("file").collect()
+    damaged, good = sorted(rows(intake.files), key=lambda row: row.file)
     assert 0 < damaged.unread <= 150
     assert damaged.unread + damaged.rows + damaged.repeated == good.rows + good.repeated == 300
     assert damaged.rows + good.rows == intake.events.count() == 300
@@ -310,6 +310,14 @@ def numbered(spark: "SparkSession", folder: Path) -> Any:
     ]
     (folder / "log").write_bytes(b"".join(log))
     return spark.read.schema(LOG).json(str(folder / "log")).coalesce(1).toArrow()
+
+
+def counted(rolled: Table) -> int:
+    return sum(row.rows for row in rows(rolled))
+
+
+def faulty(intake: Intake) -> list[Any]:
+    return [row for row in rows(intake.files) if row.fault is not None]
 
 
 def chunk_of(path: Path, column: str, group: int) -> Any:
@@ -333,9 +341,9 @@ def test_a_log_that_is_there_in_other_words_counts_once(spark: "SparkSession", t
     (tmp_path / "both").write_bytes(york + hq)
     spark.read.schema(LOG).json(str(tmp_path / "both")).coalesce(1).write.parquet(str(tmp_path / "day"))
     intake = read(spark, list_local([str(tmp_path)]))
-    sums, lines = totals(intake.files).collect()[0], len(york.splitlines())
+    sums, lines = rows(totals(intake.files))[0], len(york.splitlines())
     assert (sums.rows, sums.repeated) == (lines + len(hq.splitlines()), 3 * lines)
-    found = intake.rolled.groupBy("node").agg({"rows": "sum"}).collect()
+    found = rows(query('select node, sum("rows") as n from rolled group by node', rolled=intake.rolled))
     counted = intake.events.groupBy("node").count().collect()
     assert {tuple(row) for row in found} == {tuple(row) for row in counted}
     assert intake.events.drop("file", "clock").distinct().count() == intake.events.count() == sums.rows
@@ -350,7 +358,7 @@ def test_clocks_that_are_ahead_are_found_in_parquet_but_not_in_the_log_of_a_day_
         log = spark.read.schema(LOG).json(str(tmp_path / f"{name}.jsonl"))
         log.coalesce(1).write.parquet(str(tmp_path / name))
         intake = read(spark, list_local([str(tmp_path / name)]))
-        found = {row.node: row.ahead for row in intake.clocks.collect()}
+        found = {row.node: row.ahead for row in rows(intake.clocks)}
         clocks = intake.events.where("clock = 'ahead'").select("node").collect()
         assert {row.node for row in clocks} == set(found)
         return found
@@ -363,7 +371,7 @@ def test_clocks_that_are_ahead_are_found_in_parquet_but_not_in_the_log_of_a_day_
 def test_no_log_at_all_is_an_empty_one(spark: "SparkSession") -> None:
     intake = read(spark, list_local([]))
     assert intake.events.count() == 0
-    assert totals(intake.files).collect()[0]["lines"] == 0
+    assert rows(totals(intake.files))[0].lines == 0
 
 
 def test_a_path_that_is_not_there_is_named() -> None:

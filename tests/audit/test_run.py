@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from audit.run import Request, audit
+from audit.deployment import load_tree
+from audit.run import Request, audit, plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,9 +136,9 @@ def test_routes_that_no_message_used_and_spools_that_fill_are_found(
     assert spool["full_at"].startswith("2026-11-08 00:00")
 
 
-def test_a_plan_needs_no_log_and_tells_of_none(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_plan_needs_no_log_and_no_spark_and_tells_of_none(tmp_path: Path) -> None:
     request = Request([], str(DATA / "stores.csv"), tmp_path, rules=[("leaf", "own", 2), ("root", "own", 1)])
-    summary = audit(spark, request)
+    summary = plan(request, load_tree(str(DATA / "stores.csv")))
     stores, others = 6, 8
     assert summary["what_if"]["tree"] == 2 * 2 * stores + others
     assert summary["what_if"]["leaf nodes"] == (2 * stores + 1) * others

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from audit_tables import rows
 
-from audit import population, spillage, volume, whatif
-from audit.deployment import make_tree, read_sites
+from audit import causes, population, spillage, whatif
+from audit.deployment import load_tree
 from audit.listing import list_local
+from audit.queries import query
 from audit.reading import read
 
 if TYPE_CHECKING:
@@ -56,28 +58,27 @@ def test_what_if_is_what_the_simulated_nodes_told_each_other(
         "--json",
     ]
     subprocess.run(command, check=True, capture_output=True)
-    tree = make_tree(read_sites(spark, str(tmp_path / "out" / "sites.csv")))
+    tree = load_tree(str(tmp_path / "out" / "sites.csv"))
     intake = read(spark, list_local([str(tmp_path / "out" / "advisories")]))
     events = intake.events.localCheckpoint()
-    assert intake.files.where("fault is not null or unknown + untimed + newer > 0").count() == 0
+    faults = "from files where fault is not null or unknown + untimed + newer > 0"
+    assert len(query(faults, files=intake.files)) == 0
 
     told = events.where("event = 'advisory' and kind != 'domain'").groupBy("op").count().collect()
     consumers = events.where("event = 'consumer'").select("node", "kind", "destination")
-    costs = whatif.per_consumer(tree).localCheckpoint()
-    found = {
-        row.scheme: row for row in population.cost(tree, population.interests(consumers), costs).collect()
-    }
+    wanted = population.interests(consumers.toArrow())
+    found = {row.scheme: row for row in rows(population.cost(tree, wanted, whatif.per_consumer(tree)))}
     assert {row.op: row["count"] for row in told} == {
         "add": found["tree"].added,
         "remove": found["tree"].closed,
     }
 
     names = events.where("event = 'advisory' and kind = 'domain'").count()
-    assert names == whatif.domain_routes(tree).collect()[0]["advisories"]
+    assert names == rows(whatif.domain_routes(tree))[0].advisories
 
     rolled = intake.rolled
     judged = spillage.judge(spillage.pairs(rolled), tree, spillage.strange_links(rolled, tree))
-    assert {row.verdict for row in judged.select("verdict").distinct().collect()} == {"needed", "domain"}
+    assert {row.verdict for row in rows(judged)} == {"needed", "domain"}
 
-    waits = volume.consumer_events(events, tree.roots).where("root_knew_after_s < 0").count()
+    waits = causes.consumer_events(events, tree.roots).where("root_knew_after_s < 0").count()
     assert waits == 0, "on a virtual clock nothing is known before it happened"

@@ -4,12 +4,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from audit_tables import events, sites
+from audit_tables import events, rows, sites, summed, tree_of
+from pyarrow import Table
 
 from audit import spillage
-from audit.deployment import Tree, make_tree
-from audit.rollup import rollup
-from audit.schema import SITES
+from audit.deployment import Tree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,43 +105,43 @@ def log(spark: "SparkSession") -> "DataFrame":
 
 
 @pytest.fixture(scope="module")
-def judged(log: "DataFrame", demo_tree: Tree) -> "DataFrame":
-    rolled = rollup(log).localCheckpoint()
+def judged(log: "DataFrame", demo_tree: Tree) -> Table:
+    rolled = summed(log)
     strange = spillage.strange_links(rolled, demo_tree)
-    return spillage.judge(spillage.pairs(rolled), demo_tree, strange).localCheckpoint()
+    return spillage.judge(spillage.pairs(rolled), demo_tree, strange)
 
 
-def verdicts(judged: "DataFrame") -> dict[str, int]:
+def verdicts(judged: Table) -> dict[str, int]:
     found: dict[str, int] = {}
-    for row in spillage.summary(judged).collect():
+    for row in rows(spillage.summary(judged)):
         found[row.verdict] = found.get(row.verdict, 0) + row.advisories
     return found
 
 
 def test_every_planted_advisory_is_found_with_its_reason_and_no_other(
-    log: "DataFrame", judged: "DataFrame"
+    log: "DataFrame", judged: Table
 ) -> None:
     found = {
         (row.at.replace(tzinfo=UTC), row.node, row.reason)
-        for row in spillage.spilled_rows(log, judged).collect()
+        for row in rows(spillage.spilled_rows(log.toArrow(), judged))
     }
     assert found == {(row["at"], row["node"], reason) for reason, row in PLANTED}
 
 
-def test_what_cannot_be_judged_is_counted_apart_as_are_domain_routes(judged: "DataFrame") -> None:
+def test_what_cannot_be_judged_is_counted_apart_as_are_domain_routes(judged: Table) -> None:
     found = verdicts(judged)
     assert found == {"needed": 9, "spilled": len(PLANTED), "unknown": 2, "domain": 1}
 
 
-def test_regions_show_who_told_whom(judged: "DataFrame") -> None:
-    found = {(row.origin_region, row.region): row.advisories for row in spillage.regions(judged).collect()}
+def test_regions_show_who_told_whom(judged: Table) -> None:
+    found = {(row.origin_region, row.region): row.advisories for row in rows(spillage.regions(judged))}
     assert found["north", "south"] == 2
     assert found["south", "north"] == 2
     assert found["north", "north"] == 3
 
 
-def test_what_advising_less_would_spare_is_needed_all_the_same(judged: "DataFrame") -> None:
-    found = {(row.advise_down, row.region): row.advisories for row in spillage.advise_down(judged).collect()}
+def test_what_advising_less_would_spare_is_needed_all_the_same(judged: Table) -> None:
+    found = {(row.advise_down, row.region): row.advisories for row in rows(spillage.advise_down(judged))}
     assert found == {("topics", "south"): 3, ("none", "south"): 3, ("none", "north"): 2}
 
 
@@ -153,28 +152,27 @@ def test_a_store_that_moved_is_not_spillage(spark: "SparkSession", demo_tree: Tr
         spark,
         [link, advisory(1, "south", "york", "york", "up"), advisory(2, "bath", "york", "south", "down")],
     )
-    rolled = rollup(log).localCheckpoint()
-    strange = spillage.strange_links(rolled, demo_tree).localCheckpoint()
-    assert [(row.child, row.parent, row.times) for row in strange.collect()] == [("york", "south", 1)]
+    rolled = summed(log)
+    strange = spillage.strange_links(rolled, demo_tree)
+    assert [(row.child, row.parent, row.times) for row in rows(strange)] == [("york", "south", 1)]
     judged = spillage.judge(spillage.pairs(rolled), demo_tree, strange)
-    assert {row.node: row.verdict for row in judged.collect()} == {"south": "moved", "bath": "spilled"}
+    assert {row.node: row.verdict for row in rows(judged)} == {"south": "moved", "bath": "spilled"}
 
 
 def test_the_cores_of_a_mesh_are_one_root(spark: "SparkSession") -> None:
-    table = sites(
-        "core-a - core", "core-b - core", "west core-b branch", "east core-a branch", "shop west leaf"
+    tree = tree_of(
+        sites("core-a - core", "core-b - core", "west core-b branch", "east core-a branch", "shop west leaf")
     )
-    tree = make_tree(spark.createDataFrame(table, SITES))
-    assert (tree.root, tree.places) == ("core-a", 4)
-    rows = [
+    assert (tree.root, len(tree.places)) == ("core-a", 4)
+    log = [
         advisory(1, "core-b", "shop", "west", "up"),
         advisory(2, "core-a", "shop", "core-b", "mesh"),
         advisory(3, "shop", "core-a", "west", "down"),
         advisory(4, "core-b", "core-a", "core-a", "mesh"),
         advisory(5, "east", "shop", "core-a", "down"),
     ]
-    rolled = rollup(events(spark, rows)).localCheckpoint()
+    rolled = summed(events(spark, log))
     judged = spillage.judge(spillage.pairs(rolled), tree, spillage.strange_links(rolled, tree))
-    found = {(row.node, row.origin): row.verdict for row in judged.collect()}
+    found = {(row.node, row.origin): row.verdict for row in rows(judged)}
     assert found.pop(("east", "shop")) == "spilled"
     assert set(found.values()) == {"needed"}

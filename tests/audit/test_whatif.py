@@ -2,18 +2,14 @@
 on an irregular tree."""
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 import pytest
-from audit_tables import regular_sites, sites
+from audit_tables import regular_sites, rows, sites, table, tree_of
+from pyarrow import Table
 
 from audit import population, regular, whatif
 from audit.comparison import beside_the_laws, counted
-from audit.deployment import Tree, make_tree
-from audit.schema import SITES
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from audit.deployment import Tree
 
 Costs = dict[tuple[str, str], tuple[int, int]]
 
@@ -39,30 +35,30 @@ IRREGULAR = sites(
 
 
 @pytest.fixture(scope="module")
-def regular_costs(spark: "SparkSession") -> dict[tuple[int, int], Costs]:
+def regular_costs() -> dict[tuple[int, int], Costs]:
     """By (branches, leaves a branch): what one consumer costs, by place that stands for its like and
     scheme."""
     shapes = {(row["branches"], row["leaves_a_branch"]) for row in counted()}
     made = {}
     for branches, leaves in sorted(shapes):
-        tree = make_tree(spark.createDataFrame(regular_sites(branches, leaves), SITES))
-        assert tree.places == 1 + branches + branches * leaves
+        tree = tree_of(regular_sites(branches, leaves))
+        assert len(tree.places) == 1 + branches + branches * leaves
         made[branches, leaves] = costs_of(whatif.per_consumer(tree))
     return made
 
 
 @pytest.fixture(scope="module")
-def tree(spark: "SparkSession") -> Tree:
-    return make_tree(spark.createDataFrame(IRREGULAR, SITES))
+def tree() -> Tree:
+    return tree_of(IRREGULAR)
 
 
 @pytest.fixture(scope="module")
-def per_consumer(tree: Tree) -> "DataFrame":
-    return whatif.per_consumer(tree, range(1, 8), (2, 3)).localCheckpoint()
+def per_consumer(tree: Tree) -> Table:
+    return whatif.per_consumer(tree, range(1, 8), (2, 3))
 
 
-def costs_of(per_consumer: "DataFrame") -> Costs:
-    return {(row.sight, row.scheme): (row.added, row.closed) for row in per_consumer.collect()}
+def costs_of(per_consumer: Table) -> Costs:
+    return {(row.sight, row.scheme): (row.added, row.closed) for row in rows(per_consumer)}
 
 
 def neighbours() -> dict[str, set[str]]:
@@ -104,7 +100,7 @@ def test_the_laws_give_every_row_that_was_counted(
     assert added * row["consumers"] == row["held"]  # type: ignore[operator]
 
 
-def test_hops_are_those_that_one_counts_by_walking(tree: Tree, per_consumer: "DataFrame") -> None:
+def test_hops_are_those_that_one_counts_by_walking(tree: Tree, per_consumer: Table) -> None:
     costs = costs_of(per_consumer)
     for name in {name for name, _ in costs}:
         hops = list(distances(name).values())
@@ -115,7 +111,7 @@ def test_hops_are_those_that_one_counts_by_walking(tree: Tree, per_consumer: "Da
 
 
 def test_a_leaf_stands_for_its_sibling_leaves_only(tree: Tree) -> None:
-    sights = {row.place: row.sight for row in whatif.sights(tree).collect()}
+    sights = {row.place: row.sight for row in rows(whatif.sights(tree))}
     assert {name for name, sight in sights.items() if name != sight} == {
         "ac",
         "aabb",
@@ -159,12 +155,10 @@ def leaf_nodes_by_hand(readers: list[str]) -> int:
     return total
 
 
-def test_a_population_costs_what_one_counts_line_by_line(
-    spark: "SparkSession", tree: Tree, per_consumer: "DataFrame"
-) -> None:
-    rows = [(reader, "queue", name) for name, readers in READERS.items() for reader in readers]
-    wanted = population.interests(spark.createDataFrame(rows, "node string, kind string, destination string"))
-    found = {row.scheme: row for row in population.cost(tree, wanted, per_consumer, 50.0).collect()}
+def test_a_population_costs_what_one_counts_line_by_line(tree: Tree, per_consumer: Table) -> None:
+    read = [(reader, "queue", name) for name, readers in READERS.items() for reader in readers]
+    wanted = population.interests(table(("node", "kind", "destination"), read))
+    found = {row.scheme: row for row in rows(population.cost(tree, wanted, per_consumer, 50.0))}
     assert found["tree"].added == found["tree"].closed == sum(map(tree_by_hand, READERS.values()))
     assert found["tree"].bytes_added == found["tree"].added * 50.0
     assert found["leaf nodes"].added == sum(map(leaf_nodes_by_hand, READERS.values()))
@@ -178,18 +172,16 @@ def test_a_population_costs_what_one_counts_line_by_line(
         added = sum(1 for hop in hops if 1 <= hop <= ttl)
         row = found[f"connectors, TTL {ttl}"]
         assert (row.added, row.closed) == (added, 2 * added + hops.count(ttl + 1))
-    assert found["full mesh"].added == len(rows) * (len(IRREGULAR) - 1)
+    assert found["full mesh"].added == len(read) * (len(IRREGULAR) - 1)
     assert found["static bridges"].added == 0
     assert found["static bridges"].crossed == len(READERS) * (len(IRREGULAR) - 1)
     assert {found[name].crossed for name in ("tree", "leaf nodes", "full mesh")} == {ups}
     assert found["connectors, TTL 1"].crossed is None
 
 
-def test_who_does_not_reach_the_root_is_said(
-    spark: "SparkSession", tree: Tree, per_consumer: "DataFrame"
-) -> None:
-    wanted = population.interests_by_role(spark, tree, [("leaf", "own", 2), ("branch", "offers", 1)])
-    found = {row.scheme: row.root_knows for row in population.cost(tree, wanted, per_consumer).collect()}
+def test_who_does_not_reach_the_root_is_said(tree: Tree, per_consumer: Table) -> None:
+    wanted = population.interests_by_role(tree, [("leaf", "own", 2), ("branch", "offers", 1)])
+    found = {row.scheme: row.root_knows for row in rows(population.cost(tree, wanted, per_consumer))}
     assert {scheme for scheme, knows in found.items() if knows is False} == {
         "connectors, TTL 1",
         "connectors, TTL 2",
@@ -202,17 +194,13 @@ def test_who_does_not_reach_the_root_is_said(
     assert found["static bridges"] is None
 
 
-def test_rules_by_role_are_the_same_as_naming_everybody(
-    spark: "SparkSession", tree: Tree, per_consumer: "DataFrame"
-) -> None:
+def test_rules_by_role_are_the_same_as_naming_everybody(tree: Tree, per_consumer: Table) -> None:
     leaves = [name for name, _, role, *_ in IRREGULAR if role == "leaf"]
     named = [(leaf, "queue", f"{leaf}-{number}") for leaf in leaves for number in range(3)]
     named += [(leaf, "topic", f"offers-{number}") for leaf in leaves for number in range(2)]
-    explicit = population.interests(
-        spark.createDataFrame(named, "node string, kind string, destination string")
-    )
-    ruled = population.interests_by_role(spark, tree, [("leaf", "own", 3), ("leaf", "offers", 2)])
-    first, second = (population.cost(tree, one, per_consumer).collect() for one in (explicit, ruled))
+    explicit = population.interests(table(("node", "kind", "destination"), named))
+    ruled = population.interests_by_role(tree, [("leaf", "own", 3), ("leaf", "offers", 2)])
+    first, second = (rows(population.cost(tree, one, per_consumer)) for one in (explicit, ruled))
     assert first == second
 
 
@@ -245,16 +233,16 @@ def test_the_growth_curve_goes_through_the_law() -> None:
     }
 
 
-def test_a_hundred_thousand_stores_are_a_few_joins(spark: "SparkSession") -> None:
+def test_a_hundred_thousand_stores_are_a_few_joins() -> None:
     """A million take the same joins; `benchmarks.what_if` runs them."""
     regions, a_region = 100, 1000
-    store = ("concat('store-', id) name", f"concat('region-', id % {regions}) parent", "'leaf' role")
-    stores = spark.range(regions * a_region).selectExpr(*store)
     above = sites("root - root", *(f"region-{n} root branch" for n in range(regions)))
-    tree = make_tree(spark.createDataFrame(above, SITES).unionByName(stores, allowMissingColumns=True))
-    wanted = population.interests_by_role(spark, tree, [("leaf", "own", 25)])
-    costs = whatif.per_consumer(tree).localCheckpoint()
-    found = {row.scheme: (row.added, row.closed) for row in population.cost(tree, wanted, costs).collect()}
+    tree = tree_of(
+        above + [(f"store-{n}", f"region-{n % regions}", "leaf", None) for n in range(regions * a_region)]
+    )
+    wanted = population.interests_by_role(tree, [("leaf", "own", 25)])
+    costs = whatif.per_consumer(tree)
+    found = {row.scheme: (row.added, row.closed) for row in rows(population.cost(tree, wanted, costs))}
     consumers = 25 * regions * a_region
     for scheme, (added, closed) in regular.one_consumer(regions, a_region).items():
         assert found[scheme] == (consumers * added, consumers * closed), scheme

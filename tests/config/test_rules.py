@@ -299,17 +299,6 @@ IMPOSSIBLE = [
         "tree_connectors.0.uri",
         "this node's own address",
     ),
-    (with_connector(uri="ws://localhost:7600/link"), "tree_connectors.0.uri", "another port"),
-    (
-        replace(with_connector(uri="ws://127.0.0.2:7601"), listener=Listener(host="127.0.0.2", port=7601)),
-        "tree_connectors.0.uri",
-        "this node's own address",
-    ),
-    (
-        replace(with_connector(uri="ws://[::1]:7601"), listener=Listener(host="localhost", port=7601)),
-        "tree_connectors.0.uri",
-        "this node's own address",
-    ),
     (replace(ROOT, link=Link(backoff_initial=2.0, backoff_max=1.0)), "link.backoff_initial", "longer than"),
     (
         replace(ROOT, limits=Limits(spool=Spool(max_bytes=2**20, max_bytes_down=2**21))),

@@ -106,7 +106,7 @@ def test_an_operator_is_told_of_parents_that_would_refuse_and_of_files_left_behi
     ]
     local = [
         SiteRow(name="hq", role="root", address="127.0.0.1"),
-        SiteRow(name="uk", role="leaf", parent="hq", address="127.0.0.1:7601"),
+        SiteRow(name="uk", role="leaf", parent="hq"),
     ]
     warnings = write_fleet(local, tmp_path, ["xml"]).warnings
     assert warnings == tuple(

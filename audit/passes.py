@@ -1,0 +1,90 @@
+"""The passes over the log, each one job of Spark's, and the tables that they give.
+
+Law: a log is gone through four times, however many tables there are and however many rows: for the sums of
+`rollup`, which `reading` makes, by route (`told`), by consumer (`consumer_hours`) and by cause (`causes`).
+Rows that are rare in a healthy log, such as links that drop and advisories that spill, are fetched from it by
+themselves, and only if the sums say that there are any.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyarrow import Table
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from audit import causes
+from audit import told as routes
+from audit.listing import Listing
+from audit.queries import query, rows, value
+from audit.reading import Intake, read
+from audit.schema import EVENTS, arrow_schema
+from audit.session import fetch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SUSPECTS: Final = 1000
+"""Pairs of node and origin up to which the log is searched for them by name."""
+
+
+class Passes:
+    """Over one log; `intake` is the first of them. `source`: the broker that wrote it, '' = our own nodes."""
+
+    def __init__(self, spark: "SparkSession", listing: Listing, source: str = "") -> None:
+        self._spark = spark
+        self.intake: Intake = read(spark, listing, source)
+        self._events = self.intake.events
+
+    def __repr__(self) -> str:
+        return f"<Passes rolled={len(self.intake.rolled)}>"
+
+    @property
+    def one_in(self) -> int:
+        """Of so many comings and goings of consumers one has a row of its own, unless all are wanted."""
+        came = """select coalesce(sum("rows"), 0) from rolled where event = 'consumer'"""
+        return causes.one_in(value(query(came, rolled=self.intake.rolled)))
+
+    def told(self) -> Table:
+        """The sums by route: `told.told`."""
+        return fetch(routes.told(self._events))
+
+    def consumer_hours(self) -> Table:
+        """Comings and goings of each consumer: `told.consumer_hours`."""
+        return fetch(routes.consumer_hours(self._events))
+
+    def consumer_events(self, roots: Sequence[str], one_in: int) -> Table:
+        """The cost of comings and goings: `causes.consumer_events`."""
+        return fetch(causes.consumer_events(self._events, roots, one_in))
+
+    def said_by_hour(self, nodes: Table) -> Table:
+        """The routes of some nodes, hour by hour: `told.said_by_hour`."""
+        return fetch(routes.said_by_hour(self._events, self._spark.createDataFrame(nodes)))
+
+    def held_routes(self) -> Table:
+        """Routes that each node ever had: `told.held_routes`."""
+        return fetch(routes.held_routes(self._events))
+
+    def changes(self) -> Table:
+        """Each row that tells of a link, or of a node's start or stop, if there is any of a link."""
+        counted = query("select 1 from rolled where event = 'link' limit 1", rolled=self.intake.rolled)
+        return self._some(F.col("event").isin("link", "node")) if len(counted) else _NONE
+
+    def suspects(self, judged: Table) -> Table:
+        """The rows that `spillage.spilled_rows` has to look at: those of the nodes that spilled advisories
+        name, if there are any. `judged`: by `spillage.judge`."""
+        bad = query("select distinct node, origin from judged where verdict = 'spilled'", judged=judged)
+        if not len(bad):
+            return _NONE
+        if len(bad) > SUSPECTS:
+            return self._some(F.col("event").isin("advisory", "consumer"))
+        names = rows(bad)
+        told = (F.col("event") == "advisory") & F.col("node").isin({row["node"] for row in names})
+        origins = {row["origin"] for row in names if row["origin"]}
+        return self._some(told | (F.col("event") == "consumer") & F.col("node").isin(origins))
+
+    def _some(self, which: Column) -> Table:
+        return fetch(self._events.where(which))
+
+
+_NONE: Final = arrow_schema(EVENTS).empty_table()
