@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.core.clients.sessions import Connection
+from broker.core.sessions.sessions import Connection
 from broker.node import Node
 from config.model import Link, Listener, Log, Site, TreeConnector
 

@@ -24,7 +24,7 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.processes import machine
-from broker.core.messages.custody import Queue
+from broker.core.messages.queue import Queue
 from simulation.deployment import generated
 from simulation.machine import Machine
 from simulation.run import Simulation, Task

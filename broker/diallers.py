@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.supervisor import Supervisor
 from config.model import Site, TreeConnector
 from config.uris import address

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from broker.core.policies.trace import SYSTEM
+from broker.core.messages.queue_names import SYSTEM
 from broker.core.rows import MetaRow
 from broker.store import Store
 from config.model import Site

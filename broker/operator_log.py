@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Final
 
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import QueueEntry
+from broker.core.messages.queue import QueueEntry
 from broker.core.messages.queue_names import Spool
 from broker.core.node import NodeCore
 from broker.core.rows import QueueRow

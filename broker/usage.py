@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from broker.advisory_log import iso_time
-from broker.core.policies.policy import Policy
 from broker.core.policies.usage import RouteUsage, UsageRow
+from broker.core.policy import Policy
 from treeconnector.destinations import Destination, Kind
 
 if TYPE_CHECKING:

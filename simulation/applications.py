@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any, Final
 
-from broker.core.clients.sessions import Connection
+from broker.core.sessions.sessions import Connection
 from simulation.site import Site
 from treeconnector import bundles
 from treeconnector.bundles import Message, Properties

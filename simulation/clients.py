@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from broker.core.clients.sessions import Connection
+from broker.core.sessions.sessions import Connection
 from simulation.site import Site
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Message, Properties

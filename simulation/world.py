@@ -22,7 +22,7 @@ from random import Random
 from typing import Any, Final
 
 from broker.core.policies.permits import GrantOf, everything
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.core.settings import CoreSettings
 from simulation.advisory_log import NodeLog, Row
 from simulation.deployment import Deployment

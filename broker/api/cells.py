@@ -9,7 +9,7 @@ from broker.api.pages import Cut, Key, page_at_once
 from broker.cells.errors import CellError
 from broker.cells.paths import MOST_GATEWAYS
 from broker.cells.paths import PathHop as AskedHop
-from broker.core.messages.custody import Queue
+from broker.core.messages.queue import Queue
 from treeconnector.names import LOCAL
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from broker.api.filters import DestinationFilter
 from broker.api.operation import PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, Key, chunks, cursor, page_of, place_in
 from broker.core.errors import BadRequest
-from broker.core.messages.entries import QueueEntry
+from broker.core.messages.queue import QueueEntry
 from treeconnector.bundles import Message
 
 if TYPE_CHECKING:

@@ -19,10 +19,11 @@ from broker.advisory_log import iso_time
 from broker.api import previews
 from broker.api.filters import DestinationFilter
 from broker.api.operation import NDJSON, Answer, Parameter, operation
-from broker.core.clients.masking import masked
 from broker.core.errors import BadRequest, Busy, SwitchError
-from broker.core.messages.entries import StoredBundle
-from broker.core.policies.trace import NAMES, Record, is_internal
+from broker.core.messages.queue_names import is_internal
+from broker.core.messages.stored import StoredBundle
+from broker.core.messages.trace import NAMES, Record
+from broker.core.sessions.masking import masked
 from treeconnector import bundles
 from treeconnector.bundles import Message
 from treeconnector.errors import FrameError

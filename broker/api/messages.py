@@ -10,10 +10,9 @@ from broker.api import previews
 from broker.api.operation import GONE, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import CHUNK, Cut, Key, cursor, place_in
 from broker.api.queues import GIVEN, QUEUE
-from broker.core.clients.masking import masked
 from broker.core.errors import BadRequest, NotFound
-from broker.core.messages.custody import Queue
-from broker.core.messages.entries import QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.sessions.masking import masked
 
 if TYPE_CHECKING:
     from broker.node import Node

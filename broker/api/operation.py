@@ -19,7 +19,7 @@ import msgspec
 
 from broker.api.pages import DEFAULT_LIMIT, MOST, Cut
 from broker.core.errors import BadRequest
-from broker.core.policies.trace import SYSTEM
+from broker.core.messages.queue_names import SYSTEM
 
 NDJSON: Final = "application/x-ndjson"
 JSON: Final = "application/json"

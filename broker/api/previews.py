@@ -4,8 +4,8 @@ import codecs
 from base64 import b64encode
 from typing import Final, NamedTuple
 
-from broker.core.messages.custody import Custody
-from broker.core.messages.entries import QueueEntry
+from broker.core.custody.custody import Custody
+from broker.core.messages.queue import QueueEntry
 from treeconnector import bundles
 from treeconnector.errors import FrameError
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.api.operation import GONE, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import CHUNK, Cut, Key, page_of
-from broker.core.clients.masking import masked
 from broker.core.messages.queue import Queue as KeptQueue
+from broker.core.messages.queue_names import is_internal
 from broker.core.messages.tally import count_of, mean_of, quantile_of
-from broker.core.policies.trace import is_internal
+from broker.core.sessions.masking import masked
 from broker.histogram import Histogram
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import msgspec
 
 from broker.api.operation import AT, AWAY, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
-from broker.core.policies.trace import ROUTING_MANAGER
+from broker.core.messages.queue_names import ROUTING_MANAGER
 from treeconnector.destinations import Kind
 from treeconnector.names import LOCAL
 from treeconnector.routes import Route as LearnedRoute

@@ -8,13 +8,13 @@ import msgspec
 
 from broker.api.operation import GONE, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, chunks, page_of
-from broker.core.clients.masking import masked
-from broker.core.clients.sessions import Connection as ClientConnection
-from broker.core.clients.sessions import Session as ClientSession
-from broker.core.delivery.consumers import PushConsumer
 from broker.core.errors import NotFound
 from broker.core.messages.queue_names import SUBSCRIPTION
 from broker.core.routing.topics import Subscription
+from broker.core.sessions.masking import masked
+from broker.core.sessions.sessions import Connection as ClientConnection
+from broker.core.sessions.sessions import PushConsumer
+from broker.core.sessions.sessions import Session as ClientSession
 from treeconnector.destinations import Destination, Kind
 from treeconnector.names import LOCAL
 

@@ -13,7 +13,7 @@ import msgspec
 
 from broker.api.operation import Answer, Operation, operation
 from broker.api.queues import Queue, is_shown, queue_fields
-from broker.core.clients.masking import masked
+from broker.core.sessions.masking import masked
 from config.uris import EMBEDDED
 from treeconnector.names import incarnation_text
 

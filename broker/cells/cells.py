@@ -20,7 +20,7 @@ import msgspec
 
 from broker.cells.errors import NoAnswer, RefusedByCell, TooManyQuestions
 from broker.core.errors import SwitchError
-from broker.core.policies.trace import SYSTEM
+from broker.core.messages.queue_names import SYSTEM
 from broker.core.site.internal_queues import InternalMessage, InternalQueues
 from treeconnector.bundles import Flag, Message, Properties
 from treeconnector.destinations import Destination, parse, queue

@@ -17,7 +17,7 @@ import msgspec
 from broker.cells.cells import CellCommand, NodeCells
 from broker.cells.errors import NoAnswer
 from broker.core.errors import BadRequest
-from broker.core.policies.trace import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
+from broker.core.messages.queue_names import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
 from treeconnector.addresses import Entry
 from treeconnector.destinations import Destination, queue
 from treeconnector.errors import InvalidName, RouteError, SapwoodError

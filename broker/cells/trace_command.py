@@ -15,10 +15,9 @@ import time
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.core.clients.masking import masked
 from broker.core.errors import BadRequest
-from broker.core.messages.entries import QueueEntry
-from broker.core.policies.trace import (
+from broker.core.messages.queue import QueueEntry
+from broker.core.messages.trace import (
     ACKNOWLEDGED,
     ARRIVED,
     BURIED,
@@ -29,6 +28,7 @@ from broker.core.policies.trace import (
     SENT,
     Record,
 )
+from broker.core.sessions.masking import masked
 from treeconnector.identity import MessageId, parse_message_id
 
 if TYPE_CHECKING:

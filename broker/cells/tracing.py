@@ -12,9 +12,9 @@ from broker.cells.cells import CellCommand
 from broker.cells.timeline import message_story, task_story
 from broker.cells.trace_command import TraceCommand
 from broker.cells.walk import ANSWER_WITHIN, Walk
-from broker.core.clients.masking import masked
 from broker.core.errors import BadRequest
-from broker.core.policies.trace import DEALT_WITH, DELIVERED, ENTERED, Record
+from broker.core.messages.trace import DEALT_WITH, DELIVERED, ENTERED, Record
+from broker.core.sessions.masking import masked
 from treeconnector.destinations import Kind
 from treeconnector.identity import MessageId, parse_message_id
 

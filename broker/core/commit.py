@@ -1,15 +1,14 @@
 """A commit: its transaction, and everything that may be told to others only when it is on disk."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from broker.core.messages.custody import Queue, StoredBundle
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.queue import Queue
+from broker.core.messages.stored import StoredBundle
 from broker.core.rows import Transaction
+from broker.core.sessions.sessions import Connection
 from treeconnector.link import Link
-
-if TYPE_CHECKING:
-    from broker.core.clients.sessions import Connection
-    from broker.core.links.neighbour import Neighbour
 
 
 class LinkAccount(NamedTuple):

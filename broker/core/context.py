@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker.core.clock import Clock
+from broker.core.custody.custody import Custody
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import Custody
-from broker.core.policies.policy import Policies
+from broker.core.policy import Policies
 from broker.core.settings import CoreSettings
 from treeconnector.destinations import Destination
 from treeconnector.frames import Advice

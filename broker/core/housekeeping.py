@@ -8,8 +8,8 @@ from broker.core.clients.switch import Switch
 from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import Queue, QueueEntry
-from broker.core.messages.pages import PAGE
+from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.summaries import PAGE
 from broker.core.neighbours.relocation import Relocation
 from broker.core.policies.backpressure import Backpressure
 from broker.core.routing.arrivals import Arrivals

@@ -19,32 +19,28 @@ from broker.core.clients.mandatory import MandatoryNotices
 from broker.core.clock import Clock
 from broker.core.commit import CommitBatch, LinkAccount
 from broker.core.context import AdvisoryRecorder, Context
+from broker.core.custody.custody import Custody, ReadBodies
+from broker.core.custody.paging import ReadCopies
 from broker.core.housekeeping import Housekeeping
 from broker.core.links.neighbour import Neighbour
-from broker.core.links.open_links import OpenLinks
-from broker.core.messages.custody import Custody, ReadBodies
-from broker.core.messages.paging import ReadCopies
+from broker.core.messages.trace import Trace
 from broker.core.neighbours.admission import LinkAdmission, Secrets
 from broker.core.neighbours.advertising import Advertising
-from broker.core.neighbours.ancestry import Ancestry
 from broker.core.neighbours.following import Following
 from broker.core.neighbours.handover import Handover
 from broker.core.neighbours.link_custody import LinkCustody
 from broker.core.neighbours.mesh import OwnMesh
 from broker.core.neighbours.neighbourhood import Neighbourhood
-from broker.core.neighbours.offers import Offers
 from broker.core.neighbours.relocation import Relocation
-from broker.core.neighbours.root import ChainRoot
 from broker.core.operations.dead_letters import Redrive
 from broker.core.operations.removal import Removal
 from broker.core.operations.static_routing import StaticRouting
 from broker.core.policies.backpressure import Backpressure
 from broker.core.policies.loans import Loans
 from broker.core.policies.permits import ChildPermits
-from broker.core.policies.policy import Policies, Policy
 from broker.core.policies.replies import Replies
 from broker.core.policies.statistics import Statistics
-from broker.core.policies.trace import Trace
+from broker.core.policy import Policies, Policy
 from broker.core.restore import Restoration, Rows
 from broker.core.routing.addresses import LogicalAddresses
 from broker.core.routing.arrivals import Arrivals
@@ -54,6 +50,10 @@ from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, PageRow, SeenRow
 from broker.core.settings import CoreSettings, MeshSettings
 from broker.core.site.retained_interest import RetainedInterest
 from broker.core.site.site import SiteClient
+from broker.core.tree.ancestry import Ancestry
+from broker.core.tree.offers import Offers
+from broker.core.tree.open_links import OpenLinks
+from broker.core.tree.root import ChainRoot
 from treeconnector import bundles
 from treeconnector.destinations import Destination, domain
 from treeconnector.errors import Refusal, RemoteError
@@ -157,9 +157,7 @@ class NodeCore:
         self.letters = Redrive(context, self.forwarder, self.topics, self.arrivals, self.removal)
         self.telling = MandatoryNotices(context, self.forwarder, self.batching)
         self.pressure = Backpressure(context, self.forwarder, self.topics, self.switch.sending)
-        self.addressing = LogicalAddresses(
-            context, self.forwarder, self.pressure, self.telling, addresses or []
-        )
+        self.addressing = LogicalAddresses(context, self.forwarder, addresses or [])
         self.links = OpenLinks(context)
         self.offers = Offers(context)
         self.root = ChainRoot(context)
@@ -260,6 +258,7 @@ class NodeCore:
             self.loans,
             self.replies,
             self.addressing,
+            self.pressure,
             self.telling,
             self.renewal,
             self.ancestry,

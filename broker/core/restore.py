@@ -5,11 +5,12 @@ from typing import Any, Final, Protocol
 
 from broker.core.clients.switch import Switch
 from broker.core.context import Context
+from broker.core.custody.custody import DOUBTED
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import DOUBTED, SUBSCRIPTION, Queue, StoredBundle
-from broker.core.messages.pages import Covered, Page
-from broker.core.messages.queue_names import SITE, is_of_a_session
-from broker.core.neighbours.ancestry import Ancestry
+from broker.core.messages.pages import Covered
+from broker.core.messages.queue import Page, Queue
+from broker.core.messages.queue_names import SITE, SUBSCRIPTION, is_of_a_session
+from broker.core.messages.stored import StoredBundle
 from broker.core.neighbours.following import Following
 from broker.core.neighbours.neighbourhood import Neighbourhood
 from broker.core.operations.removal import Removal
@@ -34,6 +35,7 @@ from broker.core.rows import (
     SubscriptionRow,
 )
 from broker.core.site.site import SiteClient
+from broker.core.tree.ancestry import Ancestry
 from treeconnector.bundles import decode_header
 from treeconnector.destinations import Destination, Kind
 from treeconnector.interests import Interests

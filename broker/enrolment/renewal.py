@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from bridges import certificates
 from bridges.certificates import CertificateError
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.enrolment import proofs
 from broker.enrolment.authority import RENEW_AFTER
 from broker.enrolment.contact import ask, context_for

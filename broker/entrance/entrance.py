@@ -21,10 +21,10 @@ from functools import partial
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from broker.core.clients.sessions import Session
 from broker.core.errors import Busy, NotLoggedIn, SwitchError
-from broker.core.policies.policy import Policy
-from broker.core.policies.rights import FULL, Rights
+from broker.core.policy import Policy
+from broker.core.sessions.rights import FULL, Rights
+from broker.core.sessions.sessions import Session
 from broker.entrance.complaints import Complaints
 from broker.entrance.near import is_near
 from broker.entrance.passwords import Hashed, of_nobody

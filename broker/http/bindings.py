@@ -11,9 +11,9 @@ from typing import cast
 from aiohttp import web
 
 from bridges.tls import shown_by
-from broker.core.clients.sessions import Connection
 from broker.core.errors import TOO_MANY, BadRequest, Busy, NotLoggedIn
-from broker.core.policies.rights import Rights
+from broker.core.sessions.rights import Rights
+from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Caller
 from broker.http.ports import NodePort
 from broker.intake import Guest

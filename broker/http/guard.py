@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import HttpVersion11, web
 
-from broker.core.clients.masking import masked
+from broker.core.sessions.masking import masked
 from broker.entrance.near import is_near, of_a_proxy
 
 __all__ = [

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bridges.carriers.base import Carrier
-from broker.core.clients.sessions import Connection
 from broker.core.clients.transfers import Fetched
 from broker.core.errors import SwitchError
+from broker.core.sessions.sessions import Connection
 from broker.shares import Shares
 from treeconnector.bundles import Message
 from treeconnector.session_frames import ClientFrame

@@ -17,8 +17,8 @@ from typing import Final
 from aiohttp import web
 
 from bridges.carriers.base import BUFFER_BYTES, Carrier, CarrierBroken, CarrierError, CarrierFlooded
-from broker.core.clients.sessions import Connection
 from broker.core.errors import TOO_MANY, SwitchError
+from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Caller
 from broker.http.guard import address, from_a_web_page, is_here
 from broker.http.link_endpoint import accepted, not_upgraded, parting

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from broker.core.clients.transfers import Fetched
 from broker.core.errors import BadRequest, NotFound, SwitchError, TooLarge
-from broker.core.policies.rights import Rights
+from broker.core.sessions.rights import Rights
 from broker.http import trace
 from broker.http.bindings import Bindings, HttpLine
 from broker.http.guard import bearer, credentials, from_a_web_page, is_here, is_rebound, same

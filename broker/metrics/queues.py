@@ -8,9 +8,9 @@ through, would be a new label each time.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from broker.core.messages.custody import Queue
+from broker.core.messages.queue import Queue
+from broker.core.messages.queue_names import is_internal
 from broker.core.policies.statistics import LATENCY_BOUNDS
-from broker.core.policies.trace import is_internal
 from broker.histogram import Histogram
 from broker.metrics.exposition import Family, counter, gauge, histogram
 from broker.metrics.label_limit import OTHER, Counters, LabelLimit

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.core.clients.sessions import Session
+from broker.core.sessions.sessions import Session
 from broker.metrics.exposition import Family, counter, gauge
 from broker.metrics.label_limit import OTHER, Counters, LabelLimit
 

@@ -13,9 +13,9 @@ import logging
 from typing import TYPE_CHECKING, Final, cast
 
 from bridges.tls import shown_by
-from broker.core.clients.sessions import Connection
 from broker.core.errors import TOO_MANY, NotLoggedIn, SwitchError
-from broker.core.policies.rights import Rights
+from broker.core.sessions.rights import Rights
+from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Caller
 from broker.entrance.near import is_near
 from broker.intake import Guest

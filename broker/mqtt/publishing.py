@@ -7,7 +7,7 @@ before its PUBREL is answered again, and not taken again.
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.core.policies.rights import Rights
+from broker.core.sessions.rights import Rights
 from broker.mqtt import packets
 from broker.mqtt.packet_ids import PacketIds
 from broker.mqtt.packets import PacketError, Publish

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.core.clients.sessions import Connection
-from broker.core.messages.custody import Queue
+from broker.core.messages.queue import Queue
+from broker.core.sessions.sessions import Connection
 from broker.mqtt import packets
 from broker.mqtt.packets import PacketError
 from treeconnector import bundles

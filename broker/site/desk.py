@@ -15,7 +15,7 @@ import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from bridges.site_brokers.base import Bridge, SiteBrokerError, SiteBrokerRefused
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.core.site.site import SiteClient as CoreSite
 from broker.pauses import growing
 from broker.site.bridges import make_bridge

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.clients.sessions import Connection
+from broker.core.sessions.sessions import Connection
 from broker.naming import draw, named, renamed
 from broker.node import Node
 from broker.store import Store, StoreCorrupt

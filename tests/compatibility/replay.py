@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from recording import LINKS, QUICK, Recording, bytes_of, say_last_words
 
-from broker.core.clients.sessions import Connection
+from broker.core.sessions.sessions import Connection
 from simulation.site import Site
 from treeconnector.link import Link
 from treeconnector.permits import Grant

@@ -6,7 +6,7 @@ what it keeps of them is bounded.
 
 import msgspec
 
-from broker.core.clients.sessions import Connection
+from broker.core.sessions.sessions import Connection
 from simulation.forest import Forest
 from treeconnector.errors import FrameError
 from treeconnector.frames import Position

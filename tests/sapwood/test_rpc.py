@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.core.errors import NotFound
-from broker.core.messages.custody import Queue
+from broker.core.messages.queue import Queue
 from broker.node import Node
 from config.model import Advisories, AdvisoryLog, Listener, Site
 from sapwood import (

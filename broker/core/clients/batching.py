@@ -8,7 +8,7 @@ compressed once, here.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from broker.core.policies.trace import Note, notes_of
+from broker.core.messages.trace import Note, notes_of
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Flag, Header, Message
 from treeconnector.destinations import Destination

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from broker.core.clients.sessions import Connection, Session
 from broker.core.clients.switch import Outcome, Switch
 from broker.core.clients.transfers import Fetched
 from broker.core.errors import NotFound
+from broker.core.sessions.sessions import Connection, Session
 from broker.core.settings import CoreSettings
 from treeconnector import bundles
 from treeconnector.destinations import Destination

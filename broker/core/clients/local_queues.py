@@ -7,12 +7,12 @@ transient one is its session's, and goes with it. Both are bounded in number, an
 import secrets
 from typing import Final
 
-from broker.core.clients.sessions import Session
+from broker.core.custody.custody import Custody
 from broker.core.errors import BadRequest, NotFound, SwitchError
-from broker.core.messages.custody import Custody, Queue
-from broker.core.messages.queue_names import TRANSIENT
-from broker.core.policies.trace import is_internal
+from broker.core.messages.queue import Queue
+from broker.core.messages.queue_names import TRANSIENT, is_internal
 from broker.core.rows import QueueRow
+from broker.core.sessions.sessions import Session
 from broker.core.settings import CoreSettings
 from treeconnector import destinations
 from treeconnector.names import queue_name

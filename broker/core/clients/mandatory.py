@@ -14,14 +14,16 @@ wait.
 """
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from broker.core.clients.batching import Batching, BundleClass
 from broker.core.clock import PART
 from broker.core.context import Context
-from broker.core.messages.custody import Queue, QueueEntry, StoredBundle
-from broker.core.messages.entries import IN_DOUBT, may_be_told
-from broker.core.policies.policy import Policy, first_reason
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.pages import may_be_told
+from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.stored import IN_DOUBT, StoredBundle
+from broker.core.policy import Policy, first_reason
 from broker.core.routing.forwarding import Forwarder
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Flag, Message, Properties
@@ -29,9 +31,6 @@ from treeconnector.destinations import Destination, Kind
 from treeconnector.errors import FrameError, InvalidName
 from treeconnector.names import LOCAL, is_incarnation, node_name, queue_name
 from treeconnector.relations import Relation
-
-if TYPE_CHECKING:
-    from broker.core.links.neighbour import Neighbour
 
 NOBODY_SERVES: Final = "NOBODY_SERVES"
 _MOST_GONE: Final = 100_000
@@ -83,6 +82,9 @@ class MandatoryNotices(Policy):
 
     def _settled(self, queue: Queue) -> bool:
         return self._is_nobodys(queue) and self._is_certain(queue) and self.answer_waiting(queue)
+
+    def doomed(self, queue: Queue) -> None:
+        self.answer_waiting(queue)
 
     def answer_waiting(self, queue: Queue) -> bool:
         """Answer what waits, so many at a time. True: there is no more to be answered."""
@@ -145,7 +147,7 @@ class MandatoryNotices(Policy):
             return False
         return here or not any(self._may_know_more(neighbour) for neighbour in context.neighbours.values())
 
-    def _may_know_more(self, neighbour: "Neighbour") -> bool:
+    def _may_know_more(self, neighbour: Neighbour) -> bool:
         """Its routes are on their way to us, or it has not been here since our start; a node of the mesh that
         cannot be asked may have consumers, or a line to a child that has none to this one.
         """

@@ -9,15 +9,14 @@ from collections import Counter
 from functools import lru_cache
 
 from broker.core.clients.batching import Batching, BundleClass, batch_of, flags_of
-from broker.core.clients.rejections import Rejections
-from broker.core.clients.sessions import Connection, ProducerStream, Session
 from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
-from broker.core.messages.custody import Queue
-from broker.core.messages.queue_names import SITE
-from broker.core.policies.policy import first_reason
-from broker.core.policies.trace import is_internal
+from broker.core.messages.queue import Queue
+from broker.core.messages.queue_names import SITE, is_internal
+from broker.core.policy import first_reason
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import ProducerRow, RejectedRow
+from broker.core.sessions.producer_streams import ProducerStream, Rejections
+from broker.core.sessions.sessions import Connection, Session
 from broker.core.settings import Overflow
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Message

@@ -10,16 +10,23 @@ from typing import assert_never
 from broker.core.clients.batching import Batching
 from broker.core.clients.local_queues import LocalQueues
 from broker.core.clients.producers import Producers
-from broker.core.clients.sessions import Connection, Session, Waiter
 from broker.core.clients.transfers import Fetched, Transfers
-from broker.core.delivery.consumers import ConsumerDelivery, PullConsumer, PushConsumer
+from broker.core.custody.custody import Custody
 from broker.core.delivery.poison_messages import SUSPECTED
 from broker.core.errors import BadRequest, NotFound, NotLoggedIn, SwitchError
-from broker.core.messages.custody import Custody, Queue, QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import TRANSIENT
-from broker.core.policies.trace import RETURNED
+from broker.core.messages.trace import RETURNED
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Subscription, Topics
+from broker.core.sessions.sessions import (
+    Connection,
+    ConsumerDelivery,
+    PullConsumer,
+    PushConsumer,
+    Session,
+    Waiter,
+)
 from treeconnector import destinations
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind

@@ -15,11 +15,9 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
-from broker.core.clients.sessions import Connection, Session, Waiter
-from broker.core.delivery.consumers import ConsumerDelivery, slice_of
-from broker.core.messages.custody import Queue
-from broker.core.messages.entries import QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.routing.forwarding import Forwarder
+from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session, Waiter, slice_of
 from treeconnector.bundles import Flag, Message
 from treeconnector.errors import FrameError
 

@@ -15,14 +15,15 @@ from typing import Final
 from broker.core.clock import PART, PAUSE
 from broker.core.commit import CommitBatch
 from broker.core.context import Context
-from broker.core.delivery.consumers import ConsumerDelivery, PushConsumer, next_run
 from broker.core.delivery.delivery_order import DeliveryOrder
 from broker.core.delivery.poison_messages import SUSPECTED, PoisonWatch, tries
-from broker.core.messages.custody import Queue, QueueEntry, StoredBundle
+from broker.core.delivery.queue_limits import QueueLimits
+from broker.core.lookup import Lookup
 from broker.core.messages.deduplication import DeliveredIdentities
-from broker.core.policies.policy import first_reason
-from broker.core.policies.queue_limits import QueueLimits
-from broker.core.routing.lookup import Lookup
+from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.stored import StoredBundle
+from broker.core.policy import first_reason
+from broker.core.sessions.sessions import ConsumerDelivery, PushConsumer
 from treeconnector import bundles
 from treeconnector.bundles import Flag
 from treeconnector.errors import FrameError
@@ -143,7 +144,7 @@ class Dispatcher(Lookup):
         self.deliver(queue)
 
     def _reader_with_room(self, queue: Queue, suspected: bool) -> PushConsumer | None:
-        consumers = queue.consumers
+        consumers: list[PushConsumer] = queue.consumers
         for _ in consumers:
             queue.turn = (queue.turn + 1) % len(consumers)
             consumer = consumers[queue.turn]
@@ -258,3 +259,16 @@ class Dispatcher(Lookup):
         if gone:
             self.finished(entry)
         return gone
+
+
+def next_run(entry: QueueEntry, credit: int) -> tuple[int, int]:
+    """The first run of messages that nobody has: (position, count), at most `credit` long; (0, 0) if none."""
+    if not (entry.done or entry.given):
+        return 0, min(credit, entry.stored.header.count)
+    free = entry.all & ~(entry.done | entry.given)
+    if not free:
+        return 0, 0
+    position = (free & -free).bit_length() - 1
+    run = free >> position
+    length = ((~run) & (run + 1)).bit_length() - 1
+    return position, min(credit, length)

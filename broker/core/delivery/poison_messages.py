@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from broker.core.clock import Clock
-from broker.core.delivery.consumers import ConsumerDelivery, PushConsumer
-from broker.core.messages.custody import Queue
+from broker.core.messages.queue import Queue
+from broker.core.sessions.sessions import ConsumerDelivery, PushConsumer
 
 SUSPECTED: Final = 2
 """From so many returns in a row on a message is given alone."""

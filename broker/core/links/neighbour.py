@@ -16,7 +16,8 @@ import msgspec
 
 from broker.core.links.peer_holds import PeerHolds
 from broker.core.links.refusals import Refusals
-from broker.core.messages.custody import Queue, QueueEntry, Spool
+from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.queue_names import Spool
 from broker.core.messages.tally import Flow
 from broker.core.rows import LinkRow
 from treeconnector.advisories import Held

@@ -3,7 +3,8 @@
 from typing import Final
 
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import QueueEntry, StoredBundle
+from broker.core.messages.queue import QueueEntry
+from broker.core.messages.stored import StoredBundle
 from treeconnector import bundles
 from treeconnector.bundles import Header
 

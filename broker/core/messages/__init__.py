@@ -1,13 +1,12 @@
-"""Messages that a node keeps: queues, their entries, and the bundles that these stand for.
+"""Messages: queues, their entries, and the bundles that these stand for.
 
 | module | what to find there |
 |---|---|
-| `custody` | all of it, and the transaction that gathers: who changes anything says so there |
-| `queue`, `queue_names` | where entries wait; what queues are called on disk |
-| `entries` | a stored bundle, and an entry: one duty to deliver it from one queue |
-| `backlog`, `pages`, `paging`, `shared` | a queue's entries in order, in memory and on disk |
-| `expiry` | which entries run out of time, the next one first |
+| `stored` | a bundle that is kept |
+| `queue`, `queue_names` | a queue, its entries, in memory and in pages; what queues are called on disk |
+| `pages`, `summaries` | entries that are on disk alone, and what is known of all of them together |
 | `deduplication` | which messages were here before |
 | `retained` | the latest message of each topic |
-| `spools`, `tally` | bytes that wait by direction; counts and rates of one queue or neighbour |
+| `tally` | counts and rates of one queue or neighbour |
+| `trace` | what happened to bundles lately |
 """

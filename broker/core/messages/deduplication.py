@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from broker.core.clock import Clock
-from broker.core.messages.entries import QueueEntry
+from broker.core.messages.queue import QueueEntry
 from broker.core.rows import SeenRow, Transaction
 from treeconnector.bundles import mask_bits, mask_bytes
 

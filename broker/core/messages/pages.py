@@ -5,89 +5,62 @@ goes when they come back, so in the transaction of whatever changes one of them,
 these rows instead of the entries'.
 """
 
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
-
-import msgspec
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from broker.core.messages.deduplication import IdentitySet
-from broker.core.messages.entries import may_be_told
-from broker.core.messages.queue_names import Spool
-from broker.core.messages.spools import BUNDLE, COPY, ROW
-from broker.core.rows import PageRow
+from broker.core.messages.queue import Page, Queue, QueueEntry
+from broker.core.messages.stored import IN_DOUBT
+from broker.core.messages.summaries import (
+    BUNDLE,
+    CODES,
+    COPY,
+    NEVER,
+    ROW,
+    EntryShare,
+    Summary,
+    decode,
+    encode,
+    packed,
+    unpacked,
+)
+from broker.core.rows import CopyRow, PageRow
+from treeconnector import bundles
+from treeconnector.bundles import Flag
 
-if TYPE_CHECKING:
-    from broker.core.messages.backlog import Backlog
-    from broker.core.messages.entries import QueueEntry
-    from broker.core.messages.queue import Queue
-
-PAGE: Final = 256
-WIDEST: Final = 1 << 32
-"""How far apart the rows of one page may lie."""
-NEVER: Final = float("inf")
 BLOCK: Final = 1 << 16
 _FULL: Final = (1 << BLOCK) - 1
-_SPARSE: Final = 32
-_SPOOLS: Final = (None, Spool.UP, Spool.DOWN, Spool.REROUTED)
-_CODES: Final = {spool: code for code, spool in enumerate(_SPOOLS)}
 
 
-class EntryShare(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One copy's part in a bundle that has several. `spool`: where it counts. `identity`: if that is kept."""
-
-    bundle: int
-    size: int
-    spool: int
-    identity: bytes
-
-    @property
-    def counts_in(self) -> Spool | None:
-        return _SPOOLS[self.spool]
+def may_be_told(entry: QueueEntry) -> bool:
+    """Does its sender want to hear at once that nobody serves the queue, and has nobody had it?"""
+    flags = entry.stored.header.flags
+    return bool(flags & Flag.TELL) and not (flags & IN_DOUBT or entry.given or entry.deliveries)
 
 
-class Summary(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What a page's row says of its entries. Only grows by fields at its end.
-
-    `rows`: empty = all from the first to the last; else a bit for each of these, or four bytes an entry.
-    `size`: bytes of their bodies. `bundle`: the highest row of a bundle. `since`: of the first entry. `due`:
-    when the first of them expires. `tells`: does a sender of one want to hear when nobody serves it?
-
-    `spools`: where each entry counts, once where that is the same. `costs`: of those whose bundle is theirs
-    alone, by spool. `came`, `senders`: what is counted for whom. `ids`: of their bundles, by maker and run;
-    `again`: those that are there once more. `shares`: of the bundles that have several entries.
-    """
-
-    last: int
-    count: int
-    rows: bytes
-    messages: int
-    size: int
-    bundle: int
-    since: float
-    due: float
-    tells: bool
-    spools: bytes
-    costs: tuple[int, int, int, int]
-    came: dict[str, int]
-    senders: dict[str, int]
-    ids: dict[bytes, dict[int, bytes]]
-    again: list[bytes]
-    shares: list[EntryShare]
+def entry_row(entry: QueueEntry) -> CopyRow:
+    return CopyRow(
+        entry.row,
+        entry.stored.row,
+        entry.queue.name,
+        entry.number,
+        bundles.mask_bytes(entry.done),
+        entry.came,
+        entry.deliveries,
+        entry.transfer,
+        int(entry.since * 1000),
+        entry.note,
+    )
 
 
-_decode: Final = msgspec.msgpack.Decoder(Summary).decode
-_encode: Final = msgspec.msgpack.Encoder().encode
-
-
-def summary_of(queue: "Queue", entries: "Sequence[QueueEntry]") -> Summary:
+def summary_of(queue: Queue, entries: Sequence[QueueEntry]) -> Summary:
     """What is known of entries that are about to leave memory, in the order of their rows."""
     kept, again, came, senders = IdentitySet(), list[bytes](), Counter[str](), Counter[str]()
     costs, shares, codes = [0, 0, 0, 0], list[EntryShare](), bytearray()
     due, messages, size = NEVER, 0, 0
     for entry in entries:
-        stored, code = entry.stored, _CODES[entry.spool]
+        stored, code = entry.stored, CODES[entry.spool]
         codes.append(code)
         messages += entry.open
         size += stored.size
@@ -109,7 +82,7 @@ def summary_of(queue: "Queue", entries: "Sequence[QueueEntry]") -> Summary:
     return Summary(
         last=last,
         count=len(entries),
-        rows=_packed(first, last, [entry.row for entry in entries]),
+        rows=packed(first, last, [entry.row for entry in entries]),
         messages=messages,
         size=size,
         bundle=max(entry.stored.row for entry in entries),
@@ -126,96 +99,18 @@ def summary_of(queue: "Queue", entries: "Sequence[QueueEntry]") -> Summary:
     )
 
 
-def _packed(first: int, last: int, rows: list[int]) -> bytes:
-    width = last - first + 1
-    if width == len(rows):
-        return b""
-    offsets = array("I", [row - first for row in rows])
-    if _is_sparse(width, len(rows)):
-        return offsets.tobytes()
-    bits = bytearray(width + 7 >> 3)
-    for offset in offsets:
-        bits[offset >> 3] |= 1 << (offset & 7)
-    return bytes(bits)
-
-
-def _unpacked(first: int, last: int, count: int, packed: bytes) -> Sequence[int]:
-    width = last - first + 1
-    if not packed:
-        return range(first, last + 1)
-    if _is_sparse(width, count):
-        return [first + offset for offset in array("I", packed)]
-    return [first + at for at in range(width) if packed[at >> 3] >> (at & 7) & 1]
-
-
-def _is_sparse(width: int, count: int) -> bool:
-    """So far apart that four bytes for each are fewer than a bit for each row between them."""
-    return width > _SPARSE * count
-
-
 def rows_of(row: PageRow) -> Sequence[int]:
     """The rows of the entries that a page stands for."""
     summary = summary_in(row)
-    return _unpacked(row.first, summary.last, summary.count, summary.rows)
-
-
-class Page:
-    """Entries that wait on disk. `read`: they are in memory again, and this is over."""
-
-    __slots__ = (
-        "_rows",
-        "_spools",
-        "count",
-        "due",
-        "first",
-        "last",
-        "owner",
-        "queue",
-        "read",
-        "since",
-        "size",
-        "tells",
-    )
-
-    def __init__(self, queue: "Queue", first: int, summary: Summary) -> None:
-        self.queue, self.first = queue, first
-        self.owner: Backlog = queue.waiting
-        self.last, self.count, self.size = summary.last, summary.count, summary.size
-        self.since, self.due, self.tells = summary.since, summary.due, summary.tells
-        self._rows, self._spools = summary.rows, summary.spools
-        self.read = False
-
-    def __repr__(self) -> str:
-        return f"<Page of {self.queue.name} rows={self.first}..{self.last} of {len(self)}>"
-
-    def __len__(self) -> int:
-        return self.count
-
-    @property
-    def rows(self) -> Sequence[int]:
-        """Numbers of the copies' rows, ascending; a `range` where none is left out."""
-        return _unpacked(self.first, self.last, self.count, self._rows)
-
-    def stretches(self) -> Iterator[tuple[int, int]]:
-        """The same, as rows and the bits of these and the rows after them."""
-        if _is_sparse(self.last - self.first + 1, self.count):
-            yield from ((row, 1) for row in self.rows)
-        elif self._rows:
-            yield self.first, int.from_bytes(self._rows, "little")
-        else:
-            yield self.first, (1 << self.count) - 1
-
-    def spool(self, index: int) -> Spool | None:
-        """Where the entry at `index` is counted."""
-        return _SPOOLS[self._spools[index if len(self._spools) > 1 else 0]]
+    return unpacked(row.first, summary.last, summary.count, summary.rows)
 
 
 def row_of(page: Page, summary: Summary) -> PageRow:
-    return PageRow(page.first, page.queue.name, _encode(summary))
+    return PageRow(page.first, page.queue.name, encode(summary))
 
 
 def summary_in(row: PageRow) -> Summary:
-    return _decode(row.summary)
+    return decode(row.summary)
 
 
 class Covered:

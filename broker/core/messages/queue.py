@@ -1,17 +1,312 @@
-"""A queue: where entries wait, who reads there, and where they go."""
+"""A queue: where entries wait in order, who reads there, and where they go.
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+Of the entries that wait, the *backlog*, some are in memory, the rest are rows on disk that are read in pages.
+An entry in memory is *warm*. A *page* stands for entries that are not: only the numbers of their rows
+are kept, and what is asked of all of them together. Rows ascend, whether warm or not; what comes back from a
+page stands where it stood. Only the dead letters wait in the order in which they died, and all in memory.
 
-from broker.core.messages.backlog import Backlog
+Law: what is iterated over becomes warm on the way. Who looks at a whole queue says `warm` where that is
+enough, or takes it a part at a time.
+"""
+
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from heapq import merge
+from operator import attrgetter
+from typing import Any, Protocol
+
 from broker.core.messages.queue_names import SUBSCRIPTION, Spool
+from broker.core.messages.stored import StoredBundle
+from broker.core.messages.summaries import NEVER, SPOOLS, Summary, is_sparse, unpacked
 from broker.core.messages.tally import Tally
 from treeconnector.destinations import Destination, Kind
 
-if TYPE_CHECKING:
-    from broker.core.delivery.consumers import PushConsumer
-    from broker.core.messages.entries import QueueEntry
-    from broker.core.messages.paging import Paging
+_row = attrgetter("row")
+
+
+class QueueEntry:
+    """One duty to deliver a bundle. `done`, `given`: masks of messages dealt with, and with consumers now.
+
+    `spool`: where it is counted; None = with its place.
+    """
+
+    __slots__ = (
+        "backed_off",
+        "came",
+        "deliveries",
+        "done",
+        "given",
+        "note",
+        "number",
+        "queue",
+        "row",
+        "since",
+        "spool",
+        "stored",
+        "transfer",
+    )
+
+    def __init__(self, row: int, stored: StoredBundle, queue: "Queue", came: str, since: float) -> None:
+        self.row = row
+        self.stored = stored
+        self.queue = queue
+        self.came = came
+        self.since = since
+        self.spool: Spool | None = None
+        self.number = 0
+        self.done = 0
+        self.given = 0
+        self.deliveries = 0
+        self.transfer = 0
+        self.note = ""
+        self.backed_off = False
+
+    def __repr__(self) -> str:
+        return f"<QueueEntry {self.row} of {self.stored.header} in {self.queue.name} number={self.number}>"
+
+    @property
+    def all(self) -> int:
+        return (1 << self.stored.header.count) - 1
+
+    @property
+    def open(self) -> int:
+        """How many messages are not dealt with yet."""
+        return self.stored.header.count - self.done.bit_count()
+
+
+class Page:
+    """Entries that wait on disk. `read`: they are in memory again, and this is over."""
+
+    __slots__ = (
+        "_rows",
+        "_spools",
+        "count",
+        "due",
+        "first",
+        "last",
+        "owner",
+        "queue",
+        "read",
+        "since",
+        "size",
+        "tells",
+    )
+
+    def __init__(self, queue: "Queue", first: int, summary: Summary) -> None:
+        self.queue, self.first = queue, first
+        self.owner: Backlog = queue.waiting
+        self.last, self.count, self.size = summary.last, summary.count, summary.size
+        self.since, self.due, self.tells = summary.since, summary.due, summary.tells
+        self._rows, self._spools = summary.rows, summary.spools
+        self.read = False
+
+    def __repr__(self) -> str:
+        return f"<Page of {self.queue.name} rows={self.first}..{self.last} of {len(self)}>"
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """Numbers of the copies' rows, ascending; a `range` where none is left out."""
+        return unpacked(self.first, self.last, self.count, self._rows)
+
+    def stretches(self) -> Iterator[tuple[int, int]]:
+        """The same, as rows and the bits of these and the rows after them."""
+        if is_sparse(self.last - self.first + 1, self.count):
+            yield from ((row, 1) for row in self.rows)
+        elif self._rows:
+            yield self.first, int.from_bytes(self._rows, "little")
+        else:
+            yield self.first, (1 << self.count) - 1
+
+    def spool(self, index: int) -> Spool | None:
+        """Where the entry at `index` is counted."""
+        return SPOOLS[self._spools[index if len(self._spools) > 1 else 0]]
+
+
+class PageReader(Protocol):
+    """Reads pages. `room`: so many entries of one queue stay in memory; with more, some go."""
+
+    @property
+    def room(self) -> int: ...
+    def fetch(self, page: "Page") -> "list[QueueEntry]":
+        """Its entries, as they were; the page is over."""
+
+    def look_into(self, page: "Page") -> "list[QueueEntry]":
+        """Its entries for somebody who only looks: nothing of it stays in memory."""
+
+
+class Backlog:
+    """The entries that wait in one place. `warm`: those in memory, in order.
+
+    `room`: with more than that in memory it is time to let some go.
+    """
+
+    __slots__ = ("_cold", "_paging", "pages", "room", "warm")
+
+    def __init__(self, paging: PageReader) -> None:
+        self.warm: deque[QueueEntry] = deque()
+        self.pages: deque[Page] = deque()
+        self.room = paging.room
+        self._paging = paging
+        self._cold = 0
+
+    def __repr__(self) -> str:
+        return f"<Backlog {len(self)} of them {self._cold} on disk alone>"
+
+    def __len__(self) -> int:
+        return len(self.warm) + self._cold
+
+    def __bool__(self) -> bool:
+        return bool(self.warm) or bool(self.pages)
+
+    def __contains__(self, entry: QueueEntry) -> bool:
+        return entry in self.warm
+
+    def __iter__(self) -> Iterator[QueueEntry]:
+        """All in order, the first page of them read when it is reached."""
+        if not self.pages:
+            yield from self.warm
+            return
+        passed = 0
+        while True:
+            edge = self.pages[0].first if self.pages else NEVER
+            for entry in self.warm:
+                if entry.row > edge:
+                    break
+                if entry.row > passed:
+                    passed = entry.row
+                    yield entry
+            if not self.pages:
+                return
+            self.load(self.pages[0])
+
+    def __reversed__(self) -> Iterator[QueueEntry]:
+        """All in reverse order, read in the same way."""
+        if not self.pages:
+            yield from reversed(self.warm)
+            return
+        passed = NEVER
+        while True:
+            edge = max(page.last for page in self.pages) if self.pages else 0
+            for entry in reversed(self.warm):
+                if entry.row < edge:
+                    break
+                if entry.row < passed:
+                    passed = entry.row
+                    yield entry
+            if not self.pages:
+                return
+            self.load(max(self.pages, key=lambda page: page.last))
+
+    def __getitem__(self, index: int) -> QueueEntry:
+        """Only of the first (0) and the last (-1)."""
+        if index == 0:
+            self._surface()
+            return self.warm[0]
+        return next(iter(reversed(self)))
+
+    @property
+    def since(self) -> float | None:
+        """Since when the first has been here; None if there is none."""
+        page, entry = self.pages[0] if self.pages else None, self.warm[0] if self.warm else None
+        if page is not None and (entry is None or page.first < entry.row):
+            return page.since
+        return None if entry is None else entry.since
+
+    def append(self, entry: QueueEntry) -> None:
+        """It comes after all others: its row is the newest."""
+        self.warm.append(entry)
+
+    def add(self, entry: QueueEntry) -> None:
+        """It is older than some that wait here already."""
+        insort(self.warm, entry, key=lambda each: each.row)
+
+    def popleft(self) -> QueueEntry:
+        if self.pages:
+            self._surface()
+        return self.warm.popleft()
+
+    def remove(self, entry: QueueEntry) -> None:
+        if entry is self.warm[-1]:
+            self.warm.pop()
+        else:
+            self.warm.remove(entry)
+
+    def put_back(self, entries: Iterable[QueueEntry]) -> None:
+        """Let entries wait again, oldest first, in front of what came after them."""
+        ordered = sorted(entries, key=_row)
+        if not ordered:
+            return
+        if not self.warm or ordered[-1].row < self.warm[0].row:
+            self.warm.extendleft(reversed(ordered))
+            return
+        again = {entry.row: entry for entry in self.warm}
+        again.update((entry.row, entry) for entry in ordered)
+        self.warm = deque(sorted(again.values(), key=_row))
+
+    def take_these(self, gone: Set[QueueEntry]) -> list[QueueEntry]:
+        """Take those in memory. Mostly they are the first; if not, the others are gone through once."""
+        found: list[QueueEntry] = []
+        warm = self.warm
+        while warm and warm[0] in gone:
+            found.append(warm.popleft())
+        return found + self.take_out(gone.__contains__) if len(found) < len(gone) else found
+
+    def take_out(self, gone: Callable[[QueueEntry], bool]) -> list[QueueEntry]:
+        """Take some of those in memory; return them, in order."""
+        found = [entry for entry in self.warm if gone(entry)]
+        if found:
+            self.warm = deque(entry for entry in self.warm if not gone(entry))
+        return found
+
+    # --- pages
+
+    def let_go(self, stay: deque[QueueEntry], pages: list[Page]) -> None:
+        """These stay in memory, and of the others there are pages from now on."""
+        self.warm = stay
+        self._cold += sum(map(len, pages))
+        behind = not self.pages or (bool(pages) and pages[0].first > self.pages[-1].first)
+        self.pages.extend(pages)
+        if not behind:
+            self.pages = deque(sorted(self.pages, key=lambda page: page.first))
+
+    def load(self, page: Page) -> None:
+        """Read the entries of a page; they wait in memory again. Nothing, if it was read meanwhile."""
+        if page.read:
+            return
+        if self.pages[0] is page:
+            self.pages.popleft()
+        else:
+            self.pages.remove(page)
+        self._cold -= len(page)
+        entries = self._paging.fetch(page)
+        page.read = True
+        if not self.warm or entries[-1].row < self.warm[0].row:
+            self.warm.extendleft(reversed(entries))
+        else:
+            self.warm = deque(sorted([*self.warm, *entries], key=lambda entry: entry.row))
+
+    def look(self, first: int = 0) -> Iterator[QueueEntry]:
+        """All from a row on, in order, for somebody who only looks: nothing more is in memory after it."""
+        warm = [entry for entry in self.warm if entry.row >= first]
+        pages = (page for page in list(self.pages) if page.last >= first and not page.read)
+        cold = (entry for page in pages for entry in self._paging.look_into(page) if entry.row >= first)
+        return merge(warm, cold, key=lambda entry: entry.row)
+
+    def wake(self, row: int) -> QueueEntry | None:
+        """The entry of that row, in memory; None if it does not wait here."""
+        for page in list(self.pages):
+            if page.first <= row <= page.last:
+                self.load(page)
+        return next((entry for entry in self.warm if entry.row == row), None)
+
+    def _surface(self) -> None:
+        """Have the first in memory."""
+        while self.pages and not (self.warm and self.warm[0].row < self.pages[0].first):
+            self.load(self.pages[0])
 
 
 class Queue:
@@ -49,7 +344,7 @@ class Queue:
         "waiting",
     )
 
-    def __init__(self, name: str, destination: Destination | None, paging: "Paging") -> None:
+    def __init__(self, name: str, destination: Destination | None, paging: PageReader) -> None:
         self.name = name
         self.destination = destination
         for_a_node = destination is not None and destination.kind == Kind.TOPIC
@@ -61,7 +356,7 @@ class Queue:
         self.size = 0
         self.spool: Spool | None = Spool.UP
         self.together = 0
-        self.consumers: list[PushConsumer] = []
+        self.consumers: list[Any] = []
         self.turn = 0
         self.targets: frozenset[str] = frozenset()
         self.held_back: set[str] = set()
@@ -91,7 +386,7 @@ class Queue:
         self.put_back(self.resting.values())
         self.resting.clear()
 
-    def put_back(self, entries: "Iterable[QueueEntry]") -> None:
+    def put_back(self, entries: Iterable[QueueEntry]) -> None:
         """Let entries wait again, oldest first, in front of what came after them."""
         self.waiting.put_back(entries)
 

@@ -13,6 +13,15 @@ SITE: Final = "\x01site broker"
 TRANSIENT: Final = "transient-"
 """How the fresh names of transient queues begin: what is left of them at a start is known by that."""
 
+SYSTEM: Final = "System"
+"""The queue of a node's own cell; `System.…` are where its answers go. Applications have neither."""
+
+ROUTING_MANAGER: Final = "RoutingMgr"
+LOCATION_MANAGER: Final = "lm"
+"""Two more cells that every node has."""
+
+_CELLS: Final = frozenset((SYSTEM, ROUTING_MANAGER, LOCATION_MANAGER))
+
 
 class Spool(StrEnum):
     """Limits are apart for what goes up, what goes down, and what was sent back."""
@@ -50,3 +59,9 @@ def destination_of(name: str) -> Destination | None:
         _, node, topic = name.split(":", 2)
         return Destination(Kind.TOPIC, topic, node)
     return None
+
+
+def is_internal(destination: Destination) -> bool:
+    """Is it nodes that talk with each other?"""
+    name = destination[1]
+    return (name in _CELLS or name[:7] == "System.") and destination[0] == Kind.QUEUE

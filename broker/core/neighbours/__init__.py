@@ -5,8 +5,7 @@
 | `admission` | a link says hello, proves itself, is up |
 | `link_custody` | bundles and acknowledgements of a link that is up |
 | `neighbourhood` | who is linked; what a link that comes or goes leads to |
-| `advertising`, `offers` | advisories in and out; what is offered to whom |
-| `ancestry`, `root` | who is above; the root that is kept on disk |
+| `advertising` | advisories in and out |
 | `mesh` | the others of one logical root or branch |
 | `handover` | what waits for a lost neighbour goes another way |
 | `following`, `heirs` | messages go after a node that moved, or whose neighbour has gone |

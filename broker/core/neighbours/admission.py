@@ -11,8 +11,6 @@ from msgspec.structs import replace
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.links.open_links import OpenLinks
-from broker.core.neighbours.ancestry import Ancestry, way_of
 from broker.core.neighbours.link_custody import LinkCustody
 from broker.core.neighbours.mesh import OwnMesh
 from broker.core.neighbours.neighbourhood import Neighbourhood
@@ -21,6 +19,8 @@ from broker.core.policies.permits import ChildPermits
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
 from broker.core.rows import ENDED, MetaRow
+from broker.core.tree.ancestry import Ancestry, way_of
+from broker.core.tree.open_links import OpenLinks
 from treeconnector import link_events as events
 from treeconnector import positions
 from treeconnector.errors import FrameError, LinkRefused, Refusal, RemoteError

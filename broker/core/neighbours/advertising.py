@@ -15,12 +15,12 @@ from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.neighbours.following import Following
 from broker.core.neighbours.neighbourhood import Neighbourhood
-from broker.core.neighbours.offers import Offers
 from broker.core.neighbours.relocation import Relocation
 from broker.core.policies.permits import ChildPermits
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.core.routing.topics import Topics
 from broker.core.rows import FORMER, RouteRow
+from broker.core.tree.offers import Offers
 from treeconnector import link_events as events
 from treeconnector.advisories import RESYNC, Advertiser, Applied
 from treeconnector.destinations import Destination, Kind, domain

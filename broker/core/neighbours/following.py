@@ -22,11 +22,11 @@ import msgspec
 from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import UPWARD, QueueEntry
-from broker.core.messages.pages import PAGE
-from broker.core.messages.queue import Queue
+from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.queue_names import UPWARD
+from broker.core.messages.summaries import PAGE
 from broker.core.neighbours.heirs import TOGETHER, Heir, Trail, inherits
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import MetaRow
 from treeconnector import link_events as events

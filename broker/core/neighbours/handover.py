@@ -13,11 +13,11 @@ from functools import partial
 from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import Queue, QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.trace import EVERY, REROUTED
 from broker.core.neighbours.following import Following
 from broker.core.policies.loans import Loans
-from broker.core.policies.policy import Policy
-from broker.core.policies.trace import EVERY, REROUTED
+from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
 from treeconnector.bundles import Flag
 from treeconnector.destinations import Kind

@@ -5,7 +5,8 @@ from typing import Final
 
 import msgspec
 
-from broker.core.messages.custody import UPWARD, QueueEntry
+from broker.core.messages.queue import QueueEntry
+from broker.core.messages.queue_names import UPWARD
 from treeconnector.bundles import Scope
 
 TOGETHER: Final = 32

@@ -6,7 +6,7 @@ from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.links.peer_holds import MOST as MOST_HOLDS
 from broker.core.links.peer_holds import MOST_BYTES as MOST_HELD_BYTES
-from broker.core.messages.custody import QueueEntry
+from broker.core.messages.queue import QueueEntry
 from broker.core.messages.queue_names import queue_name_at
 from broker.core.neighbours.following import Following
 from broker.core.policies.loans import Loans

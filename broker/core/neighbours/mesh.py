@@ -17,15 +17,15 @@ import msgspec
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.links.open_links import OpenLinks
-from broker.core.neighbours.ancestry import Ancestry
 from broker.core.neighbours.neighbourhood import Neighbourhood
-from broker.core.neighbours.offers import Offers
 from broker.core.neighbours.relocation import Relocation
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.core.routing.addresses import LogicalAddresses
 from broker.core.rows import MetaRow
 from broker.core.settings import MeshSettings
+from broker.core.tree.ancestry import Ancestry
+from broker.core.tree.offers import Offers
+from broker.core.tree.open_links import OpenLinks
 from treeconnector import hellos
 from treeconnector import link_events as events
 from treeconnector.destinations import Kind

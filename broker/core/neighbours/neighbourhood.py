@@ -8,13 +8,13 @@ from collections.abc import Iterable
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import Spool
-from broker.core.neighbours.ancestry import Ancestry
+from broker.core.messages.queue_names import Spool
 from broker.core.neighbours.handover import Handover
 from broker.core.operations.static_routing import StaticRouting
 from broker.core.policies.permits import ChildPermits
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
+from broker.core.tree.ancestry import Ancestry
 from treeconnector.advisories import Held
 from treeconnector.destinations import domain
 from treeconnector.link_events import Event, PeerPaused

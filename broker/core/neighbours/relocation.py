@@ -10,11 +10,11 @@ from typing import Final
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.links.open_links import OpenLinks
 from broker.core.neighbours.following import Following
 from broker.core.policies.loans import Loans
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.core.rows import LinkRow
+from broker.core.tree.open_links import OpenLinks
 from treeconnector import link_events as events
 from treeconnector.advisories import MOVED, RESYNC
 from treeconnector.destinations import Kind, domain

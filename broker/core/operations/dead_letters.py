@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from broker.core.context import Context
-from broker.core.messages.custody import Queue
-from broker.core.messages.entries import QueueEntry, StoredBundle
+from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.stored import StoredBundle
+from broker.core.messages.trace import RETURNED
 from broker.core.operations.removal import Removal
-from broker.core.policies.trace import RETURNED
 from broker.core.routing.arrivals import Arrivals, check_destination
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics

@@ -13,17 +13,15 @@ from typing import Final
 from broker.core.clients.switch import Switch
 from broker.core.clock import PART
 from broker.core.context import Context
-from broker.core.delivery.consumers import PushConsumer
 from broker.core.errors import NotFound, SwitchError
-from broker.core.messages.backlog import Backlog
-from broker.core.messages.custody import Queue
-from broker.core.messages.entries import QueueEntry
-from broker.core.messages.queue_names import queue_name_of
-from broker.core.policies.policy import Policy
-from broker.core.policies.trace import DROPPED, is_internal
+from broker.core.messages.queue import Backlog, Queue, QueueEntry
+from broker.core.messages.queue_names import is_internal, queue_name_of
+from broker.core.messages.trace import DROPPED
+from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Subscription, Topics
 from broker.core.rows import QueueRow
+from broker.core.sessions.sessions import PushConsumer
 from treeconnector import destinations
 from treeconnector.destinations import Destination, Kind
 from treeconnector.errors import InvalidName
@@ -110,7 +108,8 @@ class Removal(Policy):
         Caller's duty: `discard` all its entries. Raises `NotFound`, or `SwitchError` for the node's own.
         """
         queues = self.queues(name)
-        consumers = list(dict.fromkeys(consumer for queue in queues for consumer in queue.consumers))
+        every: Iterable[PushConsumer] = (consumer for queue in queues for consumer in queue.consumers)
+        consumers = list(dict.fromkeys(every))
         held = self._end_readers(consumers, "QUEUE_DELETED", f"the queue {name} was deleted")
         waiting: list[Backlog] = []
         for consumer in consumers:

@@ -12,8 +12,8 @@ import msgspec
 from broker.core.context import Context
 from broker.core.errors import BadRequest, NotFound, SwitchError
 from broker.core.links.neighbour import Neighbour
-from broker.core.policies.policy import Policy
-from broker.core.policies.trace import is_internal
+from broker.core.messages.queue_names import is_internal
+from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import MetaRow, QueueRow
 from treeconnector import destinations

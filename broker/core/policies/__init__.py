@@ -1,10 +1,8 @@
-"""Policies: rules about messages and observers of them, asked and told in one order (`policy`).
+"""Policies: rules about messages and observers of them, asked and told in one order (`broker.core.policy`).
 
 | module | what to find there |
 |---|---|
-| `policy` | the moments, and the order |
 | `permits`, `replies`, `loans` | what a child may do; where answers may go; what it may give back |
-| `rights` | what an application may do |
-| `queue_limits`, `backpressure` | a full queue; a full spool |
-| `trace`, `usage`, `statistics` | what happened lately; which routes are used; figures |
+| `backpressure` | a full spool |
+| `usage`, `statistics` | which routes are used; figures |
 """

@@ -12,8 +12,9 @@ from typing import Final
 from broker.core.clients.producers import Producers
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import StoredBundle
 from broker.core.messages.queue_names import Spool, queue_name_of
+from broker.core.messages.stored import StoredBundle
+from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
 from treeconnector.destinations import Destination, Kind
@@ -23,7 +24,7 @@ _OVERFULL: Final = 1.25
 _MOST_HOLDS: Final = 10_000
 
 
-class Backpressure:
+class Backpressure(Policy):
     """Looks at each arrival while a spool is full, and once a second whether what was held may go on."""
 
     def __init__(self, context: Context, forwarder: Forwarder, topics: Topics, producers: Producers) -> None:
@@ -51,7 +52,7 @@ class Backpressure:
         full = [spool for spool in self.full() if spool is not Spool.REROUTED]
         return self._text(full[0]) if full else ""
 
-    def why_not(self, destination: Destination, scope: int) -> str:
+    def why_not_enter(self, destination: Destination, scope: int) -> str:
         """Why a client's message cannot be kept, '' if it can."""
         full = self.full()
         if not full:
@@ -72,7 +73,7 @@ class Backpressure:
 
     # --- neighbours
 
-    def arrived(self, neighbour: Neighbour, destination: Destination, stored: StoredBundle) -> None:
+    def bundle_arrived(self, neighbour: Neighbour, destination: Destination, stored: StoredBundle) -> None:
         """A bundle came. If that is too much for its spool, its sender is to keep the rest of it."""
         full = self.full()
         if not full and not is_over_share(self._context, neighbour):

@@ -25,9 +25,9 @@ import msgspec
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.entries import QueueEntry
+from broker.core.messages.queue import QueueEntry
 from broker.core.operations.dead_letters import Redrive
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import MetaRow
 from treeconnector.bundles import Flag, Header, mask_bits, mask_bytes

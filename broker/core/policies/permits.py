@@ -24,14 +24,14 @@ import msgspec
 from broker.core.context import Context
 from broker.core.errors import BadRequest, NotFound
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.entries import QueueEntry
-from broker.core.neighbours.ancestry import Ancestry
+from broker.core.messages.queue import QueueEntry
 from broker.core.policies.backpressure import is_over_share
 from broker.core.policies.loans import Loans
-from broker.core.policies.policy import Policy
 from broker.core.policies.replies import Replies, name_of
+from broker.core.policy import Policy
 from broker.core.routing.arrivals import Arrivals
 from broker.core.rows import MetaRow
+from broker.core.tree.ancestry import Ancestry
 from treeconnector.advisories import Advertiser, digest_of, standing
 from treeconnector.bundles import Flag, Header, Opening
 from treeconnector.destinations import Destination, Kind, topic

@@ -12,8 +12,8 @@ from typing import Final
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.entries import QueueEntry
-from broker.core.policies.policy import Policy
+from broker.core.messages.queue import QueueEntry
+from broker.core.policy import Policy
 from broker.core.routing.arrivals import Arrivals
 from treeconnector.bundles import Header, Opening
 from treeconnector.destinations import parse, queue

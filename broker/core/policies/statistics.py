@@ -28,16 +28,15 @@ Law: a queue that holds nothing and that nobody reads is forgotten, and its figu
 
 from bisect import bisect_left
 from math import exp
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from broker.core.clock import Clock
+from broker.core.custody.custody import Custody
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.tally import smoothed
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.histogram import Histogram
-
-if TYPE_CHECKING:
-    from broker.core.clock import Clock
-    from broker.core.links.neighbour import Neighbour
-    from broker.core.messages.custody import Custody, Queue, QueueEntry
 
 SMOOTH: Final = 5.0
 LATENCY_BOUNDS: Final = (
@@ -67,10 +66,10 @@ class Statistics(Policy):
 
     def __init__(
         self,
-        clock: "Clock",
-        custody: "Custody",
+        clock: Clock,
+        custody: Custody,
         counters: dict[str, int],
-        neighbours: dict[str, "Neighbour"],
+        neighbours: dict[str, Neighbour],
     ) -> None:
         self._clock = clock
         self._neighbours = neighbours
@@ -90,7 +89,7 @@ class Statistics(Policy):
             queue.tally.brought, queue.tally.entered = queue.messages, 0
             queue.tally.seen_out = queue.left
 
-    def acknowledged(self, entry: "QueueEntry", messages: int) -> None:
+    def acknowledged(self, entry: QueueEntry, messages: int) -> None:
         """Consumers here have dealt with so many messages of an entry."""
         self._counters["acknowledged"] += messages
         seconds = max(self._clock.now - entry.since, 0.0)
@@ -125,7 +124,7 @@ class Statistics(Policy):
             self.rates = _AT_REST
 
     @staticmethod
-    def _moves(queue: "Queue", elapsed: float, weight: float) -> bool:
+    def _moves(queue: Queue, elapsed: float, weight: float) -> bool:
         queue.tally.active = queue.tally.sample(queue.left, elapsed, weight)
         return queue.tally.active
 

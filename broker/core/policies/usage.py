@@ -4,17 +4,15 @@ Law: a message uses a route when it is chosen to go over it, or is given to a co
 neighbour and consumer, and again if it has to go again. The count of a route stays when the route goes.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from treeconnector import destinations
 from treeconnector.destinations import Destination, Kind
 from treeconnector.names import LOCAL
-
-if TYPE_CHECKING:
-    from treeconnector.routes import RoutingTable
+from treeconnector.routes import RoutingTable
 
 _MOST_USED: Final = 100_000
 """Routes with a count."""

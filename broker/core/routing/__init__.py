@@ -3,7 +3,6 @@
 | module | what to find there |
 |---|---|
 | `arrivals` | what a bundle must pass before it is kept |
-| `lookup` | which neighbours may take a queue's messages |
 | `forwarding` | from a queue to an outbox, and what comes back |
 | `topics` | one message to every subscriber, each once |
 | `addresses`, `questions` | which incarnation is where, and who is asked |

@@ -17,13 +17,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from broker.core.clients.mandatory import MandatoryNotices
 from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import Queue, StoredBundle
-from broker.core.policies.backpressure import Backpressure
-from broker.core.policies.policy import Policy, first_reason
+from broker.core.messages.queue import Queue
+from broker.core.messages.stored import StoredBundle
+from broker.core.policy import Policy, first_reason
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.questions import Questions
 from treeconnector import link_events as events
@@ -48,14 +47,10 @@ class LogicalAddresses(Policy):
         self,
         context: Context,
         forwarder: Forwarder,
-        backpressure: Backpressure,
-        mandatory: MandatoryNotices,
         addresses: list[str],
     ) -> None:
         self._context = context
         self._forwarder = forwarder
-        self._backpressure = backpressure
-        self._mandatory = mandatory
         self.identity = context.identity
         self.addresses = addresses
         self.cache = AddressCache(lambda: self.capacity)
@@ -147,14 +142,12 @@ class LogicalAddresses(Policy):
         return sum(queue.messages for key in keys for queue in directed.get(key, {}).values())
 
     def why_not_enter(self, destination: Destination, scope: int) -> str:
-        """Why a client's message cannot be kept, '' if it can."""
         if self._is_too_much(destination):
             return f"{self.waiting()} messages wait already for incarnations that are being asked for"
-        return self._backpressure.why_not(destination, scope)
+        return ""
 
     def bundle_arrived(self, neighbour: Neighbour, destination: Destination, stored: StoredBundle) -> None:
         """A bundle came; while too much waits for unknown incarnations, its sender keeps the rest of it."""
-        self._backpressure.arrived(neighbour, destination, stored)
         if self._is_too_much(destination):
             queue = self._context.custody.queue_for(destination)
             self._forwarder.holds.hold(queue, destination, neighbour)
@@ -370,7 +363,8 @@ class LogicalAddresses(Policy):
         """The first that wait, after those among them are told who asked for it."""
         context = self._context
         queue.end_rest()
-        self._mandatory.answer_waiting(queue)
+        for doomed in context.policies.doomed:
+            doomed(queue)
         for _ in range(min(len(queue.waiting), PART)):
             queued = queue.waiting.popleft()
             context.counters["buried"] += queued.open

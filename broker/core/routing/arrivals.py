@@ -10,10 +10,11 @@ from functools import lru_cache
 from typing import Final
 
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import QueueEntry, StoredBundle
 from broker.core.messages.deduplication import ALL
-from broker.core.policies.policy import first_reason
-from broker.core.policies.trace import is_internal
+from broker.core.messages.queue import QueueEntry
+from broker.core.messages.queue_names import is_internal
+from broker.core.messages.stored import StoredBundle
+from broker.core.policy import first_reason
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
 from treeconnector.bundles import MAX_BYTES, Flag, Header, Opening, mask_bits, opened

@@ -18,9 +18,11 @@ from broker.core.context import Context
 from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
 from broker.core.links.outgoing import head_of, is_too_large, outgoing
-from broker.core.messages.custody import Queue, QueueEntry, Spool, StoredBundle
-from broker.core.policies.policy import first_reason
-from broker.core.policies.trace import EVERY, REROUTED
+from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.queue_names import Spool
+from broker.core.messages.stored import StoredBundle
+from broker.core.messages.trace import EVERY, REROUTED
+from broker.core.policy import first_reason
 from broker.core.routing.readdressing import dumped, readdressed
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind

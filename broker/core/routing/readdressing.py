@@ -7,8 +7,7 @@ from broker.core.clock import PART
 from treeconnector import destinations
 
 if TYPE_CHECKING:
-    from broker.core.messages.custody import Queue
-    from broker.core.messages.entries import QueueEntry
+    from broker.core.messages.queue import Queue, QueueEntry
     from broker.core.routing.forwarding import Forwarder
 
 

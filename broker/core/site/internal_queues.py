@@ -11,12 +11,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from broker.core.clients.batching import Batching, BundleClass, batch_of
-from broker.core.clients.sessions import Connection, Session
 from broker.core.clients.switch import Switch
 from broker.core.context import Context
-from broker.core.delivery.consumers import PushConsumer
-from broker.core.policies.trace import SYSTEM
+from broker.core.messages.queue_names import SYSTEM
 from broker.core.routing.forwarding import Forwarder
+from broker.core.sessions.sessions import Connection, PushConsumer, Session
 from treeconnector import bundles
 from treeconnector.bundles import Header, Message
 from treeconnector.destinations import Destination

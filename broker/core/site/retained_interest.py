@@ -23,10 +23,10 @@ from typing import Final
 
 from broker.core.context import Context
 from broker.core.messages.queue_names import SITE
-from broker.core.neighbours.offers import Offers
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.core.routing.topics import Topics
 from broker.core.rows import MetaRow
+from broker.core.tree.offers import Offers
 from treeconnector.advisories import Advertiser
 from treeconnector.bundles import Header, Scope
 from treeconnector.destinations import Destination, Kind, domain, topic

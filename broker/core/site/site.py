@@ -20,20 +20,18 @@ from typing import Final
 import msgspec
 
 from broker.core.clients.batching import Batching, BundleClass, batch_of, flags_of
-from broker.core.clients.sessions import Connection, Session
 from broker.core.clients.switch import Switch
 from broker.core.context import Context
-from broker.core.delivery.consumers import ConsumerDelivery
 from broker.core.errors import QueueFull, SwitchError
-from broker.core.messages.custody import Queue
-from broker.core.messages.entries import QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import SITE
 from broker.core.messages.retained import last_of
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Subscription, Topics
 from broker.core.rows import MetaRow, SubscriptionRow
+from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session
 from broker.core.site.retained_interest import RetainedInterest
 from broker.core.site.site_consumer import SiteConsumer
 from treeconnector import bundles, destinations

@@ -4,10 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from broker.core.clients.sessions import Connection, Session
-from broker.core.delivery.consumers import ConsumerDelivery, PushConsumer, slice_of
-from broker.core.messages.custody import Queue
-from broker.core.messages.entries import QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.sessions.sessions import Connection, ConsumerDelivery, PushConsumer, Session, slice_of
 from treeconnector import bundles
 from treeconnector.bundles import Message
 from treeconnector.edge import BrokerDelivery

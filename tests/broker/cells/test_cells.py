@@ -7,7 +7,7 @@ import pytest
 
 from broker.cells import NoAnswer, RefusedByCell, TooManyQuestions, cells
 from broker.cells.cells import CellCommand
-from broker.core.policies.trace import is_internal
+from broker.core.messages.queue_names import is_internal
 from broker.core.site.internal_queues import InternalQueues
 from simulation.site import Site
 from treeconnector.bundles import Flag, Header, Message, Properties, encode_message

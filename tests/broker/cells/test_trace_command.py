@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker.core.clients.masking import masked
 from broker.core.errors import BadRequest
+from broker.core.sessions.masking import masked
 from treeconnector.bundles import Message, Properties, encode_message
 from treeconnector.destinations import parse
 from treeconnector.session_frames import Send

@@ -1,6 +1,6 @@
 """A site's broker in memory, as the core's own half of the bridge sees it."""
 
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from simulation.forest import Forest
 from treeconnector.bundles import Message
 from treeconnector.destinations import parse

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from broker.core.clock import PART
-from broker.core.messages.custody import Custody
-from broker.core.messages.pages import PAGE
-from broker.core.messages.paging import Paging
+from broker.core.custody.custody import Custody
+from broker.core.custody.paging import Paging
+from broker.core.messages.summaries import PAGE
 from broker.core.node import NodeCore
 
 

@@ -5,10 +5,9 @@ from random import Random
 import pytest
 
 from broker.core.errors import NotFound
-from broker.core.messages.custody import Queue
-from broker.core.messages.entries import QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import Spool
-from broker.core.messages.spools import BUNDLE, ROW
+from broker.core.messages.summaries import BUNDLE, ROW
 from broker.core.operations.removal import InDelivery
 from broker.core.rows import BundleRow, CopyRow
 from simulation.clients import SimulatedConsumer

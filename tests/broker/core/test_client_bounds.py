@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from broker.core.clients import local_queues
-from broker.core.clients.sessions import Connection
 from broker.core.errors import BadRequest
 from broker.core.routing import topics
+from broker.core.sessions.sessions import Connection
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.destinations import topic

@@ -9,7 +9,7 @@ from backlogs import SMALL, forest_of
 from steps import Steps
 
 from broker.core.clock import PART, Clock
-from broker.core.messages.pages import PAGE
+from broker.core.messages.summaries import PAGE
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector import bundles

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker.core.clients.sessions import Connection
 from broker.core.delivery.delivery import AT_ONCE, PAYS, SPEED
+from broker.core.sessions.sessions import Connection
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.bundles import Message

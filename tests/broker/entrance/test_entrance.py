@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from broker.core.errors import NotLoggedIn, SwitchError
-from broker.core.policies.rights import FULL, Rights
+from broker.core.sessions.rights import FULL, Rights
 from broker.entrance.entrance import Caller, Entrance
 from broker.entrance.passwords import Hashed, hashed, read
 from broker.entrance.policy import EntrancePolicy, Known

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bridges.carriers.base import Carrier, CarrierError
-from broker.core.clients.sessions import Connection
 from broker.core.clients.transfers import Fetched
 from broker.core.errors import NotFound, NotLoggedIn, QueueFull, SwitchError
+from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Entrance
 from broker.entrance.policy import EntrancePolicy
 from broker.http.app import listen

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from broker.core.clients.duplicate_injection import Dice, DuplicatingSwitch
-from broker.core.clients.sessions import Connection
 from broker.core.errors import NotFound
+from broker.core.sessions.sessions import Connection
 from sapwood.inbox import Memory, unpack_delivery
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest

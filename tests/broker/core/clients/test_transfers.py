@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from broker.core.clients.sessions import Connection
 from broker.core.errors import NotFound
+from broker.core.sessions.sessions import Connection
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.bundles import Message

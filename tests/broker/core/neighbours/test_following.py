@@ -11,7 +11,7 @@ from backlogs import SMALL
 from steps import Steps
 
 from broker.core.clock import PART
-from broker.core.messages.custody import UPWARD
+from broker.core.messages.queue_names import UPWARD
 from broker.core.rows import BundleRow, CopyRow, MetaRow
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest

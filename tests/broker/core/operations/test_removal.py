@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from broker.core.clients.sessions import Connection
 from broker.core.errors import NotFound, SwitchError
-from broker.core.messages.entries import QueueEntry
+from broker.core.messages.queue import QueueEntry
 from broker.core.operations.removal import InDelivery
 from broker.core.rows import BundleRow, CopyRow, QueueRow, SubscriptionRow
+from broker.core.sessions.sessions import Connection
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.bundles import Message

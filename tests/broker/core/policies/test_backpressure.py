@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.core.messages.queue_names import Spool
-from broker.core.messages.spools import BUNDLE, ROW
+from broker.core.messages.summaries import BUNDLE, ROW
 from broker.core.settings import QueuePolicy
 from simulation.clients import Producer
 from simulation.forest import Forest
@@ -77,7 +77,7 @@ def test_what_would_go_down_is_refused_and_says_which_spool_is_full(forest: Fore
     assert [reject.code for reject in producer.rejected] == ["QUEUE_FULL"] * 5
     assert "the spool 'down' of node hq is full" in producer.rejected[0].text
     assert "'down'" in hq.core.pressure.refusing
-    assert hq.core.pressure.why_not(producer.confirmed[0][0], 0)
+    assert hq.core.pressure.why_not_enter(producer.confirmed[0][0], 0)
 
 
 def test_a_topic_for_an_absent_store_is_refused_and_one_for_those_here_is_not(forest: Forest) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.core.clients.sessions import Connection
 from broker.core.messages.tally import count_of, mean_of
+from broker.core.sessions.sessions import Connection
 from broker.histogram import Histogram
 from simulation.forest import Forest
 from simulation.site import Site

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector import bundles

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.core.lookup import Lookup, LookupResult
 from broker.core.node import NodeCore
-from broker.core.routing.lookup import Lookup, LookupResult
 from simulation.forest import Forest
 from treeconnector.destinations import Destination, Kind, domain, queue
 from treeconnector.errors import RouteError

@@ -11,7 +11,7 @@ import pytest
 
 from broker.api import follow
 from broker.api.follow import Follower, Wanted
-from broker.core.clients.masking import masked
+from broker.core.sessions.masking import masked
 from broker.node import Node
 from sapwood.client import Client, connect
 

@@ -13,10 +13,10 @@ import msgspec
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.links.open_links import OpenLinks
-from broker.core.neighbours.root import ChainRoot
-from broker.core.policies.policy import Policy
+from broker.core.policy import Policy
 from broker.core.rows import MetaRow
+from broker.core.tree.open_links import OpenLinks
+from broker.core.tree.root import ChainRoot
 from treeconnector.errors import Refusal
 from treeconnector.frames import Hello, Member
 from treeconnector.hellos import MAX_ABOVE, mesh_name

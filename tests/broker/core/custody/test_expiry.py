@@ -3,9 +3,10 @@
 import pytest
 
 from broker.core import housekeeping
-from broker.core.messages import expiry
-from broker.core.messages.entries import QueueEntry, StoredBundle
-from broker.core.messages.expiry import Expiry
+from broker.core.custody import expiry
+from broker.core.custody.expiry import Expiry
+from broker.core.messages.queue import QueueEntry
+from broker.core.messages.stored import StoredBundle
 from simulation.forest import Forest
 from treeconnector.bundles import Header
 from treeconnector.destinations import queue

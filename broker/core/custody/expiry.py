@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Final
 
-from broker.core.messages.entries import QueueEntry
-from broker.core.messages.pages import NEVER, Page
+from broker.core.messages.queue import Page, QueueEntry
+from broker.core.messages.summaries import NEVER
 
 _FEW: Final = 1024
 _LATER: Final = 5.0

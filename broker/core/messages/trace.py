@@ -15,16 +15,15 @@ taken apart. They begin above those of every earlier start.
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from broker.core.clock import Clock
+from broker.core.messages.queue import QueueEntry
+from broker.core.messages.queue_names import is_internal
+from broker.core.messages.stored import StoredBundle
 from treeconnector.bundles import Header, Message
-from treeconnector.destinations import Destination, Kind
+from treeconnector.destinations import Destination
 from treeconnector.identity import BUNDLE_ID_BYTES
-
-if TYPE_CHECKING:
-    from broker.core.delivery.consumers import ConsumerDelivery
-    from broker.core.messages.custody import QueueEntry, StoredBundle
 
 ENTERED: Final = 0
 DELIVERED: Final = 1
@@ -52,6 +51,24 @@ _NOTES_PER_RECORD: Final = 2
 _LONGEST_NOTE: Final = 320
 _FEW: Final = 8
 _REFUSALS_APART: Final = 1.0
+
+
+class Slice(Protocol):
+    """A run of messages of one bundle that a consumer has, since `at`."""
+
+    @property
+    def entry(self) -> QueueEntry: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def bits(self) -> int: ...
+    @property
+    def at(self) -> float: ...
+    @property
+    def token(self) -> str:
+        """Of the session that has it, '' = the node itself."""
 
 
 class Note(NamedTuple):
@@ -278,32 +295,32 @@ class Trace:
         if self.on and (header.flags & 1 or not is_internal(header.destination)):
             self._put(ARRIVED, neighbour, header)
 
-    def committed(self, fresh: "Iterable[StoredBundle]") -> None:
+    def committed(self, fresh: Iterable[StoredBundle]) -> None:
         """These bundles are on disk; those without an entry never were."""
         items: list[Item] = [stored.header for stored in fresh if stored.entries] if self.on else []
         if items:
             self._put_all(COMMITTED, "", items)
 
-    def sent(self, entries: "Sequence[QueueEntry]", neighbour: str) -> None:
+    def sent(self, entries: Sequence[QueueEntry], neighbour: str) -> None:
         self._to_neighbour(SENT, entries, neighbour)
 
     def sent_volatile(self, header: Header, neighbour: str) -> None:
         if self.on and not is_internal(header.destination):
             self._put_all(SENT, neighbour, [header])
 
-    def acknowledged(self, entries: "Sequence[QueueEntry]", neighbour: str) -> None:
+    def acknowledged(self, entries: Sequence[QueueEntry], neighbour: str) -> None:
         """The neighbour has these on its disk. To be called before the entries are let go."""
         self._to_neighbour(ACKNOWLEDGED, entries, neighbour)
 
-    def _to_neighbour(self, kind: int, entries: "Sequence[QueueEntry]", neighbour: str) -> None:
+    def _to_neighbour(self, kind: int, entries: Sequence[QueueEntry], neighbour: str) -> None:
         if not entries or not self.on:
             return
         parts = any(entry.done for entry in entries)
         items: list[Item] = [_rest(entry) if parts else entry.stored.header for entry in entries]
         self._put_all(kind, neighbour, items)
 
-    def delivered(self, given: "ConsumerDelivery") -> None:
-        token = given.consumer.session.token
+    def delivered(self, given: Slice) -> None:
+        token = given.token
         if not token or not self.on:
             return
         stored = given.entry.stored
@@ -314,15 +331,15 @@ class Trace:
         if self._waiting:
             self._wake()
 
-    def dealt_with(self, given: "ConsumerDelivery", bits: int, count: int) -> None:
-        token = given.consumer.session.token
+    def dealt_with(self, given: Slice, bits: int, count: int) -> None:
+        token = given.token
         if token and self.on:
             seconds = self.fine_clock() - given.at
             self._put(DEALT_WITH, token, (given.entry.stored.header, bits, count, seconds))
             if self._waiting:
                 self._wake()
 
-    def happened(self, kind: int, entry: "QueueEntry", bits: int, who: str, why: str = "") -> None:
+    def happened(self, kind: int, entry: QueueEntry, bits: int, who: str, why: str = "") -> None:
         """RETURNED, REROUTED, BURIED or DROPPED: to those of `bits` that were not dealt with before."""
         if self.on:
             bits &= entry.all & ~entry.done
@@ -402,22 +419,6 @@ class Trace:
                     yield bundle, note
 
 
-def _rest(entry: "QueueEntry") -> Part:
+def _rest(entry: QueueEntry) -> Part:
     """What of an entry is not dealt with."""
     return entry.stored.header, entry.all & ~entry.done, entry.open, None
-
-
-SYSTEM: Final = "System"
-"""The queue of a node's own cell; `System.…` are where its answers go. Applications have neither."""
-
-ROUTING_MANAGER: Final = "RoutingMgr"
-LOCATION_MANAGER: Final = "lm"
-"""Two more cells that every node has."""
-
-_CELLS: Final = frozenset((SYSTEM, ROUTING_MANAGER, LOCATION_MANAGER))
-
-
-def is_internal(destination: Destination) -> bool:
-    """Is it nodes that talk with each other?"""
-    name = destination[1]
-    return (name in _CELLS or name[:7] == "System.") and destination[0] == Kind.QUEUE

@@ -3,8 +3,8 @@
 import pytest
 
 from broker.core.clock import Clock
-from broker.core.policies import trace
-from broker.core.policies.trace import NAMES, Note, Trace, notes_of
+from broker.core.messages import trace
+from broker.core.messages.trace import NAMES, Note, Trace, notes_of
 from simulation.clients import SimulatedClient
 from simulation.forest import Forest
 from simulation.site import Site

@@ -10,38 +10,23 @@ Volatile (non-persistent) bundles have row 0 and never touch the transaction.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
+from broker.core.custody.expiry import Expiry
+from broker.core.custody.paging import Paging, ReadCopies
+from broker.core.custody.spools import Spools
 from broker.core.messages.deduplication import HeldIdentities
-from broker.core.messages.entries import QueueEntry, StoredBundle, entry_row
-from broker.core.messages.expiry import Expiry
-from broker.core.messages.pages import Page, summary_in
-from broker.core.messages.paging import Paging, ReadCopies
-from broker.core.messages.queue import Queue
-from broker.core.messages.queue_names import DEAD, SUBSCRIPTION, UPWARD, Spool, destination_of, queue_name_of
-from broker.core.messages.spools import Spools
-from broker.core.policies.trace import BURIED, EVERY, Trace
+from broker.core.messages.pages import entry_row, summary_in
+from broker.core.messages.queue import Page, Queue, QueueEntry
+from broker.core.messages.queue_names import DEAD, destination_of, queue_name_of
+from broker.core.messages.stored import StoredBundle
+from broker.core.messages.trace import BURIED, EVERY, Trace
 from broker.core.rows import BundleRow, CopyRow, MetaRow, PageRow, Transaction
 from broker.core.settings import CoreSettings
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind
 from treeconnector.names import is_incarnation
-
-if TYPE_CHECKING:
-    from broker.core.delivery.consumers import PushConsumer
-
-__all__ = [
-    "DEAD",
-    "SUBSCRIPTION",
-    "UPWARD",
-    "Custody",
-    "Queue",
-    "QueueEntry",
-    "ReadBodies",
-    "Spool",
-    "StoredBundle",
-]
 
 DOUBTED: Final = "doubted"
 """Of bundles below the row that this says nobody knows whether they have arrived where they go."""
@@ -72,7 +57,7 @@ class Custody:
         self.queues: dict[str, Queue] = {}
         self.mine = frozenset((node,))
         self.directed: dict[str, dict[str, Queue]] = {}
-        self.consumers: dict[str, list[PushConsumer]] = {}
+        self.consumers: dict[str, list[Any]] = {}
         self._senders: dict[str, dict[str, int]] = {}
         self.spools = Spools()
         self._settings = settings

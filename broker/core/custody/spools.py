@@ -12,21 +12,16 @@ once, and counts once for each spool however many neighbours it waits for.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import Spool
+from broker.core.messages.stored import StoredBundle
+from broker.core.messages.summaries import BUNDLE, COPY, ROW
 from treeconnector.bundles import Flag
-
-if TYPE_CHECKING:
-    from broker.core.messages.entries import QueueEntry, StoredBundle
-    from broker.core.messages.queue import Queue
 
 _SHIFT: Final = {Spool.UP: 0, Spool.DOWN: 20, Spool.REROUTED: 40}
 _MOST_COPIES: Final = (1 << 20) - 1
-COPY: Final = 4096
-BUNDLE: Final = 128
-ROW: Final = 48
-"""A bundle and each entry of it take so many bytes beside the body, as measured on disk."""
 
 
 class Spools(dict[Spool, int]):
@@ -40,7 +35,7 @@ class Spools(dict[Spool, int]):
         self.parents: set[str] = set()
         self.came: Counter[str] = Counter()
 
-    def count(self, entry: "QueueEntry", sign: int) -> None:
+    def count(self, entry: QueueEntry, sign: int) -> None:
         """An entry is in its place from now on (1), or no more (-1). Only of what is on disk."""
         queue, stored = entry.queue, entry.stored
         if entry.came and queue.spool is not None:
@@ -61,7 +56,7 @@ class Spools(dict[Spool, int]):
         if entries == (sign > 0):
             self[spool] += sign * (stored.size + BUNDLE)
 
-    def restore(self, queue: "Queue", costs: Sequence[int], came: Mapping[str, int]) -> None:
+    def restore(self, queue: Queue, costs: Sequence[int], came: Mapping[str, int]) -> None:
         """Entries wait in a queue, on disk alone. `costs`: with the queue, and in each spool."""
         self.came.update(came)
         queue.together += costs[0]
@@ -70,7 +65,7 @@ class Spools(dict[Spool, int]):
         for spool, cost in zip(Spool, costs[1:], strict=True):
             self[spool] += cost
 
-    def restore_share(self, queue: "Queue", uses: int, size: int, spool: Spool | None) -> int:
+    def restore_share(self, queue: Queue, uses: int, size: int, spool: Spool | None) -> int:
         """One entry of a bundle that is not in memory. `uses`: of those before it; returned with it."""
         if spool is None:
             self.restore(queue, (size + BUNDLE + ROW, 0, 0, 0), {})
@@ -80,12 +75,12 @@ class Spools(dict[Spool, int]):
         return uses + (1 << shift)
 
     @staticmethod
-    def count_again(stored: "StoredBundle", spool: Spool | None) -> None:
+    def count_again(stored: StoredBundle, spool: Spool | None) -> None:
         """A bundle with one entry is in memory again: where it counts, it has counted all the time."""
         if spool is not None:
             stored.uses = 1 << _SHIFT[spool]
 
-    def _own(self, entry: "QueueEntry") -> Spool | None:
+    def _own(self, entry: QueueEntry) -> Spool | None:
         """The spool of this entry; None: that of its place, whichever that is."""
         queue = entry.queue
         if queue.spool is None:
@@ -96,7 +91,7 @@ class Spools(dict[Spool, int]):
             return Spool.DOWN
         return None if queue.destination is not None else queue.spool
 
-    def turn(self, queue: "Queue", spool: Spool) -> None:
+    def turn(self, queue: Queue, spool: Spool) -> None:
         """What waits in a queue goes another way from now on."""
         if queue.spool is not spool and queue.spool is not None:
             self[queue.spool] -= queue.together
@@ -104,7 +99,7 @@ class Spools(dict[Spool, int]):
             queue.spool = spool
 
     @staticmethod
-    def of(stored: "StoredBundle", queue: "Queue | None") -> list[Spool]:
+    def of(stored: StoredBundle, queue: Queue | None) -> list[Spool]:
         """Where a bundle counts that is here; `queue`: its queue, if it is a queue's."""
         found = [spool for spool, shift in _SHIFT.items() if stored.uses >> shift & _MOST_COPIES]
         if not found and queue is not None and queue.spool is not None:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import Queue, QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import queue_name_of
 from treeconnector import destinations
 from treeconnector.destinations import Destination, Kind, domain

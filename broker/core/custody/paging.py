@@ -10,20 +10,20 @@ there are is kept in a few bytes (`shared`), for all of them together say when i
 
 from collections import deque
 from collections.abc import Callable, Container, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
-from broker.core.messages.backlog import Backlog
-from broker.core.messages.entries import QueueEntry, StoredBundle
-from broker.core.messages.pages import PAGE, WIDEST, EntryShare, Page, Summary, row_of, summary_of
-from broker.core.messages.shared import Cold, Shared
-from broker.core.rows import BundleRow, CopyRow, PageRow, StoredEntry
+from broker.core.custody.expiry import Expiry
+from broker.core.custody.shared import Cold, Shared
+from broker.core.custody.spools import Spools
+from broker.core.messages.deduplication import HeldIdentities
+from broker.core.messages.pages import row_of, summary_of
+from broker.core.messages.queue import Backlog, Page, Queue, QueueEntry
+from broker.core.messages.stored import StoredBundle
+from broker.core.messages.summaries import PAGE, WIDEST, EntryShare, Summary
+from broker.core.rows import BundleRow, CopyRow, PageRow, StoredEntry, Transaction
 from treeconnector import bundles
 from treeconnector.bundles import Flag
 from treeconnector.errors import StoreError
-
-if TYPE_CHECKING:
-    from broker.core.messages.custody import Custody
-    from broker.core.messages.queue import Queue
 
 ReadCopies = Callable[[Sequence[int], bool], Sequence[StoredEntry]]
 """Rows of entries with their bundles' headers, in order; with the bodies where that is asked."""
@@ -46,6 +46,21 @@ class Parted:
         return f"<Parted {self.stored} {self.entries} not in memory>"
 
 
+class Keeper(Protocol):
+    """Of all that is kept (`Custody`): what paging uses of it."""
+
+    queues: dict[str, Queue]
+    dead: Queue
+    transaction: Transaction
+    fresh: dict[int, StoredBundle]
+    expiry: Expiry
+    kept: HeldIdentities
+    spools: Spools
+
+    def evict(self, stored: StoredBundle) -> None: ...
+    def took_in(self, stored: StoredBundle) -> None: ...
+
+
 class Paging:
     """Of one node. `window`: entries of one place that stay in memory; `room`: with more, some go.
 
@@ -55,8 +70,8 @@ class Paging:
     `doubted_before`: bundles below that row may have arrived where they go, whatever their header says.
     """
 
-    def __init__(self, custody: "Custody", read_copies: ReadCopies, most: int) -> None:
-        self._custody = custody
+    def __init__(self, keeper: Keeper, read_copies: ReadCopies, most: int) -> None:
+        self._custody = keeper
         self._read = read_copies
         self._most = most
         self._wide = self.window = max(most // _PLACES, 1)
@@ -103,7 +118,7 @@ class Paging:
             if parted is not None and parted.entries == parted.stored.entries:
                 self._leave(parted)
 
-    def _let_go(self, queue: "Queue", waiting: Backlog) -> None:
+    def _let_go(self, queue: Queue, waiting: Backlog) -> None:
         stay: deque[QueueEntry] = deque()
         runs: list[list[QueueEntry]] = []
         for entry in waiting.warm:
@@ -117,7 +132,7 @@ class Paging:
         waiting.let_go(stay, pages)
         waiting.room = max(self.room, 2 * len(stay))
 
-    def _page_of(self, queue: "Queue", run: list[QueueEntry]) -> Page:
+    def _page_of(self, queue: Queue, run: list[QueueEntry]) -> Page:
         summary = summary_of(queue, run)
         page = Page(queue, run[0].row, summary)
         self._custody.transaction.put(row_of(page, summary))
@@ -257,7 +272,7 @@ class Paging:
 
     # --- start
 
-    def restore(self, queue: "Queue", first: int, summary: Summary) -> Page:
+    def restore(self, queue: Queue, first: int, summary: Summary) -> Page:
         """A page as it was at the stop; of its entries nothing is read."""
         page = Page(queue, first, summary)
         queue.waiting.let_go(queue.waiting.warm, [page])
@@ -269,7 +284,7 @@ class Paging:
             self._restore_share(queue, share)
         return page
 
-    def _restore_share(self, queue: "Queue", share: EntryShare) -> None:
+    def _restore_share(self, queue: Queue, share: EntryShare) -> None:
         before = self.shared.take(share.bundle) or Cold(0, 0, 0)
         uses = self._custody.spools.restore_share(queue, before.uses, share.size, share.counts_in)
         if queue.keeps and not before.keeps:

@@ -1,4 +1,4 @@
-"""Rejections: which of a named producer's sends were not taken, until it is known to have heard so.
+"""Streams of producers: what is taken and committed of numbered sends, and which of them were rejected.
 
 A rejection goes out before the commit that counts its numbers as dealt with. Should the connection end
 before the client has read it, `Welcome` would say of those numbers only that they are done, and the client
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.core.rows import RejectedRow, Transaction
+from broker.core.sessions.masking import masked
 from treeconnector.session_frames import Reject
 
 MOST: Final = 1000
@@ -75,3 +76,22 @@ class Rejections:
         """The stream is over."""
         for first in list(self._ranges):
             self._drop(first)
+
+
+class ProducerStream:
+    """A producer's numbered sends. `taken`: highest number that entered; `committed`: that is on disk.
+
+    `rejections`: None for a stream that ends with its connection.
+    """
+
+    __slots__ = ("committed", "name", "rejections", "seen", "taken")
+
+    def __init__(self, name: str, committed: int, seen: float, rejections: Rejections | None = None) -> None:
+        self.name = name
+        self.seen = seen
+        self.rejections = rejections
+        self.taken = committed
+        self.committed = committed
+
+    def __repr__(self) -> str:
+        return f"<ProducerStream {masked(self.name)} taken={self.taken} committed={self.committed}>"

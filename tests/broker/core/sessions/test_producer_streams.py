@@ -3,8 +3,8 @@
 import pytest
 
 from broker.core import housekeeping
-from broker.core.clients import rejections
 from broker.core.rows import RejectedRow
+from broker.core.sessions import producer_streams as rejections
 from broker.core.settings import QueuePolicy
 from simulation.clients import Producer
 from simulation.forest import Forest

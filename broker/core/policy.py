@@ -8,19 +8,16 @@ that it is told of.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.queue import Backlog, Queue, QueueEntry
+from broker.core.messages.stored import StoredBundle
 from treeconnector.bundles import Header, Opening
 from treeconnector.destinations import Destination
 from treeconnector.edge import BrokerDelivery
 from treeconnector.frames import Advice
 from treeconnector.link_events import Event, Up
-
-if TYPE_CHECKING:
-    from broker.core.links.neighbour import Neighbour
-    from broker.core.messages.backlog import Backlog
-    from broker.core.messages.entries import QueueEntry, StoredBundle
-    from broker.core.messages.queue import Queue
 
 
 class Policy:
@@ -38,19 +35,19 @@ class Policy:
         """May a message of an application enter here?"""
         return ""
 
-    def why_not_take(self, neighbour: "Neighbour", header: Header, body: bytes, opening: Opening) -> str:
+    def why_not_take(self, neighbour: Neighbour, header: Header, body: bytes, opening: Opening) -> str:
         """May a bundle of a child be taken on?"""
         return ""
 
-    def is_twin(self, neighbour: "Neighbour", header: Header, body: bytes) -> bool:
+    def is_twin(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
         """Was a bundle that is refused taken on before, so that nothing is lost with it?"""
         return False
 
-    def has_room_for_refused(self, neighbour: "Neighbour", size: int) -> bool:
+    def has_room_for_refused(self, neighbour: Neighbour, size: int) -> bool:
         """May a refused bundle of `size` bytes be kept among the dead letters?"""
         return True
 
-    def why_not_go_on(self, entry: "QueueEntry") -> str:
+    def why_not_go_on(self, entry: QueueEntry) -> str:
         """May a bundle that was taken on still go to a consumer or a neighbour?"""
         return ""
 
@@ -62,7 +59,7 @@ class Policy:
         """May the retained message of a topic be kept here?"""
         return True
 
-    def why_not_tell(self, neighbour: "Neighbour", key: str) -> str:
+    def why_not_tell(self, neighbour: Neighbour, key: str) -> str:
         """May a neighbour learn of a name or an incarnation?"""
         return ""
 
@@ -76,7 +73,7 @@ class Policy:
         """Would a message that is published to this topic at the site's broker be taken?"""
         return False
 
-    def is_answered(self, stored: "StoredBundle") -> bool:
+    def is_answered(self, stored: StoredBundle) -> bool:
         """Have the senders of this bundle their answer at once, so that it need not be kept?"""
         return False
 
@@ -90,33 +87,34 @@ class Policy:
 
     # --- it has happened
 
-    def bundle_arrived(
-        self, neighbour: "Neighbour", destination: Destination, stored: "StoredBundle"
-    ) -> None:
+    def bundle_arrived(self, neighbour: Neighbour, destination: Destination, stored: StoredBundle) -> None:
         """A bundle of a neighbour was taken on."""
 
-    def refused(self, neighbour: "Neighbour", destination: Destination, why: str) -> None:
+    def refused(self, neighbour: Neighbour, destination: Destination, why: str) -> None:
         """A bundle of a neighbour was not taken on, or may not go on."""
 
-    def kept_refused(self, neighbour: "Neighbour", entry: "QueueEntry") -> None:
+    def kept_refused(self, neighbour: Neighbour, entry: QueueEntry) -> None:
         """A refused bundle is a dead letter here."""
 
-    def follows_node(self, entry: "QueueEntry") -> None:
+    def follows_node(self, entry: QueueEntry) -> None:
         """A topic's message that follows a node waits here."""
 
-    def is_unknown(self, queue: "Queue") -> None:
+    def is_unknown(self, queue: Queue) -> None:
         """The incarnation that a queue's messages are for is not known here."""
+
+    def doomed(self, queue: Queue) -> None:
+        """Nobody will ever take what waits in a queue: it is about to be dead."""
 
     def routed(self, destination: Destination, gateway: str, messages: int) -> None:
         """So many messages were chosen to go through a gateway, or were given to a consumer here."""
 
-    def sent(self, neighbour: "Neighbour", header: Header, body: bytes) -> None:
+    def sent(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
         """A bundle was put on the link with a child."""
 
-    def acknowledged(self, entry: "QueueEntry", messages: int) -> None:
+    def acknowledged(self, entry: QueueEntry, messages: int) -> None:
         """A consumer has acknowledged so many messages of an entry."""
 
-    def waits_for_lost(self, neighbour: "Neighbour") -> None:
+    def waits_for_lost(self, neighbour: Neighbour) -> None:
         """A topic's message waits for a neighbour whose link is down."""
 
     def forgotten(self, topic: str) -> None:
@@ -137,7 +135,7 @@ class Policy:
     def subscription_ended(self, subscription: str) -> None:
         """A durable subscription of that id is over."""
 
-    def abandoned(self, backlog: "Backlog") -> None:
+    def abandoned(self, backlog: Backlog) -> None:
         """A subscription is over: this was left of what waited for it."""
 
     def second_passed(self) -> None:
@@ -145,22 +143,22 @@ class Policy:
 
     # --- neighbours
 
-    def link_up(self, neighbour: "Neighbour", up: Up) -> None:
+    def link_up(self, neighbour: Neighbour, up: Up) -> None:
         """A link is up; nothing has been said over it but what its handshake said."""
 
-    def link_down(self, neighbour: "Neighbour") -> None:
+    def link_down(self, neighbour: Neighbour) -> None:
         """A link has gone."""
 
-    def said(self, neighbour: "Neighbour", event: Event) -> None:
+    def said(self, neighbour: Neighbour, event: Event) -> None:
         """A neighbour has said something that is not about bundles. Raises `FrameError` for nonsense."""
 
-    def neighbour_gone(self, neighbour: "Neighbour", cause: str) -> None:
+    def neighbour_gone(self, neighbour: Neighbour, cause: str) -> None:
         """One is a neighbour no more; its link has ended. `cause`: for the advisory log."""
 
     def names_changed(self, names: tuple[str, ...]) -> None:
         """These have come to be above or beside this node, or are not any more."""
 
-    def permit_changed(self, child: "Neighbour", *, anew: bool) -> None:
+    def permit_changed(self, child: Neighbour, *, anew: bool) -> None:
         """Look again at the offers of a child; `anew`: it may know of other things, too."""
 
     def withdrawn(self, advices: list[Advice]) -> None:
@@ -187,7 +185,7 @@ class Policy:
 class PermitChanged(Protocol):
     """`Policy.permit_changed` of one policy."""
 
-    def __call__(self, child: "Neighbour", *, anew: bool) -> None: ...
+    def __call__(self, child: Neighbour, *, anew: bool) -> None: ...
 
 
 _MOMENTS: Final = tuple(name for name in vars(Policy) if not name.startswith("_"))
@@ -220,6 +218,7 @@ class Policies:
         self.kept_refused: tuple[Callable[[Neighbour, QueueEntry], None], ...] = ()
         self.follows_node: tuple[Callable[[QueueEntry], None], ...] = ()
         self.is_unknown: tuple[Callable[[Queue], None], ...] = ()
+        self.doomed: tuple[Callable[[Queue], None], ...] = ()
         self.routed: tuple[Callable[[Destination, str, int], None], ...] = ()
         self.sent: tuple[Callable[[Neighbour, Header, bytes], None], ...] = ()
         self.acknowledged: tuple[Callable[[QueueEntry, int], None], ...] = ()

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from broker.core.clients.sessions import Connection
 from broker.core.errors import NotLoggedIn, SwitchError
-from broker.core.policies.policy import Policy
-from broker.core.policies.rights import FULL, Rights
+from broker.core.policy import Policy
+from broker.core.sessions.rights import FULL, Rights
+from broker.core.sessions.sessions import Connection
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.bundles import Message, Properties

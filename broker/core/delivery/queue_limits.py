@@ -7,8 +7,9 @@ hold what is for it, and has that ended when a fifth is free. Where a policy say
 from collections.abc import Callable
 from typing import Final
 
+from broker.core.custody.custody import Custody
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.custody import Custody, Queue, QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.settings import CoreSettings, Overflow, QueuePolicy
 from treeconnector.destinations import Destination
 

@@ -1,0 +1,414 @@
+"""Client sessions, and their consumers: who takes messages here, and what they have not acknowledged.
+
+A session is an identity that several connections may share. Subscriptions, transfers and acknowledgements
+belong to the session: any of its connections may do each. When its last connection closes, the session ends:
+what it had not acknowledged is given again, and its transient queues go with all their messages.
+
+A consumer is a session's subscription. It is given slices of entries: runs of messages of one bundle, as many
+as its credit allows; a whole bundle is handed on as the opaque blob that it is. Transfer ids are counted
+over all queues of the node: message i of a slice has id `first` + i.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.stored import StoredBundle
+from broker.core.sessions.masking import masked
+from broker.core.sessions.producer_streams import ProducerStream
+from broker.core.sessions.rights import FULL, Rights
+from treeconnector import bundles
+from treeconnector.bundles import opened
+from treeconnector.session_frames import Deliver, NodeFrame
+
+_MAIL_BYTES: Final = 8 * 1024 * 1024
+Totals = tuple[int, int, int, int]
+"""Messages in and out, bytes in and out."""
+_KEPT: Final = 16
+_MOST_KEPT: Final = bundles.MAX_BYTES
+
+
+class ConsumerDelivery(NamedTuple):
+    """A slice that a consumer has since `at`: `messages` of them from `position` on, of the copy's bundle.
+
+    `known`: its ids were given out before, to this consumer or another.
+    """
+
+    first: int
+    position: int
+    messages: int
+    entry: QueueEntry
+    consumer: "PushConsumer"
+    at: float = 0.0
+    known: bool = False
+
+    @property
+    def last(self) -> int:
+        """The highest transfer id of the slice."""
+        return self.first + self.messages - 1
+
+    @property
+    def token(self) -> str:
+        """Of the session that has it; the node's own has none."""
+        return self.consumer.session.token
+
+    @property
+    def weight(self) -> int:
+        """Bytes of it once it is unpacked, about."""
+        header = self.entry.stored.header
+        return header.size * self.messages // header.count
+
+    @property
+    def bits(self) -> int:
+        return ((1 << self.messages) - 1) << self.position
+
+    def bits_of(self, first: int, last: int) -> int:
+        """The mask of those messages whose transfer ids lie in [first, last]."""
+        low, high = max(first, self.first), min(last, self.first + self.messages - 1)
+        return ((1 << (high - low + 1)) - 1) << (self.position + low - self.first) if low <= high else 0
+
+
+class Unacked:
+    """What one session has and has not acknowledged, by transfer id."""
+
+    __slots__ = ("_firsts", "_given")
+
+    def __init__(self) -> None:
+        self._given: dict[int, ConsumerDelivery] = {}
+        self._firsts: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def put(self, given: ConsumerDelivery) -> None:
+        self._given[given.first] = given
+        if self._firsts and given.first < self._firsts[-1]:
+            self._firsts.insert(bisect_right(self._firsts, given.first), given.first)
+        else:
+            self._firsts.append(given.first)
+
+    def within(self, first: int, last: int) -> list[ConsumerDelivery]:
+        """The slices that hold any id of [first, last]."""
+        exact = self._given.get(first)
+        if exact is not None and exact.first + exact.messages - 1 == last:
+            return [exact]
+        start = max(bisect_right(self._firsts, first) - 1, 0)
+        end = bisect_right(self._firsts, last)
+        numbers = dict.fromkeys(self._firsts[start:end])
+        found = (self._given[number] for number in numbers if number in self._given)
+        return [given for given in found if given.first + given.messages > first]
+
+    def above(self, transfer: int) -> list[ConsumerDelivery]:
+        """The slices that hold any id above `transfer`, in order."""
+        start = max(bisect_right(self._firsts, transfer) - 1, 0)
+        numbers = dict.fromkeys(self._firsts[start:])
+        found = (self._given[number] for number in numbers if number in self._given)
+        return [given for given in found if given.last > transfer]
+
+    def has(self, given: ConsumerDelivery) -> bool:
+        return self._given.get(given.first) is given
+
+    def remove(self, given: ConsumerDelivery) -> None:
+        del self._given[given.first]
+        if len(self._firsts) > 2 * len(self._given) + 64:
+            self._firsts = sorted(self._given)
+
+    def all(self) -> Iterator[ConsumerDelivery]:
+        """All slices, the oldest first; to be read at once."""
+        return iter(self._given.values())
+
+    def of(self, consumer: "PushConsumer | None") -> list[ConsumerDelivery]:
+        """All slices of one consumer, or of all."""
+        return [given for given in self._given.values() if consumer is None or given.consumer is consumer]
+
+
+class Waiter:
+    """A blocked transfer. `ready` is called once, when there is something to give."""
+
+    __slots__ = ("ack_to", "ready", "session")
+
+    def __init__(self, session: "Session", ack_to: int, ready: Callable[[], None]) -> None:
+        self.session = session
+        self.ack_to = ack_to
+        self.ready = ready
+
+
+class Connection:
+    """One connection of a client. `send` takes frames for it, buffered, and never blocks.
+
+    `kind`: 'stream' (which takes bundles as they are), 'mqtt' or 'http'. `heard`: running time of the last
+    request. `messages_in`: that it sent, `messages_out`: that it was given; bytes likewise.
+    `answered`: what the latest transfer told of below its `ack_to`; told again if it was not read.
+    `rights`: None until whoever is at its other end has proved who it is. `end`: ends it, and says why.
+    """
+
+    __slots__ = (
+        "address",
+        "answered",
+        "bytes_in",
+        "bytes_out",
+        "end",
+        "heard",
+        "kind",
+        "messages_in",
+        "messages_out",
+        "rights",
+        "send",
+        "session",
+        "stream",
+    )
+
+    def __init__(
+        self,
+        send: Callable[[NodeFrame], None],
+        address: str,
+        kind: str = "stream",
+        rights: Rights | None = FULL,
+        end: Callable[[str], None] = lambda why: None,
+    ) -> None:
+        self.send = send
+        self.rights = rights
+        self.end = end
+        self.address = address
+        self.kind = kind
+        self.messages_in = self.messages_out = 0
+        self.bytes_in = self.bytes_out = 0
+        self.session: Session | None = None
+        self.stream: ProducerStream | None = None
+        self.heard = 0.0
+        self.answered: dict[int, ConsumerDelivery] = {}
+
+    @property
+    def consumers(self) -> "list[PushConsumer]":
+        """Those whose messages are pushed to it."""
+        there = self.session.consumers if self.session is not None else []
+        return [consumer for consumer in there if consumer.connection is self]
+
+    @property
+    def totals(self) -> Totals:
+        return self.messages_in, self.messages_out, self.bytes_in, self.bytes_out
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.address} of {self.session!r}>"
+
+
+class Session:
+    """A client's identity at this node, while it has a connection."""
+
+    def __init__(self, token: str, rights: Rights = FULL) -> None:
+        self.token = token
+        self.rights = rights
+        self.connections: set[Connection] = set()
+        self.consumers: list[PushConsumer] = []
+        self.desk = Unacked()
+        self.mail: dict[int, ConsumerDelivery] = {}
+        self._unread: set[int] = set()
+        self.waiters: dict[Waiter, None] = {}
+        self.pulling = False
+        self._mail_bytes = 0
+        self.transient: set[str] = set()
+        self._past: Totals = (0, 0, 0, 0)
+
+    def __repr__(self) -> str:
+        counts = f"connections={len(self.connections)} readers={len(self.consumers)} unacked={len(self.desk)}"
+        return f"<Session {masked(self.token)} {counts}>"
+
+    def consumer(self, connection: Connection | None, number: int) -> "PushConsumer | None":
+        for consumer in self.consumers:
+            if consumer.connection is connection and consumer.number == number:
+                return consumer
+        return None
+
+    @property
+    def totals(self) -> Totals:
+        """Of all its connections so far, those that have gone included."""
+        return _sum([self._past, *(line.totals for line in self.connections)])
+
+    def leave(self, connection: Connection) -> None:
+        """A connection of it has gone; what went over it still counts."""
+        if connection in self.connections:
+            self._past = _sum([self._past, connection.totals])
+            self.connections.discard(connection)
+
+    # --- what is fetched
+
+    @property
+    def asks(self) -> bool:
+        """Does it want messages now?"""
+        return (self.pulling or bool(self.waiters)) and self._mail_bytes < _MAIL_BYTES
+
+    def put_mail(self, given: ConsumerDelivery) -> None:
+        """It was given this, and no answer has told it yet: one blocked transfer that it is for is woken."""
+        self.mail[given.first] = given
+        self._mail_bytes += given.weight
+        for waiter in self.waiters:
+            if given.known or given.last > waiter.ack_to:
+                del self.waiters[waiter]
+                waiter.ready()
+                return
+
+    def take_mail(self, given: ConsumerDelivery) -> bool:
+        """An answer tells of it. False: an earlier one has."""
+        if self.mail.pop(given.first, None) is None:
+            return False
+        self._unread.discard(given.first)
+        self._mail_bytes -= given.weight
+        return True
+
+    def was_told(self, given: ConsumerDelivery) -> bool:
+        """Has an answer told of it before, which may have been read?"""
+        return given.first not in self.mail or given.first in self._unread
+
+    def wake_again(self, lost: Connection) -> None:
+        """A connection has gone, and perhaps with it an answer that nobody read, or a transfer just woken."""
+        unread = [given for given in lost.answered.values() if self.desk.has(given)]
+        untold = [given for given in self.mail.values() if self.desk.has(given)]
+        for given in {given.first: given for given in unread + untold}.values():
+            self.take_mail(given)
+            self.put_mail(given)
+        self._unread.update(given.first for given in unread)
+
+
+class PushConsumer:
+    """One subscription, whose messages are pushed to its connection.
+
+    `alone`: it gets nothing for now; `tried`: what it was given alone; `gathers`: it need not answer one by
+    one (see `poison_messages`).
+    """
+
+    __slots__ = (
+        "alone", "connection", "credit", "gathers", "number", "outstanding", "queues", "session", "tried",
+    )  # fmt: skip
+    can_fail = True
+
+    def __init__(
+        self,
+        session: Session,
+        connection: Connection | None,
+        number: int,
+        credit: int,
+        queues: list[Queue],
+    ) -> None:
+        self.session = session
+        self.connection = connection
+        self.number = number
+        self.credit = credit
+        self.outstanding = 0
+        self.queues = queues
+        self.alone = self.gathers = False
+        self.tried: ConsumerDelivery | None = None
+
+    def __repr__(self) -> str:
+        counts = f"outstanding={self.outstanding}/{self.credit}"
+        return f"<{type(self).__name__} {self.number} of {masked(self.session.token)} {counts}>"
+
+    @property
+    def room(self) -> int:
+        return 0 if self.alone else self.credit - self.outstanding
+
+    @property
+    def room_ahead(self) -> int:
+        """For how many messages transfer ids are to be on disk before it is given them."""
+        return self.room if self.connection is not None else 0
+
+    def unpacks(self, entry: QueueEntry, count: int) -> bool:
+        """Is a bundle unpacked here for so many of its messages to be given? Else it is handed on whole."""
+        line = self.connection
+        return line is None or line.kind != "stream" or count != entry.stored.header.count
+
+    def give(self, given: ConsumerDelivery, body: bytes) -> None:
+        """Hand a slice over. `body`: the whole bundle's, as stored. Raises `FrameError` if it is none."""
+        assert self.connection is not None
+        self.connection.send(deliver_frame(given, self.number, body))
+        self.connection.messages_out += given.messages
+        self.outstanding += given.messages
+        self.session.desk.put(given)
+
+
+class PullConsumer(PushConsumer):
+    """One subscription, whose messages the session fetches by transfer, over any of its connections.
+
+    It has room only while the session asks: nothing is set aside for who is busy.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, session: Session, number: int, credit: int, queues: list[Queue]) -> None:
+        super().__init__(session, None, number, credit, queues)
+
+    @property
+    def room(self) -> int:
+        return self.credit - self.outstanding if self.session.asks and not self.alone else 0
+
+    @property
+    def room_ahead(self) -> int:
+        """For what it will ask for next, so that an answer need not wait for a commit of its own."""
+        return int(self.outstanding < self.credit)
+
+    def unpacks(self, entry: QueueEntry, count: int) -> bool:
+        """Its answers are what unpacks, each of some megabytes; one may not say that nothing waits."""
+        return False
+
+    def give(self, given: ConsumerDelivery, body: bytes) -> None:
+        if given.entry.stored.header.size > _MOST_KEPT:
+            opened(given.entry.stored.header, body)  # it is unpacked once, for the answer
+        else:
+            slice_of(given, body)
+        self.outstanding += given.messages
+        self.session.desk.put(given)
+        self.session.put_mail(given)
+
+
+def deliver_frame(given: ConsumerDelivery, subscription: int, body: bytes) -> Deliver:
+    """The frame for a slice: the blob itself where it is the whole bundle, else the slice encoded anew."""
+    header, entry = given.entry.stored.header, given.entry
+    flags, size = header.flags, header.size
+    if given.messages != header.count:
+        messages = slice_of(given, body)
+        body = b"".join(map(bundles.encode_message, messages))
+        flags, size = flags & ~bundles.Flag.COMPRESSED, len(body)
+    return Deliver(
+        subscription,
+        header.destination,
+        given.first,
+        given.messages,
+        header.id,
+        given.position,
+        int(flags),
+        size,
+        body,
+        b"",
+        entry.deliveries > 0,
+        header.origin,
+    )
+
+
+def slice_of(given: ConsumerDelivery, body: bytes) -> list[bundles.Message]:
+    """Its messages. Raises `FrameError` if they cannot be read."""
+    stored = given.entry.stored
+    messages = stored.messages
+    if messages is None:
+        messages = bundles.unpack(stored.header, body)
+        _keep(stored, messages)
+    return messages[given.position : given.position + given.messages]
+
+
+_unpacked: deque[StoredBundle] = deque()
+"""Bundles whose messages are in memory, since the next slice of one may be asked for in a moment."""
+
+
+def _keep(stored: StoredBundle, messages: list[bundles.Message]) -> None:
+    """Only of the latest few: what is 100 bytes in the store may be megabytes here."""
+    if stored.header.size > _MOST_KEPT:
+        return
+    stored.messages = messages
+    _unpacked.append(stored)
+    if len(_unpacked) > _KEPT:
+        _unpacked.popleft().messages = None
+
+
+def _sum(lines: list[Totals]) -> Totals:
+    messages_in, messages_out, bytes_in, bytes_out = map(sum, zip(*lines, strict=True))
+    return messages_in, messages_out, bytes_in, bytes_out
