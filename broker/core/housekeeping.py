@@ -1,7 +1,5 @@
 """Housekeeping: looked after once a second, not at each message."""
 
-from heapq import nsmallest
-from operator import attrgetter
 from typing import Final
 
 from broker.core.clients.switch import Switch
@@ -48,6 +46,7 @@ class Housekeeping:
         self.next = context.clock.now + _EVERY
         self._ticks = context.clock.now
         self._held: dict[Queue, None] = {}
+        self._unseen: list[str] = []
 
     def __repr__(self) -> str:
         return f"<Housekeeping next={self.next:.1f}>"
@@ -177,17 +176,39 @@ class Housekeeping:
                 continue
             if not neighbour.up and down and now - down > settings.route_retention:
                 self._relocation.forget(neighbour, moved=False)
-        for subscription in list(self._topics.subscriptions.values()):
+        self._subscriptions()
+        if self._has_forgettable():
+            context.clock.go_on(self._producers, self._producers)
+
+    def _subscriptions(self) -> None:
+        """Look at so many each second, in turn: what ends after days need not be found at once."""
+        now, subscriptions = self._context.clock.now, self._topics.subscriptions
+        longest = self._context.settings.subscription_retention
+        if not self._unseen:
+            self._unseen = list(subscriptions)
+        part = self._unseen[-PART:]
+        del self._unseen[-PART:]
+        for subscription in (subscriptions[each] for each in part if each in subscriptions):
             if subscription.attached:
                 subscription.seen = now
-            elif subscription.name and now - subscription.seen > settings.subscription_retention:
+            elif subscription.name and now - subscription.seen > longest:
                 self._switch.end_subscription(subscription)
+
+    def _has_forgettable(self) -> bool:
+        """The producer that has not sent for longest is the first."""
         streams = self._switch.sending.streams
-        for stream in [item for item in streams.values() if now - item.seen > _PRODUCER_RETENTION]:
-            self._switch.sending.forget(stream)
-        too_many = max(len(streams) - MOST_PRODUCERS, 0)
-        for stream in nsmallest(too_many, streams.values(), key=attrgetter("seen")):
-            self._switch.sending.forget(stream)
+        oldest = next(iter(streams.values()), None)
+        if oldest is None:
+            return False
+        return self._context.clock.now - oldest.seen > _PRODUCER_RETENTION or len(streams) > MOST_PRODUCERS
+
+    def _producers(self) -> None:
+        sending = self._switch.sending
+        for _ in range(PART):
+            if not self._has_forgettable():
+                return
+            sending.forget(next(iter(sending.streams.values())))
+        self._context.clock.go_on(self._producers, self._producers)
 
     # --- back-pressure of the whole spool
 

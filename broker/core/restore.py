@@ -105,7 +105,7 @@ class Restoration:
         self._static_routing.restore_routes(meta)
         for row in loaded.rows(QueueRow):
             self._switch.local_queues.restore(row)
-        for producer in loaded.rows(ProducerRow):
+        for producer in sorted(loaded.rows(ProducerRow), key=lambda row: row.seen):
             self._switch.sending.restore(producer)
         for rejected in loaded.rows(RejectedRow):
             self._switch.sending.restore_rejected(rejected)

@@ -31,6 +31,8 @@ from treeconnector.session_frames import MAX_PACKET, Confirm, Reject, Send, Welc
 class Producers:
     """The way in for messages.
 
+    `streams`: by name; those that have sent last are the last.
+
     `disk_room`: bytes of disk that messages may still take; what enters is counted off at once, since the
     disk itself shows it only after the commit, and the node measures anew from time to time. `memory_room`:
     bytes of memory that the process may still take before it takes no more, as measured last. `refused`:
@@ -267,6 +269,7 @@ class Producers:
 
     def _record(self, stream: ProducerStream) -> None:
         if stream.name:
+            self.streams.pop(stream.name, None)
             self.streams[stream.name] = stream
             stream.seen = self._forwarder.clock.now
             self._forwarder.custody.transaction.put(

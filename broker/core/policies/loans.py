@@ -16,7 +16,7 @@ says so (*maybe-duplicate*), and may give back both; once one has been taken, th
 the bundle has gone back says which of two returns is the later one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from typing import Final
@@ -52,7 +52,6 @@ _ALL_BACK: Final = b""
 _EVERY: Final = -1
 _ROW: Final = "given "
 _EARLY: Final = "came back early "
-_PAUSE: Final = 0.001
 
 
 class Loans(Policy):
@@ -143,7 +142,7 @@ class Loans(Policy):
 
     def arrived(self, neighbour: Neighbour, entries: list[QueueEntry]) -> None:
         """A child has these, so their entries go from the disk: they may come back after a restart, too."""
-        pairs: list[Entry] = []
+        pairs: list[tuple[bytes, ...]] = []
         for entry in entries:
             header = entry.stored.header
             if header.destination.kind != Kind.QUEUE:
@@ -152,10 +151,11 @@ class Loans(Policy):
             if not digest:  # it was sent before this start
                 digest = _digest(neighbour, header, self._context.custody.body(entry))
                 if (header.id, digest) not in self._taken:
-                    self._keep((header.id, digest))
+                    self._keep((header.id, digest), entry.all & ~entry.done)
                     self._note((header.id, digest))
-            if digest in dict(self._digests.get(header.id, ())):
-                pairs.append((header.id, digest))
+            if given := dict(self._digests.get(header.id, ())).get(digest):
+                which = () if given & entry.all == entry.all else (mask_bytes(given),)
+                pairs.append((header.id, digest, *which))
         if pairs:
             self._write(pairs)
 
@@ -165,8 +165,12 @@ class Loans(Policy):
         """In the order in which it was written."""
         numbered = {int(name[len(_ROW) :]): row for name, row in meta.items() if name.startswith(_ROW)}
         for number in sorted(numbered):
-            pairs = msgspec.msgpack.decode(numbered[number], type=list[Entry])
-            self.heard(pairs)
+            pairs = msgspec.msgpack.decode(numbered[number], type=list[tuple[bytes, ...]])
+            for bundle, mark, *which in pairs:
+                if which:
+                    self._keep((bundle, mark), mask_bits(which[0]))
+                else:
+                    self.heard([(bundle, mark)])
             self._rows[number], self._number = len(pairs), number
             self._written += len(pairs)
         for name, row in meta.items():  # after the others: there are no dead letters yet for these to settle
@@ -174,7 +178,8 @@ class Loans(Policy):
                 early = msgspec.msgpack.decode(row, type=Entry)
                 self._early[early] = (*self._early.get(early, ()), int(name[len(_EARLY) :]))
 
-    def _write(self, pairs: list[Entry]) -> None:
+    def _write(self, pairs: Sequence[tuple[bytes, ...]]) -> None:
+        """Of those given, a third field says which messages, if not all were."""
         transaction = self._context.custody.transaction
         self._number += 1
         self._rows[self._number] = len(pairs)
@@ -252,7 +257,8 @@ class Loans(Policy):
         end = start + MAX_GIVEN_IN_FRAME
         if peer.link is link and start < len(pairs):
             link.send_given(pairs[start:end], known=True)
-            self._context.clock.after(_PAUSE, partial(self._tell_part, peer, link, pairs, end))
+            further = partial(self._tell_part, peer, link, pairs, end)
+            self._context.clock.go_on((self._tell_all, link), further)
 
     def _note(self, entry: Entry) -> None:
         if self._context.table.mesh:

@@ -326,8 +326,9 @@ class Forwarder(Dispatcher):
             body = self.custody.body(entry)
             link.send_bundle(entry.number, head_of(entry, self.clock.now), body)
             if neighbour.relation is Relation.CHILD:
+                header = self.outgoing(entry) if entry.done else entry.stored.header
                 for sent in self.policies.sent:
-                    sent(neighbour, entry.stored.header, body)
+                    sent(neighbour, header, body)
             messages += entry.open
         self._count_out(neighbour, len(ready), messages)
 

@@ -10,7 +10,7 @@ from broker.core.messages import retained
 from broker.core.policies import permits
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.bundles import Flag, Header, Message, encode_message
+from treeconnector.bundles import Flag, Header, Message, encode_message, mask_bytes
 from treeconnector.destinations import Kind, queue, topic
 from treeconnector.errors import FrameError
 from treeconnector.frames import Advice
@@ -220,6 +220,42 @@ def test_it_is_given_back_once_and_to_where_it_was(tree: Forest) -> None:
         header.destination = queue("till", node)
         hq.arrivals.from_neighbour(child(tree), header, body)
     assert [note.partition(":")[0] for note in dead(tree)] == ["PERMIT", "ORIGIN"]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_of_a_bundle_whose_first_messages_went_elsewhere_a_child_gives_back_only_the_rest(
+    tree: Forest, killed: bool
+) -> None:
+    first = tree.consumer("hq", "queue:orders", auto=False)
+    producer = tree.producer("hq")
+    producer.send("queue:orders", *(b"%d" % number for number in range(10)))
+    tree.settle(1.0)
+    first.acknowledge(got := 4)
+    first.disconnect()
+    tree.settle(1.0)
+    (entry,) = tree["hq"].core.custody.queues["queue:orders"].waiting
+    body = tree["hq"].core.custody.body(entry)
+    reader = tree.consumer("york", "queue:orders", auto=False)
+    tree.settle(1.0)
+    assert reader.payloads == [b"%d" % number for number in range(got, 10)]
+    if killed:
+        tree["hq"].crash()
+        tree["hq"].boot()
+    old, loans = entry.stored.header, tree["hq"].core.loans
+
+    def comes_back(done: int) -> Header:
+        return Header(
+            id=old.id,
+            destination=old.destination,
+            flags=old.flags | Flag.REROUTED,
+            origin="hq",
+            count=10,
+            done=mask_bytes(done),
+        )
+
+    assert not loans.take(child(tree), comes_back(0), body)
+    assert loans.take(child(tree), comes_back((1 << got) - 1), body)
+    assert not loans.take(child(tree), comes_back((1 << got) - 1), body)
 
 
 # --- hearing

@@ -1,10 +1,14 @@
 """What a node has not taken of a named producer, and says again until the producer must have heard it."""
 
+from collections.abc import Callable
+
 import pytest
 
 from broker.core import housekeeping
+from broker.core.clock import PART
 from broker.core.rows import RejectedRow
 from broker.core.sessions import producer_streams as rejections
+from broker.core.sessions.producer_streams import ProducerStream
 from broker.core.settings import QueuePolicy
 from simulation.clients import Producer
 from simulation.forest import Forest
@@ -163,3 +167,32 @@ def test_of_very_many_producers_those_that_sent_longest_ago_are_forgotten(
     forest.settle(3.0)
     assert sorted(streams)[-3:] == ["session/3", "session/4", "session/5"]
     assert len(streams) == 3
+
+
+def test_very_many_producers_are_forgotten_a_part_at_a_time(
+    forest: Forest, hq: Site, producer: Deaf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has sent since is the youngest, whenever it was made."""
+    monkeypatch.setattr(housekeeping, "MOST_PRODUCERS", 3)
+    sending, forgotten = hq.core.switch.sending, list[int]()
+    monkeypatch.setattr(hq.core.switch.sending, "forget", _counting(sending.forget, forgotten))
+    for number in range(3 * PART + 3):
+        sending.stream("session", str(number))
+    producer.send("queue:other", b"1")
+    before = -1
+    while len(sending.streams) != before:
+        before = len(sending.streams)
+        forgotten.clear()
+        forest.pass_time(1.0)
+        assert len(forgotten) <= PART
+        forest.settle(0.1)
+    assert list(sending.streams)[-1] == "till/till"
+    assert len(sending.streams) == 3
+
+
+def _counting(done: Callable[..., None], counted: list[int]) -> Callable[..., None]:
+    def forget(stream: ProducerStream) -> None:
+        counted.append(1)
+        done(stream)
+
+    return forget
