@@ -19,10 +19,10 @@ from typing import Any, Final
 
 from broker.core.clients.switch import Switch
 from broker.core.node import NodeCore
+from broker.core_driver import CoreDriver
 from broker.http.front import Front
 from broker.http.session_endpoint import StreamingSession
 from broker.http.verbs import Verbs, _BlockedTransfer
-from broker.node import Node
 from broker.process import run_node
 from broker.store.commit import GroupCommit
 from broker.store.store import Store
@@ -42,9 +42,9 @@ PARTS: Final[dict[str, list[tuple[Any, str]]]] = {
     "core": [
         *((Switch, name) for name in ("send", "acknowledge", "transfer", "wait", "cancel", "receive")),
         *((NodeCore, name) for name in ("advance", "take", "is_urgent", "committed", "handle_timer")),
-        (Node, "_turn"),
-        (Node, "_committed"),
-        (Node, "_tick"),
+        (CoreDriver, "_turn"),
+        (CoreDriver, "_committed"),
+        (CoreDriver, "_tick"),
         (GroupCommit, "_begin"),
     ],
     "sqlite": [(Store, "write"), (Store, "commit"), (Store, "bodies")],

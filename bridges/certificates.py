@@ -50,7 +50,7 @@ class CertificateError(SapwoodError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CertificateRequest:
     """What a request says once its signature is proved. `key`: the public key (SubjectPublicKeyInfo, DER)."""
 
     name: str
@@ -60,7 +60,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of a certificate. `begins`, `ends`: seconds since 1970. `key`: as of a `Request`."""
+    """Of a certificate. `begins`, `ends`: seconds since 1970. `key`: as of a `CertificateRequest`."""
 
     name: str
     key: bytes
@@ -80,7 +80,7 @@ def make_request(key: bytes, name: str, tree: str) -> bytes:
     return builder.sign(_private(key), hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
-def read_request(pem: bytes) -> Request:
+def read_request(pem: bytes) -> CertificateRequest:
     """Check a request that came from outside. Raises `CertificateError`."""
     if len(pem) > MAX_REQUEST:
         raise CertificateError(f"a certificate request of {len(pem)} bytes: expected {MAX_REQUEST} at most")
@@ -96,7 +96,7 @@ def read_request(pem: bytes) -> Request:
         raise CertificateError("the certificate request is not signed with the key that it names")
     if len(names) != 1:
         raise CertificateError(f"a certificate request with {len(names)} common names: expected one")
-    return Request(names[0], _public_der(key), request.public_bytes(Encoding.DER))
+    return CertificateRequest(names[0], _public_der(key), request.public_bytes(Encoding.DER))
 
 
 def sign(key: bytes, text: bytes) -> bytes:
@@ -217,7 +217,7 @@ class Authority:
         )
         return certificate.public_bytes(Encoding.PEM)
 
-    def for_child(self, request: Request, tree: str, now: float, lifetime: float) -> bytes:
+    def for_child(self, request: CertificateRequest, tree: str, now: float, lifetime: float) -> bytes:
         """A certificate of a client (PEM) for the name and key of a request."""
         key = load_der_public_key(request.key)
         assert isinstance(key, ec.EllipticCurvePublicKey)

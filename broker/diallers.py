@@ -8,55 +8,94 @@ another parent is up, the connector rests.
 """
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
+from bridges.carriers.base import Carrier
+from broker.core.links.neighbour import Neighbour
 from broker.core.policy import Policy
+from broker.host import Host
+from broker.link_driver import LinkDriver
+from broker.naming import Naming
 from broker.supervisor import Supervisor
 from config.model import Site, TreeConnector
 from config.uris import address
+from treeconnector.link import Link
 from treeconnector.relations import Relation
 
-if TYPE_CHECKING:
-    from broker.node import Node
+_LEAVES: Final = "the node leaves the tree"
 
 
 class Diallers(Policy):
-    """All supervisors of one node but the connector's. `supervisors`: by the name of the node they dial.
+    """All supervisors of one node. `main`: the connector's; `supervisors`: the others, by the node they dial.
 
-    `leads`: which node a way was found to lead to.
+    `leads`: which node a way was found to lead to. `leaving`: nobody is dialled any more.
     """
 
-    def __init__(self, node: "Node", site: Site) -> None:
-        self._node = node
+    def __init__(self, host: Host, wires: LinkDriver, site: Site, naming: Naming) -> None:
+        self._host = host
+        self._wires = wires
         self._site = site
+        self._naming = naming
+        self.leaving = False
+        self.main: Supervisor | None = None
+        if site.connector is not None:
+            self.main = Supervisor(host, site, self, site.connector)
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._changed = asyncio.Event()
         self.supervisors: dict[str, Supervisor] = {}
         self.leads: dict[str, str] = {}
+        host.core.policies.add((self,))
 
     def __repr__(self) -> str:
         return f"<Diallers of {self._site.name}: {', '.join(sorted(self.supervisors)) or 'nobody'}>"
 
-    def mesh_changed(self) -> None:
-        self._changed.set()
+    def of(self, name: str) -> Supervisor | None:
+        """The one that knows how a node is dialled: its own, or the connector's."""
+        return self.supervisors.get(name, self.main)
 
-    def changed(self) -> None:
-        """A link of a supervisor came or went."""
+    def say_goodbye(self, neighbours: Iterable[Neighbour]) -> None:
+        """Leave these for good: they withdraw our routes. Nobody is dialled any more."""
+        self.leaving = True
+        for neighbour in neighbours:
+            if neighbour.link is not None:
+                self._wires.goodbye(neighbour.link, _LEAVES)
+        self._host.wake()
+
+    # --- for the supervisors
+
+    async def drive(self, link: Link, carrier: Carrier) -> tuple[bool, str]:
+        return await self._wires.drive(link, carrier)
+
+    def begun(self, link: Link) -> "asyncio.Task[None] | None":
+        return self._host.spawn(self._naming.watch(link)) if self._naming.drawn else None
+
+    def ended(self, uri: str, link: Link) -> None:
+        if link.peer is not None:
+            self.leads[uri] = link.peer.name
+        self._changed.set()
+        self._naming.ended(link)
+
+    # --- whom to dial
+
+    def mesh_changed(self) -> None:
         self._changed.set()
 
     async def run(self) -> None:
         """Until cancelled: have a supervisor for each node that is to be dialled, and for nobody else."""
+        if self.main is not None:
+            self._host.spawn(self.main.run())
         while True:
             self._changed.clear()
             self._look()
             await self._changed.wait()
 
     def _look(self) -> None:
-        main = self._node.supervisor
+        main = self.main
         if main is not None and main.linked:
             self.leads[main.uri] = main.linked
-        wanted = {} if self._node.leaving else self._wanted()
+        wanted = {} if self.leaving else self._wanted()
         for name, supervisor in list(self.supervisors.items()):
             now = wanted.get(name)
             if not supervisor.linked and (now is None or now[0] != supervisor.connector):
@@ -64,20 +103,20 @@ class Diallers(Policy):
                 self._tasks.pop(name).cancel()
         for name, (connector, relation) in wanted.items():
             if name not in self.supervisors:
-                made = Supervisor(self._node, self._site, connector, name, relation)
+                made = Supervisor(self._host, self._site, self, connector, name, relation)
                 self.supervisors[name] = made
-                self._tasks[name] = self._node.spawn(made.run())
+                self._tasks[name] = self._host.spawn(made.run())
 
     def _wanted(self) -> dict[str, tuple[TreeConnector, Relation]]:
         """The nodes to dial, and how."""
-        mesh, connector = self._node.core.mesh, self._site.connector
+        mesh, connector = self._host.core.mesh, self._site.connector
         found: dict[str, tuple[TreeConnector, Relation]] = {}
         tls = self._site.mesh.tls
         for name, addresses in mesh.to_dial().items():
             if addresses:
                 way = TreeConnector(uri=addresses[0], uris=tuple(addresses[1:]), tls=tls)
                 found[name] = way, Relation.MESH
-        main = self._node.supervisor
+        main = self.main
         if connector is None or main is None:
             return found
         for name, addresses in mesh.parents_to_dial().items():

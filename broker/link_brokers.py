@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
@@ -22,6 +22,8 @@ from bridges.carriers.brokered.envelopes import Knock
 from bridges.carriers.brokered.line import Broker, BrokerAccess
 from bridges.carriers.brokered.listener import Listener, answer
 from bridges.carriers.registry import broker_for
+from broker.host import Host
+from broker.link_driver import LinkDriver
 from broker.pauses import growing
 from broker.settings import client_tls
 from config import model
@@ -30,9 +32,6 @@ from config.model import Site
 from config.uris import address
 from treeconnector.errors import SapwoodError
 from treeconnector.identity import Shown
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 _log = logging.getLogger("sapwood.link")
 _AT_ONCE: Final = 16
@@ -69,8 +68,9 @@ class LinkBrokerListener:
     ended, what came and was not of the link.
     """
 
-    def __init__(self, node: "Node", site: Site, settings: model.LinkBroker) -> None:
-        self._node = node
+    def __init__(self, host: Host, wires: LinkDriver, site: Site, settings: model.LinkBroker) -> None:
+        self._host = host
+        self._wires = wires
         self._site = site
         self._settings = settings
         self._room = asyncio.Semaphore(_AT_ONCE)
@@ -147,7 +147,7 @@ class LinkBrokerListener:
             self.refused += 1
             return
         self._waiting.add(child)
-        self._node.spawn(self._welcome(child, knock))
+        self._host.spawn(self._welcome(child, knock))
 
     async def _welcome(self, child: str, knock: Knock) -> None:
         """Answer one knock and serve the link to its end."""
@@ -170,7 +170,7 @@ class LinkBrokerListener:
                     max_packet=self._site.limits.max_frame,
                 )
         except SapwoodError as error:
-            self._node.wires.turned_away(self._settings.uri, str(error))
+            self._wires.turned_away(self._settings.uri, str(error))
             return
         finally:
             self._waiting.discard(child)
@@ -178,7 +178,7 @@ class LinkBrokerListener:
         carrier.shown = Shown(place=child, vouched=self._settings.proves_names)
         self._serving[child] += 1
         try:
-            await self._node.wires.serve(carrier)
+            await self._wires.serve(carrier)
         finally:
             self._serving -= Counter((child,))
             self.strangers += carrier.strangers

@@ -7,17 +7,15 @@ link, and a peer that leaves more than `MOST_UNREAD` bytes of them unread is lin
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bridges.carriers.base import Carrier, CarrierError, CarrierFlooded
 from broker.core.links.neighbour import Neighbour
+from broker.host import Host
 from broker.log_throttle import LogThrottle
 from broker.shares import LoopShare
 from treeconnector.errors import Refusal
 from treeconnector.link import Link
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 MOST_UNREAD: Final = 64 * 1024 * 1024
 _UNREAD: Final = f"it leaves more than {MOST_UNREAD} bytes of control frames unread"
@@ -40,13 +38,13 @@ class DrivenLink:
 class LinkDriver:
     """All of one node. What goes wrong with a child that connects is complained of, not too often."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._wires: dict[Link, DrivenLink] = {}
         self._complain = LogThrottle()
 
     def __repr__(self) -> str:
-        return f"<LinkDriver of {self._node.site.name}: {len(self)}>"
+        return f"<LinkDriver of {self._host.core.identity.name}: {len(self)}>"
 
     def __len__(self) -> int:
         return len(self._wires)
@@ -65,10 +63,10 @@ class LinkDriver:
 
     async def serve(self, carrier: Carrier) -> None:
         """Run the link of a child that has connected, until it ends."""
-        link = self._node.core.accept(carrier.shown, carrier.max_packet)
+        link = self._host.core.accept(carrier.shown, carrier.max_packet)
         await self.drive(link, carrier)
         if link.end_error is not None:
-            beside = link.peer_name in self._node.core.mesh.members
+            beside = link.peer_name in self._host.core.mesh.members
             crossed = beside and link.refusal is Refusal.BUSY
             self._complain(carrier.peer, link.end_text, link.peer_name, beside=beside, passing=crossed)
 
@@ -78,13 +76,13 @@ class LinkDriver:
 
     async def drive(self, link: Link, carrier: Carrier) -> tuple[bool, str]:
         """Run a link on a carrier until either ends. Returns (whether it was up, what ended it)."""
-        wire = self._wires[link] = DrivenLink(link, carrier, LoopShare(self._node.shares, self._node.wake))
+        wire = self._wires[link] = DrivenLink(link, carrier, LoopShare(self._host.shares, self._host.wake))
         try:
             self._pull(wire)
-            while link in self._node.core.links.peers:
+            while link in self._host.core.links.peers:
                 await self._hear(wire)
         except CarrierFlooded as error:
-            self._node.core.admission.handle(link, link.refuse(Refusal.PROTOCOL, str(error)))
+            self._host.core.admission.handle(link, link.refuse(Refusal.PROTOCOL, str(error)))
         except CarrierError as error:
             wire.text = str(error)
         finally:
@@ -93,13 +91,13 @@ class LinkDriver:
 
     async def _hear(self, wire: DrivenLink) -> None:
         """Tell the core what comes next on this wire."""
-        node, link = self._node, wire.link
+        host, link = self._host, wire.link
         packets = await wire.carrier.receive()
         wire.share.begin()
-        node.core.advance(node.now())
+        host.core.advance(host.now())
         waits = False
         for packet in packets:
-            for matters in node.core.hear(link, packet):
+            for matters in host.core.hear(link, packet):
                 waits = waits or matters
                 if wire.share.is_over:
                     waits = True
@@ -107,25 +105,25 @@ class LinkDriver:
         if link.is_up and not wire.was_up:
             self._came_up(wire)
         if waits:
-            node.wake()
+            host.wake()
         else:
-            node.nudge()
-        pause = link.throttled_until - node.core.clock.now
+            host.nudge()
+        pause = link.throttled_until - host.core.clock.now
         if pause > 0:
             await asyncio.sleep(pause)
 
     async def _give_way(self, wire: DrivenLink) -> None:
         """Others have their turns. What the peer says meanwhile is not heard, and it is not called silent."""
-        node = self._node
+        host = self._host
         await wire.share.give_way()
-        node.core.advance(node.now())
-        wire.link.not_heard(node.core.clock.now)
+        host.core.advance(host.now())
+        wire.link.not_heard(host.core.clock.now)
 
     def _came_up(self, wire: DrivenLink) -> None:
         """Before the other end is told so: it may send what it likes then."""
         wire.was_up = True
         wire.carrier.proven()
-        self._node.look_at(wire.link.next_deadline())
+        self._host.look_at(wire.link.next_deadline())
 
     async def _end(self, wire: DrivenLink) -> None:
         """The link or its carrier has ended: say the last words, tell the core."""
@@ -134,16 +132,16 @@ class LinkDriver:
         self._wires.pop(wire.link, None)
         if wire.draining is not None:
             wire.draining.cancel()
-        self._node.core.advance(self._node.now())
-        self._node.core.lost(wire.link, wire.text or "the link ended")
-        self._node.wake()
+        self._host.core.advance(self._host.now())
+        self._host.core.lost(wire.link, wire.text or "the link ended")
+        self._host.wake()
         await wire.carrier.close(wire.link.end_text[:100])
 
     # --- what goes out
 
     def flush(self) -> None:
         """Let everything out that may go, and close the carriers of links that the core has ended."""
-        core = self._node.core
+        core = self._host.core
         while core.links.talking:
             wire = self._wires.get(core.links.talking.pop())
             if wire is not None:
@@ -152,20 +150,20 @@ class LinkDriver:
             link = core.links.closing.pop()
             dropped = self._wires.get(link)
             if dropped is not None:
-                self._node.spawn(dropped.carrier.close(link.end_text[:100]))
+                self._host.spawn(dropped.carrier.close(link.end_text[:100]))
 
     def pause(self, text: str, neighbours: Iterable[Neighbour] | None = None) -> None:
         """Say on all, or to these neighbours, that this node stops and means to come back."""
         links = None if neighbours is None else {neighbour.link for neighbour in neighbours}
         for wire in list(self._wires.values()):
             if links is None or wire.link in links:
-                self._node.core.admission.handle(wire.link, wire.link.pause(text))
+                self._host.core.admission.handle(wire.link, wire.link.pause(text))
                 self._pull(wire)
 
     def goodbye(self, link: Link, text: str) -> None:
         """Say on one that this node leaves for good."""
         wire = self._wires[link]
-        self._node.core.admission.handle(link, link.goodbye(text))
+        self._host.core.admission.handle(link, link.goodbye(text))
         self._pull(wire)
 
     def _pull(self, wire: DrivenLink) -> None:
@@ -182,10 +180,10 @@ class LinkDriver:
         except CarrierError:
             return
         if wire.link.control_bytes > MOST_UNREAD:
-            self._node.core.admission.handle(wire.link, wire.link.refuse(Refusal.PROTOCOL, _UNREAD))
-            self._node.wake()
+            self._host.core.admission.handle(wire.link, wire.link.refuse(Refusal.PROTOCOL, _UNREAD))
+            self._host.wake()
         elif wire.draining is None:
-            wire.draining = self._node.spawn(self._pull_later(wire))
+            wire.draining = self._host.spawn(self._pull_later(wire))
 
     async def _pull_later(self, wire: DrivenLink) -> None:
         with contextlib.suppress(CarrierError):

@@ -9,17 +9,15 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from broker.core.messages.queue_names import SYSTEM
 from broker.core.rows import MetaRow
+from broker.host import Host
 from broker.store import Store
 from config.model import Site
 from treeconnector.errors import Refusal
-
-if TYPE_CHECKING:
-    from broker.node import Node
-    from treeconnector.link import Link
+from treeconnector.link import Link
 
 _SETTLED: Final = 30.0
 _IN_USE: Final = "name in use"
@@ -63,38 +61,35 @@ def renamed(site: Site) -> Site:
 class Naming:
     """Watches over the name of one node. `drawn`: its file gives none. `taken`: it has to be another one."""
 
-    def __init__(self, node: "Node", *, drawn: bool) -> None:
-        self._node = node
+    def __init__(self, host: Host, rows: Iterable[MetaRow], *, drawn: bool) -> None:
+        """`rows`: what an earlier start has noted."""
+        self._host = host
         self.drawn = drawn
         self.taken = False
-        self._marked = False
-
-    def __repr__(self) -> str:
-        return f"<Naming {self._node.site.name} drawn={self.drawn} taken={self.taken}>"
-
-    def restore(self, rows: Iterable[MetaRow]) -> None:
-        """What an earlier start has noted."""
         self._marked = any(row.name == _IN_USE for row in rows)
 
-    async def watch(self, link: "Link") -> None:
+    def __repr__(self) -> str:
+        return f"<Naming {self._host.core.identity.name} drawn={self.drawn} taken={self.taken}>"
+
+    async def watch(self, link: Link) -> None:
         """The name is in use when a link with the parent has lasted."""
         await asyncio.sleep(_SETTLED)
         if link.is_up and not self._marked:
             self._marked = True
-            self._node.core.custody.transaction.put(MetaRow(_IN_USE, b"\x01"))
-            self._node.wake()
+            self._host.core.custody.transaction.put(MetaRow(_IN_USE, b"\x01"))
+            self._host.wake()
 
-    def ended(self, link: "Link") -> None:
+    def ended(self, link: Link) -> None:
         """A link to the parent is over. If the name is another node's, and not in use here: another one."""
         if not self.drawn or link.refusal is not Refusal.NAME:
             return
         if not self.is_in_use():
             self.taken = True
-            self._node.stopped.set()
+            self._host.stopped.set()
 
     def is_in_use(self) -> bool:
         """Has anybody to do with this node under its name?"""
-        core = self._node.core
+        core = self._host.core
         if self._marked or core.counters["entered"] or core.topics.subscriptions:
             return True
         places = core.custody.queues.values()

@@ -33,25 +33,24 @@ async def _run(site: Site, read: Callable[[], Site] | None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     drawn, site = not site.name, named(site)
-    while (code := await _run_once(Node(site, drawn_name=drawn), stop, read)) is None:
+    while (code := await _run_once(Node(site, drawn_name=drawn, read=read), stop)) is None:
         taken, site = site.name, renamed(site)
         _log.warning("! the name %s is taken: this node is %s from now on", taken, site.name)
     return code
 
 
-async def _run_once(node: Node, stop: asyncio.Event, read: Callable[[], Site] | None) -> int | None:
+async def _run_once(node: Node, stop: asyncio.Event) -> int | None:
     """The exit code; None if the node has to have another name."""
-    node.source = read
     await node.start()
-    watchdog = Watchdog(node.committer.moves)
+    watchdog = Watchdog(node.driver.committer.moves)
     gc.freeze()  # what is there now stays: the collector need not look at it again and again
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _read_again, node)
-    waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(node.stopped.wait())]
+    waits = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(node.driver.stopped.wait())]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
     await node.stop()
-    if node.failure is not None:
+    if node.driver.failure is not None:
         watchdog.hurry(_TO_EXIT)
         return 1
     if not node.naming.taken or stop.is_set():
@@ -63,7 +62,7 @@ async def _run_once(node: Node, stop: asyncio.Event, read: Callable[[], Site] | 
 
 def _read_again(node: Node) -> None:
     with contextlib.suppress(SwitchError):  # is in the log
-        node.read_again()
+        node.report.access.read_again()
 
 
 def run_node(site: Site, read: Callable[[], Site] | None = None) -> int:

@@ -9,7 +9,7 @@ from bridges.tls import TlsSettings, server_context
 from broker.core.settings import CoreSettings, MeshSettings, Overflow, QueuePolicy
 from broker.http.settings import HttpSettings
 from broker.intake import Bounds, most_files
-from broker.metrics.collector import Labels
+from broker.metrics.label_limit import Labels
 from config.credentials import mesh_secret, token
 from config.model import ClientTls, DestinationPolicy, Site
 from config.schemes import DIRECT

@@ -11,7 +11,7 @@ at once: that is worth a warning only once it has lasted for `dormant_after`.
 import asyncio
 import logging
 import random
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
@@ -19,6 +19,7 @@ from bridges.carriers.base import Carrier, CarrierError
 from bridges.carriers.brokered import carrier as brokered
 from bridges.carriers.brokered.line import BrokerAccess
 from bridges.carriers.registry import broker_for, connect
+from broker.host import Host
 from broker.location.ways import Way, ways_of
 from broker.pauses import growing
 from broker.settings import client_tls
@@ -28,9 +29,6 @@ from config.uris import address
 from treeconnector.errors import LinkRefused, Refusal, SapwoodError
 from treeconnector.link import Link
 from treeconnector.relations import Relation
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 _log = logging.getLogger("sapwood.link")
 
@@ -43,6 +41,25 @@ class LinkLost(SapwoodError):
         self.passing = passing
 
 
+class Dialler(Protocol):
+    """All who dial, as one supervisor knows them. `leaving`: nobody is dialled any more."""
+
+    @property
+    def leaving(self) -> bool: ...
+
+    async def drive(self, link: Link, carrier: Carrier) -> tuple[bool, str]:
+        """Run a link on a carrier until either ends. Returns (whether it was up, what ended it)."""
+        ...
+
+    def begun(self, link: Link) -> "asyncio.Task[None] | None":
+        """A link to be driven was made. Returns what is to be cancelled at its end."""
+        ...
+
+    def ended(self, uri: str, link: Link) -> None:
+        """The link that was dialled there has ended."""
+        ...
+
+
 class Supervisor:
     """Dials the ways to one node in turn. `state`: 'connecting', 'running' or 'waiting'.
 
@@ -53,13 +70,15 @@ class Supervisor:
 
     def __init__(
         self,
-        node: "Node",
+        host: Host,
         site: Site,
+        diallers: Dialler,
         connector: TreeConnector,
         name: str = "",
         relation: Relation = Relation.PARENT,
     ) -> None:
-        self._node = node
+        self._host = host
+        self._diallers = diallers
         self._site = site
         self.connector = connector
         self._name = name
@@ -67,7 +86,7 @@ class Supervisor:
         self._link: Link | None = None
         self._tls = client_tls(connector.tls)
         self.ways = ways_of(site, connector)
-        self.ways.one_of_many = lambda: not name and bool(node.core.mesh.parents_to_dial())
+        self.ways.one_of_many = lambda: not name and bool(host.core.mesh.parents_to_dial())
         self.uri = self._local = ""
         self.state = "connecting"
         self.error = ""
@@ -85,7 +104,7 @@ class Supervisor:
 
     async def run(self) -> None:
         """Until cancelled, or until the node has left its tree."""
-        while not self._node.leaving:
+        while not self._diallers.leaving:
             async for attempt in AsyncRetrying(
                 wait=growing(self._site.link),
                 retry=retry_if_exception_type(SapwoodError),
@@ -103,19 +122,16 @@ class Supervisor:
         uri = self.uri = way.uri
         self._local = way.local
         carrier = await self._connect(way)
-        link = self._link = self._node.core.dial(carrier.max_packet, self._name, self._relation)
-        following = self._node.spawn(self._follow(way, link)) if self.ways.follows(way) else None
-        watching = self._node.spawn(self._node.naming.watch(link)) if self._node.naming.drawn else None
+        link = self._link = self._host.core.dial(carrier.max_packet, self._name, self._relation)
+        following = self._host.spawn(self._follow(way, link)) if self.ways.follows(way) else None
+        watching = self._diallers.begun(link)
         try:
-            was_up, error = await self._node.wires.drive(link, carrier)
+            was_up, error = await self._diallers.drive(link, carrier)
         finally:
             self._link = None
-            if link.peer is not None:
-                self._node.diallers.leads[uri] = link.peer.name
             for task in filter(None, (following, watching)):
                 task.cancel()
-            self._node.diallers.changed()
-        self._node.naming.ended(link)
+            self._diallers.ended(uri, link)
         self.strangers += carrier.strangers
         if not was_up:
             raise LinkLost(
@@ -137,7 +153,7 @@ class Supervisor:
 
     def _is_linked(self) -> bool:
         """Is whoever is meant linked, or any parent? Each node of a mesh has a supervisor of its own."""
-        core = self._node.core
+        core = self._host.core
         if not self._name:
             return any(parent.up for parent in core.neighbourhood.parents())
         meant = core.neighbours.get(self._name)
@@ -151,8 +167,8 @@ class Supervisor:
         """Where the parent has moved, or a better way works again, end the link; the next one goes there."""
         text = await self.ways.moved(way)
         _log.warning("! parent %s: %s", self.connector.uri, text, extra={"link": way.uri, "reason": text})
-        self._node.core.admission.handle(link, link.pause(text))
-        self._node.wake()
+        self._host.core.admission.handle(link, link.pause(text))
+        self._host.wake()
 
     async def _connect(self, chosen: Way) -> Carrier:
         """The carrier that the address asks for. Raises `SapwoodError`."""
@@ -176,12 +192,12 @@ class Supervisor:
         return await brokered.connect(broker, site.name, timeout=timeout, max_packet=max_packet)
 
     def _failed(self, state: RetryCallState) -> None:
-        now = self._node.now()
+        now = self._host.now()
         self._failing_since = self._failing_since if self.failures else now
         self.failures += 1
         error = state.outcome.exception() if state.outcome else None
         passing = isinstance(error, CarrierError) or (isinstance(error, LinkLost) and error.passing)
-        lasted = now - self._failing_since >= self._node.core.settings.dormant_after
+        lasted = now - self._failing_since >= self._host.core.settings.dormant_after
         early = self._relation is Relation.MESH and passing and not lasted
         self._note(str(error), logging.INFO if early else logging.WARNING)
 

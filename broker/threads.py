@@ -64,7 +64,7 @@ def _run(begun: threading.Event, work: Callable[[], None]) -> None:
     work()
 
 
-class _Answer(Future[Any]):
+class _Outcome(Future[Any]):
     """Of one call. Wrinkle: `Future` says no more than a line of a log about somebody who was not told."""
 
     def __init__(self, lost: bytes) -> None:
@@ -103,7 +103,7 @@ class Threads(ThreadPoolExecutor):
     ) -> Future[Result]:
         if self._closed:
             raise RuntimeError(f"the thread {self.name} has been closed")
-        answer = _Answer(self._lost)
+        answer = _Outcome(self._lost)
         self._calls.put((answer, partial(fn, *args, **kwargs)))
         return answer
 

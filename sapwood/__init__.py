@@ -10,6 +10,28 @@
 
 `sapwood.sync` is the same for programs without asyncio. The library imports nothing of the node, and
 aiohttp only when a connection is opened.
+
+| module | |
+|---|---|
+| `address` | the address of a node, as an application writes it, and the session's WebSocket behind it |
+| `background` | an event loop in a thread of its own, for programs without asyncio |
+| `client` | the client of a streaming session: sends with confirmation, subscriptions with credit |
+| `deduplication` | telling what was handled before, so that what comes twice is done once |
+| `errors` | what a client can be told |
+| `inbox` | what a client receives: batches, deliveries, acknowledgements in ranges |
+| `interfaces` | what a service can do: methods by name, in one version of an interface |
+| `journal` | a producer's journal: write locally first, publish when the node can be reached |
+| `options` | options of messages and of clients: types for editors, and checks at the call |
+| `outbox` | what a client has sent and the node has not confirmed: numbers, frames, window, rejections |
+| `rpc` | calls: a request on a service's queue, its reply on the caller's own |
+| `rpc_messages` | requests and replies on the wire: JSON in the payload |
+| `serving` | a server: takes requests from a queue, lets handlers work, replies, and only then acknowledges |
+| `session` | the session behind a client: one connection after the other |
+| `socket` | the client's connection: WebSocket packets with aiohttp |
+| `subscription` | a subscription: an async iterator of deliveries, or of batches |
+| `sync` | the same client for programs without asyncio: every call waits for its end |
+| `sync_subscription` | a subscription for programs without asyncio |
+| `tasks` | tasks: what belongs together, from the outermost call down to the last message that it causes |
 """
 
 from sapwood.client import Client, connect

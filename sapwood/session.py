@@ -32,14 +32,14 @@ from treeconnector.session_frames import (
     Confirm,
     Deliver,
     Done,
-    Ended,
     Failed,
     Login,
     NodeFrame,
-    Ping,
-    Pong,
-    Refuse,
+    ReadingEnded,
+    RefuseDelivery,
     Reject,
+    SessionPing,
+    SessionPong,
     Subscribe,
     Unsubscribe,
     Welcome,
@@ -220,7 +220,7 @@ class Session:
         """Give messages up. An older node does not know that: it gives them to others, and counts."""
         _log.warning("! messages %d to %d are given up: %s", first, last, reason)
         if self._refuses:
-            self._say(encode(Refuse(first, last, reason[:_MOST_SAID])))
+            self._say(encode(RefuseDelivery(first, last, reason[:_MOST_SAID])))
 
     def _say(self, frame: bytes) -> None:
         self._loose.append(frame)
@@ -385,7 +385,7 @@ class Session:
             self._heard = False
             await asyncio.sleep(self._keep_alive)
             if not self._heard:
-                self._say(encode(Ping(next(self._numbers))))
+                self._say(encode(SessionPing(next(self._numbers))))
                 await asyncio.sleep(self._keep_alive)
                 if not self._heard:
                     raise ConnectFailed(f"{self.uri} has been silent for {2 * self._keep_alive:g} s")
@@ -403,10 +403,10 @@ class Session:
                 self.outbox.reject(Rejection(frame.first, frame.last, frame.code, frame.text))
             case Done() | Failed():
                 self._answered(frame)
-            case Ended(number, code, text):
+            case ReadingEnded(number, code, text):
                 if ended := self._subscriptions.pop(number, None):
                     ended.failed(RequestFailed(f"the subscription to {ended.destination}", code, text))
-            case Pong() | Welcome():
+            case SessionPong() | Welcome():
                 pass
             case _:
                 assert_never(frame)

@@ -11,18 +11,17 @@ history can be replayed, and `simulation.shrinking` finds the shortest that stil
 """
 
 import random
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import ClassVar
 
 from broker.core.settings import CoreSettings
+from simulation.account import EVERYWHERE, HistoryAccount
 from simulation.actions import Action
-from simulation.clients import Receipt, SimulatedConsumer
+from simulation.clients import SimulatedConsumer
 from simulation.disk import Disk
 from simulation.forest import QUICK, Forest
-from simulation.invariants import check_nothing_counts, check_routes
-from treeconnector.bundles import Flag, Message
+from simulation.invariants import check_routes
 
 Tree = list[tuple[str, ...]]
 """Name, parent and role of each site, and the others of its mesh."""
@@ -44,10 +43,8 @@ MESH: Tree = [
 ]
 """The same with three roots."""
 
-EVERYWHERE = {"hq", "s2", "s3"}
 SUBTREE_AND_ABOVE = {"hq": {"hq", "s2", "s3"}, "r1": {"hq", "s2"}, "s1": {"hq"}, "s3": {"hq", "s3"}}
 """Which sites of the topic's three subscribers a message reaches, by where it enters."""
-_FORGED = re.compile(r"ORIGIN: '\w+' is not below (?P<child>\w+)$")
 
 
 class Chaos:
@@ -336,124 +333,20 @@ class Chaos:
             consumer.auto = True
         self._join()
         self._settle()
-        self._check_all_confirmed()
-        self._check_nothing_waits()
-        self._check_no_dead_letters()
-        self._check_delivered()
-        self._check_twice()
-        self._check_order()
+        HistoryAccount(
+            forest=self.forest,
+            kinds=self.kinds,
+            consumers=self.consumers,
+            producers=self.producers,
+            reached=self.reached,
+            lossy=self.lossy,
+            lost_before=self.lost_before,
+            moved=self.moved,
+        ).check()
         check_routes(list(self.forest.sites.values()))
 
     def _settle(self) -> None:
         self.forest.heal(90.0)
-
-    def _check_order(self) -> None:
-        """Messages of one producer come to one consumer in order, where none was given again or rerouted."""
-        if self.kinds - {"crash", "split"}:
-            return
-        for consumer in self.consumers:
-            last: dict[tuple[str, str], bytes] = {}
-            for receipt in consumer.receipts:
-                if receipt.flagged or receipt.flags & Flag.REROUTED or receipt.again:
-                    continue
-                producer, destination, _ = receipt.payload.decode().split(" ")
-                before = last.get((producer, destination), b"")
-                assert before < receipt.payload, f"{consumer.name}: {receipt.payload!r} came after {before!r}"
-                last[producer, destination] = receipt.payload
-
-    def _check_all_confirmed(self) -> None:
-        for producer in self.producers:
-            assert not producer.under_way, f"{producer}: {list(producer.under_way)[:5]} not confirmed"
-            assert not producer.rejected, producer.rejected
-
-    def _check_nothing_waits(self) -> None:
-        for site in self.forest.sites.values():
-            places = {
-                name: place.messages
-                for name, place in site.core.custody.queues.items()
-                if place.messages and name != "dead"
-            }
-            assert not places, f"{site.name} still keeps {places}"
-            check_nothing_counts(site)
-
-    def _check_no_dead_letters(self) -> None:
-        """None but those that the documents promise."""
-        for site in self.forest.sites.values():
-            dead = [letter for letter in site.dead() if not self._is_promised(site.name, *letter)]
-            assert not dead, f"{site.name}: {len(dead)} dead letters: {dead[0]}"
-
-    def _is_promised(self, site: str, reason: str, message: Message) -> bool:
-        """A site that lost its database cannot know what it had given. And a store that has moved, and whose
-        readers do not come back, gives its new parent what others had sent it before (docs/permits.md).
-        """
-        found = _FORGED.match(reason)
-        if found is None:
-            return False
-        _, destination, number = message.payload.decode().split(" ")
-        before = int(number) <= self.moved.get(found["child"], 0)
-        return site in self.lossy or (before and destination.startswith("queue:"))
-
-    def _check_delivered(self) -> None:
-        dead = {
-            message.payload
-            for site in self.forest.sites.values()
-            for reason, message in site.dead()
-            if self._is_promised(site.name, reason, message)
-        }
-        for producer in self.producers:
-            for destination, payload in producer.confirmed:
-                if payload in dead or int(payload.split(b" ")[-1]) <= self.lost_before:
-                    continue
-                for readers in self._readers(str(destination), payload):
-                    came = [r for reader in readers for r in reader.receipts if r.payload == payload]
-                    who = [reader.name for reader in readers]
-                    assert any(receipt.acknowledged for receipt in came), f"{payload!r} never came to {who}"
-
-    def _readers(self, destination: str, payload: bytes) -> list[list[SimulatedConsumer]]:
-        """Groups of consumers of which one must have a message."""
-        if destination.startswith("topic:"):
-            subscribers = [each for each in self.consumers if each.durable]
-            if "replace" in self.kinds or ("move" in self.kinds and self.reached[payload] != EVERYWHERE):
-                return []
-            return [[each] for each in subscribers if each.site.name in self.reached[payload]]
-        name = destination.partition("@")[0]
-        return [[consumer for consumer in self.consumers if str(consumer.destination) == name]]
-
-    def _check_twice(self) -> None:
-        """Each further delivery to the same group says so, unless a database was lost that knew the first.
-
-        Wrinkle: nobody can tell a topic's message that a store gave before a crash, when it comes over
-        another region next.
-        """
-        for name in {str(consumer.destination) for consumer in self.consumers}:
-            if name.startswith("queue:"):
-                self._check_group([c for c in self.consumers if str(c.destination) == name])
-        for consumer in self.consumers:
-            if consumer.durable:
-                self._check_group([consumer])
-                if not self.kinds & {"move"}:
-                    beyond = [p for p in consumer.payloads if consumer.site.name not in self.reached[p]]
-                    assert not beyond, f"{consumer.name} was given {beyond[0]!r}, which does not go so far"
-
-    def _check_group(self, consumers: list[SimulatedConsumer]) -> None:
-        if self.lossy & {"hq", "r1", "r2"}:
-            return  # what a child sends again to a parent that forgot it is new to both
-        seen: dict[bytes, list[tuple[SimulatedConsumer, Receipt]]] = {}
-        for consumer in consumers:
-            for receipt in consumer.receipts:
-                seen.setdefault(receipt.payload, []).append((consumer, receipt))
-        for payload, receipts in seen.items():
-            entry = payload.decode().partition(" ")[0].removeprefix("p-")
-            if len(receipts) > 1 and entry not in self.lossy:
-                unexcused = [
-                    receipt
-                    for consumer, receipt in receipts
-                    if not receipt.flagged
-                    and consumer.site.name not in self.lossy
-                    and not ("move" in self.kinds and consumer.durable and consumer.site.disk.start > 1)
-                ]
-                said = [(c.name, r) for c, r in receipts]
-                assert len(unexcused) <= 1, f"{payload!r} came {len(receipts)} times: {said}"
 
     actions: ClassVar[dict[str, Callable[..., None]]] = {
         "turn": _turn,

@@ -20,9 +20,9 @@ from treeconnector.session_frames import (
     Create,
     Deliver,
     Done,
-    Ended,
     Failed,
     Login,
+    ReadingEnded,
     Reject,
     Send,
     Subscribe,
@@ -197,7 +197,7 @@ class SimulatedConsumer(SimulatedClient):
 
     def arrived(self, frame: Any) -> None:
         super().arrived(frame)
-        if isinstance(frame, Ended):
+        if isinstance(frame, ReadingEnded):
             self.open = []
             return
         if not isinstance(frame, Deliver):

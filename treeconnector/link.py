@@ -4,7 +4,7 @@ It rides on any carrier. Packets and times go in (`receive`, `handle_timer`), pa
 (`data_to_send`, the returned lists); the node decides (`accept`, `admit`, `refuse`). What is legal when
 stands in `link_states`; `docs/link.md` tells the story.
 
-Law: a link dies whole. `Ended` comes exactly once; afterwards everything is ignored, and `data_to_send`
+Law: a link dies whole. `LinkEnded` comes exactly once; afterwards everything is ignored, and `data_to_send`
 gives the last words. What the peer does wrong ends the link with a `RemoteError` and tells the peer why;
 what this node does wrong raises a `LocalError` and changes nothing.
 
@@ -26,8 +26,9 @@ from treeconnector.link_events import (
     Advised,
     BundleArrived,
     ChainChanged,
-    Ended,
     Event,
+    LinkEnded,
+    LinkUp,
     MeshChanged,
     PeerAsks,
     PeerAuthorities,
@@ -48,7 +49,6 @@ from treeconnector.link_events import (
     SnapshotEnded,
     SnapshotStarted,
     Throttled,
-    Up,
     VolatileArrived,
 )
 from treeconnector.link_handshake import Handshake
@@ -68,10 +68,11 @@ __all__ = [
     "Advised",
     "BundleArrived",
     "ChainChanged",
-    "Ended",
     "Event",
     "Link",
+    "LinkEnded",
     "LinkSettings",
+    "LinkUp",
     "MeshChanged",
     "PeerAsks",
     "PeerAuthorities",
@@ -94,7 +95,6 @@ __all__ = [
     "Standing",
     "State",
     "Throttled",
-    "Up",
     "VolatileArrived",
 ]
 
@@ -103,8 +103,8 @@ class Link(Handshake):
     """One end of a link. `chain`: names from this node up to the root, this one first. `nonce`: 16 to 64
     random bytes, for this link alone. Raises `LocalError` if the peer could not accept such a hello.
 
-    `dials`: this is the child. `peer`: the peer's hello, once it is known; believe it from `Proven` or `Up`
-    on. `end_text`: why it ended, `end_error`: what was wrong, if anything. `throttled_until`: read
+    `dials`: this is the child. `peer`: the peer's hello, once it is known; believe it from `Proven` or
+    `LinkUp` on. `end_text`: why it ended, `end_error`: what was wrong, if anything. `throttled_until`: read
     nothing before. `heard_at`: time of the last packet. `bytes_in`, `bytes_out`: of all packets so far.
     """
 

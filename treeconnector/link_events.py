@@ -1,6 +1,6 @@
 """What a link tells its node. `match` on the type; every event is an immutable value.
 
-Law: `Ended` comes exactly once and last. Texts come from the peer, cleaned of control characters and
+Law: `LinkEnded` comes exactly once and last. Texts come from the peer, cleaned of control characters and
 cut, unless the docstring says otherwise.
 """
 
@@ -34,7 +34,7 @@ class Proven(Event, frozen=True):
     hello: Hello
 
 
-class Up(Event, frozen=True):
+class LinkUp(Event, frozen=True):
     """The link works. `held_*`: what the peer holds of what we offered, to be compared with our digest."""
 
     hello: Hello
@@ -171,13 +171,13 @@ class PeerGrants(Event, frozen=True):
 
 
 class PeerPaused(Event, frozen=True):
-    """The peer stops for a while; `Ended` follows."""
+    """The peer stops for a while; `LinkEnded` follows."""
 
     text: str
 
 
 class PeerLeft(Event, frozen=True):
-    """The peer leaves the tree for good, or tells us to; `Ended` follows."""
+    """The peer leaves the tree for good, or tells us to; `LinkEnded` follows."""
 
     text: str
 
@@ -188,7 +188,7 @@ class Throttled(Event, frozen=True):
     until: float
 
 
-class Ended(Event, frozen=True):
+class LinkEnded(Event, frozen=True):
     """The link is over. Send what `data_to_send` still gives, then close the transport.
 
     `error`: None after a pause, a goodbye or a closed transport; `RemoteError` if the peer broke the protocol

@@ -10,7 +10,7 @@ from treeconnector import frames, hellos, positions, proofs
 from treeconnector.errors import FrameError, LinkRefused, LocalError, Refusal
 from treeconnector.frames import Hello
 from treeconnector.incoming import Incoming
-from treeconnector.link_events import Event, PeerHello, Proven, Up
+from treeconnector.link_events import Event, LinkUp, PeerHello, Proven
 from treeconnector.link_machine import LinkMachine
 from treeconnector.link_settings import Standing, clean
 from treeconnector.link_states import State
@@ -89,7 +89,7 @@ class Handshake(LinkMachine):
             events.append(Proven(self.peer))
 
     def admit(self, standing: Standing) -> list[Event]:
-        """After `Proven`, at the parent: the link is up. Returns `Up`."""
+        """After `Proven`, at the parent: the link is up. Returns `LinkUp`."""
         events: list[Event] = []
         if self._state is State.ENDED:
             return events
@@ -110,7 +110,7 @@ class Handshake(LinkMachine):
         )
         self._out.open_window(agreed.peer_received, self.peer.window_bundles, self.peer.window_bytes)
         self._was_heard = True
-        events.append(Up(self.peer, agreed, theirs.held_count, theirs.held_digest))
+        events.append(LinkUp(self.peer, agreed, theirs.held_count, theirs.held_digest))
 
     def _on_refuse(self, frame: frames.Refuse, events: list[Event]) -> None:
         text = clean(frame.text)

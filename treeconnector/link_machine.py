@@ -10,7 +10,7 @@ from treeconnector.errors import FrameError, LinkRefused, LocalError, Refusal, R
 from treeconnector.frames import Frame, Hello, Member
 from treeconnector.identity import Identity
 from treeconnector.incoming import Incoming
-from treeconnector.link_events import Ended, Event, Throttled
+from treeconnector.link_events import Event, LinkEnded, Throttled
 from treeconnector.link_settings import LinkSettings, Standing, clean, hello_of
 from treeconnector.link_states import RECEIVABLE_BY_CHILD, RECEIVABLE_BY_PARENT, State
 from treeconnector.outgoing import Outgoing
@@ -265,7 +265,7 @@ class LinkMachine:
         self._enter(State.ENDED)
         self._in.forget()  # whoever keeps an ended link, be it a cycle of references, keeps no megabytes
         self.end_text, self.end_error = text, error
-        events.append(Ended(error, text, by_peer))
+        events.append(LinkEnded(error, text, by_peer))
 
     def _end(self, error: RemoteError | LinkRefused, text: str, events: list[Event]) -> None:
         """End it from this side, saying why."""
@@ -275,7 +275,7 @@ class LinkMachine:
 
     def _broken(self, error: RemoteError, events: list[Event]) -> None:
         """The peer broke the protocol."""
-        if self._state is State.ENDED and events and isinstance(events[-1], Ended):
+        if self._state is State.ENDED and events and isinstance(events[-1], LinkEnded):
             return
         text = clean(f"{self.peer_name if self.peer else 'the peer'} sent {error}")
         self._end(type(error)(text), text, events)

@@ -20,14 +20,14 @@ VERSION: Final = 1
 MAX_PACKET: Final = 16 * 1024 * 1024
 
 
-class Frame(msgspec.Struct, array_like=True, frozen=True, tag_field="t"):
+class SessionFrame(msgspec.Struct, array_like=True, frozen=True, tag_field="t"):
     """Base of all session frames."""
 
 
 # --- from the client
 
 
-class Login(Frame, frozen=True, tag=1):
+class Login(SessionFrame, frozen=True, tag=1):
     """`session`: the client's identity; several connections may share it. `secret`: where one is configured.
 
     `producer`: names a numbered stream of sends that outlives the connection; '' = none. `account`: whose
@@ -41,7 +41,7 @@ class Login(Frame, frozen=True, tag=1):
     account: str = ""
 
 
-class Create(Frame, frozen=True, tag=2):
+class Create(SessionFrame, frozen=True, tag=2):
     """Make a queue; '' = a transient one with a fresh name. Answered by Done with the name."""
 
     request: int
@@ -49,7 +49,7 @@ class Create(Frame, frozen=True, tag=2):
     home: bool = False
 
 
-class Subscribe(Frame, frozen=True, tag=3):
+class Subscribe(SessionFrame, frozen=True, tag=3):
     """Read a queue or a topic pattern. `credit`: messages that may be unacknowledged here at once.
 
     `durable`: (topics) the subscription outlives the session. `subscription` is chosen by the client and
@@ -63,12 +63,12 @@ class Subscribe(Frame, frozen=True, tag=3):
     durable: str = ""
 
 
-class Unsubscribe(Frame, frozen=True, tag=4):
+class Unsubscribe(SessionFrame, frozen=True, tag=4):
     request: int
     subscription: int
 
 
-class Send(Frame, frozen=True, tag=5):
+class Send(SessionFrame, frozen=True, tag=5):
     """Messages for one destination, numbered `first`, `first` + 1, …
 
     `scope`: -1 = as configured. `tell`: (queues) where nobody serves it, say so at once to
@@ -85,24 +85,24 @@ class Send(Frame, frozen=True, tag=5):
     tell: bool = False
 
 
-class Acknowledge(Frame, frozen=True, tag=6):
+class Acknowledge(SessionFrame, frozen=True, tag=6):
     """Transfer ids that are dealt with: [first, last] ranges."""
 
     ranges: list[tuple[int, int]]
 
 
-class Ping(Frame, frozen=True, tag=7):
+class SessionPing(SessionFrame, frozen=True, tag=7):
     number: int
 
 
-class EndSubscription(Frame, frozen=True, tag=8):
+class EndSubscription(SessionFrame, frozen=True, tag=8):
     """End this session's durable subscription of that name, with what waits for it. Answered by Done."""
 
     request: int
     durable: str
 
 
-class Refuse(Frame, frozen=True, tag=9):
+class RefuseDelivery(SessionFrame, frozen=True, tag=9):
     """Transfer ids of what nobody can deal with: dead letters, for this reason. Only to a node whose Welcome
     says that it knows this."""
 
@@ -114,7 +114,7 @@ class Refuse(Frame, frozen=True, tag=9):
 # --- from the node
 
 
-class Reject(Frame, frozen=True, tag=25):
+class Reject(SessionFrame, frozen=True, tag=25):
     """Sends `first` to `last` were not taken."""
 
     first: int
@@ -123,11 +123,11 @@ class Reject(Frame, frozen=True, tag=25):
     text: str
 
 
-class Welcome(Frame, frozen=True, tag=21):
+class Welcome(SessionFrame, frozen=True, tag=21):
     """`last`: highest number of this producer that is committed. `limit`: most bytes in a packet.
 
     `rejected`: of the numbers up to `last`, those that were not taken, as far as the producer may not have
-    heard so. `refuses`: the node knows `Refuse`.
+    heard so. `refuses`: the node knows `RefuseDelivery`.
     """
 
     node: str
@@ -138,12 +138,12 @@ class Welcome(Frame, frozen=True, tag=21):
     refuses: bool = False
 
 
-class Done(Frame, frozen=True, tag=22):
+class Done(SessionFrame, frozen=True, tag=22):
     request: int
     result: str = ""
 
 
-class Failed(Frame, frozen=True, tag=23):
+class Failed(SessionFrame, frozen=True, tag=23):
     """`request` 0: the session itself; it is closed. `code` is for programs, `text` for people."""
 
     request: int
@@ -151,13 +151,13 @@ class Failed(Frame, frozen=True, tag=23):
     text: str
 
 
-class Confirm(Frame, frozen=True, tag=24):
+class Confirm(SessionFrame, frozen=True, tag=24):
     """All sends up to `through` are on disk, but for those that were rejected."""
 
     through: int
 
 
-class Deliver(Frame, frozen=True, tag=26):
+class Deliver(SessionFrame, frozen=True, tag=26):
     """Messages of one bundle. Message i has transfer id `first` + i and id (`bundle`, `position` + i).
 
     `skip`: mask of messages that are not for this reader. `size`: plain bytes of the body. `again`: a node
@@ -179,11 +179,11 @@ class Deliver(Frame, frozen=True, tag=26):
     again: bool = False
 
 
-class Pong(Frame, frozen=True, tag=27):
+class SessionPong(SessionFrame, frozen=True, tag=27):
     number: int
 
 
-class Ended(Frame, frozen=True, tag=28):
+class ReadingEnded(SessionFrame, frozen=True, tag=28):
     """The node has ended a subscription: its queue was deleted, or it was ended for good elsewhere."""
 
     subscription: int
@@ -191,8 +191,18 @@ class Ended(Frame, frozen=True, tag=28):
     text: str
 
 
-ClientFrame = Login | Create | Subscribe | Unsubscribe | Send | Acknowledge | Ping | EndSubscription | Refuse
-NodeFrame = Welcome | Done | Failed | Confirm | Reject | Deliver | Pong | Ended
+ClientFrame = (
+    Login
+    | Create
+    | Subscribe
+    | Unsubscribe
+    | Send
+    | Acknowledge
+    | SessionPing
+    | EndSubscription
+    | RefuseDelivery
+)
+NodeFrame = Welcome | Done | Failed | Confirm | Reject | Deliver | SessionPong | ReadingEnded
 
 _encoder = msgspec.msgpack.Encoder()
 _client_decoder = msgspec.msgpack.Decoder(list[ClientFrame])
@@ -201,7 +211,7 @@ _node_decoder = msgspec.msgpack.Decoder(list[NodeFrame])
 _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 
-def encode(frame: Frame) -> bytes:
+def encode(frame: SessionFrame) -> bytes:
     return _encoder.encode(frame)
 
 

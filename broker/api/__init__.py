@@ -20,7 +20,9 @@ in bytes.
 | `operation` | how an operation is declared, and how what is asked is read by it |
 | `table` | all operations; the catalogue that the command line is made of (`python -m broker.api`) |
 | `asking` | carries an operation out, here or at another node |
-| `administration` | what an operator's work keeps at a running node |
+| `context` | a running node as operations see it |
+| `following` | who follows messages, and what is kept for them |
 | `pages` | long lists, a page at a time |
+| `errors` | what another node answers, as an operator is told it |
 | `filters`, `previews`, `proofs` | destinations that are meant; messages to be read; a neighbour's proof |
 """

@@ -1,10 +1,10 @@
 """Logical addresses for people: what a node knows of names and incarnations, and who has one."""
 
 import time
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from broker.api.context import RunningNode
 from broker.api.errors import in_words
 from broker.api.operation import AT, AWAY, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
@@ -16,9 +16,6 @@ from treeconnector.addresses import Entry
 from treeconnector.errors import InvalidName
 from treeconnector.hellos import MAX_ADDRESS, MAX_ADDRESSES
 from treeconnector.names import incarnation_text, node_name
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 
 class Address(Answer):
@@ -94,7 +91,7 @@ class Announced(Answer):
         ),
     ),
 )
-async def addresses(node: "Node", search: str, cut: Cut) -> Addresses:
+async def addresses(node: RunningNode, search: str, cut: Cut) -> Addresses:
     """What this node knows; of names and incarnations only those that contain `search`."""
     core, known = node.core, node.core.addressing
     page = await page_of(known.cache, _key, cut, lambda entry: search in "".join(_key(entry)))
@@ -114,7 +111,7 @@ async def addresses(node: "Node", search: str, cut: Cut) -> Addresses:
     )
 
 
-def _entry(node: "Node", entry: Entry) -> Address:
+def _entry(node: RunningNode, entry: Entry) -> Address:
     left = None if entry.is_kept else round(entry.expires - node.core.clock.now, 3)
     return Address(
         name=entry.found.name,
@@ -146,7 +143,7 @@ def _entry(node: "Node", entry: Entry) -> Address:
         ),
     ),
 )
-async def who_has(node: "Node", key: str) -> WhoHas:
+async def who_has(node: RunningNode, key: str) -> WhoHas:
     """The node that has a name or an incarnation, as this one knows or the tree"""
     try:
         key = node_name(key.strip())
@@ -154,7 +151,7 @@ async def who_has(node: "Node", key: str) -> WhoHas:
         raise BadRequest(str(error)) from None
     began = time.perf_counter()
     try:
-        entry = await node.administration.paths.who_has(key)
+        entry = await node.paths.who_has(key)
     except CellError as error:
         raise in_words(error.node, error) from None
     return WhoHas(
@@ -173,14 +170,23 @@ async def who_has(node: "Node", key: str) -> WhoHas:
     "Tell the neighbours at which addresses this node can be dialled now; until it stops.",
     "tree",
     body=Announce,
+    commands=(
+        PlainCommand(
+            "announce",
+            "Tell the tree where this node can be dialled now. After a line has changed; until the node"
+            " stops.",
+            texts={"addresses": "Such as wss://HOST:7600/link."},
+            places={"addresses": "URI"},
+        ),
+    ),
 )
-def announce(node: "Node", body: Announce) -> Announced:
+def announce(node: RunningNode, body: Announce) -> Announced:
     """This node can be dialled at these addresses until it stops: its neighbours hear of it."""
     if len(body.addresses) > MAX_ADDRESSES:
         raise BadRequest(f"{len(body.addresses)} addresses: {MAX_ADDRESSES} at most")
     node.core.addressing.announce([_checked(each) for each in body.addresses])
     node.wake()
-    return Announced(node=node.site.name, addresses=node.core.addresses)
+    return Announced(node=node.name, addresses=node.core.addresses)
 
 
 def _key(entry: Entry) -> tuple[str, str]:

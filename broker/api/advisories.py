@@ -1,12 +1,10 @@
 """The latest that was heard of consumers and links: a ring in memory, for people."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from broker.advisory_log import iso_time
+from broker.api.context import RunningNode
 from broker.api.operation import LIMIT, Answer, operation
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 
 class Advisory(Answer):
@@ -36,7 +34,7 @@ class Advisories(Answer):
     "tree",
     (LIMIT,),
 )
-def latest(node: "Node", limit: int) -> Advisories:
+def latest(node: RunningNode, limit: int) -> Advisories:
     """What was heard of consumers and links lately: all that is kept fits into one page."""
     found = [
         Advisory(
@@ -50,8 +48,6 @@ def latest(node: "Node", limit: int) -> Advisories:
             cause=cause,
             origin=origin,
         )
-        for at, event, op, kind, destination, peer, direction, cause, origin in node.chronicle.recent.latest(
-            limit
-        )
+        for at, event, op, kind, destination, peer, direction, cause, origin in node.recent.latest(limit)
     ]
     return Advisories(advisories=found)

@@ -1,51 +1,53 @@
 """Carries operations out: here, or at the node that is meant; and for other nodes, by this one's cells."""
 
 import inspect
-from collections.abc import Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Coroutine, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 import msgspec.inspect
 
+from broker.api.context import RunningNode
 from broker.api.errors import in_words
 from broker.api.operation import Operation
 from broker.cells.cells import Arguments, CellCommand
 from broker.core.errors import SwitchError
 from treeconnector.errors import SapwoodError
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 _TIMEOUT: Final = 10.0
 
 
-async def carry_out(node: "Node", operation: Operation, values: Mapping[str, Any]) -> Any:
+async def carry_out(node: RunningNode, operation: Operation, values: Mapping[str, Any]) -> Any:
     """The answer to what was asked of this node, by name; of a stream its iterator. Raises `SwitchError`s."""
     assert operation.work is not None
     if operation.remote:
         name, question = operation.question(values)
-        if name not in ("", node.site.name):
+        if name not in ("", node.name):
             return await _asked(node, name, operation, question)
     made = operation.work(node, **operation.arguments(values))
     answer = await made if inspect.isawaitable(made) else made
     if operation.changes:
-        await node.administration.committed()
+        await node.driver.committed()
     return answer
 
 
-def add_commands(node: "Node", operation: Operation) -> None:
-    """Let other nodes ask this one, if the operation is for them."""
+def serve(node: RunningNode, operations: Iterable[Operation]) -> None:
+    """Let other nodes ask this one, by its cells, for the operations that are for them."""
+    for operation in operations:
+        if operation.remote:
+            cell, name = operation.cell
+            node.cells.cells[cell][name] = CellCommand(
+                partial(_answer, node, operation),
+                open=operation.permission == "tree",
+                changes=operation.changes,
+            )
 
-    def answer(_asker: str, question: Arguments) -> Any:
-        assert operation.work is not None
-        made = operation.work(node, **operation.arguments(operation.take(question)))
-        return _at_once(made) if inspect.iscoroutine(made) else made
 
-    if operation.remote:
-        cell, name = operation.cell
-        node.cells.cells[cell][name] = CellCommand(
-            answer, open=operation.permission == "tree", changes=operation.changes
-        )
+def _answer(node: RunningNode, operation: Operation, _asker: str, question: Arguments) -> Any:
+    assert operation.work is not None
+    made = operation.work(node, **operation.arguments(operation.take(question)))
+    return _at_once(made) if inspect.iscoroutine(made) else made
 
 
 def _at_once(work: Coroutine[Any, None, Any]) -> Any:
@@ -62,7 +64,7 @@ def _at_once(work: Coroutine[Any, None, Any]) -> Any:
     raise SwitchError("this cannot be answered to another node: it waits for something")
 
 
-async def _asked(node: "Node", name: str, operation: Operation, question: Arguments) -> Any:
+async def _asked(node: RunningNode, name: str, operation: Operation, question: Arguments) -> Any:
     """What node `name` answers. Raises `NotFound`, `Unreachable`, or what that node refuses with."""
     cell, command = operation.cell
     try:

@@ -1,8 +1,9 @@
 """Cells: the named services of a node; whether one is there, and which way a message for it would take."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from broker.api.context import RunningNode
 from broker.api.errors import in_words
 from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, Key, page_at_once
@@ -11,9 +12,6 @@ from broker.cells.paths import MOST_GATEWAYS
 from broker.cells.paths import PathHop as AskedHop
 from broker.core.messages.queue import Queue
 from treeconnector.names import LOCAL
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 _ADDRESS: Final = Parameter(
     "address",
@@ -43,7 +41,7 @@ class Cells(Answer):
     next: str | None = None
 
 
-class Ping(Answer):
+class PingAnswer(Answer):
     """`here`: somebody reads the cell at that node. `at`: by its clock. `ms`: from question to answer."""
 
     address: str
@@ -95,7 +93,7 @@ class Traceroute(Answer):
         ),
     ),
 )
-def cells(node: "Node", cut: Cut) -> Cells:
+def cells(node: RunningNode, cut: Cut) -> Cells:
     """The node's own cells, and the queues that applications have here."""
     own = list(node.cells.cells)
     places = [place for place in node.core.custody.queues.values() if _is_cell(place)]
@@ -106,11 +104,11 @@ def cells(node: "Node", cut: Cut) -> Cells:
 
     page = page_at_once(listed, key, cut)
     return Cells(
-        node=node.site.name, cells=[_cell(node, each) for each in page.items], more=page.more, next=page.next
+        node=node.name, cells=[_cell(node, each) for each in page.items], more=page.more, next=page.next
     )
 
 
-def _cell(node: "Node", place: Queue | str) -> Cell:
+def _cell(node: RunningNode, place: Queue | str) -> Cell:
     if isinstance(place, str):
         return Cell(name=place, own=True, readers=1, messages=0, also=[])
     assert place.destination is not None
@@ -139,13 +137,15 @@ def _cell(node: "Node", place: Queue | str) -> Cell:
         ),
     ),
 )
-async def ping(node: "Node", address: str) -> Ping:
+async def ping(node: RunningNode, address: str) -> PingAnswer:
     """Ask the node where a cell is whether it is there."""
     try:
-        pong, took = await node.administration.paths.ping(address)
+        pong, took = await node.paths.ping(address)
     except CellError as error:
         raise in_words(error.node, error) from None
-    return Ping(address=address, node=pong.node, cell=pong.cell, here=pong.here, at=_utc(pong.at), ms=took)
+    return PingAnswer(
+        address=address, node=pong.node, cell=pong.cell, here=pong.here, at=_utc(pong.at), ms=took
+    )
 
 
 @operation(
@@ -164,10 +164,10 @@ async def ping(node: "Node", address: str) -> Ping:
         ),
     ),
 )
-async def traceroute(node: "Node", address: str) -> Traceroute:
+async def traceroute(node: RunningNode, address: str) -> Traceroute:
     """The way that a message for this address would take now."""
     try:
-        route = await node.administration.paths.traceroute(address)
+        route = await node.paths.traceroute(address)
     except CellError as error:
         raise in_words(error.node, error) from None
     return Traceroute(

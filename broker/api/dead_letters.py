@@ -1,20 +1,18 @@
 """Dead letters for people: listed, given back, thrown away."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from broker.api import previews
+from broker.api.context import RunningNode
 from broker.api.filters import DestinationFilter
 from broker.api.operation import PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, Key, chunks, cursor, page_of, place_in
 from broker.core.errors import BadRequest
 from broker.core.messages.queue import QueueEntry
 from treeconnector.bundles import Message
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 _MOST_IDS: Final = 10_000
 _PAGE_BYTES: Final = 8 * 1024 * 1024
@@ -24,6 +22,13 @@ _REASON: Final = Parameter("reason", "Only those with this reason, or with this 
 _DESTINATION: Final = Parameter("destination", "`queue:NAME`, `topic:PATTERN`; wildcards as in MQTT.")
 _IDS: Final = Parameter("ids", "Ids of letters, with commas between.")
 _ALL_OF_THEM: Final = Parameter("all", "All of them.", "boolean", default=False)
+_WHICH: Final = {
+    "ids": "Ids, as `dead list` shows them.",
+    "reason": "Only those with this reason, as EXPIRED.",
+    "destination": "Only those for this: queue:NAME, topic:PATTERN.",
+    "all": "All of them.",
+}
+_PLACES: Final = {"ids": "[ID]"}
 Chosen = list[tuple[QueueEntry, int]]
 
 
@@ -100,14 +105,11 @@ class Count(Answer):
             "dead list",
             "List dead letters, newest first.",
             ("letters",),
-            texts={
-                "reason": "Only those with this reason, as EXPIRED.",
-                "destination": "Only those for this: queue:NAME, topic:PATTERN.",
-            },
+            texts=_WHICH,
         ),
     ),
 )
-async def listed(node: "Node", reason: str, destination: str, cut: Cut) -> DeadLetters:
+async def listed(node: RunningNode, reason: str, destination: str, cut: Cut) -> DeadLetters:
     """Dead letters, newest first."""
     dead, custody = node.core.custody.dead, node.core.custody
     selection = Selection(reason=reason, destination=destination)
@@ -146,7 +148,7 @@ async def listed(node: "Node", reason: str, destination: str, cut: Cut) -> DeadL
     )
 
 
-def _letter(node: "Node", copy: QueueEntry, position: int, messages: list[Message] | str) -> DeadLetter:
+def _letter(node: RunningNode, copy: QueueEntry, position: int, messages: list[Message] | str) -> DeadLetter:
     core, header = node.core, copy.stored.header
     return DeadLetter(
         id=f"{copy.row}-{position}",
@@ -160,8 +162,22 @@ def _letter(node: "Node", copy: QueueEntry, position: int, messages: list[Messag
     )
 
 
-@operation("POST", "/api/dead/return", "Route dead letters again.", "dead letters", body=Selection)
-async def give_back(node: "Node", body: Selection) -> Returned:
+@operation(
+    "POST",
+    "/api/dead/return",
+    "Route dead letters again.",
+    "dead letters",
+    body=Selection,
+    commands=(
+        PlainCommand(
+            "dead return",
+            "Route dead letters again, as if they had come just now.",
+            texts=_WHICH,
+            places=_PLACES,
+        ),
+    ),
+)
+async def give_back(node: RunningNode, body: Selection) -> Returned:
     """Route the chosen ones again."""
     body.check()
     core, chosen = node.core, await _chosen(node, body)
@@ -177,8 +193,20 @@ async def give_back(node: "Node", body: Selection) -> Returned:
     "dead letters",
     (_REASON, _DESTINATION, _IDS, _ALL_OF_THEM),
     body=Selection,
+    commands=(
+        PlainCommand(
+            "dead delete",
+            "Throw dead letters away.",
+            texts=_WHICH,
+            places=_PLACES,
+            sure="Throw all such dead letters of {url} away?",
+            unless="ids",
+        ),
+    ),
 )
-async def delete(node: "Node", reason: str, destination: str, ids: str, all: bool, body: Selection) -> Count:
+async def delete(
+    node: RunningNode, reason: str, destination: str, ids: str, all: bool, body: Selection
+) -> Count:
     """Throw the chosen ones away."""
     body.reason = body.reason or reason
     body.destination = body.destination or destination
@@ -188,15 +216,17 @@ async def delete(node: "Node", reason: str, destination: str, ids: str, all: boo
     return Count(messages=await _each(node, await _chosen(node, body), node.core.letters.discard))
 
 
-async def _each(node: "Node", chosen: Chosen, work: Callable[[Sequence[tuple[QueueEntry, int]]], int]) -> int:
+async def _each(
+    node: RunningNode, chosen: Chosen, work: Callable[[Sequence[tuple[QueueEntry, int]]], int]
+) -> int:
     count = 0
     for start in range(0, len(chosen), _AT_ONCE):
         count += work(chosen[start : start + _AT_ONCE])
-        await node.administration.committed()
+        await node.driver.committed()
     return count
 
 
-async def _chosen(node: "Node", selection: Selection) -> Chosen:
+async def _chosen(node: RunningNode, selection: Selection) -> Chosen:
     """The letters that were there when this was asked, each with the mask of what is meant of it."""
     masks = _masks(selection.ids)
     test, found = _test(selection), list[tuple[QueueEntry, int]]()

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
+from broker.api.context import RunningNode
 from broker.api.operation import GONE, PAGE, Parameter, operation
 from broker.api.pages import Cut, Key, page_at_once
 from broker.core.errors import BadRequest, NotFound, SwitchError
@@ -13,7 +14,6 @@ from config.uris import LINK_URI, address
 
 if TYPE_CHECKING:
     from broker.enrolment.registrar import Registry
-    from broker.node import Node
 
 LONGEST: Final = 90 * 86_400.0
 _SHORTEST: Final = 1.0
@@ -23,14 +23,8 @@ _REFUSED: Final = {409: "REFUSED: this node invites nobody; or the text says why
 _WHAT: Final = Parameter("what", "A child's name, or the id of an invitation.", in_path=True)
 
 
-def watch(node: "Node") -> None:
-    """End the link of a child whose right to its name is over."""
-    if node.enrolment is not None:
-        node.enrolment.on_out = lambda name, why: _end_link(node, name, why)
-
-
-def _office(node: "Node") -> "Registry":
-    office = node.enrolment
+def _office(node: RunningNode) -> "Registry":
+    office = node.access.registry
     if office is None:
         raise SwitchError(
             "this node invites nobody: its file names no authority (enrolment, authority: a folder)"
@@ -46,7 +40,7 @@ def _office(node: "Node") -> "Registry":
     PAGE,
     errors=_REFUSED,
 )
-def listed(node: "Node", cut: Cut) -> Listed:
+def listed(node: RunningNode, cut: Cut) -> Listed:
     found = _office(node).listed()
     listed: list[ListedInvitation | ListedMember] = [*found.invitations, *found.members]
     page = page_at_once(listed, _key, cut)
@@ -66,7 +60,7 @@ def listed(node: "Node", cut: Cut) -> Listed:
     body=Invite,
     errors=_REFUSED,
 )
-async def invite(node: "Node", body: Invite) -> Invited:
+async def invite(node: RunningNode, body: Invite) -> Invited:
     """A token for a new child; whoever has it may join under that name, once."""
     office = _office(node)
     if body.role not in ("leaf", "branch"):
@@ -90,23 +84,13 @@ async def invite(node: "Node", body: Invite) -> Invited:
     (_WHAT,),
     errors={**GONE, **_REFUSED},
 )
-async def revoke(node: "Node", what: str) -> Revoked:
+async def revoke(node: RunningNode, what: str) -> Revoked:
     """Take back what is open for a name or of an id; a child that has joined is out at once."""
     try:
         invitations, member = await _office(node).revoke(what)
     except EnrolmentRefused as error:
         raise _switch_error(error) from None
     return Revoked(revoked=what, invitations=invitations, member=member)
-
-
-def _end_link(node: "Node", name: str, why: str) -> None:
-    """Its certificate counts no more, or another machine has joined under this name."""
-    node.entrance.permits_changed()
-    core = node.core
-    child = core.neighbours.get(name)
-    if child is not None and child.link is not None:
-        core.admission.handle(child.link, child.link.pause(why))
-        node.wake()
 
 
 def _key(each: ListedInvitation | ListedMember) -> Key:

@@ -1,7 +1,6 @@
 """Links: how each neighbour of a node stands with it, and what one has asked it to keep."""
 
-from typing import TYPE_CHECKING
-
+from broker.api.context import RunningNode
 from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_at_once, page_of
 from broker.api.proofs import proof
@@ -11,11 +10,8 @@ from broker.core.messages.queue_names import LOCATION_MANAGER
 from treeconnector.names import incarnation_text
 from treeconnector.relations import Relation
 
-if TYPE_CHECKING:
-    from broker.node import Node
 
-
-class Link(Answer):
+class LinkAnswer(Answer):
     """`since_s`: for how long it has been so. `routes`: that its neighbour told, `set`: by operators.
 
     `over`: the address of the other end, or of the broker between. `proof`: what proves the neighbour's name;
@@ -43,7 +39,7 @@ class Link(Answer):
 class Links(Answer):
     node: str
     chain: list[str]
-    links: list[Link]
+    links: list[LinkAnswer]
     more: int
     next: str | None = None
 
@@ -66,7 +62,7 @@ class Holds(Answer):
     errors=AWAY,
     commands=(PlainCommand("links", "List the links of a node.", ("links",)),),
 )
-def links(node: "Node", cut: Cut) -> Links:
+def links(node: RunningNode, cut: Cut) -> Links:
     core = node.core
     page = page_at_once(
         core.neighbours.values(),
@@ -74,7 +70,7 @@ def links(node: "Node", cut: Cut) -> Links:
         cut,
     )
     return Links(
-        node=node.site.name,
+        node=node.name,
         chain=core.ancestry.chain,
         links=[_link(node, each) for each in page.items],
         more=page.more,
@@ -82,9 +78,9 @@ def links(node: "Node", cut: Cut) -> Links:
     )
 
 
-def _link(node: "Node", neighbour: Neighbour) -> Link:
+def _link(node: RunningNode, neighbour: Neighbour) -> LinkAnswer:
     core, incarnation = node.core, neighbour.detail.incarnation
-    return Link(
+    return LinkAnswer(
         name=neighbour.name,
         relation=neighbour.relation,
         state=neighbour.state,
@@ -101,12 +97,12 @@ def _link(node: "Node", neighbour: Neighbour) -> Link:
     )
 
 
-def _ground(node: "Node", neighbour: Neighbour) -> dict[str, str]:
+def _ground(node: RunningNode, neighbour: Neighbour) -> dict[str, str]:
     """What its link rides on, and what proves its name."""
     link = neighbour.link
     if link is None:
         return {}
-    over = node.wires.over(link)
+    over = node.driver.wires.over(link)
     shown = node.core.links.shown_on(link)
     return {"over": over, "proof": proof(link, neighbour.relation, shown, over)}
 
@@ -128,10 +124,10 @@ def _ground(node: "Node", neighbour: Neighbour) -> dict[str, str]:
         ),
     ),
 )
-async def holds(node: "Node", link: str, cut: Cut) -> Holds:
+async def holds(node: RunningNode, link: str, cut: Cut) -> Holds:
     """What a neighbour of this node has asked it to keep. Raises `NotFound`."""
     neighbour = node.core.neighbours.get(link)
     if neighbour is None:
-        raise NotFound(f"{node.site.name} has no link with {link[:64]!r}")
+        raise NotFound(f"{node.name} has no link with {link[:64]!r}")
     page = await page_of(list(neighbour.peer_holds), lambda hold: (hold,), cut)
     return Holds(holds=page.items, more=page.more, next=page.next)

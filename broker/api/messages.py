@@ -4,18 +4,16 @@ import asyncio
 import heapq
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from broker.api import previews
+from broker.api.context import RunningNode
 from broker.api.operation import GONE, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import CHUNK, Cut, Key, cursor, place_in
 from broker.api.queues import GIVEN, QUEUE
 from broker.core.errors import BadRequest, NotFound
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.sessions.masking import masked
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 _MOST_GIVEN: Final = 20_000
 _PAGE_BYTES: Final = 8 * 1024 * 1024
@@ -67,7 +65,7 @@ class MessageDeleted(Answer):
     (QUEUE, *PAGE),
     errors=GONE,
 )
-async def contents(node: "Node", name: str, cut: Cut) -> Messages:
+async def contents(node: RunningNode, name: str, cut: Cut) -> Messages:
     """The messages of a queue, oldest first; those that readers have are among them."""
     found: list[Message] = []
     last: Key | None = None
@@ -98,7 +96,7 @@ def _from(place: Queue, row: int) -> list[QueueEntry]:
     return [merged[each] for each in sorted(merged)]
 
 
-def _messages(node: "Node", copy: QueueEntry, after: int) -> Iterator[tuple[Message, int]]:
+def _messages(node: RunningNode, copy: QueueEntry, after: int) -> Iterator[tuple[Message, int]]:
     core = node.core
     messages = previews.read(core.custody, copy)
     sessions = _sessions_of(copy)
@@ -137,7 +135,7 @@ def _messages(node: "Node", copy: QueueEntry, after: int) -> Iterator[tuple[Mess
         ),
     ),
 )
-async def delete(node: "Node", name: str, id: str) -> MessageDeleted:
+async def delete(node: RunningNode, name: str, id: str) -> MessageDeleted:
     """Delete one message that waits; `Given` if a reader has it."""
     bundle, index = _message_id(id)
     for place in node.core.removal.queues(name):

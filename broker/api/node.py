@@ -3,16 +3,14 @@
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bridges.dns.errors import LocationError
-from broker.api.operation import GONE, NODE, Answer, operation
+from broker.api.context import RunningNode
+from broker.api.operation import GONE, NODE, Answer, PlainCommand, operation
 from broker.core.errors import NotFound, SwitchError
 from broker.core.links.neighbour import Neighbour
 from treeconnector.relations import Relation
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 _HAND_OVER: Final = 30.0
 _LOOK_AGAIN: Final = 0.02
@@ -44,8 +42,14 @@ class Located(Answer):
     "Leave the tree for good; the node hands over what it has, says goodbye and stops.",
     "node",
     errors=_REFUSED,
+    commands=(
+        PlainCommand(
+            "node leave",
+            "Take a running node out of its tree for good. It hands over what it has, and stops.",
+        ),
+    ),
 )
-async def leave(node: "Node") -> Left:
+async def leave(node: RunningNode) -> Left:
     """Hand over what is on its way, say goodbye, so that the others withdraw our routes, and stop.
 
     Before that the site's broker gives what it keeps for this node, and forgets it. A node of a mesh lets
@@ -55,17 +59,17 @@ async def leave(node: "Node") -> Left:
     others = _others(node)
     left_to_do = await _leave_broker(node, others)
     if any(each.relation is Relation.MESH for each in others):
-        node.say_goodbye(core.context.children())
+        node.diallers.say_goodbye(core.context.children())
         core.handover.leave()
     await _handed_over(node, others)
     kept = sum(place.messages for place in core.custody.queues.values())
     core.root.forget()
-    node.say_goodbye(others)
-    node.stop_soon()
+    node.diallers.say_goodbye(others)
+    node.driver.stop_soon()
     return Left(left=others[0].name, messages_kept_here=kept, site_broker=left_to_do)
 
 
-def _others(node: "Node") -> list[Neighbour]:
+def _others(node: RunningNode) -> list[Neighbour]:
     """Those above, then those beside, that it is linked with. Raises `SwitchError` if there are none."""
     core = node.core
     linked = [each for each in (*core.neighbourhood.parents(), *core.context.peers()) if each.up]
@@ -77,7 +81,7 @@ def _others(node: "Node") -> list[Neighbour]:
     raise SwitchError(f"no {who} can be reached now: leave again when a line is up")
 
 
-async def _leave_broker(node: "Node", neighbours: list[Neighbour]) -> list[str]:
+async def _leave_broker(node: RunningNode, neighbours: list[Neighbour]) -> list[str]:
     """Returns the commands for people, where the site's broker could not be told to forget this node."""
     desk = node.desk
     left_to_do = await desk.leave() if desk is not None else []
@@ -87,7 +91,7 @@ async def _leave_broker(node: "Node", neighbours: list[Neighbour]) -> list[str]:
     return left_to_do
 
 
-async def _handed_over(node: "Node", neighbours: list[Neighbour]) -> None:
+async def _handed_over(node: RunningNode, neighbours: list[Neighbour]) -> None:
     """Return once these have all that goes to them, or it takes too long."""
     node.wake()
     end = time.monotonic() + _HAND_OVER
@@ -104,10 +108,16 @@ async def _handed_over(node: "Node", neighbours: list[Neighbour]) -> None:
     "Look the parent up in DNS (srv://) now; if it has moved, the link follows.",
     "node",
     errors=_REFUSED,
+    commands=(
+        PlainCommand(
+            "node locate",
+            "Let a running node look its parent up in DNS now (srv://). If it has moved, the link follows.",
+        ),
+    ),
 )
-async def locate(node: "Node") -> Located:
+async def locate(node: RunningNode) -> Located:
     """Look the parent up in DNS now; if it has moved, the link follows."""
-    supervisor = node.supervisor
+    supervisor = node.diallers.main
     finders = supervisor.ways.finders.values() if supervisor is not None else ()
     if not finders:
         raise SwitchError("this node's file names no srv://DOMAIN: there is nothing to look up")
@@ -125,8 +135,16 @@ async def locate(node: "Node") -> Located:
     "node",
     (NODE,),
     errors={**GONE, **_REFUSED},
+    commands=(
+        PlainCommand(
+            "node forget",
+            "Say goodbye on behalf of a child that is gone for good. Asked of its parent.",
+            texts={"node": "The child that does not come back."},
+            places={"node": "NAME"},
+        ),
+    ),
 )
-def forget(node: "Node", name: str) -> Forgotten:
+def forget(node: RunningNode, name: str) -> Forgotten:
     """Forget a child, or a node of a mesh, that will not come back: its routes go, what waits for it is
     routed again.
 
@@ -139,7 +157,7 @@ def forget(node: "Node", name: str) -> Forgotten:
     neighbour = node.core.neighbours.get(name)
     spare = len(node.core.forwarder.parents) > 1
     if neighbour is None or (neighbour.relation is Relation.PARENT and not spare):
-        raise NotFound(f"{node.site.name} has no child {name!r}")
+        raise NotFound(f"{node.name} has no child {name!r}")
     if neighbour.up:
         raise SwitchError(f"{name!r} is connected: run 'sapwood node leave' there, or stop it first")
     waiting = neighbour.queue.messages

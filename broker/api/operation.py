@@ -1,7 +1,7 @@
 """An operation: a question of an operator, or a deed, declared once, beside the function that does it.
 
     @operation("GET", "/api/links", "The links of a node.", "tree", (AT, *PAGE), remote="lm:links")
-    def links(node: "Node", cut: Cut) -> Links: ...
+    def links(node: RunningNode, cut: Cut) -> Links: ...
 
 The HTTP API, its OpenAPI description, the commands of the nodes' cells and the plain commands of the command
 line are made of these declarations. The function takes the node, then its parameters by name: `limit` and
@@ -134,7 +134,9 @@ class PlainCommand:
     """A plain command of the command line: it asks, and prints an answer. `name`: behind its group's, if any.
 
     `pages`: the lists of the answer that are joined from pages. `texts`: of parameters, where the command
-    line has others; `without`: those that it has not. `sure`: a person is asked this first.
+    line has others, and of the body's fields; `without`: those that it has not. `places`: what
+    has a place and no name, and how the place is called. `sure`: a person is asked this first, `unless`
+    this is given.
     """
 
     name: str
@@ -142,7 +144,9 @@ class PlainCommand:
     pages: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     without: tuple[str, ...] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
     sure: str = ""
+    unless: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class Cut(NamedTuple):
     after: str = ""
 
 
-class Page(NamedTuple, Generic[Item]):
+class ItemPage(NamedTuple, Generic[Item]):
     """`more`: how many follow. `next`: the cursor that leads to them, None = none follow."""
 
     items: list[Item]
@@ -47,7 +47,7 @@ async def chunks(items: Sequence[Item]) -> AsyncIterator[Sequence[Item]]:
 
 async def page_of(
     items: Iterable[Item], key: Callable[[Item], Key], cut: Cut, wanted: Callable[[Item], bool] | None = None
-) -> Page[Item]:
+) -> ItemPage[Item]:
     """The first `limit` of the wanted items by their key, of those whose key is above the cursor's.
 
     Keys are unique. Raises `BadRequest` for a cursor that is none.
@@ -64,7 +64,7 @@ async def page_of(
 
 def page_at_once(
     items: Iterable[Item], key: Callable[[Item], Key], cut: Cut, wanted: Callable[[Item], bool] | None = None
-) -> Page[Item]:
+) -> ItemPage[Item]:
     """The same without giving others their turn: milliseconds for tens of thousands."""
     fresh = _fresh(items, key, key_of(cut.after), wanted)
     return _page(heapq.nsmallest(cut.limit, fresh, key=_own), len(fresh))
@@ -84,9 +84,9 @@ def _own(entry: tuple[Key, Any]) -> Key:
     return entry[0]
 
 
-def _page(best: list[tuple[Key, Item]], found: int) -> Page[Item]:
+def _page(best: list[tuple[Key, Item]], found: int) -> ItemPage[Item]:
     more = found - len(best)
-    return Page([item for _, item in best], more, cursor(best[-1][0]) if more and best else None)
+    return ItemPage([item for _, item in best], more, cursor(best[-1][0]) if more and best else None)
 
 
 def _is_above(key: Key, above: Key | None) -> bool:

@@ -4,10 +4,11 @@ What an operator sets is kept on disk and stands above the site's file until it 
 asked through its `System` cell, which answers its ancestors only.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
+from broker.api.context import RunningNode
 from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
 from broker.core.errors import BadRequest
@@ -16,9 +17,6 @@ from treeconnector.errors import InvalidName
 from treeconnector.names import node_name
 from treeconnector.permits import OWN
 from treeconnector.permits import Grant as Granted
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 _LISTED: Final = 20
 _MOST_RULES: Final = 10_000
@@ -112,14 +110,14 @@ class Reloaded(Answer):
         ),
     ),
 )
-async def show(node: "Node", child: str, cut: Cut) -> Permits:
+async def show(node: RunningNode, child: str, cut: Cut) -> Permits:
     core, name = node.core, _named(child)
     children = {each.name: each for each in core.context.children()}
     names = {name} if name else children.keys() | core.permitting.set_for
     page = await page_of(list(names), lambda each: (each,), cut)
     return Permits(
-        node=node.site.name,
-        enforced=not node.grants.open,
+        node=node.name,
+        enforced=not node.access.grants.open,
         granted=[_grant(grant) for grant in core.permitting.granted_here()],
         children=[_child(node, each, children.get(each)) for each in page.items],
         more=page.more,
@@ -127,7 +125,7 @@ async def show(node: "Node", child: str, cut: Cut) -> Permits:
     )
 
 
-def _child(node: "Node", name: str, child: Neighbour | None) -> ChildPermit:
+def _child(node: RunningNode, name: str, child: Neighbour | None) -> ChildPermit:
     permitting = node.core.permitting
     permit = child.permit if child is not None else permitting.permit_of(name)
     return ChildPermit(
@@ -152,10 +150,24 @@ def _child(node: "Node", name: str, child: Neighbour | None) -> ChildPermit:
     remote="permit set",
     changes=True,
     errors=_ERRORS,
+    commands=(
+        PlainCommand(
+            "permits set",
+            "Say what a child may do, whatever the file says. At once, with no link dropped; until unset.",
+            texts={
+                **_WHOSE,
+                "child": "The child's name.",
+                "consume": "A topic or queue, as prices/# or queue:orders; may be given several times.",
+                "send": "The same, or a cell, as till@hq; 'nothing' alone: nothing at all.",
+                "nodes": "A node that it may have below it; '*' is any text.",
+            },
+            places={"child": "CHILD"},
+        ),
+    ),
 )
-def change(node: "Node", body: PermitChange) -> ChildPermit:
+def change(node: RunningNode, body: PermitChange) -> ChildPermit:
     """Say what a child may do; it has its effect at once, and is on disk when this is answered."""
-    name, me, permitting = _named(body.child), node.site.name, node.core.permitting
+    name, me, permitting = _named(body.child), node.name, node.core.permitting
     if not name:
         raise BadRequest("no child is named")
     before = permitting.permit_of(name)
@@ -181,14 +193,23 @@ def change(node: "Node", body: PermitChange) -> ChildPermit:
     remote="permit unset",
     changes=True,
     errors=_ERRORS,
+    commands=(
+        PlainCommand(
+            "permits unset",
+            "Let the site's file say again what a child may do.",
+            texts={**_WHOSE, "child": "The child's name."},
+            without=("consume", "send", "nodes"),
+            places={"child": "CHILD"},
+        ),
+    ),
 )
-def unset(node: "Node", body: PermitChange) -> ChildPermit:
+def unset(node: RunningNode, body: PermitChange) -> ChildPermit:
     """Let the site's file say again what a child may do."""
     node.core.permitting.unset(_named(body.child))
     return _changed(node, _named(body.child))
 
 
-def _changed(node: "Node", name: str) -> ChildPermit:
+def _changed(node: RunningNode, name: str) -> ChildPermit:
     node.wake()
     return _child(node, name, node.core.neighbours.get(name))
 
@@ -211,10 +232,10 @@ def _changed(node: "Node", name: str) -> ChildPermit:
         ),
     ),
 )
-def reload(node: "Node") -> Reloaded:
+def reload(node: RunningNode) -> Reloaded:
     """Read the site's file again. Raises `SwitchError` with what is wrong with it."""
-    turned_away = node.read_again()
-    return Reloaded(node=node.site.name, enforced=not node.grants.open, turned_away=turned_away)
+    turned_away = node.access.read_again()
+    return Reloaded(node=node.name, enforced=not node.access.grants.open, turned_away=turned_away)
 
 
 def _grant(grant: Granted) -> Grant:

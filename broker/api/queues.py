@@ -2,8 +2,9 @@
 
 import heapq
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from broker.api.context import RunningNode
 from broker.api.operation import GONE, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import CHUNK, Cut, Key, page_of
 from broker.core.messages.queue import Queue as KeptQueue
@@ -11,9 +12,6 @@ from broker.core.messages.queue_names import is_internal
 from broker.core.messages.tally import count_of, mean_of, quantile_of
 from broker.core.sessions.masking import masked
 from broker.histogram import Histogram
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 _MOST_READERS: Final = 200
 _MOST_NAMES: Final = 20
@@ -43,7 +41,7 @@ SORT: Final = Parameter("sort", "By name, or the largest first.", default="name"
 GIVEN: Final = {409: "GIVEN: a reader has it now; or the queue is the node's own."}
 
 
-class Queue(Answer):
+class QueueAnswer(Answer):
     """A queue, or what waits here on its way to another node.
 
     `oldest_s`: age of the oldest that waits. `latency_s`: from arrival here to acknowledgement, mean of the
@@ -70,7 +68,7 @@ class Queue(Answer):
 
 
 class Queues(Answer):
-    queues: list[Queue]
+    queues: list[QueueAnswer]
     more: int
     next: str | None
 
@@ -98,7 +96,7 @@ class Latency(Answer):
     counts: list[int]
 
 
-class QueueDetail(Queue):
+class QueueDetail(QueueAnswer):
     """`given`: messages that readers have now."""
 
     given: int
@@ -115,7 +113,7 @@ class QueueDeleted(Answer):
 
 
 @operation("GET", "/api/queues", "Queues.", "queues", (SEARCH, SORT, *PAGE))
-async def listed(node: "Node", search: str, sort: str, cut: Cut) -> Queues:
+async def listed(node: RunningNode, search: str, sort: str, cut: Cut) -> Queues:
     """Queues whose name holds `search`, in the order `sort`: by name, or the largest first."""
     wanted = search.lower()
     page = await page_of(
@@ -126,14 +124,14 @@ async def listed(node: "Node", search: str, sort: str, cut: Cut) -> Queues:
     )
     now = node.core.clock.now
     return Queues(
-        queues=[Queue(**queue_fields(place, now)) for place in page.items],
+        queues=[QueueAnswer(**queue_fields(place, now)) for place in page.items],
         more=page.more,
         next=page.next,
     )
 
 
 @operation("GET", "/api/queues/{name}", "One queue.", "queues", (QUEUE,), errors=GONE)
-def detail(node: "Node", name: str) -> QueueDetail:
+def detail(node: RunningNode, name: str) -> QueueDetail:
     """One queue and who reads it."""
     places = node.core.removal.queues(name)
     place = next((each for each in places if each.created or each.consumers), places[0])
@@ -170,19 +168,19 @@ def detail(node: "Node", name: str) -> QueueDetail:
         ),
     ),
 )
-async def delete(node: "Node", name: str) -> QueueDeleted:
+async def delete(node: RunningNode, name: str) -> QueueDeleted:
     """Delete a queue with everything in it; readers end."""
     doomed = node.core.removal.delete_queue(name)
-    await node.administration.committed()
+    await node.driver.committed()
     count = 0
     while part := doomed.take(CHUNK):
         count += node.core.removal.discard(part)
-        await node.administration.committed()
+        await node.driver.committed()
     return QueueDeleted(deleted=name, messages=count, readers=doomed.consumers)
 
 
 def queue_fields(place: KeptQueue, now: float) -> dict[str, Any]:
-    """What is said of a queue in a list: the fields of `Queue`."""
+    """A queue in a list: the fields of `QueueAnswer`."""
     tally, latency = place.tally, place.tally.latency_s
     return {
         "name": str(place.destination),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from broker.api.context import RunningNode
 from broker.api.operation import AT, AWAY, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
 from broker.core.messages.queue_names import ROUTING_MANAGER
@@ -13,9 +14,6 @@ from treeconnector.names import LOCAL
 from treeconnector.routes import Route as LearnedRoute
 from treeconnector.static_routes import StaticKind, one_of
 from treeconnector.static_routes import StaticRoute as SetRoute
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 KINDS: Final[tuple[str, ...]] = (*Kind, *StaticKind)
 if TYPE_CHECKING:
@@ -101,7 +99,7 @@ class RouteChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         ),
     ),
 )
-async def show(node: "Node", search: str, kind: str, gateway: str, cut: Cut) -> Routes:
+async def show(node: RunningNode, search: str, kind: str, gateway: str, cut: Cut) -> Routes:
     """Routes by kind, destination and gateway."""
     table, text = node.core.table, search.lower()
     routes: list[LearnedRoute | SetRoute] = [
@@ -123,7 +121,7 @@ async def show(node: "Node", search: str, kind: str, gateway: str, cut: Cut) -> 
     )
 
 
-def _counts(node: "Node") -> dict[str, int]:
+def _counts(node: RunningNode) -> dict[str, int]:
     counts = {f"{kind}/{through}": count for (kind, through), count in node.core.table.counts().items()}
     for route in _static(node):
         name = f"{route.kind}/{route.gateway or LOCAL}"
@@ -131,7 +129,7 @@ def _counts(node: "Node") -> dict[str, int]:
     return counts
 
 
-def _static(node: "Node") -> Iterator[SetRoute]:
+def _static(node: RunningNode) -> Iterator[SetRoute]:
     """Each parent is a default route by its link."""
     core = node.core
     for name in core.forwarder.parents:
@@ -139,7 +137,7 @@ def _static(node: "Node") -> Iterator[SetRoute]:
     yield from core.table.static
 
 
-def _route(node: "Node", route: LearnedRoute | SetRoute) -> Route:
+def _route(node: RunningNode, route: LearnedRoute | SetRoute) -> Route:
     kind, destination, gateway = _key(route)
     core = node.core
     stays = isinstance(route, SetRoute) and not route.gateway
@@ -178,7 +176,7 @@ def _key(route: LearnedRoute | SetRoute) -> tuple[str, str, str]:
         409: "REFUSED: it is there already, leads in a circle, or that node answers its ancestors only.",
     },
 )
-def add(node: "Node", body: RouteChange) -> StaticRoute:
+def add(node: RunningNode, body: RouteChange) -> StaticRoute:
     """Set a route; it is on disk when this is answered."""
     return _set(node, node.core.static_routing.add(body.kind, body.destination, body.gateway))
 
@@ -193,12 +191,12 @@ def add(node: "Node", body: RouteChange) -> StaticRoute:
     changes=True,
     errors=AWAY,
 )
-def remove(node: "Node", body: RouteChange) -> StaticRoute:
+def remove(node: RunningNode, body: RouteChange) -> StaticRoute:
     """End a route."""
     return _set(node, node.core.static_routing.remove(body.kind, body.destination, body.gateway))
 
 
-def _set(node: "Node", route: SetRoute) -> StaticRoute:
+def _set(node: RunningNode, route: SetRoute) -> StaticRoute:
     node.wake()
     destination = "" if route.destination is None else str(route.destination)
-    return StaticRoute(node=node.site.name, kind=str(route.kind), destination=destination, gateway=route.to)
+    return StaticRoute(node=node.name, kind=str(route.kind), destination=destination, gateway=route.to)

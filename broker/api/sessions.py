@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
+from broker.api.context import RunningNode
 from broker.api.operation import GONE, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, chunks, page_of
 from broker.core.errors import NotFound
@@ -17,9 +18,6 @@ from broker.core.sessions.sessions import PushConsumer
 from broker.core.sessions.sessions import Session as ClientSession
 from treeconnector.destinations import Destination, Kind
 from treeconnector.names import LOCAL
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 _MOST_LISTED: Final = 100
 
@@ -36,7 +34,7 @@ class SessionConnection(Answer):
     bytes_out: int
 
 
-class Session(Answer):
+class SessionAnswer(Answer):
     """`session`: the masked token. `subscriptions`: the first hundred. Totals are of all its connections,
     those that have gone included.
     """
@@ -54,7 +52,7 @@ class Session(Answer):
 
 
 class Sessions(Answer):
-    sessions: list[Session]
+    sessions: list[SessionAnswer]
     more: int
     next: str | None
 
@@ -95,7 +93,7 @@ class SubscriptionEnded(Answer):
     PAGE,
     commands=(PlainCommand("sessions", "List client sessions with their connections.", ("sessions",)),),
 )
-async def listed(node: "Node", cut: Cut) -> Sessions:
+async def listed(node: RunningNode, cut: Cut) -> Sessions:
     """Sessions in the order of their masked tokens."""
     sessions = list(node.core.switch.sessions.values())
     page = await page_of(sessions, lambda session: (masked(session.token),), cut)
@@ -104,10 +102,10 @@ async def listed(node: "Node", cut: Cut) -> Sessions:
     )
 
 
-def _session(node: "Node", session: ClientSession) -> Session:
+def _session(node: RunningNode, session: ClientSession) -> SessionAnswer:
     messages_in, messages_out, bytes_in, bytes_out = session.totals
     connections = sorted(session.connections, key=lambda connection: connection.address)
-    return Session(
+    return SessionAnswer(
         session=masked(session.token),
         connections=[_connection(node, connection) for connection in connections[:_MOST_LISTED]],
         subscriptions=[_wanted(node, reader) for reader in islice(session.consumers, _MOST_LISTED)],
@@ -121,7 +119,7 @@ def _session(node: "Node", session: ClientSession) -> Session:
     )
 
 
-def _wanted(node: "Node", reader: PushConsumer) -> str:
+def _wanted(node: RunningNode, reader: PushConsumer) -> str:
     """What a reader reads, as a destination."""
     place = reader.queues[0]
     if place.destination is not None:
@@ -130,7 +128,7 @@ def _wanted(node: "Node", reader: PushConsumer) -> str:
     return str(Destination(Kind.TOPIC, subscription.pattern)) if subscription is not None else ""
 
 
-def _connection(node: "Node", connection: ClientConnection) -> SessionConnection:
+def _connection(node: RunningNode, connection: ClientConnection) -> SessionConnection:
     kind: Literal["http", "stream"] = "http" if connection.kind == "http" else "stream"
     return SessionConnection(
         address=connection.address,
@@ -151,7 +149,7 @@ def _connection(node: "Node", connection: ClientConnection) -> SessionConnection
     (SEARCH, *PAGE),
     commands=(PlainCommand("consumers", "List who wants something at this node.", ("consumers",)),),
 )
-async def consumers(node: "Node", search: str, cut: Cut) -> Consumers:
+async def consumers(node: RunningNode, search: str, cut: Cut) -> Consumers:
     """Everybody here who wants something: readers, durable subscriptions, and who may come back."""
     wanted = search.lower()
     page = await page_of(
@@ -163,7 +161,7 @@ async def consumers(node: "Node", search: str, cut: Cut) -> Consumers:
     return Consumers(consumers=[each for _, each in page.items], more=page.more, next=page.next)
 
 
-def _all(node: "Node") -> Iterator[Consumer]:
+def _all(node: RunningNode) -> Iterator[Consumer]:
     core = node.core
     for session in core.switch.sessions.values():
         for reader in session.consumers:
@@ -185,14 +183,14 @@ def _all(node: "Node") -> Iterator[Consumer]:
     errors=GONE,
     changes=True,
 )
-async def end_subscription(node: "Node", id: str) -> SubscriptionEnded:
+async def end_subscription(node: RunningNode, id: str) -> SubscriptionEnded:
     """End a subscription to a topic for good, by its `id` among the consumers."""
     async for part in chunks(list(node.core.topics.subscriptions.values())):
         for subscription in part:
             if masked(subscription.id) == id:
                 count = node.core.removal.end_subscription(subscription)
                 return SubscriptionEnded(ended=subscription.pattern, messages=count)
-    raise NotFound(f"node {node.site.name} has no subscription {id[:80]!r}")
+    raise NotFound(f"node {node.name} has no subscription {id[:80]!r}")
 
 
 def _reader(reader: PushConsumer) -> Consumer:

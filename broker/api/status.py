@@ -5,24 +5,28 @@ Times in seconds, sizes in bytes. Lists are bounded: what is cut is counted in `
 
 import os
 import time
+from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from broker.api.context import RunningNode
 from broker.api.operation import Answer, Operation, operation
-from broker.api.queues import Queue, is_shown, queue_fields
+from broker.api.queues import QueueAnswer, is_shown, queue_fields
+from broker.api.tree import link_fields
+from broker.core.links.neighbour import Neighbour
+from broker.core.node import NodeCore
+from broker.core.routing.topics import Subscription
 from broker.core.sessions.masking import masked
+from broker.report import NodeReport
+from broker.supervisor import Supervisor
 from config.uris import EMBEDDED
 from treeconnector.names import incarnation_text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from broker.core.links.neighbour import Neighbour
-    from broker.node import Node
-
+RoleName = Literal["leaf", "branch", "root"]
 _LISTED: Final = 500
 _RULES: Final = 200
 _RULES_EACH: Final = 10
@@ -32,7 +36,7 @@ _CALM: Final = {"running": 2, "connecting": 1}
 class StatusLink(Answer):
     """A link. `in`, `out`: messages. `heard_s` null: there is no link now. Bytes: on the line.
 
-    A parent that was never reached has a state and `dialling` only. `spool_oldest_s`: age of the oldest
+    One that was never reached has name, state and `dialling` only. `spool_oldest_s`: age of the oldest
     bundle that the neighbour has not acknowledged. `limited`: a child that may not do everything. `refused`:
     routes and bundles of it that were refused here, `refused_us`: of ours by it; `refusals`,
     `refusals_of_ours`: the latest rules that refused any, with the last example and how many times.
@@ -41,41 +45,41 @@ class StatusLink(Answer):
 
     name: str
     state: Literal["connecting", "running", "blocked", "down"]
-    relation: str = ""
-    since_s: float | None = None
-    error: str = ""
-    attempts: int = 0
-    epoch: int = 0
-    received: int = 0
-    assigned: int = 0
-    deleted: int = 0
-    outbox: int = 0
-    waiting: int = 0
-    routes: int = 0
-    role: str = ""
-    addresses: list[str] = msgspec.field(default_factory=list)
-    gaps: int = 0
-    gap_bundles: int = 0
-    held_by_peer: list[str] = msgspec.field(default_factory=list)
-    held_by_peer_total: int = 0
-    dormant: bool = False
-    bytes_in: int = 0
-    bytes_out: int = 0
-    heard_s: float | None = None
-    spool_oldest_s: float = 0.0
-    in_per_s: float = 0.0
-    out_per_s: float = 0.0
-    messages_in: int = msgspec.field(name="in", default=0)
-    messages_out: int = msgspec.field(name="out", default=0)
-    in_bundles: int = 0
-    out_bundles: int = 0
-    volatile_dropped: int = 0
-    limited: bool = False
-    refused: int = 0
-    refused_us: int = 0
-    refusals: list[dict[str, Any]] = msgspec.field(default_factory=list)
-    refusals_of_ours: list[dict[str, Any]] = msgspec.field(default_factory=list)
-    dialling: dict[str, Any] = msgspec.field(default_factory=dict)
+    relation: str | UnsetType = UNSET
+    since_s: float | UnsetType | None = UNSET
+    error: str | UnsetType = UNSET
+    attempts: int | UnsetType = UNSET
+    epoch: int | UnsetType = UNSET
+    received: int | UnsetType = UNSET
+    assigned: int | UnsetType = UNSET
+    deleted: int | UnsetType = UNSET
+    outbox: int | UnsetType = UNSET
+    waiting: int | UnsetType = UNSET
+    routes: int | UnsetType = UNSET
+    role: str | UnsetType = UNSET
+    addresses: list[str] | UnsetType = UNSET
+    gaps: int | UnsetType = UNSET
+    gap_bundles: int | UnsetType = UNSET
+    held_by_peer: list[str] | UnsetType = UNSET
+    held_by_peer_total: int | UnsetType = UNSET
+    dormant: bool | UnsetType = UNSET
+    bytes_in: int | UnsetType = UNSET
+    bytes_out: int | UnsetType = UNSET
+    heard_s: float | UnsetType | None = UNSET
+    spool_oldest_s: float | UnsetType = UNSET
+    in_per_s: float | UnsetType = UNSET
+    out_per_s: float | UnsetType = UNSET
+    messages_in: int | UnsetType = msgspec.field(name="in", default=UNSET)
+    messages_out: int | UnsetType = msgspec.field(name="out", default=UNSET)
+    in_bundles: int | UnsetType = UNSET
+    out_bundles: int | UnsetType = UNSET
+    volatile_dropped: int | UnsetType = UNSET
+    limited: bool | UnsetType = UNSET
+    refused: int | UnsetType = UNSET
+    refused_us: int | UnsetType = UNSET
+    refusals: list[dict[str, Any]] | UnsetType = UNSET
+    refusals_of_ours: list[dict[str, Any]] | UnsetType = UNSET
+    dialling: dict[str, Any] | UnsetType = UNSET
 
 
 class Rates(Answer):
@@ -139,7 +143,7 @@ class Status(Answer):
 
     name: str
     tree: str
-    role: Literal["leaf", "branch", "root"]
+    role: RoleName
     chain: list[str]
     depth: int
     store_id: str
@@ -161,7 +165,7 @@ class Status(Answer):
     link_brokers: list[LinkBroker]
     children_more: int
     site_broker: dict[str, Any]
-    queues: list[Queue]
+    queues: list[QueueAnswer]
     queues_more: int
     subscriptions: list[StatusSubscription]
     subscriptions_more: int
@@ -180,8 +184,8 @@ class Status(Answer):
     store: StoreSummary
 
 
-@operation("GET", "/api/status", "How the node is.", "node", answer=Status)
-def shown(node: "Node") -> dict[str, Any]:
+@operation("GET", "/api/status", "How the node is.", "node", remote="status", answer=Status)
+def shown(node: RunningNode) -> dict[str, Any]:
     """Everything the node says of itself, as JSON can."""
     return node.status()
 
@@ -189,147 +193,145 @@ def shown(node: "Node") -> dict[str, Any]:
 DESCRIPTION: Final = Operation("GET", "/api/openapi.json", "This description.", "node", dict[str, Any])
 
 
-def status(node: "Node") -> dict[str, Any]:
-    core = node.core
-    now = core.clock.now
-    identity = core.identity
-    parent = core.parent
-    children = troubled_first(core.context.children())
-    return {
-        "name": identity.name,
-        "tree": identity.tree,
-        "role": identity.role,
-        "chain": core.ancestry.chain,
-        "depth": len(core.ancestry.chain) - 1,
-        "store_id": identity.store_id.hex(),
-        "start": identity.start,
-        "incarnation": incarnation_text(identity.incarnation),
-        "pid": os.getpid(),
-        "port": node.port,
-        "mqtt": {"port": node.door.port, "clients": len(node.door)} if node.door is not None else None,
-        "uptime_s": round(time.time() - node.started_at, 3),
-        "running_s": round(now, 3),
-        "ready": node.ready,
-        "refusing": core.switch.sending.refusing or core.pressure.refusing,
-        "parent": _parent(node) if parent is None else {**parent.status(now), **_dialling(node)},
-        "parents": _parents(node),
-        "mesh": _mesh(node),
-        "children": list(_children(children[:_LISTED], now)),
-        "link_brokers": [listening.status() for listening in node.link_brokers],
-        "registration": node.registrar.status() if node.registrar is not None else None,
-        "certificate": node.renewal.status() if node.renewal is not None else None,
-        "children_more": max(0, len(children) - _LISTED),
-        "site_broker": node.desk.status() if node.desk is not None else {"uri": EMBEDDED, "state": "running"},
-        **_queues(node),
-        "subscriptions": [
-            {
-                "id": masked(item.id),
-                "session": masked(item.session),
-                "name": item.name,
-                "pattern": item.pattern,
-                "messages": item.queue.messages,
-                "attached": item.attached,
-            }
-            for item in islice(core.topics.subscriptions.values(), _LISTED)
-        ],
-        "subscriptions_more": max(0, len(core.topics.subscriptions) - _LISTED),
-        "sessions": len(core.switch.sessions),
-        "intake": node.intake.status(),
-        "connections": sum(len(session.connections) for session in core.switch.sessions.values()),
-        "rates": {name: round(rate, 3) for name, rate in core.statistics.rates._asdict().items()},
-        "routes": {f"{kind}/{gateway}": count for (kind, gateway), count in _route_counts(node)},
-        "offered": {"up": core.offers.up.count, "down": core.offers.down.count},
-        "retained": len(core.topics.retained),
-        "counters": dict(core.counters),
-        "warnings": [
-            *node.entrance.warnings,
-            *node.grants.warnings,
-            *core.switch.warnings,
-            *node.chronicle.warnings,
-        ],
-        "applications": node.entrance.status(),
-        "dead": {
-            "messages": core.custody.dead.messages,
-            "bytes": core.custody.dead.size,
-            "reasons": _reasons(node),
-        },
-        "spool": {str(spool): size for spool, size in core.custody.spools.items()},
-        "store": {
-            "commits": node.committer.commits,
-            "commit_s": round(node.committer.seconds, 6),
-            "used_bytes": node.store.used_bytes(),
-            "disk_free": node.store.disk_free(),
-        },
-    }
+def status(node: NodeReport) -> Status:
+    """Everything that a node says of itself."""
+    core, driver = node.core, node.driver
+    now, identity = core.clock.now, core.identity
+    children, subscriptions = troubled_first(core.context.children()), core.topics.subscriptions
+    queues, more = _queues(core)
+    return Status(
+        name=identity.name,
+        tree=identity.tree,
+        role=cast("RoleName", identity.role),
+        chain=core.ancestry.chain,
+        depth=len(core.ancestry.chain) - 1,
+        store_id=identity.store_id.hex(),
+        start=identity.start,
+        incarnation=incarnation_text(identity.incarnation),
+        pid=os.getpid(),
+        port=node.port,
+        mqtt={"port": node.door.port, "clients": len(node.door)} if node.door is not None else None,
+        uptime_s=round(time.time() - node.started_at, 3),
+        running_s=round(now, 3),
+        ready=driver.ready,
+        refusing=driver.refusing,
+        parent=_parent(node),
+        parents=_parents(node),
+        mesh=_mesh(node),
+        children=list(_children(children[:_LISTED], now)),
+        link_brokers=[LinkBroker(**listening.status()) for listening in node.link_brokers],
+        registration=node.registrar.status() if node.registrar is not None else None,
+        certificate=node.renewal.status() if node.renewal is not None else None,
+        children_more=max(0, len(children) - _LISTED),
+        site_broker=node.desk.status() if node.desk is not None else {"uri": EMBEDDED, "state": "running"},
+        queues=queues,
+        queues_more=more,
+        subscriptions=[_subscription(each) for each in islice(subscriptions.values(), _LISTED)],
+        subscriptions_more=max(0, len(subscriptions) - _LISTED),
+        sessions=len(core.switch.sessions),
+        intake=node.room.intake.status(),
+        connections=sum(len(session.connections) for session in core.switch.sessions.values()),
+        rates=Rates(**{name: round(rate, 3) for name, rate in core.statistics.rates._asdict().items()}),
+        routes={f"{kind}/{gateway}": count for (kind, gateway), count in _route_counts(core)},
+        offered={"up": core.offers.up.count, "down": core.offers.down.count},
+        retained=len(core.topics.retained),
+        counters=dict(core.counters),
+        warnings=node.warnings,
+        applications=node.access.entrance.status(),
+        dead=DeadSummary(
+            messages=core.custody.dead.messages, bytes=core.custody.dead.size, reasons=_reasons(core)
+        ),
+        spool={str(spool): size for spool, size in core.custody.spools.items()},
+        store=StoreSummary(
+            commits=driver.committer.commits,
+            commit_s=round(driver.committer.seconds, 6),
+            used_bytes=driver.store.used_bytes(),
+            disk_free=driver.store.disk_free(),
+        ),
+    )
 
 
-def troubled_first(links: "Iterable[Neighbour]") -> "list[Neighbour]":
+def troubled_first(links: Iterable[Neighbour]) -> list[Neighbour]:
     """Links in trouble, then those being made, then those that run; each by name."""
     return sorted(links, key=lambda link: (_CALM.get(link.state, 0), link.name))
 
 
-def _children(children: "Iterable[Neighbour]", now: float) -> "Iterator[dict[str, Any]]":
+def _children(children: Iterable[Neighbour], now: float) -> Iterator[StatusLink]:
     """Rules that refused something have room for so many; `sapwood permits show` has them all."""
     room = _RULES
     for child in children:
         found = child.status(now, min(room, _RULES_EACH))
         room -= len(found["refusals"]) + len(found["refusals_of_ours"])
-        yield found
+        yield StatusLink(**link_fields(found))
 
 
-def _parent(node: "Node") -> dict[str, Any] | None:
+def _parent(node: NodeReport) -> StatusLink | None:
     """A parent that was never reached has no name yet."""
-    if node.supervisor is None:
-        return None
-    return {"name": "", "state": "connecting", **_dialling(node)}
+    main, parent = node.diallers.main, node.core.parent
+    if parent is not None:
+        return _link(node, parent, main)
+    return _unmet("", main) if main is not None else None
 
 
-def _dialling(node: "Node") -> dict[str, Any]:
-    return {"dialling": node.supervisor.status()} if node.supervisor is not None else {}
-
-
-def _parents(node: "Node") -> list[dict[str, Any]]:
+def _parents(node: NodeReport) -> list[StatusLink]:
     """All parents, where these are a mesh; each with how it is dialled."""
-    core, parents = node.core, node.core.neighbourhood.parents()
-    return [_link(node, parent) for parent in troubled_first(parents)] if core.forwarder.meshed else []
+    if not node.core.forwarder.meshed:
+        return []
+    supervisors = node.diallers.supervisors
+    parents = troubled_first(node.core.neighbourhood.parents())
+    return [_link(node, parent, supervisors.get(parent.name)) for parent in parents]
 
 
-def _mesh(node: "Node") -> list[dict[str, Any]]:
+def _mesh(node: NodeReport) -> list[StatusLink]:
     """The other nodes of this node's mesh; of one that was never met the name only."""
-    core = node.core
-    met = [_link(node, peer) for peer in troubled_first(core.context.peers())]
+    core, supervisors = node.core, node.diallers.supervisors
+    met = troubled_first(core.context.peers())
     names = sorted(core.mesh.members.keys() - core.neighbours.keys())
-    return met + [{"name": name, "state": "connecting", **_dialled(node, name)} for name in names]
+    return [
+        *(_link(node, peer, supervisors.get(peer.name)) for peer in met),
+        *(_unmet(name, supervisors.get(name)) for name in names),
+    ]
 
 
-def _link(node: "Node", neighbour: "Neighbour") -> dict[str, Any]:
-    return {**neighbour.status(node.core.clock.now), **_dialled(node, neighbour.name)}
+def _link(node: NodeReport, neighbour: Neighbour, dialled: Supervisor | None) -> StatusLink:
+    link = StatusLink(**link_fields(neighbour.status(node.core.clock.now)))
+    if dialled is not None:
+        link.dialling = dialled.status()
+    return link
 
 
-def _dialled(node: "Node", name: str) -> dict[str, Any]:
-    supervisor = node.diallers.supervisors.get(name)
-    return {"dialling": supervisor.status()} if supervisor is not None else {}
+def _unmet(name: str, dialled: Supervisor | None) -> StatusLink:
+    dialling = dialled.status() if dialled is not None else UNSET
+    return StatusLink(name=name, state="connecting", dialling=dialling)
 
 
-def _route_counts(node: "Node") -> list[tuple[tuple[str, str], int]]:
-    counts = sorted(node.core.table.counts().items(), key=lambda item: -item[1])
+def _subscription(found: Subscription) -> StatusSubscription:
+    return StatusSubscription(
+        id=masked(found.id),
+        session=masked(found.session),
+        name=found.name,
+        pattern=found.pattern,
+        messages=found.queue.messages,
+        attached=found.attached,
+    )
+
+
+def _route_counts(core: NodeCore) -> list[tuple[tuple[str, str], int]]:
+    counts = sorted(core.table.counts().items(), key=lambda item: -item[1])
     return [((str(kind), gateway), count) for (kind, gateway), count in counts[:_LISTED]]
 
 
-def _queues(node: "Node") -> dict[str, Any]:
-    """The queues with most messages."""
-    places = [place for place in node.core.custody.queues.values() if is_shown(place)]
+def _queues(core: NodeCore) -> tuple[list[QueueAnswer], int]:
+    """(the queues with most messages, how many there are beside them)."""
+    places = [place for place in core.custody.queues.values() if is_shown(place)]
     largest = nsmallest(_LISTED, places, key=lambda place: (-place.messages, place.name))
-    now = node.core.clock.now
-    return {
-        "queues": [queue_fields(place, now) for place in largest],
-        "queues_more": len(places) - len(largest),
-    }
+    now = core.clock.now
+    return [QueueAnswer(**queue_fields(place, now)) for place in largest], len(places) - len(largest)
 
 
-def _reasons(node: "Node") -> dict[str, int]:
+def _reasons(core: NodeCore) -> dict[str, int]:
     """How many dead letters for each reason, of the latest."""
     found: dict[str, int] = {}
-    for copy in islice(reversed(node.core.custody.dead.waiting), _LISTED):
+    for copy in islice(reversed(core.custody.dead.waiting), _LISTED):
         found[copy.note] = found.get(copy.note, 0) + copy.open
     return found

@@ -1,11 +1,9 @@
 """The way of a message through the tree, and all that a task set off."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from broker.api.context import RunningNode
 from broker.api.operation import Answer, Parameter, operation
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 
 class TracedEvent(Answer):
@@ -89,7 +87,7 @@ class TaskStory(Unanswered):
     (Parameter("id", "`BUNDLEHEX-INDEX`.", in_path=True),),
     answer=MessageStory,
 )
-async def message(node: "Node", id: str) -> dict[str, Any]:
+async def message(node: RunningNode, id: str) -> dict[str, Any]:
     """Each hop of one message's way. Raises `BadRequest` for what is no id."""
     return await node.tracing.message(id)
 
@@ -102,6 +100,6 @@ async def message(node: "Node", id: str) -> dict[str, Any]:
     (Parameter("task", "A task id.", in_path=True),),
     answer=TaskStory,
 )
-async def task(node: "Node", task: str) -> dict[str, Any]:
+async def task(node: RunningNode, task: str) -> dict[str, Any]:
     """All requests and replies of a task, at all nodes that had to do with it."""
     return await node.tracing.task(task)

@@ -1,17 +1,15 @@
 """One node's place in the tree: the chain above it, its links, and what is known below each child."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
+from broker.api.context import RunningNode
 from broker.api.operation import AWAY, NODE, PAGE, Answer, operation
 from broker.api.pages import Cut, page_at_once
 from broker.core.links.neighbour import Neighbour
 from treeconnector.destinations import Kind
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 _MOST_NAMES: Final = 10_000
 _FIELDS: Final = {"in": "messages_in", "out": "messages_out"}
@@ -87,7 +85,7 @@ def by_name(neighbours: Iterable[Neighbour]) -> list[Neighbour]:
     return sorted(neighbours, key=lambda neighbour: neighbour.name)
 
 
-def here(node: "Node", cut: Cut) -> Tree:
+def here(node: RunningNode, cut: Cut) -> Tree:
     """This node's place, with a page of its children.
 
     Takes as long as it has routes: milliseconds for tens of thousands.
@@ -106,7 +104,7 @@ def here(node: "Node", cut: Cut) -> Tree:
             role=identity.role,
             tree=identity.tree,
             depth=len(core.ancestry.chain) - 1,
-            ready=node.ready,
+            ready=node.driver.ready,
         ),
         chain=core.ancestry.chain,
         parent=_parent(node),
@@ -119,7 +117,7 @@ def here(node: "Node", cut: Cut) -> Tree:
 
 
 @operation("GET", "/api/tree", "This node's place in the tree.", "tree", PAGE)
-def own(node: "Node", cut: Cut) -> Tree:
+def own(node: RunningNode, cut: Cut) -> Tree:
     """This node's place."""
     return here(node, cut)
 
@@ -133,19 +131,19 @@ def own(node: "Node", cut: Cut) -> Tree:
     remote="tree",
     errors=AWAY,
 )
-def place(node: "Node", cut: Cut) -> Tree:
+def place(node: RunningNode, cut: Cut) -> Tree:
     """The place of the node that is asked."""
     return here(node, cut)
 
 
-def _parent(node: "Node") -> TreeLink | None:
+def _parent(node: RunningNode) -> TreeLink | None:
     parent = node.core.parent
     if parent is not None:
         return _dialled(node, parent)
-    return _unmet(node, "") if node.supervisor is not None else None
+    return _unmet(node, "") if node.diallers.main is not None else None
 
 
-def _mesh(node: "Node") -> list[TreeLink]:
+def _mesh(node: RunningNode) -> list[TreeLink]:
     """The other nodes of its mesh, those last that it has never met."""
     core = node.core
     unmet = sorted(core.mesh.members.keys() - core.neighbours.keys())
@@ -155,25 +153,25 @@ def _mesh(node: "Node") -> list[TreeLink]:
     ]
 
 
-def _dialled(node: "Node", neighbour: Neighbour) -> TreeLink:
+def _dialled(node: RunningNode, neighbour: Neighbour) -> TreeLink:
     """A link that this node makes itself, or waits for: while it is down, with what dialling says."""
     link = TreeLink(**_link(node, neighbour))
     link.error = link.error or ("" if neighbour.up else _trouble(node, neighbour.name))
     return link
 
 
-def _unmet(node: "Node", name: str) -> TreeLink:
+def _unmet(node: RunningNode, name: str) -> TreeLink:
     error = _trouble(node, name)
     return TreeLink(name=name, state="connecting", since_s=None, error=error, waiting=0)
 
 
-def _trouble(node: "Node", name: str) -> str:
+def _trouble(node: RunningNode, name: str) -> str:
     """What is in the way of dialling a node: its own supervisor knows, or the connector's."""
-    supervisor = node.diallers.supervisors.get(name, node.supervisor)
+    supervisor = node.diallers.of(name)
     return supervisor.error if supervisor is not None else ""
 
 
-def _child(node: "Node", child: Neighbour, room: int) -> TreeChild:
+def _child(node: RunningNode, child: Neighbour, room: int) -> TreeChild:
     below = sorted(
         (key.name, route.live)
         for key, route in node.core.table.routes_of(child.name).items()
@@ -189,5 +187,10 @@ def _child(node: "Node", child: Neighbour, room: int) -> TreeChild:
     )
 
 
-def _link(node: "Node", neighbour: Neighbour) -> dict[str, Any]:
-    return {_FIELDS.get(name, name): value for name, value in neighbour.figures(node.core.clock.now).items()}
+def _link(node: RunningNode, neighbour: Neighbour) -> dict[str, Any]:
+    return link_fields(neighbour.figures(node.core.clock.now))
+
+
+def link_fields(figures: dict[str, Any]) -> dict[str, Any]:
+    """A link's figures by the names that they have as attributes: `in` is a word of Python's."""
+    return {_FIELDS.get(name, name): value for name, value in figures.items()}

@@ -1,6 +1,10 @@
-"""A node's own cells: what nodes ask each other through the tree, and what they answer."""
+"""A node's own cells: what nodes ask each other through the tree, and what they answer.
 
-from broker.cells.cells import NodeCells
-from broker.cells.errors import CellError, NoAnswer, RefusedByCell, TooManyQuestions
-
-__all__ = ["CellError", "NoAnswer", "NodeCells", "RefusedByCell", "TooManyQuestions"]
+| module | |
+|---|---|
+| `cells` | asks and answers |
+| `paths` | ping and traceroute |
+| `tracing`, `trace_command` | the trace as a node offers it; what one node says of messages that passed it |
+| `walk`, `timeline` | asks the nodes along a message's way; what they said as one story |
+| `errors` | how asking another node can end |
+"""

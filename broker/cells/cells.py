@@ -14,7 +14,7 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -22,13 +22,11 @@ from broker.cells.errors import NoAnswer, RefusedByCell, TooManyQuestions
 from broker.core.errors import SwitchError
 from broker.core.messages.queue_names import SYSTEM
 from broker.core.site.internal_queues import InternalMessage, InternalQueues
+from broker.host import Host
 from treeconnector.bundles import Flag, Message, Properties
 from treeconnector.destinations import Destination, parse, queue
 from treeconnector.errors import SapwoodError
 from treeconnector.names import node_name
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 Arguments = dict[str, Any]
 Handler = Callable[[str, Arguments], Any]
@@ -89,12 +87,12 @@ class NodeCells:
     `cells`: the commands of each cell.
     """
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._me = node.site.name
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._me = host.core.identity.name
         self._loop = asyncio.get_running_loop()
         self._inside = InternalQueues(
-            node.core.context, node.core.forwarder, node.core.batching, node.core.switch, self._letters_wait
+            host.core.context, host.core.forwarder, host.core.batching, host.core.switch, self._letters_wait
         )
         self._replies = f"{SYSTEM}.{secrets.token_urlsafe(12)}"
         self._asked: dict[int, tuple[str, asyncio.Future[_Answer]]] = {}
@@ -103,7 +101,6 @@ class NodeCells:
         self._done: dict[tuple[str, int | None], bytes] = {}
         self._done_bytes = 0
         self.commands = self.open(SYSTEM)
-        self.commands["status"] = CellCommand(lambda asker, arguments: node.status())
         self._inside.read(self._replies)
 
     def __repr__(self) -> str:
@@ -156,7 +153,7 @@ class NodeCells:
         properties = Properties(correlation_id=number, reply_to=f"{self._replies}@{self._me}")
         while True:
             self._inside.send(where, Message(body, properties))
-            self._node.wake()
+            self._host.wake()
             done, _ = await asyncio.wait((future,), timeout=pause)
             if done:
                 return future.result()
@@ -164,7 +161,7 @@ class NodeCells:
 
     def _check_way(self, node: str) -> None:
         """Raise `NoAnswer` at once where nothing can go there now."""
-        core = self._node.core
+        core = self._host.core
         ways = core.forwarder.targets(core.custody.queue_for(queue(SYSTEM, node)))
         if not ways:
             raise NoAnswer(node, f"nobody here knows a node {node!r}")
@@ -190,7 +187,7 @@ class NodeCells:
                 self._answer(letter)
             else:
                 self._answered(letter)
-        self._node.wake()
+        self._host.wake()
 
     def _answered(self, letter: InternalMessage) -> None:
         """An answer counts only from the node that was asked."""
@@ -234,7 +231,7 @@ class NodeCells:
             self._remember(asked, payload)
             self._say(reply_to, asked[1], payload)
 
-        self._node.core.switch.when_committed(say)
+        self._host.core.switch.when_committed(say)
 
     def _remember(self, asked: tuple[str, int | None], payload: bytes) -> None:
         """What was answered, the oldest of too many or too much forgotten."""
@@ -261,7 +258,7 @@ class NodeCells:
             raise SwitchError(f"a question has at most {_LARGEST_QUESTION} bytes")
         question = _read_question(letter.message.payload)
         command = self._command(letter.queue, question.method)
-        core = self._node.core
+        core = self._host.core
         beside, above = letter.origin in core.mesh.members, core.ancestry.may_administer(letter.origin)
         trusted = (beside if command.beside else above) and not letter.flags & _UNTRUSTED
         if not (command.open or trusted):

@@ -10,7 +10,7 @@ node of the tree may ask.
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,14 +18,12 @@ from broker.cells.cells import CellCommand, NodeCells
 from broker.cells.errors import NoAnswer
 from broker.core.errors import BadRequest
 from broker.core.messages.queue_names import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
+from broker.host import Host
 from treeconnector.addresses import Entry
 from treeconnector.destinations import Destination, queue
 from treeconnector.errors import InvalidName, RouteError, SapwoodError
 from treeconnector.names import is_incarnation
 from treeconnector.static_routes import address_of
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 ANSWER_WITHIN: Final = 5.0
 MOST_HOPS: Final = 64
@@ -76,10 +74,10 @@ class CellPong(msgspec.Struct):
 class Paths:
     """Asks and answers for one node. Calls raise `BadRequest`, `CellError`s."""
 
-    def __init__(self, node: "Node", cells: NodeCells) -> None:
-        self._node = node
+    def __init__(self, host: Host, cells: NodeCells) -> None:
+        self._host = host
         self._cells = cells
-        self._me = node.site.name
+        self._me = host.core.identity.name
         cells.open(ROUTING_MANAGER)
         cells.open(LOCATION_MANAGER)
         for commands in cells.cells.values():
@@ -93,11 +91,11 @@ class Paths:
 
     def _pinged(self, _asker: str, arguments: dict[str, Any]) -> CellPong:
         cell = _address(str(arguments.get("cell", ""))).name
-        core = self._node.core
+        core = self._host.core
         return CellPong(self._me, time.time(), cell, core.forwarder.is_here(queue(cell)), core.addressing.own)
 
     def _hop(self, _asker: str, arguments: dict[str, Any]) -> PathSaid:
-        core = self._node.core
+        core = self._host.core
         way = core.forwarder.way(_address(str(arguments.get("address", ""))))
         gateways = sorted(way.gateways, key=lambda name: not core.neighbours[name].up)[:MOST_GATEWAYS]
         down = [name for name in gateways if not core.neighbours[name].up]
@@ -131,9 +129,9 @@ class Paths:
             if not future.done():
                 future.set_result((entry, why))
 
-        known = self._node.core.addressing
+        known = self._host.core.addressing
         known.look_up(key, told)
-        self._node.wake()
+        self._host.wake()
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
                 entry, why = await future

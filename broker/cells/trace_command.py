@@ -13,7 +13,7 @@ where it came from. Where its replies go is then not told: that name is as good 
 
 import time
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from broker.core.errors import BadRequest
 from broker.core.messages.queue import QueueEntry
@@ -29,10 +29,8 @@ from broker.core.messages.trace import (
     Record,
 )
 from broker.core.sessions.masking import masked
+from broker.host import Host
 from treeconnector.identity import MessageId, parse_message_id
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 MOST_MESSAGES: Final = 100
 MOST_OF_A_TASK: Final = 500
@@ -47,10 +45,10 @@ _OF_NEIGHBOURS: Final = frozenset((ARRIVED, SENT, ACKNOWLEDGED))
 class TraceCommand:
     """Answers for one node."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._core = node.core
-        self._wall = time.time() - node.now()
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._core = host.core
+        self._wall = time.time() - host.now()
 
     def __repr__(self) -> str:
         return f"<TraceCommand {self._core.trace!r}>"
@@ -58,7 +56,7 @@ class TraceCommand:
     @property
     def wall(self) -> float:
         """What is added to running time to show it to people; seconds. Changes when the clock is set."""
-        found = time.time() - self._node.now()
+        found = time.time() - self._host.now()
         if abs(found - self._wall) > _SET:
             self._wall = found
         return self._wall
@@ -71,7 +69,7 @@ class TraceCommand:
         of_task = self._of_task(asker, task, frozenset(each.bundle for each in messages)) if task else []
         return {
             "node": self._core.identity.name,
-            "now": _micros(self._node.now() + self.wall),
+            "now": _micros(self._host.now() + self.wall),
             "messages": {
                 str(message): found for message, found in self._about(asker, messages).items() if found
             },

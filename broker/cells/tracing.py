@@ -6,21 +6,18 @@ reader (`output`), `ack` when the reader has dealt with it. Ids ascend, also ove
 
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from broker.cells.cells import CellCommand
+from broker.cells.cells import CellCommand, NodeCells
 from broker.cells.timeline import message_story, task_story
 from broker.cells.trace_command import TraceCommand
 from broker.cells.walk import ANSWER_WITHIN, Walk
 from broker.core.errors import BadRequest
 from broker.core.messages.trace import DEALT_WITH, DELIVERED, ENTERED, Record
 from broker.core.sessions.masking import masked
+from broker.host import Host
 from treeconnector.destinations import Kind
 from treeconnector.identity import MessageId, parse_message_id
-
-if TYPE_CHECKING:
-    from broker.cells.cells import NodeCells
-    from broker.node import Node
 
 MOST_EVENTS: Final = 1000
 _LONGEST_TASK: Final = 320
@@ -32,11 +29,11 @@ Events = list[tuple[int, dict[str, Any]]]
 class Tracing:
     """One node's trace. Adds the command `trace` to its cell."""
 
-    def __init__(self, node: "Node", cells: "NodeCells") -> None:
-        self._node = node
+    def __init__(self, host: Host, cells: NodeCells) -> None:
+        self._host = host
         self._cells = cells
-        self._command = TraceCommand(node)
-        self._ring = node.core.trace
+        self._command = TraceCommand(host)
+        self._ring = host.core.trace
         cells.commands["trace"] = CellCommand(self._command, open=True)
 
     def __repr__(self) -> str:
@@ -104,13 +101,13 @@ class Tracing:
         return task_story(task, await self._walk().task(task))
 
     def _walk(self) -> Walk:
-        core = self._node.core
+        core = self._host.core
         return Walk(self._ask, _clock, core.identity.name, core.ancestry.in_order, self._below())
 
     def _below(self) -> Iterator[str]:
         """The nodes below that are there."""
-        table = self._node.core.table
-        for child in self._node.core.context.children():
+        table = self._host.core.table
+        for child in self._host.core.context.children():
             for key in table.routes_of(child.name):
                 route = table.route(key, child.name) if key.kind == Kind.DOMAIN else None
                 if route is not None and route.live:

@@ -1,7 +1,6 @@
 """The names, options and help of the commands that look at a node and administrate it."""
 
-import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,41 +9,18 @@ from broker.cli.options import (
     Limit,
     OperatorOptions,
     Search,
-    Yes,
     asks_a_node,
     talks_to_a_node,
 )
 
-if TYPE_CHECKING:
-    from broker.cli.dead import Which
-
-queue_app = typer.Typer(
-    help="Delete a queue, or one of its messages.", no_args_is_help=True, rich_markup_mode=None
-)
-dead_app = typer.Typer(
-    help="Dead letters: list, route again, throw away.", no_args_is_help=True, rich_markup_mode=None
-)
 subscription_app = typer.Typer(help="Durable subscriptions.", no_args_is_help=True, rich_markup_mode=None)
-
-Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids, as `dead list` shows them.")]
-Reason = Annotated[str, typer.Option("--reason", help="Only those with this reason, as EXPIRED.")]
-Where = Annotated[str, typer.Option("--destination", help="Only those for this: queue:NAME, topic:PATTERN.")]
-All = Annotated[bool, typer.Option("--all", help="All of them.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Put the commands on the program."""
     app.command()(queues)
     app.command()(follow)
-    app.add_typer(queue_app, name="queue")
-    app.add_typer(dead_app, name="dead")
     app.add_typer(subscription_app, name="subscription")
-
-
-def _sure(question: str, yes: bool) -> None:
-    """Ask a person; a program knows what it does."""
-    if not yes and sys.stdin.isatty():
-        typer.confirm(question, abort=True, err=True)
 
 
 @asks_a_node
@@ -97,49 +73,6 @@ def follow(
         correlation_id=correlation_id,
         payload=payload,
     )
-
-
-def _which(ids: list[str] | None, reason: str, destination: str, all_of_them: bool = False) -> "Which":
-    from broker.cli.dead import Which
-
-    return Which(ids or [], reason, destination, all_of_them)
-
-
-@dead_app.command("return")
-@asks_a_node
-def dead_return(
-    ids: Ids = None,
-    reason: Reason = "",
-    destination: Where = "",
-    all_of_them: All = False,
-    *,
-    asked: OperatorOptions,
-) -> None:
-    """Route dead letters again, as if they had come just now."""
-    from broker.cli.dead import return_dead
-
-    return_dead(asked.api, _which(ids, reason, destination, all_of_them), as_json=asked.json)
-
-
-@dead_app.command("delete")
-@asks_a_node
-def dead_delete(
-    ids: Ids = None,
-    reason: Reason = "",
-    destination: Where = "",
-    all_of_them: All = False,
-    yes: Yes = False,
-    *,
-    asked: OperatorOptions,
-) -> None:
-    """Throw dead letters away."""
-    from broker.cli.dead import delete_dead
-
-    which = _which(ids, reason, destination, all_of_them)
-    which.body()
-    if not ids:
-        _sure(f"Throw all such dead letters of {asked.url} away?", yes)
-    delete_dead(asked.api, which, as_json=asked.json)
 
 
 @subscription_app.command("end")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli import account_commands, administer, enrol_commands, permit_commands, plain, route_commands
+from broker.cli import account_commands, administer, enrol_commands, plain, route_commands
 from broker.cli.errors import explain, wants_traceback
 from broker.cli.options import (
     ClientOptions,
@@ -41,7 +41,6 @@ account_commands.add_to(app)
 administer.add_to(app)
 route_commands.add_to(app)
 enrol_commands.add_to(app)
-permit_commands.add_to(app)
 plain.add_to(app)
 
 
@@ -95,37 +94,6 @@ def node_check(file: File, json: Json = False) -> None:
     from broker.cli.check import check_file
 
     raise typer.Exit(check_file(file, as_json=json))
-
-
-@node_app.command("leave")
-@asks_a_node
-def node_leave(*, asked: OperatorOptions) -> None:
-    """Take a running node out of its tree for good. It hands over what it has, and stops."""
-    from broker.cli.administration import leave
-
-    leave(asked.url, asked.token, asked.tls, as_json=asked.json)
-
-
-@node_app.command("locate")
-@asks_a_node
-def node_locate(*, asked: OperatorOptions) -> None:
-    """Let a running node look its parent up in DNS now (srv://). If it has moved, the link follows."""
-    from broker.cli.administration import locate
-
-    locate(asked.url, asked.token, asked.tls, as_json=asked.json)
-
-
-@node_app.command("forget")
-@asks_a_node
-def node_forget(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The child that does not come back.")],
-    *,
-    asked: OperatorOptions,
-) -> None:
-    """Say goodbye on behalf of a child that is gone for good. Asked of its parent."""
-    from broker.cli.administration import forget
-
-    forget(name, asked.url, asked.token, asked.tls, as_json=asked.json)
 
 
 @node_app.command("recover")

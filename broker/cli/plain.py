@@ -14,12 +14,23 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from broker.cli.errors import FAILED, CommandError
+from broker.cli.errors import FAILED, WRONG_USE, CommandError
 from broker.cli.options import Limit, OperatorOptions, Yes, asks_a_node
 
 Fields = dict[str, Any]
 _FILE: Final = Path(__file__).with_name("commands.json")
-_KINDS: Final[dict[str, Any]] = {"string": str, "integer": int, "number": float, "boolean": bool}
+_KINDS: Final[dict[str, Any]] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "strings": list[str],
+}
+_GROUPS: Final = {
+    "dead": "Dead letters: list, route again, throw away.",
+    "permits": "What children may consume and send.",
+    "queue": "Delete a queue, or one of its messages.",
+}
 
 
 def add_to(app: typer.Typer, commands: list[Fields] | None = None) -> None:
@@ -36,7 +47,9 @@ def _group(app: typer.Typer, name: str) -> typer.Typer:
     found = (each.typer_instance for each in app.registered_groups if each.name == name)
     group = next(found, None)
     if group is None:
-        group = typer.Typer(help=f"{name.capitalize()}.", no_args_is_help=True, rich_markup_mode=None)
+        group = typer.Typer(
+            help=_GROUPS.get(name, f"{name.capitalize()}."), no_args_is_help=True, rich_markup_mode=None
+        )
         app.add_typer(group, name=name)
     return group
 
@@ -44,9 +57,12 @@ def _group(app: typer.Typer, name: str) -> typer.Typer:
 def _command(said: Fields) -> Any:
     def run(*, asked: OperatorOptions, yes: bool = False, **given: Any) -> None:
         given = {name.rstrip("_"): value for name, value in given.items()}
-        if said["sure"] and not yes and sys.stdin.isatty():
+        wrong = _hook(said["view"], "wrong")
+        if wrong is not None and (text := wrong(given)):
+            raise CommandError(text, WRONG_USE)
+        if said["sure"] and not (yes or given.get(said["unless"])) and sys.stdin.isatty():
             typer.confirm(said["sure"].format(url=asked.url, **given), abort=True, err=True)
-        _show(said, _ask(said, given, asked), given, asked)
+        _show(said, _ask(said, given, asked), {**given, "url": asked.url}, asked)
 
     shown = [_parameter(each) for each in said["parameters"]]
     if said["sure"]:
@@ -64,6 +80,7 @@ def _parameter(said: Fields) -> Parameter:
         return _keyword(name, Limit, default)
     if place := said["argument"]:
         optional = place.startswith("[")
+        kind = kind | None if optional and default is None else kind
         argument = typer.Argument(metavar=place.strip("[]"), help=said["text"])
         return _keyword(name, Annotated[kind, argument], default if optional else Parameter.empty)
     kind = kind | None if default is None else kind
@@ -80,11 +97,14 @@ def _keyword(name: str, annotation: Any, default: Any = Parameter.empty) -> Para
 def _ask(said: Fields, given: Fields, asked: OperatorOptions) -> Fields:
     from broker.cli.node_api import part
 
-    query = dict(given)
+    query, body = dict(given), None
+    in_body = [each["name"] for each in said["parameters"] if each["in_body"]]
+    if in_body:
+        body = {name: value for name in in_body if (value := query.pop(name)) not in (None, [])}
     in_path = [each["name"] for each in said["parameters"] if each["in_path"]]
     path = said["path"].format(**{name: part(str(query.pop(name))) for name in in_path})
     if said["method"] != "GET":
-        return asked.api.change(said["method"], path, **query)
+        return asked.api.change(said["method"], path, body, **query)
     if said["pages"]:
         first, *others = said["pages"]
         return asked.api.pages(path, first, query.pop("limit"), *others, **query)
@@ -95,21 +115,22 @@ def _show(said: Fields, found: Fields, given: Fields, asked: OperatorOptions) ->
     """Print an answer, and raise `CommandError` where it says that something failed."""
     from broker.cli.output import print_json
 
-    view, failed = _views(said["view"])
     if asked.json:
         print_json(found)
     else:
-        _call(view, found, given)
-    if failed is not None and (text := _call(failed, found, given)):
+        _call(_hook(said["view"]) or _print_plain, found, given)
+    if note := _hook(said["view"], "note"):
+        note(found, given, asked.api)
+    if (failed := _hook(said["view"], "failed")) and (text := _call(failed, found, given)):
         raise CommandError(text, FAILED)
 
 
-def _views(name: str) -> tuple[Any, Any]:
-    """(how the answer is shown, how it is told that something failed)."""
-    noun, _, operation = name.partition(":")
+def _hook(view: str, what: str = "") -> Any:
+    """A function of an operation's view, None where it has none. See `broker.cli.views`."""
+    noun, _, operation = view.partition(":")
     where = f"broker.cli.views.{noun}"
     module = import_module(where) if find_spec(where) is not None else None
-    return getattr(module, operation, _print_plain), getattr(module, f"{operation}_failed", None)
+    return getattr(module, f"{operation}_{what}" if what else operation, None)
 
 
 def _call(view: Any, found: Fields, given: Fields) -> Any:

@@ -26,7 +26,6 @@ Words = Annotated[
 def add_to(app: typer.Typer) -> None:
     """Put the commands on the program."""
     app.add_typer(route_app, name="route")
-    app.command()(announce)
 
 
 @route_app.command("add")
@@ -45,15 +44,3 @@ def route_remove(kind: Kind, words: Words, node: Node = "", *, asked: OperatorOp
     from broker.cli.routes import change_route
 
     change_route(asked.api, "DELETE", kind, words, node, as_json=asked.json)
-
-
-@asks_a_node
-def announce(
-    uris: Annotated[list[str], typer.Argument(metavar="URI", help="Such as wss://HOST:7600/link.")],
-    *,
-    asked: OperatorOptions,
-) -> None:
-    """Tell the tree where this node can be dialled now. After a line has changed; until the node stops."""
-    from broker.cli.routes import announce_addresses
-
-    announce_addresses(asked.api, uris, as_json=asked.json)

@@ -1,4 +1,4 @@
-"""`sapwood route add|remove`, `announce`: how messages go from now on, and where this node can be dialled."""
+"""`sapwood route add|remove`: how messages go from now on."""
 
 from typing import Final
 
@@ -25,12 +25,3 @@ def change_route(api: NodeApi, method: str, kind: str, words: list[str], node: s
     said = "is set" if method == "POST" else "is removed"
     what = " ".join(filter(None, (done["kind"], done["destination"], "->", done["gateway"])))
     print(f"at {done['node']} the route {what} {said}")
-
-
-def announce_addresses(api: NodeApi, uris: list[str], *, as_json: bool) -> None:
-    """Announce other addresses. Raises `CommandError`."""
-    done = api.change("POST", "/api/announce", {"addresses": uris})
-    if as_json:
-        print_json(done)
-    else:
-        print(f"{done['node']} can be dialled at {', '.join(done['addresses'])}; until it stops")

@@ -17,7 +17,7 @@ from treeconnector.bundles import Header, Opening
 from treeconnector.destinations import Destination
 from treeconnector.edge import BrokerDelivery
 from treeconnector.frames import Advice
-from treeconnector.link_events import Event, Up
+from treeconnector.link_events import Event, LinkUp
 
 
 class Policy:
@@ -143,7 +143,7 @@ class Policy:
 
     # --- neighbours
 
-    def link_up(self, neighbour: Neighbour, up: Up) -> None:
+    def link_up(self, neighbour: Neighbour, up: LinkUp) -> None:
         """A link is up; nothing has been said over it but what its handshake said."""
 
     def link_down(self, neighbour: Neighbour) -> None:
@@ -231,7 +231,7 @@ class Policies:
         self.subscription_ended: tuple[Callable[[str], None], ...] = ()
         self.abandoned: tuple[Callable[[Backlog], None], ...] = ()
         self.second_passed: tuple[Callable[[], None], ...] = ()
-        self.link_up: tuple[Callable[[Neighbour, Up], None], ...] = ()
+        self.link_up: tuple[Callable[[Neighbour, LinkUp], None], ...] = ()
         self.link_down: tuple[Callable[[Neighbour], None], ...] = ()
         self.said: tuple[Callable[[Neighbour, Event], None], ...] = ()
         self.neighbour_gone: tuple[Callable[[Neighbour, str], None], ...] = ()

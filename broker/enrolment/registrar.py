@@ -21,7 +21,7 @@ from typing import Final
 
 from bridges.certificates import (
     CertificateError,
-    Request,
+    CertificateRequest,
     check_signature,
     mark_of,
     read_request,
@@ -227,7 +227,7 @@ class Registry:
             raise EnrolmentRefused("ENDED", f"the invitation of {row.name!r} has ended: invite again")
         return await self._admit(row, request)
 
-    async def _admit(self, row: InvitationRow, request: Request) -> Granted:
+    async def _admit(self, row: InvitationRow, request: CertificateRequest) -> Granted:
         member = self._members.get(row.name)
         if row.key and (member is None or _is_out(member) or member.key != request.key):
             raise EnrolmentRefused("REFUSED", f"{row.name!r} was revoked, or has renewed since: invite again")
@@ -269,14 +269,14 @@ class Registry:
         await self.tell(self._members[member.name])
         return granted
 
-    def _may_renew(self, member: MemberRow, request: Request, signature: bytes) -> bool:
+    def _may_renew(self, member: MemberRow, request: CertificateRequest, signature: bytes) -> bool:
         text = proofs.renewal_text(self._site.tree, member.name, request.der)
         if _signed(member.key, signature, text):
             return True
         repeats = request.key == member.key and bool(member.former)
         return repeats and _signed(member.former, signature, text)
 
-    def _grant(self, transaction: Transaction, request: Request, member: MemberRow) -> Granted:
+    def _grant(self, transaction: Transaction, request: CertificateRequest, member: MemberRow) -> Granted:
         """The next certificate, which ends later than the one before in the books of all."""
         now, lifetime, site = self._clock(), self._site.enrolment.lifetime, self._site
         certificate = self.authority.authority.for_child(request, site.tree, now, lifetime)
@@ -418,7 +418,7 @@ def _age(member: MemberRow) -> tuple[int, int, bytes]:
     return member.revoked, member.ends, member.key
 
 
-def _read(pem: bytes) -> Request:
+def _read(pem: bytes) -> CertificateRequest:
     try:
         return read_request(pem)
     except CertificateError as error:

@@ -10,24 +10,22 @@ Law: only nodes of this node's own mesh are answered and believed (`CellCommand.
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from bridges import certificates
 from bridges.certificates import CertificateError
-from broker.cells.cells import CellCommand
+from broker.cells.cells import CellCommand, NodeCells
 from broker.cells.errors import CellError, RefusedByCell
 from broker.core.errors import BadRequest
 from broker.core.rows import MemberRow, MetaRow, Transaction
+from broker.enrolment.registrar import Registry
+from broker.host import Host
 from treeconnector.errors import InvalidName
 from treeconnector.link import MAX_AUTHORITIES
 from treeconnector.names import own_name
 from treeconnector.roles import ROLES
-
-if TYPE_CHECKING:
-    from broker.enrolment.registrar import Registry
-    from broker.node import Node
 
 _log = logging.getLogger("sapwood.enrolment")
 _COMMAND: Final = "members"
@@ -81,8 +79,8 @@ class SharedAuthority(msgspec.Struct, array_like=True):
 class Sharing:
     """Of one inviting node. `kept`: the authorities of the others, by name."""
 
-    def __init__(self, node: "Node", office: "Registry", rows: Iterable[MetaRow]) -> None:
-        self._node = node
+    def __init__(self, host: Host, office: Registry, rows: Iterable[MetaRow]) -> None:
+        self._host = host
         self._office = office
         self._exchanged: dict[str, float] = {}
         self._links: dict[str, Any] = {}
@@ -95,12 +93,13 @@ class Sharing:
         office.tell, office.on_trust = self._tell, self._count
         office.ways_beside = self._ways
 
-    def open(self) -> None:
-        """Answer the others from now on."""
-        self._node.cells.commands[_COMMAND] = CellCommand(self._answer, beside=True)
+    def open(self, cells: NodeCells) -> None:
+        """Answer the others from now on, and ask them."""
+        self._cells = cells
+        cells.commands[_COMMAND] = CellCommand(self._answer, beside=True)
 
     def __repr__(self) -> str:
-        return f"<Sharing of {self._node.site.name} with {', '.join(sorted(self.kept)) or 'nobody'}>"
+        return f"<Sharing of {self._host.core.identity.name} with {', '.join(sorted(self.kept)) or 'nobody'}>"
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -115,7 +114,7 @@ class Sharing:
         before = asyncio.get_running_loop().time() - _AGAIN_AFTER
         return [
             peer.name
-            for peer in self._node.core.context.peers()
+            for peer in self._host.core.context.peers()
             if peer.up
             and (self._links.get(peer.name) is not peer.link or self._exchanged[peer.name] < before)
         ]
@@ -124,7 +123,7 @@ class Sharing:
 
     async def _exchange(self, peer: str) -> None:
         """Learn all that another node knows and this one does not."""
-        neighbour, after, more = self._node.core.neighbours.get(peer), "", True
+        neighbour, after, more = self._host.core.neighbours.get(peer), "", True
         link = neighbour.link if neighbour is not None else None
         try:
             while more:
@@ -144,7 +143,7 @@ class Sharing:
 
     async def _ask(self, peer: str, asked: Asked, timeout: float = 5.0) -> Told:
         arguments = msgspec.to_builtins(asked)
-        said = await self._node.cells.ask(peer, _COMMAND, arguments, timeout)
+        said = await self._cells.ask(peer, _COMMAND, arguments, timeout)
         try:
             return msgspec.convert(said, Told)
         except msgspec.ValidationError as error:
@@ -153,7 +152,7 @@ class Sharing:
     async def _tell(self, member: MemberRow) -> None:
         """All others that can be reached know of it when this returns."""
         asked = Asked(authority=self._own, members=[Member(*member)])
-        peers = [peer.name for peer in self._node.core.context.peers() if peer.up]
+        peers = [peer.name for peer in self._host.core.context.peers() if peer.up]
         results = await asyncio.gather(
             *(self._ask(peer, asked, _TELL_WITHIN) for peer in peers), return_exceptions=True
         )
@@ -205,7 +204,7 @@ class Sharing:
         """A node that has left the mesh is trusted until no child can have a certificate of it any more."""
         now = self._office.now
         for name, kept in list(self.kept.items()):
-            if name in self._node.core.mesh.members:
+            if name in self._host.core.mesh.members:
                 continue
             if not kept.until:
                 self._keep(name, SharedAuthority(kept.certificates, now + self._office.lifetime))
@@ -222,7 +221,7 @@ class Sharing:
             transaction.put(MetaRow(_ROW + peer, msgspec.msgpack.encode(kept)))
         self._office.keep_later(transaction)
         self._count()
-        self._node.wake()
+        self._host.wake()
 
     def _count(self) -> None:
         """Trust them at the port, and let children know."""
@@ -232,10 +231,10 @@ class Sharing:
         except (OSError, CertificateError) as error:
             _log.error("! whom this node's port trusts cannot be renewed: %s", error)
         if len(authority.trusted) <= MAX_AUTHORITIES:
-            self._node.core.mesh.show(authority.trusted if self.kept else b"")
+            self._host.core.mesh.show(authority.trusted if self.kept else b"")
 
     def _ways(self) -> list[str]:
-        return [way for ways in self._node.core.mesh.members.values() for way in ways]
+        return [way for ways in self._host.core.mesh.members.values() for way in ways]
 
 
 def _is_sound(member: Member) -> bool:

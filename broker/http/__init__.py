@@ -1,1 +1,30 @@
-"""The node's one port: links of children, sessions of applications, and the node's status."""
+"""The node's one port: links of children, sessions of applications, and the node's status.
+
+| module | |
+|---|---|
+| `api` | the HTTP JSON API: the operations of `broker.api` served, and described |
+| `app` | the application on the node's one port: everything that is served there, by path |
+| `bindings` | client connections of the node's port, and which session each is bound to |
+| `dashboard` | the operator's pages: static files of this package, served as they are under `/dashboard/` |
+| `diagnostics` | `GET /`: what stands here |
+| `documentation` | the page that every answer links to: what this port is, and how to talk to it |
+| `encoding` | answers to verbs as bytes, and the headers of requests for them |
+| `encrypted` | TLS on the node's port: as asyncio's own |
+| `enrolment` | where nodes join and renew: three paths that answer without a token |
+| `front` | what stands first on every connection of the node's port |
+| `gate` | counts what comes on a WebSocket before the other side has proved itself |
+| `guard` | who may ask what: no web page in a visitor's browser drives the node |
+| `heads` | heads of HTTP/1.x requests: read, checked, and mended for aiohttp, which is strict |
+| `link_endpoint` | where children dial: a WebSocket at /link is a carrier, and the node does the rest |
+| `live` | a stream of the node's state for pages and programs that stay: `GET /api/live` |
+| `metrics` | `GET /metrics`: the node's figures for Prometheus, in its own text or as OpenMetrics |
+| `pipeline` | the requests of one connection that have no answer yet, in their order |
+| `port` | the open port: its listening sockets, the connections on them, and who looks after those |
+| `ports` | what the HTTP side needs of the node, and nothing more |
+| `probes` | dead connections: who has gone without a word, though nothing is ever closed for being idle |
+| `session_endpoint` | the streaming client session: packets of `session_frames` on a WebSocket at /session |
+| `settings` | what the HTTP side needs of the site's configuration |
+| `status` | whether the node is well, for supervisors: `/healthz`, `/readyz` |
+| `trace` | `GET /trace/{ack_to}/{timeout}`, a verb of the link-level protocol: events, polled like transfer |
+| `verbs` | the link-level protocol: log in, create, subscribe, send, transfer and acknowledge |
+"""

@@ -18,15 +18,13 @@ others have their turns, and this connection is read no further meanwhile.
 """
 
 import asyncio
-import time
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final, cast
 
 from broker.core.errors import SwitchError
 from broker.http.bindings import HttpLine
-from broker.http.encoding import Fields, encoded, stays_open
+from broker.http.encoding import Fields
 from broker.http.gate import Gate
 from broker.http.heads import (
     CHUNKED,
@@ -44,6 +42,7 @@ from broker.http.heads import (
     without_length,
     without_upgrade,
 )
+from broker.http.pipeline import Pipeline, Slot
 from broker.http.probes import is_dead
 from broker.http.verbs import (
     IN_FLIGHT,
@@ -60,13 +59,8 @@ from broker.http.verbs import (
 from broker.intake import Guest
 from broker.shares import LoopShare
 
-PATIENCE: Final = 30.0
-"""Seconds for a first request, and for the head of every other."""
-SLOWEST: Final = 1024
-"""Bytes of a body that come in a second, once `PATIENCE` is over."""
 MOST_OF_A_STRANGER: Final = 32 * 1024
 """Bytes that a body has before a login."""
-_MOST_IN_FLIGHT: Final = 256
 _MOST_UNREAD: Final = 256 * 1024
 _UPGRADES: Final = frozenset(("link", "session"))
 _ALL: Final = 2**62
@@ -83,19 +77,6 @@ def _always(_call: Callable[[], None]) -> bool:
     return True
 
 
-class _Slot:
-    """The place of one answer in the order of answers."""
-
-    __slots__ = ("answer", "head", "waits")
-
-    def __init__(self, head: Head, waits: bool) -> None:
-        self.head = head
-        self.waits = waits
-        self.answer: VerbAnswer | None = None
-
-
-_NO_SLOTS: Final[deque[_Slot]] = deque(maxlen=0)
-"""Of all connections that are aiohttp's for good: a thousand links need no empty deque of 600 bytes each."""
 _NOTHING_KNOWN: Final[tuple[bytes | None, Facts]] = None, Facts("", "", "", False)
 
 
@@ -131,22 +112,18 @@ class Front(asyncio.Protocol):
         self._dropping = 0
         self._aside = self._full = self._paused = self._closing = self._resting = False
         self._share = LoopShare(verbs.shares)
-        self._slots: deque[_Slot] = deque()
+        self._pipeline = Pipeline()
         self._known = _NOTHING_KNOWN
-        self._opened = self._heard = self._began = 0.0
-        self._come = 0
 
     def __repr__(self) -> str:
-        return (
-            f"<Front of {self._line!r} requests={len(self._slots)}{' with aiohttp' if self._inner else ''}>"
-        )
+        with_aiohttp = " with aiohttp" if self._inner else ""
+        return f"<Front of {self._line!r} requests={len(self._pipeline)}{with_aiohttp}>"
 
     # --- the transport's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # another loop's transport is none by class
         self._line = self._verbs.bindings.open(transport, self._guest)
-        self._opened = self._heard = self._began = time.monotonic()
         self._open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -161,7 +138,7 @@ class Front(asyncio.Protocol):
         """Nothing that was read outlives the connection, whoever still knows this object."""
         self._data = bytearray()
         self._head = self._chunks = None
-        self._slots = _NO_SLOTS
+        self._pipeline.close()
         self._known = _NOTHING_KNOWN
         self._inner = None
 
@@ -175,7 +152,7 @@ class Front(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._full = False
-        self._begin_again()
+        self._pipeline.begin_again()
         if self._inner is not None:
             self._inner.resume_writing()
         else:
@@ -188,10 +165,9 @@ class Front(asyncio.Protocol):
             else:
                 self._inner.data_received(data)
             return
-        self._heard = time.monotonic()
         if not self._in_the_middle:
-            self._begin_again()
-        self._come += len(data)
+            self._pipeline.begin_again(now=True)
+        self._pipeline.came(len(data))
         self._data += data
         self._go_on()
 
@@ -217,10 +193,6 @@ class Front(asyncio.Protocol):
         """Has a part of a request come, and not all of it?"""
         return bool(self._data or self._head is not None or self._passing or self._dropping)
 
-    def _begin_again(self) -> None:
-        """What comes now is waited for from now on."""
-        self._began, self._come = self._heard, 0
-
     # --- reading
 
     def _go_on(self) -> None:
@@ -241,18 +213,15 @@ class Front(asyncio.Protocol):
         body = max(self._head.length, 0) if self._head is not None else 0
         most = _MOST_UNREAD if self._line.bound is not None else MOST_OF_A_STRANGER
         much = len(self._data) > most + body
-        if much and not self._paused:
-            self._paused = True
-            self._transport.pause_reading()
-        elif self._paused and not much:
-            self._paused = False
-            self._transport.resume_reading()
+        if much != self._paused:
+            self._paused = much
+            (self._transport.pause_reading if much else self._transport.resume_reading)()
 
     def _take(self) -> bool:
         """Take one piece of what has come. False: nothing can be taken now."""
         if self._dropping or self._passing:
             return self._take_body()
-        if self._full or len(self._slots) >= _MOST_IN_FLIGHT:
+        if self._full or self._pipeline.is_full:
             return False
         head = self._head
         if head is None:
@@ -264,7 +233,7 @@ class Front(asyncio.Protocol):
         body = bytes(self._data[: head.length])
         del self._data[: head.length]
         self._head = None
-        self._begin_again()
+        self._pipeline.begin_again()
         self._perform(head, body)
         return True
 
@@ -273,10 +242,9 @@ class Front(asyncio.Protocol):
             if not chunks.take(self._data):
                 return False
         except Malformed as error:
-            self._give_up(error.status, str(error))
-            return False
+            return self._give_up(error.status, str(error))
         self._head = self._chunks = None
-        self._begin_again()
+        self._pipeline.begin_again()
         if self._is_ours(head):
             self._perform(head, bytes(chunks.body))
             return True
@@ -297,27 +265,24 @@ class Front(asyncio.Protocol):
             self._inner.data_received(bytes(self._data[:size]))
         del self._data[:size]
         if not (self._dropping or self._passing):
-            self._begin_again()
+            self._pipeline.begin_again()
         return True
 
     def _take_head(self) -> bool:
         while self._data.startswith(b"\r\n"):
             del self._data[:2]
         if self._data.startswith(_TLS):
-            self._give_up(400, "this port speaks http and ws, not TLS")
-            return False
+            return self._give_up(400, "this port speaks http and ws, not TLS")
         end = self._data.find(END)
         if end > MAX_HEAD or (end < 0 and len(self._data) > MAX_HEAD):
-            self._give_up(431, f"a request's head has at most {MAX_HEAD} bytes")
-            return False
+            return self._give_up(431, f"a request's head has at most {MAX_HEAD} bytes")
         if end < 0:
             return False
         try:
             head = read_head(bytes(self._data[:end]))
         except Malformed as error:
-            self._give_up(error.status, str(error))
-            return False
-        self._come = 0
+            return self._give_up(error.status, str(error))
+        self._pipeline.head_came()
         if self._is_ours(head):
             return self._begin(head, end + len(END))
         if not self._prepared(self._go_on):
@@ -334,8 +299,7 @@ class Front(asyncio.Protocol):
     def _begin(self, head: Head, size: int) -> bool:
         """A request for a verb: if it may begin now, its head is taken."""
         verb = verb_of(head.target)
-        together = verb in IN_FLIGHT
-        if self._slots and (not together or self._slots[-1].waits):
+        if not self._pipeline.admits(verb in IN_FLIGHT):
             return False
         if head.length == CHUNKED:
             return self._begin_chunks(head, size)
@@ -346,17 +310,16 @@ class Front(asyncio.Protocol):
             return self._refuse_body(head, said(403, "NOT_LOGGED_IN: log in first on this connection"))
         if head.length > (most := self._most(head)):
             return self._refuse_body(head, answer_of(too_large(head.length, most)))
-        self._head = head
         if head.length:
+            self._head = head
             self._promise(head)
-            return True
-        self._head = None
-        self._perform(head, b"")
+        else:
+            self._perform(head, b"")
         return True
 
     def _begin_chunks(self, head: Head, size: int) -> bool:
         """A body in chunks is put together here, whoever it is for."""
-        if self._slots:
+        if self._pipeline:
             return False
         del self._data[:size]
         self._head, self._chunks = head, Chunks(self._most(head))
@@ -372,22 +335,19 @@ class Front(asyncio.Protocol):
 
     def _promise(self, head: Head) -> None:
         """Some clients ask before they send a long body."""
-        if b"100-continue" in head.fields and len(self._data) < abs(head.length) and not self._slots:
+        if b"100-continue" in head.fields and len(self._data) < abs(head.length) and not self._pipeline:
             self._transport.write(_CONTINUE)
 
     def _refuse_body(self, head: Head, answer: VerbAnswer) -> bool:
         """Answer without reading the body; what comes of it is dropped, the connection stays."""
         self._dropping = 0 if b"100-continue" in head.fields and not self._data else head.length
-        slot = _Slot(head, waits=True)
-        self._slots.append(slot)
-        self._answered(slot, answer)
+        self._answered(self._pipeline.add(head, waits=True), answer)
         return True
 
     # --- performing and answering
 
     def _perform(self, head: Head, body: bytes) -> None:
-        slot = _Slot(head, waits=False)
-        self._slots.append(slot)
+        slot = self._pipeline.add(head)
         reply = partial(self._answered, slot)
         try:
             parts = parts_of(path_of(head.target))
@@ -404,56 +364,49 @@ class Front(asyncio.Protocol):
             self._known = fields, facts_of(Fields(fields, self._transport))
         return self._known[1]
 
-    def _answered(self, slot: _Slot, answer: VerbAnswer) -> None:
+    def _answered(self, slot: Slot, answer: VerbAnswer) -> None:
         """An answer is ready; it leaves when those before it have left."""
-        slot.answer = answer
-        slots = self._slots
-        if self._closing or slots[0] is not slot:
-            return
-        leaving = []
-        while slots and (ready := slots[0].answer) is not None:
-            stays = stays_open(slots[0].head)
-            leaving.append(encoded(ready, stays, int(time.time())))
-            slots.popleft()
-            if not stays:
-                self._closing = True
-                break
-        self._transport.write(leaving[0] if len(leaving) == 1 else b"".join(leaving))
-        self._heard = time.monotonic()
-        self._begin_again()
         if self._closing:
+            return
+        leaving, stays = self._pipeline.answered(slot, answer)
+        if not leaving:
+            return
+        self._transport.write(leaving)
+        self._pipeline.begin_again(now=True)
+        if not stays:
+            self._closing = True
             self._transport.close()
         elif self._data:
             asyncio.get_running_loop().call_soon(self._go_on)
 
-    def _give_up(self, status: int, text: str) -> None:
-        """What came cannot be read on from here: say so after what is still to be said, and close."""
+    def _give_up(self, status: int, text: str) -> bool:
+        """What came cannot be read on from here: say so after what is still to be said, and close. False."""
         self._dropping = _ALL
-        slot = _Slot(_LAST, waits=True)
-        self._slots.append(slot)
-        self._answered(slot, said(status, text + "\n"))
+        self._answered(self._pipeline.add(_LAST, waits=True), said(status, text + "\n"))
+        return False
 
     # --- aiohttp's
 
     def _hand_over(self, head: Head, size: int) -> bool:
         """A request for aiohttp. Ours are answered first."""
-        if self._slots:
+        if self._pipeline:
             return False
         most = self._most(head)
         if head.length > most:
-            self._give_up(413, f"TOO_LARGE: a body of {head.length} bytes: expected {most} at most here")
-            return False
+            text = f"TOO_LARGE: a body of {head.length} bytes: expected {most} at most here"
+            return self._give_up(413, text)
         changes = head.upgrade and not head.length and verb_of(head.target) in _UPGRADES
         inner = self._inner_for_good()
         request = mended(bytes(self._data[:size]))
         del self._data[:size]
         if not changes:
             self._passing = head.length
-            self._begin_again()
+            self._pipeline.begin_again()
             inner.data_received(without_upgrade(request) if head.upgrade else request)
             return True
         rest, self._data = bytes(self._data), bytearray()
-        self._aside, self._slots = True, _NO_SLOTS
+        self._aside = True
+        self._pipeline.close()
         if self._guest is not None and not self._guest.proved:
             self._gate = Gate()
         inner.data_received(request)
@@ -478,18 +431,17 @@ class Front(asyncio.Protocol):
             return
         if is_dead(self._transport.get_extra_info("socket")):
             self._transport.abort()
-        elif not (self._aside or self._slots or self._full) and self._is_late(now):
+        elif not (self._aside or self._pipeline or self._full) and self._is_late(now):
             if self._inner is None:
                 self._give_up(408, "no request came in time")
             else:
                 self._transport.abort()
 
     def _is_late(self, now: float) -> bool:
-        if self._inner is None and self._line.bound is None and now - self._opened > PATIENCE:
+        if self._inner is None and self._line.bound is None and self._pipeline.is_stranger_late(now):
             return True
-        in_a_body = self._head is not None or self._passing or self._dropping
-        patience = PATIENCE + (self._come / SLOWEST if in_a_body else 0.0)
-        return self._in_the_middle and now - self._began > patience
+        in_a_body = self._head is not None or bool(self._passing or self._dropping)
+        return self._in_the_middle and self._pipeline.is_late(now, in_a_body=in_a_body)
 
     def close(self) -> None:
         """The port closes."""

@@ -38,11 +38,11 @@ Parts = Mapping[str, Callable[[], Any | Awaitable[Any]]]
 
 
 def node_parts(node: NodePort) -> Parts:
-    """What a node tells. Its administration is looked up each time: an application may be built before it."""
+    """What a node tells. An application may be built before the node runs."""
     return {
         "status": node.status,
-        "tree": lambda: tree.own(node, Cut(_CHILDREN)),
-        "queues": lambda: queues.listed(node, "", "messages", Cut(MOST)),
+        "tree": lambda: tree.own(node.running, Cut(_CHILDREN)),
+        "queues": lambda: queues.listed(node.running, "", "messages", Cut(MOST)),
     }
 
 

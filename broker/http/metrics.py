@@ -5,7 +5,6 @@ each other. Wrinkle: figures of thousands of queues take a while: between parts 
 """
 
 import asyncio
-from typing import TYPE_CHECKING, cast
 
 from aiohttp import web
 
@@ -15,16 +14,13 @@ from broker.http.settings import HttpSettings
 from broker.metrics.collector import Collector
 from broker.metrics.exposition import OPEN_METRICS, TEXT, Family, exposition, wants_open_metrics
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 
 class MetricsEndpoint:
     """Handler of `/metrics`."""
 
     def __init__(self, node: NodePort, settings: HttpSettings) -> None:
         self._settings = settings
-        self._collector = Collector(cast("Node", node), settings.labels, masked)
+        self._collector = Collector(node.report, settings.labels, masked)
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         refused = refusal(request, self._settings.token)

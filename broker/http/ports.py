@@ -4,17 +4,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bridges.carriers.base import Carrier
+from broker.api.context import RunningNode
 from broker.core.clients.transfers import Fetched
 from broker.core.errors import SwitchError
 from broker.core.sessions.sessions import Connection
+from broker.entrance.entrance import Entrance
+from broker.report import NodeReport
 from broker.shares import Shares
 from treeconnector.bundles import Message
 from treeconnector.session_frames import ClientFrame
 
 if TYPE_CHECKING:
-    from broker.api.administration import Administration
     from broker.enrolment.registrar import Registry
-    from broker.entrance.entrance import Entrance
 
 Outcome = Callable[[SwitchError | None], None]
 
@@ -73,7 +74,7 @@ class WiresPort(Protocol):
 
 
 class NodePort(Protocol):
-    """The node. `ready`: it takes messages and its links are as they should be."""
+    """The node. `ready`: it takes messages and its links are as they should be. `running`: for operations."""
 
     @property
     def tracing(self) -> TracingPort: ...
@@ -82,7 +83,7 @@ class NodePort(Protocol):
     def switch(self) -> SwitchPort: ...
 
     @property
-    def entrance(self) -> "Entrance": ...
+    def entrance(self) -> Entrance: ...
 
     @property
     def ready(self) -> bool: ...
@@ -103,4 +104,7 @@ class NodePort(Protocol):
     def enrolment(self) -> "Registry | None": ...
 
     @property
-    def administration(self) -> "Administration": ...
+    def running(self) -> RunningNode: ...
+
+    @property
+    def report(self) -> NodeReport: ...

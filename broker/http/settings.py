@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.metrics.collector import Labels
+from broker.metrics.label_limit import Labels
 
 MIB: Final = 1024 * 1024
 

@@ -1,4 +1,12 @@
-"""Who may connect to the node's ports: how many, and how much of each is read before it has logged in."""
+"""Who may connect to the node's ports: how many, and how much of each is read before it has logged in.
+
+| module | |
+|---|---|
+| `acceptor` | takes connections from listening sockets, as far as the node's admission lets them in |
+| `admission` | how many connections a node's ports have at once: in all, and of strangers |
+| `listeners` | listening sockets, and how many files this process may have open |
+| `narrow` | reads a stranger's connection in small pieces |
+"""
 
 from broker.intake.acceptor import Acceptor
 from broker.intake.admission import Admission, Bounds, Guest

@@ -9,6 +9,7 @@ Wrinkle: what is really called `other` never has a name of its own: it is counte
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
@@ -16,6 +17,15 @@ OTHER: Final = "other"
 _MUCH: Final = 2.0
 
 Counters = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """How many queues, links and sessions have labels of their own; the others are `other`."""
+
+    queues: int = 100
+    links: int = 200
+    sessions: int = 50
 
 
 class LabelLimit:

@@ -1,27 +1,25 @@
 """DNS: the look-ups for the parent, and this node's own registration. Only where a site has these."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from broker.diallers import Diallers
+from broker.location.finder import Finder
+from broker.location.registrar import Registrar
 from broker.metrics.exposition import Family, counter, gauge
-
-if TYPE_CHECKING:
-    from broker.location.finder import Finder
-    from broker.location.registrar import Registrar
-    from broker.node import Node
 
 REGISTRATION_STATES: Final = ("registering", "registered", "waiting", "withdrawn")
 
 
-def families(node: "Node") -> list[Family]:
+def families(diallers: Diallers, registrar: Registrar | None) -> list[Family]:
     found: list[Family] = []
-    if node.supervisor is not None and node.supervisor.ways.finders:
-        found += _lookups(list(node.supervisor.ways.finders.values()))
-    if node.registrar is not None:
-        found += _registration(node.registrar)
+    if diallers.main is not None and diallers.main.ways.finders:
+        found += _lookups(list(diallers.main.ways.finders.values()))
+    if registrar is not None:
+        found += _registration(registrar)
     return found
 
 
-def _lookups(finders: "list[Finder]") -> list[Family]:
+def _lookups(finders: list[Finder]) -> list[Family]:
     lookups = counter("sapwood_location_lookups", "Look-ups of the parent in DNS.")
     failed = counter("sapwood_location_lookups_failed", "Those that gave no answer that was of use.")
     ways = gauge("sapwood_location_ways", "Ways to the parent in the latest good answer.")
@@ -32,7 +30,7 @@ def _lookups(finders: "list[Finder]") -> list[Family]:
     return [lookups, failed, ways]
 
 
-def _registration(registrar: "Registrar") -> list[Family]:
+def _registration(registrar: Registrar) -> list[Family]:
     state = gauge("sapwood_registration_state", "1 for the state of this node's own records in DNS, else 0.")
     for each in REGISTRATION_STATES:
         state.add(int(registrar.state == each), state=each)

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from broker.core.node import NodeCore
 from broker.core.policies.statistics import LATENCY_BOUNDS
 from broker.metrics import intake, process
 from broker.metrics.exposition import Family, counter, gauge, histogram, info
-
-if TYPE_CHECKING:
-    from broker.core.node import NodeCore
-    from broker.node import Node
+from broker.report import NodeReport
 
 _COUNTERS: Final = {
     "entered": ("messages_entered", "Messages that applications of this node sent and that were taken."),
@@ -61,10 +59,10 @@ _DOORS: Final = ("http", "session", "mqtt", "api")
 _MOST_REASONS: Final = 32
 
 
-def families(node: "Node") -> list[Family]:
-    core = node.core
+def families(report: NodeReport) -> list[Family]:
+    core = report.core
     return [
-        *_identity(node),
+        *_identity(report),
         *_totals(core.counters),
         _by_reason(
             "sapwood_dead_letters",
@@ -80,26 +78,26 @@ def families(node: "Node") -> list[Family]:
             _REFUSALS,
             core.switch.sending.refused,
         ),
-        *intake.families(node.intake),
+        *intake.families(report.room.intake),
         _by_reason(
             "sapwood_failed_logins",
             "Logins of applications that were refused, by protocol, and requests with a wrong token (api).",
             "by",
             _DOORS,
-            node.entrance.failed,
+            report.access.entrance.failed,
         ),
         *_dead(core),
         histogram(
             "sapwood_message_latency_seconds",
             "Time of a message from its arrival at this node to its acknowledgement by a reader here.",
         ).observe(LATENCY_BOUNDS, core.statistics.latency.counts, round(core.statistics.latency.total, 6)),
-        *_store(node),
+        *_store(report),
         *_routes(core),
     ]
 
 
-def _identity(node: "Node") -> list[Family]:
-    core, identity = node.core, node.core.identity
+def _identity(report: NodeReport) -> list[Family]:
+    core, identity = report.core, report.core.identity
     parent = core.parent
     found = [
         info("sapwood_build", "What runs here.").add(1, **process.build(_version())),
@@ -111,31 +109,32 @@ def _identity(node: "Node") -> list[Family]:
             parent=parent.name if parent is not None else "",
             store_id=identity.store_id.hex(),
         ),
-        gauge("sapwood_ready", "1 if the node takes messages.").add(int(node.ready)),
+        gauge("sapwood_ready", "1 if the node takes messages.").add(int(report.driver.ready)),
         gauge("sapwood_refusing", "1 if it takes none for want of disk.").add(
             int(bool(core.switch.sending.refusing))
         ),
         gauge("sapwood_uptime_seconds", "Time since the node started.").add(
-            round(process.now() - node.started_at, 3)
+            round(process.now() - report.started_at, 3)
         ),
         counter("sapwood_starts", "How often this store was started, ever.").add(identity.start),
         gauge("sapwood_tree_depth", "Links between this node and the root, as far as it knows.").add(
             len(core.ancestry.chain) - 1
         ),
     ]
-    if node.supervisor is not None:
+    main = report.diallers.main
+    if main is not None:
         found += [
             gauge("sapwood_parent_up", "1 if the link to the parent is up.").add(
                 int(parent is not None and parent.up)
             ),
             gauge("sapwood_parent_failed_dials", "Attempts to reach the parent since the last success.").add(
-                node.supervisor.failures
+                main.failures
             ),
         ]
-    return found + (_link_brokers(node) if node.link_brokers else [])
+    return found + (_link_brokers(report) if report.link_brokers else [])
 
 
-def _link_brokers(node: "Node") -> list[Family]:
+def _link_brokers(report: NodeReport) -> list[Family]:
     """Where children dial beside the port."""
     found = [
         gauge("sapwood_link_broker_up", "1 if the node hears children at this broker."),
@@ -143,7 +142,7 @@ def _link_brokers(node: "Node") -> list[Family]:
         counter("sapwood_link_broker_refused", "Knocks of children that were not answered: too many."),
         counter("sapwood_link_broker_strangers", "Envelopes that were ignored, being of an earlier link."),
     ]
-    for broker in node.link_brokers:
+    for broker in report.link_brokers:
         figures = (broker.state == "listening", broker.links, broker.refused, broker.strangers)
         for family, figure in zip(found, figures, strict=True):
             family.add(int(figure), broker=broker.uri)
@@ -168,7 +167,7 @@ def _by_reason(name: str, text: str, label: str, known: tuple[str, ...], counts:
     return family
 
 
-def _dead(core: "NodeCore") -> list[Family]:
+def _dead(core: NodeCore) -> list[Family]:
     dead, settings = core.custody.dead, core.settings
     oldest = dead.oldest
     return [
@@ -183,8 +182,9 @@ def _dead(core: "NodeCore") -> list[Family]:
     ]
 
 
-def _store(node: "Node") -> list[Family]:
-    core, committer, store = node.core, node.committer, node.store
+def _store(report: NodeReport) -> list[Family]:
+    driver = report.driver
+    core, committer, store = driver.core, driver.committer, driver.store
     durations = committer.durations
     spool = gauge("sapwood_spool_bytes", "Bytes of all bundles that are kept, by direction.")
     limits = gauge("sapwood_spool_limit_bytes", "Most bytes of them, by direction.")
@@ -208,14 +208,14 @@ def _store(node: "Node") -> list[Family]:
         ),
         gauge("sapwood_disk_free_bytes", "Free space where the store is.").add(store.disk_free()),
         gauge("sapwood_disk_reserve_bytes", "Free space below which no messages are taken.").add(
-            node.site.limits.disk_reserve
+            report.room.disk_reserve
         ),
         spool,
         limits,
     ]
 
 
-def _routes(core: "NodeCore") -> list[Family]:
+def _routes(core: NodeCore) -> list[Family]:
     routes = gauge("sapwood_routes", "Routes by kind.")
     kinds: dict[str, int] = dict.fromkeys(("queue", "topic", "domain"), 0)
     for (kind, _), count in core.table.counts().items():

@@ -1,15 +1,11 @@
 """The broker of the site's applications; where they use the node itself, it is up and has nothing."""
 
-from typing import TYPE_CHECKING
-
+from broker.core.site.site import SiteClient
 from broker.metrics.exposition import Family, counter, gauge
-
-if TYPE_CHECKING:
-    from broker.node import Node
+from broker.site.desk import SiteDesk
 
 
-def families(node: "Node") -> list[Family]:
-    desk, core = node.desk, node.core.site
+def families(core: SiteClient, desk: SiteDesk | None) -> list[Family]:
     taken, given = core.totals
     return [
         gauge("sapwood_site_broker_up", "Whether the site's broker is joined: 1, else 0.").add(

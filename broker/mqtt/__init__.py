@@ -1,5 +1,10 @@
-"""The door for MQTT applications at a node that is its site's broker."""
+"""The door for MQTT applications at a node that is its site's broker.
 
-from broker.mqtt.door import Door
-
-__all__ = ["Door"]
+| module | |
+|---|---|
+| `door` | listens, and knows who is connected |
+| `client` | one connection as a session of the switch |
+| `publishing`, `reading` | what it publishes; what it subscribes to, is given and acknowledges |
+| `packets`, `packet_ids` | MQTT 3.1.1 as bytes; identifiers of QoS 2 messages |
+| `ports` | what these know of each other |
+"""

@@ -10,7 +10,7 @@ packets it gives way to all others, as a link does between frames (`broker.share
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from bridges.tls import shown_by
 from broker.core.errors import TOO_MANY, NotLoggedIn, SwitchError
@@ -30,6 +30,7 @@ from broker.mqtt.packets import (
     Subscribe,
     Unsubscribe,
 )
+from broker.mqtt.ports import Clients
 from broker.mqtt.publishing import Publishing
 from broker.mqtt.reading import MqttReading
 from broker.shares import LoopShare
@@ -47,9 +48,6 @@ from treeconnector.session_frames import (
     Welcome,
 )
 
-if TYPE_CHECKING:
-    from broker.mqtt.door import Door
-
 _log = logging.getLogger("sapwood.mqtt")
 _CONNECT_TIMEOUT: Final = 10.0
 _MOST_OF_A_STRANGER: Final = 64 * 1024
@@ -58,16 +56,20 @@ _MAX_UNREAD: Final = 64 * 1024 * 1024
 _LOOK_AGAIN: Final = 0.05
 _LAST_WORDS: Final = 10.0
 _MAX_ID: Final = 250
+PREFIX: Final = "mqtt/"
+"""Begins the names of MQTT clients' sessions."""
 _CODES: Final = {NotLoggedIn.code: packets.WRONG_PASSWORD, SwitchError.code: packets.NOT_ALLOWED}
 
 
 class MqttConnection(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, door: "Door", guest: Guest) -> None:
-        self.door = door
+    def __init__(self, port: Clients, guest: Guest) -> None:
+        self._port = port
+        self._host = port.host
         self._guest = guest
-        self._switch = door.node.switch
+        self._switch = port.host.core.switch
+        port.host.core.advance(port.host.now())
         self._loop = asyncio.get_running_loop()
         self._reader = packets.PacketReader(_MOST_OF_A_STRANGER)
         self._publishing = Publishing(self)
@@ -75,7 +77,7 @@ class MqttConnection(asyncio.Protocol):
         self._connect: Connect | None = None
         self._running = self._over = False
         self._is_behind = self._rests = self._floods = False
-        self._share = LoopShare(door.node.shares, door.node.wake)
+        self._share = LoopShare(port.host.shares, port.host.wake)
         self._requests = self._failures = 0
         self._heard = 0.0
         self.entered_as = ""
@@ -86,6 +88,10 @@ class MqttConnection(asyncio.Protocol):
     @property
     def client_id(self) -> str:
         return self._connect.client_id if self._connect else ""
+
+    @property
+    def queue_prefix(self) -> str:
+        return self._port.queue_prefix
 
     @property
     def session(self) -> str:
@@ -100,7 +106,7 @@ class MqttConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername") or ("?", 0)
         shown = f"{peer[0]}:{peer[1]}"
         self._connection = Connection(self._said, shown, "mqtt", rights=None, end=self._sent_away)
-        self.door.arrived(self)
+        self._port.arrived(self)
         self._timer = self._loop.call_later(_CONNECT_TIMEOUT, self.end, "it did not log in in time")
 
     def data_received(self, data: bytes) -> None:
@@ -139,16 +145,16 @@ class MqttConnection(asyncio.Protocol):
         """It has had its slice: others have their turns before the next of its packets."""
         self._rests = True
         self._transport.pause_reading()
-        self.door.node.spawn(self._go_on())
+        self._host.spawn(self._go_on())
 
     async def _go_on(self) -> None:
-        node = self.door.node
+        host = self._host
         await self._share.give_way()
         self._rests = False
         if self._over:
-            node.wake()
+            host.wake()
             return
-        node.core.advance(node.now())
+        host.core.advance(host.now())
         self._heard = self._loop.time()
         try:
             self._read(b"")
@@ -161,7 +167,7 @@ class MqttConnection(asyncio.Protocol):
     def _wake(self) -> None:
         """Ask for a commit, unless its work goes on after a slice of the others: its share asks then."""
         if not self._rests:
-            self.door.node.wake()
+            self._host.wake()
 
     @property
     def _is_asked(self) -> bool:
@@ -200,11 +206,11 @@ class MqttConnection(asyncio.Protocol):
         self._guest.leave()
         self._reader.forget()
         self._switch.close(self._connection)
-        self.door.left(self)
+        self._port.left(self)
         self._transport.close()
         if self._transport.get_write_buffer_size():
             self._loop.call_later(_LAST_WORDS, self._transport.abort)
-        self.door.node.wake()
+        self._host.wake()
 
     def write(self, data: bytes) -> None:
         """To the client; one that leaves too much unread is sent away."""
@@ -231,11 +237,11 @@ class MqttConnection(asyncio.Protocol):
             self._loop.call_later(_LOOK_AGAIN, self._look_at_reader)
             return
         self._is_behind = False
-        node = self.door.node
-        node.core.advance(node.now())
+        host = self._host
+        host.core.advance(host.now())
         for place in self._reading.resume(self._connection):
-            node.core.forwarder.dispatch(place)
-        node.wake()
+            host.core.forwarder.dispatch(place)
+        host.wake()
 
     def _look(self) -> None:
         """Has it been silent for half as long again as it said it would be?"""
@@ -300,7 +306,7 @@ class MqttConnection(asyncio.Protocol):
     # --- connecting
 
     def _open(self, connect: Connect) -> None:
-        client_id = connect.client_id or (self.door.new_id() if connect.clean else "")
+        client_id = connect.client_id or (self._port.new_id() if connect.clean else "")
         self._connect = connect._replace(client_id=client_id)
         self._transport.pause_reading()
         if not client_id or len(client_id) > _MAX_ID or not client_id.isprintable():
@@ -317,7 +323,7 @@ class MqttConnection(asyncio.Protocol):
         caller = Caller(
             "mqtt", self._connection.address, is_near(peer, local), connect.user or "", password, shown
         )
-        self.door.node.entrance.admit(caller, self._admitted)
+        self._port.entrance.admit(caller, self._admitted)
 
     def _admitted(self, found: Rights | SwitchError) -> None:
         """It is known now who it is, and whether it may come in."""
@@ -331,8 +337,8 @@ class MqttConnection(asyncio.Protocol):
         if will is not None and (why := self._publishing.why_not(will.topic, found)):
             self._refuse(packets.NOT_ALLOWED, f"its will: {why}")
             return
-        self.ask(Login(VERSION, self.door.PREFIX + self.client_id))
-        self.door.node.wake()
+        self.ask(Login(VERSION, PREFIX + self.client_id))
+        self._host.wake()
 
     def _refuse(self, code: int, reason: str) -> None:
         self._transport.write(packets.connack(present=False, code=code))
@@ -344,12 +350,12 @@ class MqttConnection(asyncio.Protocol):
             return
         connect = self._connect
         assert connect is not None
-        self.door.entered(self)
+        self._port.entered(self)
         self._running = True
         self._guest.prove()
-        self._reader.most = self.door.max_packet
-        kept = self.door.kept(self.session)
-        self._publishing.received = self.door.received(self.session, new=connect.clean)
+        self._reader.most = self._port.max_packet
+        kept = self._port.kept(self.session)
+        self._publishing.received = self._port.received(self.session, new=connect.clean)
         if connect.clean:
             self._reading.forget(kept)
         self.write(packets.connack(present=bool(kept) and not connect.clean, code=packets.ACCEPTED))
@@ -364,7 +370,7 @@ class MqttConnection(asyncio.Protocol):
             return
         self._read(b"")
         self._read_on()
-        self.door.node.wake()
+        self._host.wake()
 
     def _read_on(self) -> None:
         if not self._over and not self._rests and not self._publishing.crowded:
@@ -423,4 +429,4 @@ class MqttConnection(asyncio.Protocol):
         """What was written with QoS 0 is dealt with."""
         if not self._over:
             self._reading.flush()
-            self.door.node.wake()
+            self._host.wake()

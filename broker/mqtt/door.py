@@ -8,16 +8,17 @@ import asyncio
 import logging
 import secrets
 import ssl
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
-from broker.http.encrypted import Encrypted
-from broker.intake import Acceptor, Guest, Narrow, open_listeners
+from broker.entrance.entrance import Entrance
+from broker.host import Host
+from broker.http.encrypted import Encrypted, Failed
+from broker.intake import Acceptor, Admission, Guest, Narrow, open_listeners
 from broker.mqtt.client import MqttConnection
 from broker.mqtt.packet_ids import PacketIds
+from broker.mqtt.ports import Entered
+from config.model import Site
 from treeconnector.errors import SapwoodError
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 _log = logging.getLogger("sapwood.mqtt")
 _HEADROOM: Final = 64 * 1024 + 16
@@ -25,17 +26,22 @@ _MOST_REMEMBERED: Final = 10_000
 
 
 class Door:
-    """Listens from `open` to `close`. `max_packet`: bytes; `queue_prefix`: begins topics that are queues."""
+    """Listens from `open` to `close`. `max_packet`: bytes; `queue_prefix`: begins topics that are queues.
 
-    PREFIX: Final = "mqtt/"
+    `refused(address, text)`: who could not connect with TLS, and why.
+    """
 
-    def __init__(self, node: "Node") -> None:
-        self.node = node
-        site = node.site
+    def __init__(
+        self, host: Host, site: Site, entrance: Entrance, intake: Admission, refused: Failed
+    ) -> None:
+        self.host = host
+        self.entrance = entrance
+        self._intake = intake
+        self._refused = refused
         self.queue_prefix = site.mqtt.queue_prefix
         self.max_packet = site.limits.max_message + _HEADROOM
-        self._clients: dict[str, MqttConnection] = {}
-        self._lines: set[MqttConnection] = set()
+        self._clients: dict[str, Entered] = {}
+        self._lines: set[Entered] = set()
         self._received: dict[str, PacketIds] = {}
         self._context: ssl.SSLContext | None = None
         self._acceptor: Acceptor | None = None
@@ -57,7 +63,7 @@ class Door:
                 " is a broker running there? Name it as the site's broker, or change the port of mqtt"
             ) from None
         self._context = context
-        self._acceptor = Acceptor(listeners, self.node.intake, self._line)
+        self._acceptor = Acceptor(listeners, self._intake, self._line)
         self.port = listeners[0].getsockname()[1]
         _log.info("= MQTT clients are served on port %d", self.port)
         return self
@@ -66,7 +72,7 @@ class Door:
         """What stands on a new connection."""
         client = MqttConnection(self, guest)
         if self._context is not None:
-            return Encrypted(client, self._context, self.node.wires.turned_away, guest)
+            return Encrypted(client, self._context, self._refused, guest)
         return Narrow(client, guest)
 
     def close(self) -> None:
@@ -78,11 +84,11 @@ class Door:
 
     # --- clients
 
-    def arrived(self, client: MqttConnection) -> None:
+    def arrived(self, client: Entered) -> None:
         """It has a line."""
         self._lines.add(client)
 
-    def entered(self, client: MqttConnection) -> None:
+    def entered(self, client: Entered) -> None:
         """A client said who it is. Who was here under that name must go."""
         before = self._clients.pop(client.session, None)
         if before is not None:
@@ -90,7 +96,7 @@ class Door:
         client.entered_as = client.session
         self._clients[client.entered_as] = client
 
-    def left(self, client: MqttConnection) -> None:
+    def left(self, client: Entered) -> None:
         self._lines.discard(client)
         if self._clients.get(client.entered_as) is client:
             del self._clients[client.entered_as]
@@ -102,7 +108,7 @@ class Door:
 
     def kept(self, session: str) -> dict[str, str]:
         """The patterns of a session's durable subscriptions, by name."""
-        found = self.node.core.topics.subscriptions.values()
+        found = self.host.core.topics.subscriptions.values()
         return {each.name: each.pattern for each in found if each.name and each.session == session}
 
     def received(self, session: str, *, new: bool) -> PacketIds:

@@ -5,12 +5,13 @@ before its PUBREL is answered again, and not taken again.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from broker.core.sessions.rights import Rights
 from broker.mqtt import packets
 from broker.mqtt.packet_ids import PacketIds
 from broker.mqtt.packets import PacketError, Publish
+from broker.mqtt.ports import Speaker
 from treeconnector import bundles
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, queue, topic
@@ -18,9 +19,6 @@ from treeconnector.errors import SapwoodError
 from treeconnector.names import queue_name
 from treeconnector.patterns import topic_from_mqtt
 from treeconnector.session_frames import Reject, Send
-
-if TYPE_CHECKING:
-    from broker.mqtt.client import MqttConnection
 
 _MAX_UNCONFIRMED: Final = 4 * 1024 * 1024
 
@@ -36,7 +34,7 @@ class _Sent(NamedTuple):
 class Publishing:
     """One connection's. `received`: identifiers of QoS 2 messages that are here and not released."""
 
-    def __init__(self, client: "MqttConnection") -> None:
+    def __init__(self, client: Speaker) -> None:
         self._client = client
         self._gathered: list[Publish] = []
         self._under_way: deque[_Sent] = deque()
@@ -103,7 +101,7 @@ class Publishing:
         return ""
 
     def _destination(self, name: str) -> Destination:
-        prefix = self._client.door.queue_prefix
+        prefix = self._client.queue_prefix
         if name.startswith(prefix) and len(name) > len(prefix):
             return queue(queue_name(name.removeprefix(prefix)))
         if name.startswith("$"):

@@ -7,12 +7,13 @@ the node's database is all that is kept of it. A queue is read as long as the co
 import hashlib
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from broker.core.messages.queue import Queue
 from broker.core.sessions.sessions import Connection
 from broker.mqtt import packets
 from broker.mqtt.packets import PacketError
+from broker.mqtt.ports import Speaker
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header
 from treeconnector.destinations import Destination, Kind, queue, topic
@@ -25,13 +26,10 @@ from treeconnector.session_frames import (
     Create,
     Deliver,
     EndSubscription,
-    Refuse,
+    RefuseDelivery,
     Subscribe,
     Unsubscribe,
 )
-
-if TYPE_CHECKING:
-    from broker.mqtt.client import MqttConnection
 
 _log = logging.getLogger("sapwood.mqtt")
 _CREDIT: Final = 100
@@ -50,7 +48,7 @@ class _Reading(NamedTuple):
 class MqttReading:
     """One connection's."""
 
-    def __init__(self, client: "MqttConnection") -> None:
+    def __init__(self, client: Speaker) -> None:
         self._client = client
         self._filters: dict[str, _Reading] = {}
         self._numbers: dict[int, _Reading] = {}
@@ -58,7 +56,7 @@ class MqttReading:
         self._given: dict[int, int] = {}
         self._next_id = 0
         self._acks: list[int] = []
-        self._refusals: list[Refuse] = []
+        self._refusals: list[RefuseDelivery] = []
 
     def __repr__(self) -> str:
         return f"<MqttReading {len(self._filters)} filters, {len(self._given)} messages unacknowledged>"
@@ -94,7 +92,7 @@ class MqttReading:
         """`$share/GROUP/` and the prefix of queues is a queue; every other filter is one of topics."""
         if not spelled.startswith("$share/"):
             return topic(from_mqtt(spelled))
-        prefix = self._client.door.queue_prefix
+        prefix = self._client.queue_prefix
         rest = spelled.split("/", 2)[-1]
         if not rest.startswith(prefix):
             raise PacketError(f"a shared subscription reads a queue: $share/GROUP/{prefix}NAME")
@@ -177,10 +175,10 @@ class MqttReading:
         client, where = self._client.client_id, frame.destination
         _log.warning("! MQTT client %r is not given %s messages of %s: %s", client, frame.count, where, error)
         last = frame.first + frame.count - 1
-        self._refusals.append(Refuse(frame.first, last, f"UNREADABLE: {error}"))
+        self._refusals.append(RefuseDelivery(frame.first, last, f"UNREADABLE: {error}"))
 
     def _spelled(self, destination: Destination) -> str:
-        prefix = self._client.door.queue_prefix if destination.kind == Kind.QUEUE else ""
+        prefix = self._client.queue_prefix if destination.kind == Kind.QUEUE else ""
         return prefix + destination.name
 
     def _number(self, transfer: int) -> int:

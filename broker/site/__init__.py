@@ -1,5 +1,9 @@
-"""The node's half of the port to its site's broker: which names pass, and the desk that keeps the bridge."""
+"""The node's half of the port to its site's broker.
 
-from broker.site.desk import SiteDesk, desk_of
-
-__all__ = ["SiteDesk", "desk_of"]
+| module | |
+|---|---|
+| `desk` | keeps the bridge at work, for ever |
+| `line` | the desk as one connection of the bridge sees it |
+| `rules` | which names pass, and what they are called on the other side |
+| `bridges` | the bridge that the site's file asks for |
+"""

@@ -7,29 +7,26 @@ confirms is gathered likewise. Lost connections are made again, with tenacity, f
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from bridges.site_brokers.base import Bridge, SiteBrokerError, SiteBrokerRefused
 from broker.core.policy import Policy
 from broker.core.site.site import SiteClient as CoreSite
+from broker.host import Host
 from broker.pauses import growing
 from broker.site.bridges import make_bridge
 from broker.site.line import SiteLine
 from broker.site.rules import Rules
+from config.model import Site
 from config.uris import EMBEDDED
-from treeconnector.bundles import Message
-from treeconnector.destinations import Destination, Kind, parse, topic
-from treeconnector.edge import BrokerConsumer, BrokerDelivery, Taken
+from treeconnector.destinations import Destination, Kind, parse
+from treeconnector.edge import BrokerConsumer, BrokerDelivery
 from treeconnector.errors import InvalidName, PatternError
 from treeconnector.patterns import MANY, check_pattern
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 _log = logging.getLogger("sapwood.site")
 _STATIC: Final = "static"
@@ -40,12 +37,13 @@ _LEAVE: Final = 30.0
 class SiteDesk(Policy):
     """One for a node with a site broker. `state`: connecting, running, waiting or refused."""
 
-    def __init__(self, node: "Node", bridge: Bridge) -> None:
-        self._node = node
+    def __init__(self, host: Host, site: Site, bridge: Bridge) -> None:
+        self._host = host
         self._bridge = bridge
-        self._settings = node.site.site_broker
+        self._settings = site.site_broker
+        self._link = site.link
         self._rules = Rules(self._settings.rules)
-        self._limit = node.site.limits.max_routes_per_link
+        self._limit = site.limits.max_routes_per_link
         self._static = [BrokerConsumer(parse(text), _STATIC) for text in self._settings.consumers]
         self._sources = [parse(text) for text in self._settings.sources]
         self._line: SiteLine | None = None
@@ -55,7 +53,7 @@ class SiteDesk(Policy):
         self.error = ""
         self.broker = ""
         self.failures = 0
-        self.since = node.now()
+        self.since = host.now()
         self.left_out: dict[str, str] = {}
         self._lingering: dict[str, asyncio.TimerHandle] = {}
 
@@ -64,28 +62,28 @@ class SiteDesk(Policy):
 
     @cached_property
     def core(self) -> CoreSite:
-        return self._node.core.site
+        return self._host.core.site
 
     # --- life
 
     async def run(self) -> None:
         """Until cancelled. A refusal before the broker was ever ours stops the node."""
-        self._node.core.policies.add((self,))
-        self._node.core.renewal.broker_retains = self._bridge.retains
+        self._host.core.policies.add((self,))
+        self._host.core.renewal.broker_retains = self._bridge.retains
         for consumer in self._static:
             self.came(consumer)
         self._tell_wanted()
         try:
             while True:
                 async for attempt in AsyncRetrying(
-                    wait=growing(self._node.site.link),
+                    wait=growing(self._link),
                     retry=retry_if_exception(self._may_end),
                     before_sleep=self._failed,
                 ):
                     with attempt:
                         await self._once()
         except SiteBrokerRefused as error:
-            self._node.fail(error)
+            self._host.fail(error)
 
     def _may_end(self, error: BaseException) -> bool:
         """May this trouble end by itself? A refusal may once the broker was ours."""
@@ -96,7 +94,7 @@ class SiteDesk(Policy):
     async def _once(self) -> None:
         """One connection. Returns if it was up, raises if it never was."""
         self._become("connecting")
-        line = self._line = SiteLine(self)
+        line = self._line = SiteLine(self._host, self, self._rules, self._bridge)
         try:
             await self._visit(line)
         except SiteBrokerError as error:
@@ -111,9 +109,9 @@ class SiteDesk(Policy):
         finally:
             line.open = False
             self._line = None
-            self.advance()
+            self._advance()
             self.core.lost()
-            self._node.wake()
+            self._host.wake()
         self.failures = 0
 
     async def _visit(self, line: SiteLine) -> None:
@@ -141,7 +139,7 @@ class SiteDesk(Policy):
 
     def _become(self, state: str) -> None:
         if state != self.state:
-            self.state, self.since = state, self._node.now()
+            self.state, self.since = state, self._host.now()
 
     def pause(self) -> None:
         """The node stops: give nothing more."""
@@ -172,14 +170,14 @@ class SiteDesk(Policy):
         self.broker, self.error, self._was_up = text, "", True
         self._become("running")
         _log.info("= the site's broker is %s at %s", text, self._settings.uri, extra={"state": "running"})
-        self.advance()
+        self._advance()
         self.core.connected()
-        self._node.wake()
+        self._host.wake()
 
     # --- consumers
 
     def complete(self, consumers: Iterable[BrokerConsumer]) -> None:
-        self.advance()
+        self._advance()
         self.left_out.clear()
         every = (*self._static, *consumers)
         self.core.complete([found for consumer in every for found in self._in_tree(consumer)])
@@ -187,25 +185,25 @@ class SiteDesk(Policy):
         self._bridge.review(MANY)
 
     def came(self, consumer: BrokerConsumer) -> None:
-        self.advance()
+        self._advance()
         alone = self._line is not None and consumer.id != _STATIC and self._bridge.greets(consumer)
         for found in self._in_tree(consumer):
             last = self.core.came(found, alone=alone)
             if last:
-                named = [here for each in last if (here := self.named_here(each)) is not None]
+                named = [here for each in last if (here := self._rules.named_here(each)) is not None]
                 self._bridge.greet(consumer, named)
         self._consumers_changed()
         if consumer.destination.name in self._lingering:
             self._review(consumer.destination.name)
 
     def went(self, consumer: BrokerConsumer) -> None:
-        self.advance()
+        self._advance()
         for found in self._named(consumer):
             self.core.went(found)
         self._consumers_changed()
         kind, name, _ = consumer.destination
         if kind == Kind.TOPIC and name not in self._lingering:
-            linger, loop = self._node.core.settings.linger, asyncio.get_running_loop()
+            linger, loop = self._host.core.settings.linger, asyncio.get_running_loop()
             self._lingering[name] = loop.call_later(linger, self._review, name)
 
     def _review(self, pattern: str) -> None:
@@ -216,7 +214,7 @@ class SiteDesk(Policy):
     def _consumers_changed(self) -> None:
         if self._sources:
             self.wanted_changed()
-        self._node.wake()
+        self._host.wake()
 
     def _in_tree(self, consumer: BrokerConsumer) -> list[BrokerConsumer]:
         """The consumer under the names that the tree knows, as far as it may have them."""
@@ -228,7 +226,7 @@ class SiteDesk(Policy):
         return [BrokerConsumer(key, name if key == local else f"{name} {local}") for key in keys]
 
     def _fits(self, key: Destination) -> bool:
-        settings = self._node.core.settings
+        settings = self._host.core.settings
         try:
             if key.kind == Kind.TOPIC:
                 check_pattern(key.name, settings.max_filter_length, settings.max_levels)
@@ -269,62 +267,9 @@ class SiteDesk(Policy):
         if self._line is not None:
             self._line.give(deliveries)
 
-    def named_here(self, delivery: BrokerDelivery) -> BrokerDelivery | None:
-        """Under the name that the site's applications know; None if it may not go there any more."""
-        local = self._rules.to_local(delivery.destination)
-        if local is None:
-            return None
-        message = self._answered(delivery.message, self._rules.to_local)
-        return delivery._replace(destination=local._replace(node=""), message=message)
-
-    def named_in_tree(self, batch: Sequence[Taken]) -> list[Taken]:
-        found: list[Taken] = []
-        for taken in batch:
-            key = taken.destination if taken.odd else self._rules.to_tree(taken.destination)
-            if key is not None:
-                message = self._answered(taken.message, self._rules.to_tree)
-                found.append(taken._replace(destination=key, message=message))
-        return found
-
-    @staticmethod
-    def _answered(message: Message, named: Callable[[Destination], Destination | None]) -> Message:
-        """The same, with the name that a topic for the answer has on the other side, if it has one."""
-        kind, colon, name = message.properties.reply_to.partition(":")
-        if not colon or kind != Kind.TOPIC:
-            return message
-        other = named(topic(name))
-        reply_to = "" if other is None else str(other)
-        if reply_to == message.properties.reply_to:
-            return message
-        return Message(message.payload, msgspec.structs.replace(message.properties, reply_to=reply_to))
-
-    @property
-    def is_told(self) -> bool:
-        """Is a parent there, or none above?"""
-        core = self._node.core
-        return not core.role.has_parent or any(each.up for each in core.neighbourhood.parents())
-
-    def outdated(self, topics: Iterable[str]) -> list[str]:
-        """By the names that the broker knows."""
-        self.advance()
-        return [name for name in topics if self._is_outdated(topic(name))]
-
-    def _is_outdated(self, local: Destination) -> bool:
-        names = [key.name for key in self._rules.consumed(local)]
-        return len(self.core.outdated(names)) == len(names)
-
-    def give(self, deliveries: list[BrokerDelivery]) -> None:
-        self._bridge.deliver(deliveries)
-
-    def advance(self) -> None:
+    def _advance(self) -> None:
         """Tell the core what time it is."""
-        self._node.core.advance(self._node.now())
-
-    def when_committed(self, call: Callable[[], None]) -> None:
-        self._node.core.switch.when_committed(call)
-
-    def wake(self) -> None:
-        self._node.wake()
+        self._host.core.advance(self._host.now())
 
     # --- for people
 
@@ -346,7 +291,7 @@ class SiteDesk(Policy):
         return {
             "uri": self._settings.uri,
             "state": self.state,
-            "since_s": round(self._node.now() - self.since, 3),
+            "since_s": round(self._host.now() - self.since, 3),
             "broker": self.broker,
             "error": self.error,
             "failures": self.failures,
@@ -365,9 +310,9 @@ class SiteDesk(Policy):
         }
 
 
-def desk_of(node: "Node") -> SiteDesk | None:
+def desk_of(host: Host, site: Site) -> SiteDesk | None:
     """The desk of a node; None if its applications use the node itself. Raises `SapwoodError`."""
-    if node.site.site_broker.uri == EMBEDDED:
-        node.core.site.end()
+    if site.site_broker.uri == EMBEDDED:
+        host.core.site.end()
         return None
-    return SiteDesk(node, make_bridge(node.site, node.store.store_id.hex()))
+    return SiteDesk(host, site, make_bridge(site, host.core.identity.store_id.hex()))

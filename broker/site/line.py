@@ -8,15 +8,28 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from bridges.site_brokers.base import Bridge
+from broker.host import Host
+from broker.site.rules import Rules
+from treeconnector.destinations import Destination, topic
 from treeconnector.edge import BrokerConsumer, BrokerDelivery, Taken
-
-if TYPE_CHECKING:
-    from broker.site.desk import SiteDesk
 
 _log = logging.getLogger("sapwood.site")
 _LOOK_AGAIN: Final = 0.25
+
+
+class Visited(Protocol):
+    """The desk, which outlives the connection: it hears that the broker is ours, and who consumes there."""
+
+    def connected(self, text: str) -> None: ...
+
+    def complete(self, consumers: Iterable[BrokerConsumer]) -> None: ...
+
+    def came(self, consumer: BrokerConsumer) -> None: ...
+
+    def went(self, consumer: BrokerConsumer) -> None: ...
 
 
 class _Held:
@@ -32,8 +45,11 @@ class _Held:
 class SiteLine:
     """`open`: until the connection ends. `up`: the broker was ours. `mistake`: what the bridge raised."""
 
-    def __init__(self, desk: "SiteDesk") -> None:
+    def __init__(self, host: Host, desk: Visited, rules: Rules, bridge: Bridge) -> None:
+        self._host = host
         self._desk = desk
+        self._rules = rules
+        self._bridge = bridge
         self.open = True
         self.up = False
         self._outgoing: list[BrokerDelivery] = []
@@ -81,16 +97,31 @@ class SiteLine:
     def refuse(self, id: int, reason: str) -> None:
         if self.open:
             _log.warning("! the site's broker refuses a message: %s", reason, extra={"reason": reason})
-            self._desk.advance()
-            self._desk.core.refuse(id, reason)
-            self._desk.wake()
+            self._advance()
+            self._host.core.site.refuse(id, reason)
+            self._host.wake()
 
     @property
     def is_told(self) -> bool:
-        return self.open and self._desk.is_told
+        """Is a parent there, or none above?"""
+        core = self._host.core
+        above = not core.role.has_parent or any(each.up for each in core.neighbourhood.parents())
+        return self.open and above
 
     def outdated(self, topics: Iterable[str]) -> list[str]:
-        return self._desk.outdated(topics) if self.open else []
+        """By the names that the broker knows."""
+        if not self.open:
+            return []
+        self._advance()
+        return [name for name in topics if self._is_outdated(topic(name))]
+
+    def _is_outdated(self, local: Destination) -> bool:
+        names = [key.name for key in self._rules.consumed(local)]
+        return len(self._host.core.site.outdated(names)) == len(names)
+
+    def _advance(self) -> None:
+        """Tell the core what time it is."""
+        self._host.core.advance(self._host.now())
 
     def _flush_soon(self) -> None:
         if not self._flushing:
@@ -103,9 +134,9 @@ class SiteLine:
             return
         if self._confirmed:
             confirmed, self._confirmed = self._confirmed, []
-            self._desk.advance()
-            self._desk.core.confirm(confirmed)
-            self._desk.wake()
+            self._advance()
+            self._host.core.site.confirm(confirmed)
+            self._host.wake()
         if self._outgoing:
             outgoing, self._outgoing = self._outgoing, []
             self._hand_over(outgoing)
@@ -113,14 +144,14 @@ class SiteLine:
     def _hand_over(self, outgoing: list[BrokerDelivery]) -> None:
         here: list[BrokerDelivery] = []
         for delivery in outgoing:
-            named = self._desk.named_here(delivery)
+            named = self._rules.named_here(delivery)
             if named is None:
                 self.refuse(delivery.id, "NOT_IMPORTED: no rule of this site lets it in")
             else:
                 here.append(named)
         try:
             if here:
-                self._desk.give(here)
+                self._bridge.deliver(here)
         except Exception as mistake:
             if not self.mistake.done():
                 self.mistake.set_result(mistake)
@@ -130,7 +161,7 @@ class SiteLine:
     def take(self, batch: Sequence[Taken], done: Callable[[], None]) -> None:
         if not self.open:
             return
-        self._held.append(_Held(self._desk.named_in_tree(batch), done))
+        self._held.append(_Held(self._rules.named_in_tree(batch), done))
         if len(self._held) == 1:
             self._let_in()
 
@@ -138,14 +169,14 @@ class SiteLine:
         """As far as there is room; the rest is tried again soon, in order."""
         if not self.open:
             return
-        self._desk.advance()
+        self._advance()
         while self._held:
             held = self._held[0]
-            taken = self._desk.core.take(held.batch)
+            taken = self._host.core.site.take(held.batch)
             if taken < len(held.batch):
                 held.batch = held.batch[taken:]
                 asyncio.get_running_loop().call_later(_LOOK_AGAIN, self._let_in)
                 break
             self._held.popleft()
-            self._desk.when_committed(held.done)
-        self._desk.wake()
+            self._host.core.switch.when_committed(held.done)
+        self._host.wake()

@@ -8,11 +8,15 @@ Wrinkle: where filters are cut to a rule's pattern, a `#` that is not at the end
 broker, or the node, filters again where messages are delivered.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from config.model import SiteRule
-from treeconnector.destinations import Destination, Kind
+from treeconnector.bundles import Message
+from treeconnector.destinations import Destination, Kind, topic
+from treeconnector.edge import BrokerDelivery, Taken
 from treeconnector.patterns import intersection, matches, to_mqtt
 
 
@@ -74,6 +78,24 @@ class Rules:
         """What a message from the tree is called at the broker; None: it does not go there."""
         return self._first(self._inward, tree)
 
+    def named_here(self, delivery: BrokerDelivery) -> BrokerDelivery | None:
+        """Under the name that the site's applications know; None if it may not go there any more."""
+        local = self.to_local(delivery.destination)
+        if local is None:
+            return None
+        message = _answered(delivery.message, self.to_local)
+        return delivery._replace(destination=local._replace(node=""), message=message)
+
+    def named_in_tree(self, batch: Sequence[Taken]) -> list[Taken]:
+        """Under the names that the tree knows; what stays here is left out."""
+        found: list[Taken] = []
+        for taken in batch:
+            key = taken.destination if taken.odd else self.to_tree(taken.destination)
+            if key is not None:
+                message = _answered(taken.message, self.to_tree)
+                found.append(taken._replace(destination=key, message=message))
+        return found
+
     def _all(self, ways: list[_Way], given: Destination) -> Iterator[Destination]:
         if given.kind not in self._kinds or given.node:
             yield given
@@ -92,3 +114,15 @@ class Rules:
             if found:
                 return given._replace(name=found)
         return None
+
+
+def _answered(message: Message, named: Callable[[Destination], Destination | None]) -> Message:
+    """The same, with the name that a topic for the answer has on the other side, if it has one."""
+    kind, colon, name = message.properties.reply_to.partition(":")
+    if not colon or kind != Kind.TOPIC:
+        return message
+    other = named(topic(name))
+    reply_to = "" if other is None else str(other)
+    if reply_to == message.properties.reply_to:
+        return message
+    return Message(message.payload, msgspec.structs.replace(message.properties, reply_to=reply_to))

@@ -1,4 +1,19 @@
-"""The node's durable store: `Store.open`, `GroupCommit` in front of it, and `recover` for a damaged one."""
+"""The node's durable store: `Store.open`, `GroupCommit` in front of it, and `recover` for a damaged one.
+
+| module | |
+|---|---|
+| `checkpoints` | keeps the write-ahead log short without making commits wait |
+| `commit` | group commit |
+| `errors` | why the store cannot be used |
+| `files` | the files of a store's directory: who holds them, how they are made, opened and checked |
+| `loaded` | everything that a start reads from the store: all rows, but of bundles and copies |
+| `marks` | a mark beside the database of the state that was confirmed |
+| `migrations` | brings an older database to the schema of this version |
+| `recovery` | `recover`: saves what can be read from a damaged database into a new one |
+| `salvage` | reads what can be read from a damaged database |
+| `schema` | the tables of a node's database, and the statements that write and read rows |
+| `store` | the durable store of a node: one SQLite database, WAL, `synchronous=FULL` |
+"""
 
 from broker.store.commit import GroupCommit
 from broker.store.errors import StoreBusy, StoreCorrupt, StoreFull, StoreIOFailed, StoreMismatch

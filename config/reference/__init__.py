@@ -2,6 +2,10 @@
 
 They describe one branch, with examples where a setting has no default, and load to the same model.
 Generated from the model by `python -m config.schema`.
+
+| module | |
+|---|---|
+| `generate` | generates the reference files from the model |
 """
 
 from importlib import resources

@@ -2,6 +2,11 @@
 
 `sapwood.xsd` (XML Schema 1.0) and `sapwood.schema.json` (JSON Schema 2020-12, for YAML too) accept every file
 that the readers accept, and refuse what a schema can express. Some combinations only the readers know.
+
+| module | |
+|---|---|
+| `json_schema` | generates the JSON Schema from the model; it serves YAML files too |
+| `xsd` | generates the XML Schema from the model |
 """
 
 from importlib import resources

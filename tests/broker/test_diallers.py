@@ -61,7 +61,7 @@ def is_whole(nodes: list[Node]) -> bool:
 
 def rest(nodes: list[Node]) -> bool:
     """Does nobody dial whom he is linked with?"""
-    dialling = (each for node in nodes for each in node.diallers.supervisors.values())
+    dialling = (each for node in nodes for each in node.report.diallers.supervisors.values())
     return all(each.linked or (each.state, each.error) == ("waiting", "") for each in dialling)
 
 

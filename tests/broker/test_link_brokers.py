@@ -61,7 +61,6 @@ class FakeNode:
         self.served: list[BrokeredCarrier] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self.complaints: list[str] = []
-        self.wires = self
 
     def spawn(self, work: Any) -> Any:
         self.tasks.append(asyncio.ensure_future(work))
@@ -79,7 +78,7 @@ def listening(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[LinkBro
     monkeypatch.setattr(link_brokers, "broker_of", lambda site, one: broker)
     one = model.LinkBroker(uri=URI, **settings)
     site = Site(name="hq", listener=Listener(link_brokers=(one,)), link=Link(backoff_initial=0.001))
-    made: Any = LinkBrokerListener(node, site, one)  # type: ignore[arg-type]
+    made: Any = LinkBrokerListener(node, node, site, one)  # type: ignore[arg-type]
     return made, broker, node
 
 
@@ -181,4 +180,4 @@ def test_a_password_that_is_not_there_is_said_before_the_node_starts() -> None:
     with pytest.raises(
         ConfigurationError, match=f"password at {URI}: the environment variable NOT_SET is not"
     ):
-        LinkBrokerListener(SimpleNamespace(), site, one)  # type: ignore[arg-type]
+        LinkBrokerListener(SimpleNamespace(), SimpleNamespace(), site, one)  # type: ignore[arg-type]

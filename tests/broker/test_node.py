@@ -39,8 +39,8 @@ async def test_a_mistake_of_ours_stops_the_node_and_loses_nothing(
 
     monkeypatch.setattr(node.core, "committed", mistake)
     await client.publish("queue:sales", b"not confirmed")
-    await asyncio.wait_for(node.stopped.wait(), 5)
-    assert "mistake in Sapwood (KeyError('a mistake'))" in str(node.failure)
+    await asyncio.wait_for(node.driver.stopped.wait(), 5)
+    assert "mistake in Sapwood (KeyError('a mistake'))" in str(node.driver.failure)
     assert not node.ready
     await node.stop()
     with pytest.raises(Unconfirmed):
@@ -108,10 +108,10 @@ async def test_what_is_asked_for_during_a_commit_follows_it_when_nobodys_work_is
     whole = node.core.is_urgent
     monkeypatch.setattr(node.core, "is_urgent", lambda: turns.append(1) or whole())  # type: ignore[func-returns-value]
     done: list[Callable[[StoreError | None], None]] = []
-    monkeypatch.setattr(node.committer, "submit", lambda transaction, after: done.append(after))
+    monkeypatch.setattr(node.driver.committer, "submit", lambda transaction, after: done.append(after))
     for under_way, expected in ((1, 0), (0, 1)):
         node.core.custody.transaction.put(MetaRow("asked", str(under_way).encode()))
-        node._turn(True)
+        node.driver._turn(True)
         turns.clear()
         node.nudge()
         node.shares.under_way = under_way
@@ -131,7 +131,7 @@ def _commit_within_a_turn(node: Node, monkeypatch: pytest.MonkeyPatch) -> list[T
         submitted.append(transaction)
         asyncio.get_running_loop().call_soon(done, None)
 
-    monkeypatch.setattr(node.committer, "submit", submit)
+    monkeypatch.setattr(node.driver.committer, "submit", submit)
     return submitted
 
 

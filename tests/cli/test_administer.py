@@ -136,7 +136,7 @@ def test_messages_are_followed_until_the_node_ends(
 
         command = ["follow", "queue:sales", "--payload", "--json", "--url", running.url]
         following = asyncio.create_task(asyncio.to_thread(program.app, command, standalone_mode=False))
-        while not running.node.administration.following.followers:
+        while not running.node.running.following.followers:
             await asyncio.sleep(0.01)
         await client.send("queue:stock", b"other")
         await client.send("queue:sales", b"this", correlation_id=7)

@@ -12,7 +12,6 @@ import pytest
 import trustme
 from typer.testing import CliRunner
 
-from broker.cli import administration
 from broker.cli.app import app
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.http import ask, node_url
@@ -137,8 +136,8 @@ def test_who_asks_with_tls_where_there_is_none_is_told_so_at_once(running: Any) 
 
 def test_leave_and_forget_ask_the_node_to(capsys: pytest.CaptureFixture[str]) -> None:
     with node(200, b'{"left": true}') as (url, asked):
-        administration.leave(url, "", None, as_json=True)
-        administration.forget("store-1", url, "", None, as_json=True)
+        for command in (["leave"], ["forget", "store-1"]):
+            app(["node", *command, "--url", url, "--json"], standalone_mode=False)
     assert [(method, path) for method, path, _ in asked] == [
         ("POST", "/api/node/leave"),
         ("POST", "/api/node/forget/store-1"),

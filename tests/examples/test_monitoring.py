@@ -14,8 +14,9 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.cli.demo.plan import free_ports
-from broker.metrics.collector import Collector, Labels
+from broker.metrics.collector import Collector
 from broker.metrics.exposition import exposition
+from broker.metrics.label_limit import Labels
 from broker.node import Node
 from config.model import AdvisoryLog, LinkBroker, Listener, Permits, Registration, Site, TreeConnector
 from sapwood import connect
@@ -48,7 +49,7 @@ QUERIES = list(queries())
 
 def texts_of(node: Node) -> str:
     return exposition(
-        Collector(node, Labels(), lambda token: token[:2]).families(), open_metrics=False
+        Collector(node.report, Labels(), lambda token: token[:2]).families(), open_metrics=False
     ).decode()
 
 

@@ -11,7 +11,7 @@ from simulation.forest import Forest
 from treeconnector.errors import FrameError
 from treeconnector.frames import Position
 from treeconnector.identity import Identity
-from treeconnector.link import Ended, Link, LinkSettings, PeerHello, Proven, Standing
+from treeconnector.link import Link, LinkEnded, LinkSettings, PeerHello, Proven, Standing
 from treeconnector.session_frames import VERSION, Login, decode_client_packet
 
 MIB = 1 << 20
@@ -51,7 +51,7 @@ def play_link(data: bytes) -> None:
     for link in (*_pair(), _link("hq", "root", dials=False)):
         ends = 0
         for packet in said(data):
-            ends += sum(isinstance(event, Ended) for event in link.receive(packet, 0.0))
+            ends += sum(isinstance(event, LinkEnded) for event in link.receive(packet, 0.0))
             link.data_to_send(MIB)
         link.handle_timer(30.0)
         assert ends <= 1

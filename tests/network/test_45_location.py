@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import trustme
 from bind_server import KEY, KEY_NAME, OTHER_KEY, BindServer
+from commands import sapwood
 from harness import Network
 from quick import QUICK_SITE
-
-from broker.cli.administration import locate
 
 LEASE = "3s"
 
@@ -76,7 +75,7 @@ async def test_a_region_that_moves_to_another_port_is_followed_without_a_restart
 
 
 async def test_a_parent_that_dns_names_no_more_is_left_on_request(
-    network: Network, bind: BindServer, domain: str, capsys: pytest.CaptureFixture[str]
+    network: Network, bind: BindServer, domain: str
 ) -> None:
     """Two nodes that may stand in for each other: the link that works is ended only because DNS says so."""
     network.add("hq", **QUICK_SITE)
@@ -88,8 +87,7 @@ async def test_a_parent_that_dns_names_no_more_is_left_on_request(
     await network.start()
     await network.until_child("north", "york")
     bind.set(domain, "SRV", f"0 5 {network.ports['south']} localhost.")
-    await asyncio.to_thread(locate, network.url("york"), "", None, as_json=False)
-    said = capsys.readouterr().out
+    _, said, _ = await sapwood("node", "locate", "--url", network.url("york"))
     assert f"srv://{domain}: looked up" in said
     assert f"ws://localhost:{network.ports['south']}/link" in said
     await network.until_child("south", "york")

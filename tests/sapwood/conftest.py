@@ -20,10 +20,10 @@ from treeconnector.session_frames import (
     Failed,
     Login,
     NodeFrame,
-    Ping,
-    Pong,
-    Refuse,
+    RefuseDelivery,
     Send,
+    SessionPing,
+    SessionPong,
     Subscribe,
     Unsubscribe,
     Welcome,
@@ -97,9 +97,9 @@ class PlayedNode:
             case Unsubscribe():
                 del self.subscriptions[frame.subscription]
                 return [Done(frame.request)]
-            case Ping():
-                return [Pong(frame.number)] if self.answers_pings else []
-            case Acknowledge() | Refuse():
+            case SessionPing():
+                return [SessionPong(frame.number)] if self.answers_pings else []
+            case Acknowledge() | RefuseDelivery():
                 return []
 
     def keep(self, frame: Send) -> list[NodeFrame]:
@@ -147,8 +147,8 @@ class PlayedNode:
         return [pair for frame in self.frames if isinstance(frame, Acknowledge) for pair in frame.ranges]
 
     @property
-    def refused(self) -> list[Refuse]:
-        return [frame for frame in self.frames if isinstance(frame, Refuse)]
+    def refused(self) -> list[RefuseDelivery]:
+        return [frame for frame in self.frames if isinstance(frame, RefuseDelivery)]
 
     @property
     def sent(self) -> list[Send]:

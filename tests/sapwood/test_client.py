@@ -271,7 +271,7 @@ async def test_a_node_that_comes_later_is_waited_for(played: Any) -> None:
 
 async def test_a_silent_node_is_left(played: Any) -> None:
     async with connect(played.uri, keep_alive=0.05) as client:
-        await played.until(lambda: any(type(frame).__name__ == "Ping" for frame in played.frames))
+        await played.until(lambda: any(type(frame).__name__ == "SessionPing" for frame in played.frames))
         assert len(played.lines) == 1
         played.answers_pings = False
         await played.until(lambda: len(played.logins) == 2)

@@ -10,7 +10,7 @@ from treeconnector.bundles import Header, encode_header
 from treeconnector.destinations import queue
 from treeconnector.frames import Position
 from treeconnector.identity import Identity
-from treeconnector.link import Ended, Event, Link, LinkSettings, PeerHello, Proven, Standing, Up
+from treeconnector.link import Event, Link, LinkEnded, LinkSettings, LinkUp, PeerHello, Proven, Standing
 
 SETTINGS = LinkSettings(
     max_frame=64 * 1024,
@@ -109,15 +109,15 @@ class LinkPair:
     def said(self, who: str, kind: type[Event]) -> list[Any]:
         return [event for event in self.events[who] if type(event) is kind]
 
-    def ended(self, who: str) -> Ended:
-        """The one `Ended` of an end; it came last."""
-        found = self.said(who, Ended)
+    def ended(self, who: str) -> LinkEnded:
+        """The one `LinkEnded` of an end; it came last."""
+        found = self.said(who, LinkEnded)
         assert len(found) == 1, self.events[who]
         assert self.events[who][-1] is found[0]
         return found[0]
 
     def resumption(self, who: str) -> Any:
-        return self.said(who, Up)[0].resumption
+        return self.said(who, LinkUp)[0].resumption
 
 
 @dataclass

@@ -16,7 +16,8 @@ from treeconnector.link import (
     Advised,
     BundleArrived,
     ChainChanged,
-    Ended,
+    LinkEnded,
+    LinkUp,
     PeerAsks,
     PeerConflict,
     PeerDeclined,
@@ -33,7 +34,6 @@ from treeconnector.link import (
     SnapshotStarted,
     Standing,
     Throttled,
-    Up,
     VolatileArrived,
 )
 from treeconnector.names import incarnation_text
@@ -112,7 +112,7 @@ def test_a_wrong_number_ends_the_link(links, number, what):
 def test_what_came_before_a_fault_in_one_packet_counts(links):
     pair = links.pair().up()
     events = pair.send("parent", *(frames.Bundle(n, links.header(), b"") for n in (1, 2, 4)))
-    assert [type(event) for event in events] == [BundleArrived, BundleArrived, Ended]
+    assert [type(event) for event in events] == [BundleArrived, BundleArrived, LinkEnded]
 
 
 @pytest.mark.parametrize("received", [3, 5, -1])
@@ -196,7 +196,7 @@ def test_a_peer_that_ignores_the_window_ends_the_link(links):
     pair = links.pair().up()
     said = [frames.Bundle(number, links.header(), b"") for number in range(1, 10)]
     events = pair.send("parent", *said)
-    assert [type(event) for event in events] == [BundleArrived] * 8 + [Ended]
+    assert [type(event) for event in events] == [BundleArrived] * 8 + [LinkEnded]
     assert "the window is 8 bundles" in events[-1].text
 
 
@@ -295,7 +295,7 @@ PIECES = {
 def test_pieces_that_do_not_fit_end_the_link(links, said):
     pair = links.pair().up()
     events = pair.send("parent", *said)
-    assert [type(event) for event in events] == [Ended]
+    assert [type(event) for event in events] == [LinkEnded]
     assert isinstance(events[0].error, RemoteError)
 
 
@@ -688,8 +688,8 @@ def test_pause_and_goodbye(links):
         pair.child.hold("")
         pair.note("child", getattr(pair.child, say)("see you"))
         pair.pump()
-        assert pair.ended("child") == Ended(None, "see you", False)
-        assert [type(event) for event in pair.events["parent"]][-3:] == [PeerHolds, kind, Ended]
+        assert pair.ended("child") == LinkEnded(None, "see you", False)
+        assert [type(event) for event in pair.events["parent"]][-3:] == [PeerHolds, kind, LinkEnded]
         assert pair.ended("parent").by_peer
         assert pair.parent.buffered_bytes == pair.child.buffered_bytes == 0
 
@@ -758,4 +758,4 @@ def test_repr_says_who_and_where(links):
     assert repr(pair.parent) == (
         "<Link hq (parent) - store-1 up sent=0 acked=0 waiting=0 received=2 acknowledged=1>"
     )
-    assert pair.said("child", Up)
+    assert pair.said("child", LinkUp)

@@ -1,4 +1,4 @@
-"""Whatever a peer sends, in whatever state: events or one `Ended`, never an exception, and bounded memory."""
+"""Whatever a peer sends, in whatever state: events or one `LinkEnded`, no exception, and bounded memory."""
 
 import hypothesis.strategies as st
 import msgspec
@@ -10,7 +10,7 @@ from treeconnector.bundles import Header, encode_header
 from treeconnector.destinations import Kind, queue
 from treeconnector.errors import LocalError, Refusal, RemoteError
 from treeconnector.frames import Advice, Position
-from treeconnector.link import Ended, Event, Link, Standing, State
+from treeconnector.link import Event, Link, LinkEnded, Standing, State
 
 HEADER = encode_header(Header(id=b"\x07" * 16, destination=queue("till"), size=10))
 SMALL = st.integers(-1, 12)
@@ -129,7 +129,7 @@ def test_anything_from_the_peer(links, state, dials, steps):
         said += pair.note(name, link.handle_timer(pair.now))
         holds_little(link)
         assert (link.state == State.ENDED) == (link.next_deadline() is None)
-    ends = [event for event in said if isinstance(event, Ended)]
+    ends = [event for event in said if isinstance(event, LinkEnded)]
     assert len(ends) == (link.state == State.ENDED)
     assert not ends or said[-1] is ends[0]
     assert all(isinstance(event, Event) for event in said)
@@ -169,7 +169,7 @@ def test_any_hello(links, changes, dials):
     hello = msgspec.structs.replace(other.hello, **changes)
     events = pair.send("child" if dials else "parent", hello)
     assert len(events) == 1
-    assert link.state == (State.ENDED if isinstance(events[0], Ended) else State.CHOOSING)
+    assert link.state == (State.ENDED if isinstance(events[0], LinkEnded) else State.CHOOSING)
 
 
 @settings(max_examples=60)
@@ -231,9 +231,9 @@ def test_anything_from_our_own_node(links, state, calls):
                 said += [event for event in CALLS[call](link) or [] if isinstance(event, Event)]
         except LocalError:
             assert link.state == before
-    assert sum(isinstance(event, Ended) for event in said) == (link.state == State.ENDED)
+    assert sum(isinstance(event, LinkEnded) for event in said) == (link.state == State.ENDED)
     if state[0] == State.UP:
         while pair.step(name):
             pass
-        ends = pair.said("parent" if name == "child" else "child", Ended)
+        ends = pair.said("parent" if name == "child" else "child", LinkEnded)
         assert not any(isinstance(end.error, RemoteError) for end in ends), ends

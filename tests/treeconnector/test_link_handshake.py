@@ -6,7 +6,7 @@ import pytest
 from treeconnector import frames, proofs
 from treeconnector.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
 from treeconnector.frames import Hello, Position
-from treeconnector.link import Ended, PeerHello, Proven, Standing, State, Up
+from treeconnector.link import LinkEnded, LinkUp, PeerHello, Proven, Standing, State
 
 OFFERS = Standing(Position(epoch=3, received=5, assigned=9, deleted=7), 12, b"d" * 16)
 
@@ -18,14 +18,14 @@ def hello_of(link, **changes):
 def test_both_come_up_and_learn_what_the_other_holds(links):
     theirs = Position(epoch=3, received=8, assigned=6, deleted=5)
     pair = links.pair(child_standing=OFFERS, parent_standing=Standing(theirs, 4, b"e" * 16)).up()
-    up = pair.said("child", Up)[0]
+    up = pair.said("child", LinkUp)[0]
     assert (up.hello.name, up.held_count, up.held_digest, up.resumption.peer_received) == (
         "hq",
         4,
         b"e" * 16,
         8,
     )
-    up = pair.said("parent", Up)[0]
+    up = pair.said("parent", LinkUp)[0]
     assert (up.hello.name, up.held_count, up.held_digest, up.resumption.peer_received) == (
         "store-1",
         12,
@@ -45,8 +45,8 @@ def test_order_of_the_handshake(links):
         for who in ("child", "parent")
     }
     assert kinds == {"child": ["Hello", "Prove"], "parent": ["Hello", "Prove"]}
-    assert [type(event) for event in pair.events["parent"]] == [PeerHello, Proven, Up]
-    assert [type(event) for event in pair.events["child"]] == [PeerHello, Up]
+    assert [type(event) for event in pair.events["parent"]] == [PeerHello, Proven, LinkUp]
+    assert [type(event) for event in pair.events["child"]] == [PeerHello, LinkUp]
 
 
 def test_links_without_a_secret(links):
@@ -103,7 +103,7 @@ def test_a_reflected_proof_is_worth_nothing(links):
     pair.child.accept(b"secret", links.nowhere)
     (packet,) = pair.child.data_to_send()
     events = pair.deliver("child", packet)
-    assert [type(event) for event in events] == [Ended]
+    assert [type(event) for event in events] == [LinkEnded]
     assert events[0].error.reason == Refusal.SECRET
 
 
@@ -152,7 +152,7 @@ def test_hellos_that_do_not_fit(links, changes, reason, texts):
         changes = {"store_id": pair.parent.identity.store_id}
     pair.child.data_to_send()
     events = pair.send("parent", hello_of(pair.child, **changes))
-    assert [type(event) for event in events] == [Ended]
+    assert [type(event) for event in events] == [LinkEnded]
     assert events[0].error.reason == reason
     pair.step("parent")
     end = pair.ended("child")
@@ -228,7 +228,7 @@ def test_hellos_that_cannot_be(links, changes):
     pair = links.pair()
     pair.child.data_to_send()
     events = pair.send("parent", hello_of(pair.child, **changes))
-    assert [type(event) for event in events] == [Ended]
+    assert [type(event) for event in events] == [LinkEnded]
     assert isinstance(events[0].error, FrameError)
     pair.step("parent")
     assert pair.ended("child").error.reason == Refusal.PROTOCOL
@@ -331,7 +331,7 @@ def test_an_unproven_peer_cannot_say_goodbye(links):
     pair.step("child")
     pair.parent.accept(b"secret")
     events = pair.send("parent", frames.Goodbye("forget me"))
-    assert [type(event) for event in events] == [Ended]
+    assert [type(event) for event in events] == [LinkEnded]
     assert isinstance(events[0].error, RemoteError)
 
 
@@ -396,7 +396,7 @@ def test_after_the_end_everything_is_ignored(links):
 def test_a_transport_that_closes(links):
     pair = links.pair().up()
     pair.note("child", pair.child.transport_closed("reset by peer"))
-    assert pair.ended("child") == Ended(None, "reset by peer", True)
+    assert pair.ended("child") == LinkEnded(None, "reset by peer", True)
     assert pair.child.data_to_send() == []
 
 

@@ -2,5 +2,6 @@
 
 `plan` says who exists and what is sent · `processes` runs the nodes · `line` is the region's line, which
 can be cut · `traffic` is the applications · `ledger` counts · `costs` counts advisories and knows what
-other brokers would have spent · `view` shows the tree · `report` is the end · `run` plays the piece.
+other brokers would have spent · `view` shows the tree · `report` is the end · `run` plays the piece ·
+`tied` is `sapwood` in a process that ends with another.
 """

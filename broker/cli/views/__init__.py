@@ -2,6 +2,20 @@
 for each operation that has a command, called as the operation is. It is given the answer, and may take what
 was asked, too.
 
-`…_failed`, where it is there, says why the command failed though it was answered; '' = it did not. An
-operation without a view is printed plainly.
+Others of the operation's name stand beside it where they are needed: `…_wrong(given)` says why nothing is
+asked at all, `…_failed` why the command failed though it was answered ('' = neither); `…_note(found, given,
+api)` says more, beside the answer. An operation without a view is printed plainly.
+
+| module | |
+|---|---|
+| `addresses` | names, incarnations, and where they can be dialled |
+| `cells` | cells, and the way to one |
+| `dead_letters` | dead letters |
+| `links` | links, and what neighbours have asked to keep |
+| `messages` | messages of a queue |
+| `node` | a node that leaves its tree, forgets a child, or looks its parent up |
+| `permits` | what children may do, and what they were refused |
+| `queues` | queues |
+| `routes` | the routing table |
+| `sessions` | sessions and consumers |
 """

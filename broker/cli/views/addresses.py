@@ -29,3 +29,8 @@ def who_has(found: Fields) -> None:
     print(f"{found['name']} is {found['incarnation']}: {found['via']} says so, {found['ms']:.1f} ms")
     for uri in found["addresses"]:
         print(f"  {uri}")
+
+
+def announce(found: Fields) -> None:
+    """Where the node can be dialled now."""
+    print(f"{found['node']} can be dialled at {', '.join(found['addresses'])}; until it stops")

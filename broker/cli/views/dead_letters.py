@@ -22,3 +22,25 @@ def listed(found: Fields) -> None:
     print_table(made)
     say_more(found)
     print(f"{found['messages']} dead letters in all, {size(found['bytes'])}")
+
+
+def give_back(found: Fields) -> None:
+    """Dead letters that were routed again."""
+    print(f"{found['returned']} messages are routed again")
+    if found["kept"]:
+        print(f"{found['kept']} cannot be and stay: nobody wants them, or they are no messages at all")
+
+
+def give_back_wrong(given: Fields) -> str:
+    """Whoever means all says so."""
+    if any(given[name] for name in ("ids", "reason", "destination", "all")):
+        return ""
+    return "which dead letters? Give their ids, --reason, --destination, or --all"
+
+
+def delete(found: Fields) -> None:
+    """Dead letters that are gone."""
+    print(f"{found['messages']} dead letters are thrown away")
+
+
+delete_wrong = give_back_wrong

@@ -2,10 +2,13 @@
 
 from typing import Final
 
-from broker.cli.node_api import Fields
-from broker.cli.output import print_table, say_more, table
+from broker.cli.node_api import Fields, NodeApi
+from broker.cli.output import note, print_table, say_more, table
+from config.errors import did_you_mean
 
-NOT_HERE: Final = "unknown"
+_NOT_HERE: Final = "unknown"
+_SHOWN: Final = 5
+_KNOWN: Final = 5_000
 
 
 def show(found: Fields) -> None:
@@ -23,7 +26,7 @@ def show(found: Fields) -> None:
 def change(child: Fields) -> None:
     """One child."""
     how = ", set by an operator" if child["set"] else ""
-    state = "not here yet" if child["state"] == NOT_HERE else child["state"]
+    state = "not here yet" if child["state"] == _NOT_HERE else child["state"]
     print(f"{child['name']} ({state}{how})")
     if child["grants"]:
         _print_grants(child["grants"])
@@ -34,6 +37,35 @@ def change(child: Fields) -> None:
     for refusal in child["refusals"]:
         what = f", the last: {refusal['what']}" if refusal["what"] else ""
         print(f"    {refusal['times']} x {refusal['rule']}{what}")
+
+
+unset = change
+
+
+def change_wrong(given: Fields) -> str:
+    """Something is set."""
+    if given["consume"] or given["send"] or given["nodes"]:
+        return ""
+    return "nothing to set: give --consume, --send or --nodes"
+
+
+def change_note(found: Fields, given: Fields, api: NodeApi) -> None:
+    """A child that nobody knows may come yet, or be mistyped."""
+    if found["state"] == _NOT_HERE:
+        known = api.pages("/api/permits", "children", _KNOWN, node=given["node"])
+        note(f"sapwood: {_who_is_not_here(known, given['child'])}")
+
+
+def _who_is_not_here(found: Fields, child: str) -> str:
+    """What to say of permits for a child that nobody knows: it may come yet, or be mistyped."""
+    others = [each["name"] for each in found["children"] if each["name"] != child]
+    near = did_you_mean(child, others, _SHOWN)
+    known = "" if near else f"; it knows {', '.join(others[:_SHOWN])}" if others else "; it has none at all"
+    more = f" and {len(others) - _SHOWN} more" if not near and len(others) > _SHOWN else ""
+    return (
+        f"{found['node']} has no child {child!r} yet{near}{known}{more}\n  what is set counts when it comes:"
+        f" `sapwood permits show` lists it till then, `sapwood permits unset {child}` takes it back"
+    )
 
 
 def _print_grants(grants: list[Fields]) -> None:

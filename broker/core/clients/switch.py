@@ -41,10 +41,10 @@ from treeconnector.session_frames import (
     EndSubscription,
     Failed,
     Login,
-    Ping,
-    Pong,
-    Refuse,
+    RefuseDelivery,
     Send,
+    SessionPing,
+    SessionPong,
     Subscribe,
     Unsubscribe,
 )
@@ -442,7 +442,7 @@ class Switch:
                 session = self._session(connection)
                 for first, last in ranges:
                     self._acknowledge(session, first, last)
-            case Refuse(first, last, reason):
+            case RefuseDelivery(first, last, reason):
                 self._refuse(self._session(connection), first, last, f"REJECTED: {reason}"[:_MOST_SAID])
             case Login():
                 self._login(connection, frame)
@@ -461,8 +461,8 @@ class Switch:
             case EndSubscription(request, durable):
                 self._end_durable(self._session(connection), durable)
                 connection.send(Done(request))
-            case Ping(number):
-                connection.send(Pong(number))
+            case SessionPing(number):
+                connection.send(SessionPong(number))
             case _:
                 assert_never(frame)
 

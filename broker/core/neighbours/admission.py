@@ -104,9 +104,9 @@ class LinkAdmission:
                 self._forwarder.turn.after.append(lambda: self._hello(link, hello))
             case events.Proven(hello):
                 self._proven(link, hello)
-            case events.Up():
+            case events.LinkUp():
                 self._up(link, event)
-            case events.Ended():
+            case events.LinkEnded():
                 self._links.ended(link, event)
             case _:
                 neighbour = self._links.of(link)
@@ -243,7 +243,7 @@ class LinkAdmission:
 
     # --- up
 
-    def _up(self, link: Link, event: events.Up) -> None:
+    def _up(self, link: Link, event: events.LinkUp) -> None:
         context, hello = self._context, event.hello
         neighbour = self._neighbour(link, hello)
         self._custody.resume(neighbour, event)

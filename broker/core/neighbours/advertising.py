@@ -276,7 +276,7 @@ class Advertising(Policy):
                 neighbour.link.advise(told)
                 self._count_told(neighbour, len(told))
 
-    def link_up(self, neighbour: Neighbour, up: events.Up) -> None:
+    def link_up(self, neighbour: Neighbour, up: events.LinkUp) -> None:
         """Tell it all, unless it holds what is offered."""
         offers = self._offers.to(neighbour.relation)
         offered = self._permits.offered(neighbour, offers)

@@ -296,7 +296,7 @@ class Following(Policy):
 
     # --- a neighbour that is gone
 
-    def link_up(self, neighbour: Neighbour, up: events.Up) -> None:
+    def link_up(self, neighbour: Neighbour, up: events.LinkUp) -> None:
         if neighbour.relation is Relation.PARENT:
             self._adopt()
 

@@ -87,7 +87,7 @@ class LinkCustody:
 
     # --- a link comes up
 
-    def resume(self, neighbour: Neighbour, up: events.Up) -> None:
+    def resume(self, neighbour: Neighbour, up: events.LinkUp) -> None:
         """Go on where both stand, or number everything in the outbox again where state was lost."""
         custody, hello, resumption = self._context.custody, up.hello, up.resumption
         neighbour.starts_anew = resumption.new_epoch

@@ -269,7 +269,7 @@ class OwnMesh(Policy):
 
     # --- lines
 
-    def link_up(self, neighbour: Neighbour, up: events.Up) -> None:
+    def link_up(self, neighbour: Neighbour, up: events.LinkUp) -> None:
         link, listing = neighbour.link, self.listing
         if link is not None and neighbour.relation is not Relation.MESH and link.hello.mesh != listing:
             link.send_mesh(listing)  # it has changed while the link came up: our hello was made before

@@ -26,7 +26,7 @@ from treeconnector import destinations
 from treeconnector.destinations import Destination, Kind
 from treeconnector.errors import InvalidName
 from treeconnector.names import node_name, queue_name
-from treeconnector.session_frames import Ended
+from treeconnector.session_frames import ReadingEnded
 
 _TRACED: Final = 10
 
@@ -147,7 +147,7 @@ class Removal(Policy):
             for queue in consumer.queues:
                 queue.consumers[:] = [each for each in queue.consumers if each is not consumer]
             if consumer.connection is not None:
-                consumer.connection.send(Ended(consumer.number, code, text))
+                consumer.connection.send(ReadingEnded(consumer.number, code, text))
         return entries
 
     def transient_ended(self, queue: str) -> None:

@@ -34,7 +34,7 @@ from treeconnector.bundles import Flag, Header, mask_bits, mask_bytes
 from treeconnector.destinations import Kind
 from treeconnector.frames import MAX_GIVEN_IN_FRAME
 from treeconnector.link import Link
-from treeconnector.link_events import Event, PeerGave, Up
+from treeconnector.link_events import Event, LinkUp, PeerGave
 from treeconnector.relations import Relation
 
 Entry = tuple[bytes, bytes]
@@ -192,7 +192,7 @@ class Loans(Policy):
 
     # --- in a mesh
 
-    def link_up(self, neighbour: Neighbour, up: Up) -> None:
+    def link_up(self, neighbour: Neighbour, up: LinkUp) -> None:
         if neighbour.relation is Relation.MESH:
             self._tell_all(neighbour)
 

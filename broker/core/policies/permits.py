@@ -38,7 +38,7 @@ from treeconnector.destinations import Destination, Kind, topic
 from treeconnector.errors import FrameError, PatternError
 from treeconnector.frames import Advice
 from treeconnector.held import Legality, Limits, anything_goes
-from treeconnector.link_events import Event, PeerGrants, Up
+from treeconnector.link_events import Event, LinkUp, PeerGrants
 from treeconnector.names import is_incarnation
 from treeconnector.permits import NOTHING, Grant, Permit, Rules, pack
 from treeconnector.relations import Relation
@@ -201,7 +201,7 @@ class ChildPermits(Policy):
         limits = Limits(routes, settings.max_filter_length, settings.max_levels)
         return limits._replace(weight=max(routes * _WEIGHT, limits.length + limits.levels * _WEIGHT))
 
-    def link_up(self, neighbour: Neighbour, up: Up) -> None:
+    def link_up(self, neighbour: Neighbour, up: LinkUp) -> None:
         self._greet(neighbour)
 
     def _greet(self, neighbour: Neighbour) -> None:

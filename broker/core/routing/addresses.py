@@ -174,7 +174,7 @@ class LogicalAddresses(Policy):
 
     # --- links
 
-    def link_up(self, neighbour: Neighbour, up: events.Up) -> None:
+    def link_up(self, neighbour: Neighbour, up: events.LinkUp) -> None:
         """The handshake has told each who the other is. What it says of itself stands in `detail`."""
         detail, link = neighbour.detail, neighbour.link
         self._keep(neighbour, whereabouts(neighbour.name, detail.incarnation, detail.addresses))

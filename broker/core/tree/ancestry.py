@@ -21,7 +21,7 @@ from treeconnector.errors import Refusal
 from treeconnector.frames import Hello, Member
 from treeconnector.hellos import MAX_ABOVE, mesh_name
 from treeconnector.link import Link
-from treeconnector.link_events import ChainChanged, Event, Up
+from treeconnector.link_events import ChainChanged, Event, LinkUp
 from treeconnector.relations import Relation
 from treeconnector.roles import role_of
 
@@ -66,7 +66,7 @@ class Ancestry(Policy):
         """Is this a node above this one, or this node itself?"""
         return name == self._context.name or name in self.names
 
-    def link_up(self, neighbour: Neighbour, up: Up) -> None:
+    def link_up(self, neighbour: Neighbour, up: LinkUp) -> None:
         """Tell a child what has changed while its link came up: our hello was made before."""
         link, now = neighbour.link, (self.chain, self.further)
         if neighbour.relation is not Relation.CHILD or link is None:

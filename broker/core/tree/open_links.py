@@ -8,7 +8,7 @@ from broker.core.links.neighbour import Neighbour
 from treeconnector.errors import Refusal
 from treeconnector.identity import Shown
 from treeconnector.link import Link
-from treeconnector.link_events import Ended
+from treeconnector.link_events import LinkEnded
 from treeconnector.relations import Relation
 
 _NOTHING: Final = Shown()
@@ -86,7 +86,7 @@ class OpenLinks:
     def refuse(self, link: Link, reason: Refusal, text: str) -> None:
         """End a link from our side, and say why."""
         for event in link.refuse(reason, text):
-            if type(event) is Ended:
+            if type(event) is LinkEnded:
                 self.ended(link, event)
 
     def drop(self, neighbour: Neighbour, text: str) -> None:
@@ -96,7 +96,7 @@ class OpenLinks:
             self._forget(link, text)
             link.transport_closed(text)
 
-    def ended(self, link: Link, event: Ended) -> None:
+    def ended(self, link: Link, event: LinkEnded) -> None:
         self._forget(link, event.text if event.error is None else str(event.error))
 
     def _forget(self, link: Link, text: str) -> None:

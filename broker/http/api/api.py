@@ -1,6 +1,6 @@
 """Serves the operations: who may ask, what is read, what is answered when something is wrong.
 
-The node's administration is looked up at each request: an application may be built before the node has one.
+An application may be built before the node runs.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Api:
     def __init__(
         self, node: NodePort, settings: HttpSettings, operations: Sequence[Operation] = OPERATIONS
     ) -> None:
-        self._node: Any = node
+        self._node = node
         self._settings = settings
         self.operations = operations
         self._description = b""
@@ -67,7 +67,7 @@ class Api:
             try:
                 data = await request.read() if operation.body is not None else b""
                 values = operation.read(request.match_info, request.query, data)
-                answer = await carry_out(self._node, operation, values)
+                answer = await carry_out(self._node.running, operation, values)
                 if operation.media == NDJSON:
                     return await stream(answer, request)
             except SwitchError as error:

@@ -10,6 +10,8 @@ import msgspec
 from broker.api.operation import JSON, Error, Operation, Parameter
 
 _WHERE: Final = "#/components/schemas/{name}"
+_SUFFIX: Final = re.compile(rb'(\w)Answer"')
+"""Of types that are called so because the core has the plain name; clients know them by that."""
 _TEXT: Final = """\
 State, administration and messages of one Sapwood node. Times are in seconds, sizes in bytes.
 
@@ -30,7 +32,8 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
     """The whole description."""
     asked = (each for operation in operations for each in (operation.answer, operation.body))
     types = [*dict.fromkeys((*(each for each in asked if each is not None), Error))]
-    found, schemas = msgspec.json.schema_components(types, ref_template=_WHERE)
+    made = msgspec.json.encode(msgspec.json.schema_components(types, ref_template=_WHERE))
+    found, schemas = msgspec.json.decode(_SUFFIX.sub(rb'\1"', made))
     of = dict(zip(types, found, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:

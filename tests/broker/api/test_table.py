@@ -1,4 +1,4 @@
-"""One declaration is enough: a toy operation, added while the tests run, is found wherever operators look.
+"""One declaration is enough: toy operations, added while the tests run, is found wherever operators look.
 
 It is found over HTTP, in the OpenAPI description, as a command of a remote cell, and on the command line.
 """
@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from broker import node as broker_node
 from broker.api import __main__ as writer
-from broker.api import administration
+from broker.api.context import RunningNode
 from broker.api.operation import AT, AWAY, PAGE, Answer, Operation, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
 from broker.api.table import NOUNS, OPERATIONS, catalogue
@@ -48,10 +50,10 @@ class Crumbs(Answer):
     errors=AWAY,
     commands=(PlainCommand("crumbs", "List what the birds left.", ("crumbs",)),),
 )
-async def crumbs(node: Node, least: int, cut: Cut) -> Crumbs:
+async def crumbs(node: RunningNode, least: int, cut: Cut) -> Crumbs:
     """Ten of them."""
     page = await page_of(range(10), lambda each: (each,), cut, lambda each: each >= least)
-    return Crumbs(node=node.site.name, crumbs=page.items, more=page.more, next=page.next)
+    return Crumbs(node=node.name, crumbs=page.items, more=page.more, next=page.next)
 
 
 @operation(
@@ -65,20 +67,52 @@ async def crumbs(node: Node, least: int, cut: Cut) -> Crumbs:
     errors=AWAY,
     commands=(PlainCommand("bird feed", "Feed the birds."),),
 )
-def feed(node: Node, kind: str) -> dict[str, str]:
+def feed(node: RunningNode, kind: str) -> dict[str, str]:
     """Says what was fed, and where."""
     if kind == "stones":
         raise BadRequest("birds eat no stones")
-    return {"fed": kind, "at": node.site.name}
+    return {"fed": kind, "at": node.name}
 
 
-TOYS: tuple[Operation, ...] = (crumbs.operation, feed.operation)  # type: ignore[attr-defined]
+class Seeds(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A toy's body."""
+
+    kinds: list[str]
+    grams: int = 5
+    gently: bool = False
+    node: str = ""
+
+
+@operation(
+    "DELETE",
+    "/api/crumbs",
+    "Sow what is left.",
+    "toys",
+    body=Seeds,
+    remote="sow",
+    errors=AWAY,
+    commands=(
+        PlainCommand(
+            "bird sow",
+            "Sow what is left.",
+            texts={"kinds": "Of seeds.", "grams": "Of each.", "gently": "Softly.", "node": "Where."},
+            places={"kinds": "KIND"},
+        ),
+    ),
+)
+def sow(node: RunningNode, body: Seeds) -> dict[str, str]:
+    """Says what was sown, and where."""
+    how = " gently" if body.gently else ""
+    return {"sown": f"{body.grams} g of {', '.join(body.kinds)}{how}", "at": node.name}
+
+
+TOYS: tuple[Operation, ...] = (crumbs.operation, feed.operation, sow.operation)  # type: ignore[attr-defined]
 
 
 @pytest.fixture
 async def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
     """hq, with york below it; both have the toys."""
-    monkeypatch.setattr(administration, "OPERATIONS", (*OPERATIONS, *TOYS))
+    monkeypatch.setattr(broker_node, "OPERATIONS", (*OPERATIONS, *TOYS))
     monkeypatch.setattr(api.Api.__init__, "__defaults__", ((*OPERATIONS, *TOYS),))
     quiet = AdvisoryLog(enabled=False)
     hq = Node(
@@ -124,6 +158,13 @@ async def test_it_is_asked_over_http_here_and_of_a_node_below(tree: Node) -> Non
     assert (status, found["node"], found["crumbs"], found["more"]) == (200, "hq", [3, 4], 5)
     status, found = await asked(tree, f"GET /api/crumbs?node=york&least=3&limit=2&after={found['next']}")
     assert (status, found["node"], found["crumbs"], found["more"]) == (200, "york", [5, 6], 3)
+    async with aiohttp.ClientSession() as session:
+        body = {"kinds": ["rye"], "node": "york"}
+        where = f"http://127.0.0.1:{tree.port}/api/crumbs"
+        async with session.delete(where, json=body) as answer:
+            assert await answer.json() == {"sown": "5 g of rye", "at": "york"}
+        async with session.delete(where, json={**body, "later": 1}) as answer:
+            assert answer.status == 400
     assert await asked(tree, "POST /api/crumbs/rye?node=york") == (200, {"fed": "rye", "at": "york"})
     status, error = await asked(tree, "GET /api/crumbs?least=-1")
     assert (status, error["code"]) == (400, "BAD_REQUEST")
@@ -134,8 +175,9 @@ async def test_it_is_asked_over_http_here_and_of_a_node_below(tree: Node) -> Non
 
 
 async def test_it_is_a_command_of_the_cell_that_reads_what_it_is_asked(tree: Node) -> None:
-    cells: NodeCells = tree.cells
+    cells: NodeCells = tree.running.cells
     assert (await cells.ask("york", "crumbs", {"limit": 3}))["crumbs"] == [0, 1, 2]
+    assert (await cells.ask("york", "sow", {"kinds": ["oats"]}))["sown"] == "5 g of oats"
     assert (await cells.ask("york", "crumbs", {"later": "words"}))["crumbs"] == list(range(10))
     for wrong in ({"least": "many"}, {"limit": 0}, {"limit": 10**9}, {"least": True}, {"after": 7}):
         with pytest.raises(Exception, match=next(iter(wrong))):
@@ -147,6 +189,8 @@ async def test_it_is_described(tree: Node) -> None:
     said = description["paths"]["/api/crumbs"]["get"]
     assert said["summary"] == "What the birds left."
     assert [each["name"] for each in said["parameters"]] == ["node", "least", "limit", "after"]
+    body = description["paths"]["/api/crumbs"]["delete"]["requestBody"]["content"]["application/json"]
+    assert body["schema"] == {"$ref": "#/components/schemas/Seeds"}
     assert description["components"]["schemas"]["Crumbs"]["required"] == ["node", "crumbs", "more", "next"]
 
 
@@ -162,6 +206,10 @@ async def test_it_is_a_command_of_the_command_line(tree: Node) -> None:
     assert json.loads(found.output)["crumbs"] == [7, 8, 9]
     assert "crumbs: 9" in (await sapwood("crumbs")).output
     assert "fed: rye" in (await sapwood("bird", "feed", "rye", "--node", "york")).output
+    sown = await sapwood("bird", "sow", "rye", "oats", "--gently", "--node", "york")
+    assert sown.output == "sown: 5 g of rye, oats gently\nat: york\n"
+    assert "at: hq" in (await sapwood("bird", "sow", "rye", "--grams", "7")).output
+    assert "KIND" in (await sapwood("bird", "sow")).output
     refused = await sapwood("bird", "feed", "stones")
     assert "birds eat no stones" in str(refused.exception)
     assert "List what the birds left." in (await sapwood("crumbs", "--help")).output

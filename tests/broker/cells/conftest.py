@@ -1,19 +1,13 @@
 """A forest of pure cores whose cells talk without a socket."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from broker.cells import NodeCells
+from broker.cells.cells import CellCommand, NodeCells
 from broker.cells.tracing import Tracing
 from simulation.forest import Forest
 from simulation.site import Site
-
-
-@dataclass
-class Named:
-    name: str
 
 
 class Host:
@@ -22,7 +16,6 @@ class Host:
     def __init__(self, forest: Forest, site: Site) -> None:
         self.forest = forest
         self.at = site
-        self.site = Named(site.name)
         self.asleep = False
 
     @property
@@ -36,8 +29,11 @@ class Host:
         if not self.asleep:
             self.forest.settle()
 
+    def answer(self, _asker: str, _arguments: dict[str, Any]) -> Any:
+        return self.status()
+
     def status(self) -> dict[str, Any]:
-        return {"name": self.site.name}
+        return {"name": self.at.name}
 
 
 class Grove:
@@ -48,6 +44,10 @@ class Grove:
         self.hosts = {name: Host(forest, site) for name, site in forest.sites.items()}
         nodes: dict[str, Any] = dict(self.hosts)
         self.cells = {name: NodeCells(node) for name, node in nodes.items()}
+        for name, cells in self.cells.items():
+            cells.commands["status"] = CellCommand(
+                lambda asker, arguments, host=self.hosts[name]: host.status()
+            )
         self.tracing = {name: Tracing(nodes[name], cells) for name, cells in self.cells.items()}
 
     def cut(self, child: str) -> None:

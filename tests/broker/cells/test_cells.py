@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from broker.cells import NoAnswer, RefusedByCell, TooManyQuestions, cells
+from broker.cells import cells
 from broker.cells.cells import CellCommand
+from broker.cells.errors import NoAnswer, RefusedByCell, TooManyQuestions
 from broker.core.messages.queue_names import is_internal
 from broker.core.site.internal_queues import InternalQueues
 from simulation.site import Site

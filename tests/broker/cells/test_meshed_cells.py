@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker.cells import RefusedByCell
 from broker.cells.cells import CellCommand
+from broker.cells.errors import RefusedByCell
 from treeconnector.bundles import Flag, Header, Message, Properties, encode_message
 from treeconnector.destinations import Kind, queue
 from treeconnector.frames import Advice, Member

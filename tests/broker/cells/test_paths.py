@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from broker.cells import NoAnswer, cells
+from broker.cells import cells
 from broker.cells.cells import CellCommand
+from broker.cells.errors import NoAnswer
 from broker.cells.paths import Paths
 from broker.core.errors import BadRequest
 
@@ -132,7 +133,7 @@ async def test_what_changes_something_is_done_once_however_often_it_is_asked(
 
 
 async def test_what_changes_something_is_answered_to_who_is_above_only(grove: Any) -> None:
-    from broker.cells import RefusedByCell
+    from broker.cells.errors import RefusedByCell
 
     done: list[str] = []
     grove.cells["hq"].commands["do"] = CellCommand(lambda asker, arguments: done.append(asker), changes=True)

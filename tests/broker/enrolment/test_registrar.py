@@ -278,7 +278,7 @@ async def test_invitations_and_then_members_are_listed_in_pages(desk) -> None:
         await joined(desk, name)
     for name in ("ely", "deal"):
         await desk.invite(name)
-    node = SimpleNamespace(enrolment=desk.office)
+    node = SimpleNamespace(access=SimpleNamespace(registry=desk.office))
     found, after = [], ""
     while True:
         page = listed(node, Cut(2, after))

@@ -32,14 +32,14 @@ class Core:
         self.out: list[tuple[str, str]] = []
         self.told = b""
         self.core = SimpleNamespace(mesh=self, context=self, neighbours=self)
-        self.cells = self
+
         self.open()
 
     def open(self) -> None:
         self.desk.office.on_out = lambda name, why: self.out.append((name, why))
         self.commands: dict[str, Any] = {}
         self.sharing = Sharing(self, self.desk.office, self.desk.disk[MetaRow].values())
-        self.sharing.open()
+        self.sharing.open(self)
 
     @property
     def members(self) -> dict[str, list[str]]:

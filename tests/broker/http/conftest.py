@@ -26,9 +26,9 @@ from treeconnector.session_frames import (
     Done,
     Failed,
     Login,
-    Ping,
-    Pong,
     Send,
+    SessionPing,
+    SessionPong,
     Welcome,
 )
 
@@ -134,8 +134,8 @@ class FakeSwitch:
                         self.after.append(lambda c=connection, n=through: c.send(Confirm(n)))  # type: ignore[misc]
                 case Create():
                     connection.send(Done(frame.request, self.create(connection, frame.queue)))
-                case Ping():
-                    connection.send(Pong(frame.number))
+                case SessionPing():
+                    connection.send(SessionPong(frame.number))
                 case _:
                     connection.send(Failed(getattr(frame, "request", 0), "NOT_FOUND", "not in this test"))
 
@@ -145,10 +145,12 @@ class FakeNode:
     """Commits whenever it is woken."""
 
     switch: FakeSwitch = field(default_factory=FakeSwitch)
+    name: str = "here"
     ready: bool = True
     linked: list[list[bytes]] = field(default_factory=list)
     sent_away: list[tuple[str, str]] = field(default_factory=list)
     enrolment: None = None
+    report: Any = None
     shares: Shares = field(default_factory=Shares)
     policy: EntrancePolicy = field(default_factory=EntrancePolicy)
 
@@ -169,6 +171,10 @@ class FakeNode:
 
     @property
     def wires(self) -> "FakeNode":
+        return self
+
+    @property
+    def running(self) -> "FakeNode":
         return self
 
     def turned_away(self, address: str, text: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 
 from broker import shares
-from broker.http.front import MOST_OF_A_STRANGER, PATIENCE, SLOWEST, Front
+from broker.http.front import MOST_OF_A_STRANGER, Front
+from broker.http.pipeline import PATIENCE, SLOWEST
 from broker.http.settings import HttpSettings
 from broker.http.verbs import Verbs
 
@@ -304,7 +305,7 @@ async def test_a_byte_now_and_then_does_not_keep_a_request_alive(stand: Stand, k
     stand.front.data_received(b"GET /create/")
     stand.transport.written = b""
     for second in range(0, int(PATIENCE) + 10, 10):
-        stand.front._heard = now + second
+        stand.front._pipeline.heard = now + second
         stand.front.data_received(b"x")
         stand.front.look_after(now + second)
     stand.front.look_after(now + PATIENCE + 11)

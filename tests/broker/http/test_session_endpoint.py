@@ -19,9 +19,9 @@ from treeconnector.session_frames import (
     Done,
     Failed,
     Login,
-    Ping,
-    Pong,
     Send,
+    SessionPing,
+    SessionPong,
     Welcome,
     decode_node_packet,
     encode_packet,
@@ -89,9 +89,9 @@ async def test_what_is_said_in_one_turn_leaves_as_one_packet(
 ) -> None:
     monkeypatch.setattr(shares, "SLICE", 60.0)  # a busy machine may end a slice, and a turn with it, anywhere
     line = Line(node)
-    line.say(LOGIN, Ping(1), Ping(2))
+    line.say(LOGIN, SessionPing(1), SessionPing(2))
     (packet,) = await line.near.receive()
-    assert decode_node_packet(packet) == [Welcome("here", "till-7", 0, 1), Pong(1), Pong(2)]
+    assert decode_node_packet(packet) == [Welcome("here", "till-7", 0, 1), SessionPong(1), SessionPong(2)]
 
 
 async def test_confirms_come_after_the_commit(node: Any) -> None:
@@ -105,7 +105,7 @@ async def test_confirms_come_after_the_commit(node: Any) -> None:
 @pytest.mark.parametrize(
     ("frames", "code"),
     [
-        ([Ping(1)], "NOT_LOGGED_IN"),
+        ([SessionPing(1)], "NOT_LOGGED_IN"),
         ([], "NOT_LOGGED_IN"),
         ([Login(99, "till-7")], "BAD_REQUEST"),
     ],
@@ -229,10 +229,10 @@ async def test_an_accident_in_the_switch_ends_this_session_only(
 
     with monkeypatch.context() as patched:
         patched.setattr(node.switch, "receive", accident)
-        line.say(Ping(1))
+        line.say(SessionPing(1))
         assert (await line.hear())[0].code == "BAD_REQUEST"
-    other.say(Ping(1))
-    assert await other.hear() == [Pong(1)]
+    other.say(SessionPing(1))
+    assert await other.hear() == [SessionPong(1)]
     assert "please report" in caplog.text
     other.serving.cancel()
 

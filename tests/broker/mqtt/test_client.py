@@ -45,8 +45,8 @@ async def logged_in(folder: Path) -> AsyncIterator[tuple[asyncio.StreamReader, a
     )
     node = Node(site)
     await node.start()
-    assert node.door is not None
-    reader, writer = await asyncio.open_connection("127.0.0.1", node.door.port)
+    assert node.report.door is not None
+    reader, writer = await asyncio.open_connection("127.0.0.1", node.report.door.port)
     try:
         writer.write(CONNECT)
         assert await asyncio.wait_for(reader.readexactly(4), 10) == b"\x20\x02\x00\x00"

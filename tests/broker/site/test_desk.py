@@ -136,7 +136,7 @@ async def test_the_topic_of_an_answer_is_renamed_as_its_messages_are(visit: Visi
     async with visit("queue:orders", "queue:asked", rules=(rule,)) as (_, bridge):
         asked = [Message(b"", Properties(reply_to=text)) for text in answers]
         line: Any = bridge.desk
-        taken = line._desk.named_in_tree([Taken(parse("queue:asked"), each) for each in asked])
+        taken = line._rules.named_in_tree([Taken(parse("queue:asked"), each) for each in asked])
         inside = [each.message.properties.reply_to for each in taken]
         assert inside == ["topic:stores/0042/till/answers/1", "", "answers@york", ""]
         bridge.desk.take([Taken(parse("queue:orders"), asked[0])], lambda: None)
@@ -172,14 +172,14 @@ async def test_what_the_broker_retains_is_looked_at_when_its_readers_change(visi
 
 async def test_who_leaves_has_the_broker_forget_it_or_says_how(visit: Visit) -> None:
     async with visit() as (node, bridge):
-        assert node.desk is not None
-        assert await node.desk.leave() == []
+        assert node.report.desk is not None
+        assert await node.report.desk.leave() == []
         assert bridge.left
-        node.desk.stay()
+        node.report.desk.stay()
         await until(lambda: bridge.visits == 2)
 
         async def fails() -> None:
             raise SiteBrokerError("no more")
 
         bridge.leave = fails  # type: ignore[method-assign]
-        assert await node.desk.leave() == ["goodbye"]
+        assert await node.report.desk.leave() == ["goodbye"]

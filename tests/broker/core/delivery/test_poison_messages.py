@@ -8,7 +8,7 @@ from broker.core.delivery.poison_messages import PATIENCE
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.session_frames import Refuse
+from treeconnector.session_frames import RefuseDelivery
 
 QUEUE = "queue:orders"
 
@@ -125,7 +125,7 @@ def test_what_a_reader_gives_up_is_a_dead_letter_and_the_rest_goes_on(forest: Fo
     reader = forest.consumer("hq", QUEUE, auto=False, credit=2)
     forest.settle()
     second = reader.receipts[1]
-    reader.say(Refuse(second.transfer, second.transfer, "not a number"))
+    reader.say(RefuseDelivery(second.transfer, second.transfer, "not a number"))
     forest.settle()
     assert [(note, message.payload) for note, message in hq.dead()] == [("REJECTED: not a number", b"2")]
     assert reader.payloads == [b"1", b"2", b"3"]
@@ -133,6 +133,6 @@ def test_what_a_reader_gives_up_is_a_dead_letter_and_the_rest_goes_on(forest: Fo
     reader.acknowledge(2)
     forest.settle()
     assert hq.waiting() == 0
-    reader.say(Refuse(second.transfer, second.transfer, "again"))
+    reader.say(RefuseDelivery(second.transfer, second.transfer, "again"))
     forest.settle()
     assert len(hq.dead()) == 1

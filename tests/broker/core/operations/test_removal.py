@@ -13,7 +13,7 @@ from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector.bundles import Message
 from treeconnector.destinations import queue, topic
-from treeconnector.session_frames import Ended, EndSubscription
+from treeconnector.session_frames import EndSubscription, ReadingEnded
 
 PAYLOADS = [b"%d" % number for number in range(20)]
 
@@ -28,8 +28,8 @@ def rows(site: Site) -> tuple[int, int, int]:
     return tuple(len(site.disk.tables[table]) for table in (QueueRow, BundleRow, CopyRow))  # type: ignore[return-value]
 
 
-def ended(consumer: object, frames: Iterable[object]) -> list[Ended]:
-    return [frame for frame in frames if isinstance(frame, Ended)]
+def ended(consumer: object, frames: Iterable[object]) -> list[ReadingEnded]:
+    return [frame for frame in frames if isinstance(frame, ReadingEnded)]
 
 
 def test_a_deleted_queue_is_gone_from_memory_and_disk(forest: Forest) -> None:
@@ -57,7 +57,9 @@ def test_its_readers_end_and_their_interest_is_withdrawn_up_to_the_root(forest: 
     reader = forest.consumer("york", "queue:sales", auto=False)
     before = reader.arrived
     assert reader.connection is not None
-    reader.connection.send = lambda frame: frames.append(frame) if isinstance(frame, Ended) else before(frame)
+    reader.connection.send = lambda frame: (
+        frames.append(frame) if isinstance(frame, ReadingEnded) else before(frame)
+    )
     forest.settle()
     assert queue("sales") in hq.core.table
     forest.producer("york").send("queue:sales", *PAYLOADS)

@@ -372,7 +372,9 @@ async def test_a_child_of_another_version_is_understood(api: Any, york: Node) ->
         ]
         return told
 
-    york.cells.commands["tree"] = CellCommand(lambda _asker, _arguments: later(here(york, Cut())))
+    york.running.cells.commands["tree"] = CellCommand(
+        lambda _asker, _arguments: later(here(york.running, Cut()))
+    )
     below = await api("GET /api/tree/york")
     assert (below["node"]["name"], below["parent"]["outbox"]) == ("york", 0)
     assert below["children"][0]["below"] == [{"name": "x", "live": True}]
@@ -393,7 +395,7 @@ async def test_a_node_leaves(api: Any, york: Node, running: Node) -> None:
     api.check("POST", "/api/node/leave", 200, found)
     assert found == {"left": "hq", "messages_kept_here": 0, "site_broker": []}
     async with asyncio.timeout(60):
-        await york.stopped.wait()
+        await york.driver.stopped.wait()
         while running.core.context.children():
             await asyncio.sleep(0.01)
 

@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from broker.api import follow
-from broker.api.follow import Follower, Wanted
+from broker.api import following as followed
+from broker.api.following import Follower, Wanted
 from broker.core.sessions.masking import masked
 from broker.node import Node
 from sapwood.client import Client, connect
@@ -83,16 +83,16 @@ async def test_each_message_of_a_bundle_is_told(api: Any, client: Client) -> Non
 
 async def test_who_goes_is_forgotten(api: Any, client: Client, running: Node) -> None:
     async with following(api):
-        assert running.administration.following.followers == 1
+        assert running.running.following.followers == 1
         assert len(running.core.arrivals.taps) == 1
     async with asyncio.timeout(60):
-        while running.administration.following.followers:
+        while running.running.following.followers:
             await client.send("queue:sales", b"x")
     assert running.core.arrivals.taps == []
 
 
 async def test_so_many_may_follow_and_no_more(api: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(follow, "MOST_FOLLOWERS", 1)
+    monkeypatch.setattr(followed, "MOST_FOLLOWERS", 1)
     async with following(api):
         assert (await api("GET /api/follow", 503))["code"] == "BUSY"
 
@@ -100,8 +100,8 @@ async def test_so_many_may_follow_and_no_more(api: Any, monkeypatch: Any) -> Non
 async def test_who_reads_slowly_is_told_how_much_it_missed(
     client: Client, running: Node, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(follow, "_LINES", 10)
-    follower = Follower(running, Wanted(destination="queue:sales"))
+    monkeypatch.setattr(followed, "_LINES", 10)
+    follower = Follower(running.driver, Wanted(destination="queue:sales"))
     await client.send_many("queue:sales", [b"x"] * 30)
     lines = follower.lines()
     first = json.loads(await anext(lines))
@@ -114,8 +114,8 @@ async def test_who_reads_slowly_is_told_how_much_it_missed(
 async def test_what_a_follower_keeps_of_bundles_is_bounded(
     client: Client, running: Node, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(follow, "_KEPT_BYTES", 1000)
-    follower = Follower(running, Wanted(payload=True))
+    monkeypatch.setattr(followed, "_KEPT_BYTES", 1000)
+    follower = Follower(running.driver, Wanted(payload=True))
     running.core.arrivals.taps.append(follower.passes)
     for _ in range(20):
         await client.send("queue:sales", bytes(range(256)) * 2)
@@ -126,8 +126,8 @@ async def test_what_a_follower_keeps_of_bundles_is_bounded(
 async def test_what_a_follower_keeps_of_unpacked_bundles_is_bounded(
     client: Client, running: Node, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(follow, "_KEPT_BYTES", 100_000)
-    follower = Follower(running, Wanted(payload=True))
+    monkeypatch.setattr(followed, "_KEPT_BYTES", 100_000)
+    follower = Follower(running.driver, Wanted(payload=True))
     running.core.arrivals.taps.append(follower.passes)
     for _ in range(20):
         await client.send("queue:sales", b"x" * 30_000)
@@ -139,8 +139,8 @@ async def test_what_a_follower_keeps_of_unpacked_bundles_is_bounded(
 async def test_what_waits_for_a_slow_follower_is_bounded_in_bytes(
     client: Client, running: Node, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(follow, "_LINE_BYTES", 100_000)
-    follower = Follower(running, Wanted(destination="queue:sales", payload=True))
+    monkeypatch.setattr(followed, "_LINE_BYTES", 100_000)
+    follower = Follower(running.driver, Wanted(destination="queue:sales", payload=True))
     running.core.arrivals.taps.append(follower.passes)
     for _ in range(20):
         await client.send("queue:sales", b"x" * 30_000)

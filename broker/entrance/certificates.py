@@ -1,54 +1,40 @@
-"""The entrance of a node, and whose a client certificate is there: the child's that it names, as on a link.
+"""Whose a client certificate is at the entrance: the child's that it names, as on a link.
 
 Law: a certificate opens sessions to whoever could link with it, and to nobody else: one that was revoked,
 whose key was replaced, or whose name the site's file does not permit, opens nothing.
 """
 
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from broker.core.errors import NotLoggedIn
-from broker.entrance.entrance import Entrance
-from broker.entrance.policy import EntrancePolicy
 from treeconnector.errors import InvalidName, LinkRefused
 from treeconnector.identity import Shown
 from treeconnector.names import own_name
 
 if TYPE_CHECKING:
-    from broker.node import Node
+    from broker.enrolment.registrar import Registry
 
 _SHOWN: Final = 5
 
 
-def entrance_of(node: "Node", policy: EntrancePolicy) -> Entrance:
-    """Made at the start of a node."""
-    core = node.core
-    made = Entrance(
-        node.site.name,
-        policy,
-        partial(holder, node),
-        core.permitting.permit_of,
-        core.switch.sessions.values,
-    )
-    core.policies.add((made,))
-    return made
+def holder(me: str, names: Callable[[str], bool], registry: "Registry | None", shown: Shown) -> str:
+    """The child's name. `me`: this node's; `names`: may a node of that name be a child?
 
-
-def holder(node: "Node", shown: Shown) -> str:
-    """The child's name. Raises `NotLoggedIn`."""
-    names = _names(shown)
-    office = node.enrolment
-    if office is None:
-        return _one_of([name for name in names if node.permits.names(name)], shown, node.site.name)
+    Raises `NotLoggedIn`.
+    """
+    shown_names = _names(shown)
+    if registry is None:
+        return _one_of([name for name in shown_names if names(name)], shown, me)
     refused = ""
-    for name in names:
+    for name in shown_names:
         try:
-            office.admit_link(name, shown)
+            registry.admit_link(name, shown)
         except LinkRefused as error:
             refused = refused or str(error)
         else:
             return name
-    raise NotLoggedIn(refused or f"your certificate is of no child of {node.site.name!r}")
+    raise NotLoggedIn(refused or f"your certificate is of no child of {me!r}")
 
 
 def _names(shown: Shown) -> list[str]:

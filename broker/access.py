@@ -1,0 +1,139 @@
+"""Access to a node for children, applications and accounts, and their rights, as its file says.
+
+The file may be read again while the node runs; all that it says of others needs a restart.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from broker.core.errors import SwitchError
+from broker.entrance.certificates import holder
+from broker.entrance.entrance import Entrance
+from broker.entrance.passwords import PasswordError
+from broker.entrance.policy import EntrancePolicy, policy_of
+from broker.grants import Grants
+from broker.host import Host
+from broker.link_secrets import LinkSecrets
+from config.errors import ConfigurationError
+from config.model import Site
+from treeconnector.errors import Refusal
+from treeconnector.identity import Shown
+
+if TYPE_CHECKING:
+    from broker.enrolment.registrar import Registry
+
+_log = logging.getLogger("sapwood.node")
+
+
+class Access:
+    """Of one node. `registry`: who decides who joins, where this node invites.
+
+    `read`: reads its file, None = it was not started from one.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        site: Site,
+        secrets: LinkSecrets,
+        grants: Grants,
+        policy: EntrancePolicy,
+        registry: "Registry | None",
+        read: Callable[[], Site] | None,
+    ) -> None:
+        core = host.core
+        self._host = host
+        self._site = site
+        self._secrets, self.grants = secrets, grants
+        self._asks_for_names = secrets.closed
+        self._read = read
+        self.registry = registry
+        self._ask_registry()
+        if registry is not None:
+            registry.on_out = self._end_link
+        self.entrance = Entrance(
+            site.name, policy, self._holder, core.permitting.permit_of, core.switch.sessions.values
+        )
+        core.policies.add((self.entrance,))
+
+    def __repr__(self) -> str:
+        return f"<Access to {self._site.name}: {self._secrets!r} {self.grants!r}>"
+
+    def _ask_registry(self) -> None:
+        """Children that joined by invitation are in no file."""
+        self._secrets.office = self.registry
+        if self.registry is not None:
+            self.grants.invited = self.registry.role_of
+
+    def _holder(self, shown: Shown) -> str:
+        return holder(self._site.name, self._secrets.names, self.registry, shown)
+
+    def _end_link(self, name: str, why: str) -> None:
+        """The right of a child to its name is over, or another machine has joined under it."""
+        self.entrance.permits_changed()
+        core = self._host.core
+        child = core.neighbours.get(name)
+        if child is not None and child.link is not None:
+            core.admission.handle(child.link, child.link.pause(why))
+            self._host.wake()
+
+    def read_again(self) -> list[str]:
+        """Read the file again; return the children that it names no more, or otherwise, whose links end.
+
+        A link that stays keeps its secret until it comes up again. Raises `SwitchError`: nothing has changed.
+        """
+        if self._read is None:
+            raise SwitchError("this node was not started from a file: there is nothing to read again")
+        try:
+            site = self._site_of(self._read())
+            secrets = LinkSecrets(site, closed=self._asks_for_names)
+            policy = policy_of(site)
+        except (ConfigurationError, PasswordError) as error:
+            _log.warning("! the file was not read again, nothing has changed: %s", error)
+            raise SwitchError(str(error)) from None
+        self._site, self._secrets, self.grants = site, secrets, Grants(site)
+        self._asks_for_names = secrets.closed
+        self._ask_registry()
+        self._host.core.admission.configure(secrets.secret_of, secrets.secret_of_core)
+        self.grants.tell(self._host.core)
+        self.entrance.configure(policy)
+        away = self._turn_away()
+        self._host.wake()
+        self.grants.warn(_log)
+        if secrets.names_nobody:
+            _log.warning(
+                "! the file names no child any more: no further one links until it names one again. A node"
+                " that is started with such a file asks for no names"
+            )
+        _log.info("= the file was read again%s", f"; turned away: {', '.join(away)}" if away else "")
+        return away
+
+    def _site_of(self, read: Site) -> Site:
+        """The site as it was, with what counts at once of the file as it is. Raises `ConfigurationError`."""
+        if read.name not in ("", self._site.name):
+            raise ConfigurationError(f"the file is of {read.name!r}, this node is {self._site.name!r}")
+        return replace(
+            self._site,
+            children=read.children,
+            children_secrets=read.children_secrets,
+            permits=read.permits,
+            accounts=read.accounts,
+            account_passwords=read.account_passwords,
+        )
+
+    def _turn_away(self) -> list[str]:
+        core = self._host.core
+        found: dict[str, tuple[Refusal, str]] = {}
+        for child in core.context.children():
+            role = child.detail.role
+            why = core.permitting.why_not_role(child.name, role) if role else ""
+            if not self._secrets.names(child.name):
+                text = f"{self._site.name!r} has no permit any more for its child {child.name!r}"
+                found[child.name] = Refusal.SECRET, text
+            elif why:
+                found[child.name] = Refusal.ROLE, why
+            if child.name in found and child.link is not None:
+                core.admission.handle(child.link, child.link.refuse(*found[child.name]))
+        return list(found)

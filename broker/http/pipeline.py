@@ -1,0 +1,103 @@
+"""The requests of one connection that have no answer yet, in their order; and how long it is waited for more.
+
+Law: answers leave in the order of the requests.
+"""
+
+import time
+from collections import deque
+from typing import Final
+
+from broker.http.encoding import encoded, stays_open
+from broker.http.heads import Head
+from broker.http.verbs import VerbAnswer
+
+PATIENCE: Final = 30.0
+"""Seconds for a first request, and for the head of every other."""
+SLOWEST: Final = 1024
+"""Bytes of a body that come in a second, once `PATIENCE` is over."""
+_MOST_IN_FLIGHT: Final = 256
+
+
+class Slot:
+    """The place of one answer in the order of answers. `waits`: no request may be under way beside this."""
+
+    __slots__ = ("answer", "head", "waits")
+
+    def __init__(self, head: Head, waits: bool) -> None:
+        self.head = head
+        self.waits = waits
+        self.answer: VerbAnswer | None = None
+
+
+_NO_SLOTS: Final[deque[Slot]] = deque(maxlen=0)
+"""Of all connections that are aiohttp's for good: a thousand links need no empty deque of 600 bytes each."""
+
+
+class Pipeline:
+    """Of one connection. `heard`: when something came last, or left; seconds, monotonic."""
+
+    __slots__ = ("_began", "_come", "_opened", "_slots", "heard")
+
+    def __init__(self) -> None:
+        self._slots: deque[Slot] = deque()
+        self._opened = self.heard = self._began = time.monotonic()
+        self._come = 0
+
+    def __repr__(self) -> str:
+        return f"<Pipeline of {len(self)}>"
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._slots) >= _MOST_IN_FLIGHT
+
+    def admits(self, together: bool) -> bool:
+        """May a request begin now, which may be under way `together` with others?"""
+        return not self._slots or (together and not self._slots[-1].waits)
+
+    def add(self, head: Head, *, waits: bool = False) -> Slot:
+        """A request begins."""
+        slot = Slot(head, waits)
+        self._slots.append(slot)
+        return slot
+
+    def answered(self, slot: Slot, answer: VerbAnswer) -> tuple[bytes, bool]:
+        """An answer is ready. Returns (what may leave now, whether the connection stays)."""
+        slot.answer = answer
+        slots, leaving, stays = self._slots, list[bytes](), True
+        while stays and slots and (ready := slots[0].answer) is not None:
+            stays = stays_open(slots[0].head)
+            leaving.append(encoded(ready, stays, int(time.time())))
+            slots.popleft()
+        return leaving[0] if len(leaving) == 1 else b"".join(leaving), stays
+
+    def close(self) -> None:
+        """Nothing is answered any more here."""
+        self._slots = _NO_SLOTS
+
+    # --- how long it is waited
+
+    def came(self, size: int) -> None:
+        """So many bytes came."""
+        self.heard = time.monotonic()
+        self._come += size
+
+    def begin_again(self, *, now: bool = False) -> None:
+        """Wait for the next from now on, or from when something came last."""
+        if now:
+            self.heard = time.monotonic()
+        self._began, self._come = self.heard, 0
+
+    def head_came(self) -> None:
+        """Bytes that come from now on are a body's."""
+        self._come = 0
+
+    def is_stranger_late(self, now: float) -> bool:
+        """Is it too late for a first login?"""
+        return now - self._opened > PATIENCE
+
+    def is_late(self, now: float, *, in_a_body: bool) -> bool:
+        """Of a request of which a part has come."""
+        return now - self._began > PATIENCE + (self._come / SLOWEST if in_a_body else 0.0)

@@ -1,0 +1,50 @@
+"""The parts of a node of which its status and its figures tell. They are only read."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.access import Access
+from broker.chronicle import Chronicle
+from broker.core.node import NodeCore
+from broker.core_driver import CoreDriver
+from broker.diallers import Diallers
+from broker.link_brokers import LinkBrokerListener
+from broker.location.registrar import Registrar
+from broker.room import Room
+from broker.site.desk import SiteDesk
+
+if TYPE_CHECKING:
+    from broker.enrolment.renewal import CertificateRenewal
+    from broker.mqtt.door import Door
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeReport:
+    """Of one node. `started_at`: seconds since 1970. `port`: where it listens. None: it is not there."""
+
+    driver: CoreDriver
+    diallers: Diallers
+    access: Access
+    chronicle: Chronicle
+    room: Room
+    link_brokers: list[LinkBrokerListener]
+    desk: SiteDesk | None
+    registrar: Registrar | None
+    renewal: "CertificateRenewal | None"
+    door: "Door | None"
+    started_at: float
+    port: int = 0
+
+    @property
+    def core(self) -> NodeCore:
+        return self.driver.core
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a person who looks at the node is to be told."""
+        return [
+            *self.access.entrance.warnings,
+            *self.access.grants.warnings,
+            *self.core.switch.warnings,
+            *self.chronicle.warnings,
+        ]
