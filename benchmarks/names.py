@@ -152,8 +152,8 @@ def _heard(machines: list[Machine]) -> Counter[str]:
     for each in machines:
         core = each.core
         level = _LEVELS[each.role]
-        found[f"{level} advisories"] += core.advising.heard["up"]
-        found[f"{level} whereabouts"] += core.addressing.counters["i_have_in"]
+        found[f"{level} advisories"] += core.advertising.heard["up"]
+        found[f"{level} whereabouts"] += core.logical_addresses.counters["i_have_in"]
         found[f"{level} bytes"] += sum(neighbour.bytes_in for neighbour in core.neighbours.values())
     return found
 
@@ -166,7 +166,7 @@ def joining(stores: int, joins: int) -> dict[str, Any]:
     world = simulation.world
     regions = [each for each in world.machines.values() if each.role == "branch"]
     above = [*regions, world["hq"]]
-    _expect(len(world["hq"].core.addressing.cache), len(chain) - 1, "nodes known to the root")
+    _expect(len(world["hq"].core.logical_addresses.cache), len(chain) - 1, "nodes known to the root")
     before, costs = _heard(above), _Costs(simulation)
     gc.collect()
     gc.freeze()  # a real node has no ten thousand others in its process for the collector to look at
@@ -184,7 +184,7 @@ def joining(stores: int, joins: int) -> dict[str, Any]:
     _expect(heard["region advisories"], joins, "advisories at regions")
     _expect(heard["root advisories"], joins, "advisories at the root")
     _expect(heard["root whereabouts"], joins, "whereabouts at the root")
-    _expect(len(world["hq"].core.addressing.cache), len(chain) - 1 + joins, "nodes known to the root")
+    _expect(len(world["hq"].core.logical_addresses.cache), len(chain) - 1 + joins, "nodes known to the root")
     _find_all(world["hq"])
     rows = {
         level: {
@@ -199,7 +199,7 @@ def joining(stores: int, joins: int) -> dict[str, Any]:
 def _find_all(root: Machine) -> None:
     """The root finds the way to each incarnation that it knows."""
     core = root.core
-    for entry in list(core.addressing.cache):
+    for entry in list(core.logical_addresses.cache):
         address = queue("till", incarnation_text(entry.found.incarnation))
         ways = core.forwarder.targets(Queue(str(address), address, core.custody.paging))
         _expect(ways == frozenset((entry.via,)), True, f"one way to {entry.found.name}")

@@ -54,7 +54,7 @@ class Access:
         if registry is not None:
             registry.on_out = self._end_link
         self.entrance = Entrance(
-            site.name, policy, self._holder, core.permitting.permit_of, core.switch.sessions.values
+            site.name, policy, self._holder, core.permits.permit_of, core.switch.sessions.values
         )
         core.policies.add((self.entrance,))
 
@@ -128,7 +128,7 @@ class Access:
         found: dict[str, tuple[Refusal, str]] = {}
         for child in core.context.children():
             role = child.detail.role
-            why = core.permitting.why_not_role(child.name, role) if role else ""
+            why = core.permits.why_not_role(child.name, role) if role else ""
             if not self._secrets.names(child.name):
                 text = f"{self._site.name!r} has no permit any more for its child {child.name!r}"
                 found[child.name] = Refusal.SECRET, text

@@ -105,7 +105,7 @@ class CoreDriver:
     @property
     def refusing(self) -> str:
         """Why it takes no messages; '' = it does."""
-        return self.core.switch.sending.refusing or self.core.pressure.refusing
+        return self.core.switch.producers.refusing or self.core.backpressure.refusing
 
     @property
     def switch(self) -> Switch:
@@ -300,5 +300,5 @@ class CoreDriver:
         self._sleep_until(self.core.next_deadline())
 
     def _look_at_room(self) -> None:
-        sending = self.core.switch.sending
+        sending = self.core.switch.producers
         sending.disk_room, sending.memory_room = self._room.left(self.store.disk_free(), time.monotonic())

@@ -34,7 +34,7 @@ class Grants:
 
     def tell(self, core: "NodeCore") -> None:
         """From now on this counts."""
-        core.permitting.configure(self.of, self.most_routes, self.role_of)
+        core.permits.configure(self.of, self.most_routes, self.role_of)
 
     @property
     def warnings(self) -> list[str]:

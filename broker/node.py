@@ -234,7 +234,7 @@ class Node:
                 raise _cannot_listen(listener, error) from None
             raise
         self.port = report.port = self._port.addresses[0][1]
-        self.core.addressing.announce(announced(self.site, self.port))
+        self.core.logical_addresses.announce(announced(self.site, self.port))
 
     def _set_to_work(self) -> None:
         """All this runs as long as the node does."""

@@ -70,7 +70,7 @@ class Machine(Site):
     def boot(self) -> NodeCore:
         core = super().boot()
         if self.mesh:
-            core.addressing.addresses = [f"ws://{self.name}.example:7600/link"]
+            core.logical_addresses.addresses = [f"ws://{self.name}.example:7600/link"]
         self.wakes_at, self.looks_at, self._kept = 0.0, self.now + _EVERY, 0
         return core
 
@@ -84,7 +84,7 @@ class Machine(Site):
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
             self.looks_at = now + (self._pause if self._look() else rest)
         else:
-            core.sweeps.next = self.looks_at
+            core.housekeeping.next = self.looks_at
         core.advance(now)
         core.handle_timer()
 

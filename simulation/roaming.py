@@ -97,7 +97,7 @@ class Roaming(Chaos):
         if site.running:
             site.core.advance(site.now)
             letters = list(site.core.custody.dead.waiting)[:count]
-            site.core.letters.give_back([(copy, bits) for copy in letters])
+            site.core.dead_letters.give_back([(copy, bits) for copy in letters])
 
     def _settle(self) -> None:
         for _ in range(6):

@@ -129,7 +129,7 @@ class Site:
             chronicle=self.chronicle,
             mesh=MeshSettings(dict.fromkeys(self.mesh, ()), _MESH_SECRET, ways=self.ways),
         )
-        core.permitting.configure(self.grant_of, lambda child: None)
+        core.permits.configure(self.grant_of, lambda child: None)
         core.start(self.disk)
         self.disk.routes.share(core.table.route)
         return core

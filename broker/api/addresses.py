@@ -93,7 +93,7 @@ class Announced(Answer):
 )
 async def addresses(node: RunningNode, search: str, cut: Cut) -> Addresses:
     """What this node knows; of names and incarnations only those that contain `search`."""
-    core, known = node.core, node.core.addressing
+    core, known = node.core, node.core.logical_addresses
     page = await page_of(known.cache, _key, cut, lambda entry: search in "".join(_key(entry)))
     return Addresses(
         node=core.identity.name,
@@ -184,7 +184,7 @@ def announce(node: RunningNode, body: Announce) -> Announced:
     """This node can be dialled at these addresses until it stops: its neighbours hear of it."""
     if len(body.addresses) > MAX_ADDRESSES:
         raise BadRequest(f"{len(body.addresses)} addresses: {MAX_ADDRESSES} at most")
-    node.core.addressing.announce([_checked(each) for each in body.addresses])
+    node.core.logical_addresses.announce([_checked(each) for each in body.addresses])
     node.wake()
     return Announced(node=node.name, addresses=node.core.addresses)
 

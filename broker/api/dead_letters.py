@@ -182,7 +182,7 @@ async def give_back(node: RunningNode, body: Selection) -> Returned:
     body.check()
     core, chosen = node.core, await _chosen(node, body)
     wanted = sum((bits & copy.all & ~copy.done).bit_count() for copy, bits in chosen)
-    count = await _each(node, chosen, core.letters.give_back)
+    count = await _each(node, chosen, core.dead_letters.give_back)
     return Returned(returned=count, kept=max(wanted - count, 0))
 
 
@@ -213,7 +213,7 @@ async def delete(
     body.ids = [*body.ids, *(each for each in ids.split(",") if each)]
     body.all = body.all or all
     body.check()
-    return Count(messages=await _each(node, await _chosen(node, body), node.core.letters.discard))
+    return Count(messages=await _each(node, await _chosen(node, body), node.core.dead_letters.discard))
 
 
 async def _each(

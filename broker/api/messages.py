@@ -177,7 +177,7 @@ def _sessions_of(copy: QueueEntry) -> dict[int, str]:
         return {}
     found: dict[int, str] = {}
     for session in dict.fromkeys(reader.session for reader in copy.queue.consumers):
-        for given in islice(session.desk.all(), _MOST_GIVEN):
+        for given in islice(session.unacked.all(), _MOST_GIVEN):
             if given.entry is copy:
                 name = masked(session.token)
                 found.update(dict.fromkeys(range(given.position, given.position + given.messages), name))

@@ -162,6 +162,6 @@ def forget(node: RunningNode, name: str) -> Forgotten:
         raise SwitchError(f"{name!r} is connected: run 'sapwood node leave' there, or stop it first")
     waiting = neighbour.queue.messages
     node.core.mesh.left(name)
-    node.core.moves.forget(neighbour, moved=False)
+    node.core.relocation.forget(neighbour, moved=False)
     node.wake()
     return Forgotten(forgotten=name, messages_routed_again=waiting)

@@ -113,12 +113,12 @@ class Reloaded(Answer):
 async def show(node: RunningNode, child: str, cut: Cut) -> Permits:
     core, name = node.core, _named(child)
     children = {each.name: each for each in core.context.children()}
-    names = {name} if name else children.keys() | core.permitting.set_for
+    names = {name} if name else children.keys() | core.permits.set_for
     page = await page_of(list(names), lambda each: (each,), cut)
     return Permits(
         node=node.name,
         enforced=not node.access.grants.open,
-        granted=[_grant(grant) for grant in core.permitting.granted_here()],
+        granted=[_grant(grant) for grant in core.permits.granted_here()],
         children=[_child(node, each, children.get(each)) for each in page.items],
         more=page.more,
         next=page.next,
@@ -126,12 +126,12 @@ async def show(node: RunningNode, child: str, cut: Cut) -> Permits:
 
 
 def _child(node: RunningNode, name: str, child: Neighbour | None) -> ChildPermit:
-    permitting = node.core.permitting
-    permit = child.permit if child is not None else permitting.permit_of(name)
+    permits = node.core.permits
+    permit = child.permit if child is not None else permits.permit_of(name)
     return ChildPermit(
         name=name,
         state=child.state if child is not None else "unknown",
-        set=name in permitting.set_for,
+        set=name in permits.set_for,
         grants=[_grant(grant) for grant in permit.grants],
         refused=child.refusals.total if child is not None else 0,
         refusals=[
@@ -167,12 +167,12 @@ def _child(node: RunningNode, name: str, child: Neighbour | None) -> ChildPermit
 )
 def change(node: RunningNode, body: PermitChange) -> ChildPermit:
     """Say what a child may do; it has its effect at once, and is on disk when this is answered."""
-    name, me, permitting = _named(body.child), node.name, node.core.permitting
+    name, me, permits = _named(body.child), node.name, node.core.permits
     if not name:
         raise BadRequest("no child is named")
-    before = permitting.permit_of(name)
+    before = permits.permit_of(name)
     own = before.grants[0] if before.grants and before.grants[0].by == me else Granted(me, name)
-    permitting.set(
+    permits.set(
         Granted(
             by=me,
             child=name,
@@ -205,7 +205,7 @@ def change(node: RunningNode, body: PermitChange) -> ChildPermit:
 )
 def unset(node: RunningNode, body: PermitChange) -> ChildPermit:
     """Let the site's file say again what a child may do."""
-    node.core.permitting.unset(_named(body.child))
+    node.core.permits.unset(_named(body.child))
     return _changed(node, _named(body.child))
 
 

@@ -92,7 +92,9 @@ class Paths:
     def _pinged(self, _asker: str, arguments: dict[str, Any]) -> CellPong:
         cell = _address(str(arguments.get("cell", ""))).name
         core = self._host.core
-        return CellPong(self._me, time.time(), cell, core.forwarder.is_here(queue(cell)), core.addressing.own)
+        return CellPong(
+            self._me, time.time(), cell, core.forwarder.is_here(queue(cell)), core.logical_addresses.own
+        )
 
     def _hop(self, _asker: str, arguments: dict[str, Any]) -> PathSaid:
         core = self._host.core
@@ -129,7 +131,7 @@ class Paths:
             if not future.done():
                 future.set_result((entry, why))
 
-        known = self._host.core.addressing
+        known = self._host.core.logical_addresses
         known.look_up(key, told)
         self._host.wake()
         try:

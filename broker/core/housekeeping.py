@@ -196,14 +196,14 @@ class Housekeeping:
 
     def _has_forgettable(self) -> bool:
         """The producer that has not sent for longest is the first."""
-        streams = self._switch.sending.streams
+        streams = self._switch.producers.streams
         oldest = next(iter(streams.values()), None)
         if oldest is None:
             return False
         return self._context.clock.now - oldest.seen > _PRODUCER_RETENTION or len(streams) > MOST_PRODUCERS
 
     def _producers(self) -> None:
-        sending = self._switch.sending
+        sending = self._switch.producers
         for _ in range(PART):
             if not self._has_forgettable():
                 return

@@ -154,39 +154,39 @@ class NodeCore:
         )
         self.removal = Removal(context, self.forwarder, self.topics, self.switch)
         self.static_routing = StaticRouting(context, self.forwarder)
-        self.letters = Redrive(context, self.forwarder, self.topics, self.arrivals, self.removal)
-        self.telling = MandatoryNotices(context, self.forwarder, self.batching)
-        self.pressure = Backpressure(context, self.forwarder, self.topics, self.switch.sending)
-        self.addressing = LogicalAddresses(context, self.forwarder, addresses or [])
+        self.dead_letters = Redrive(context, self.forwarder, self.topics, self.arrivals, self.removal)
+        self.mandatory = MandatoryNotices(context, self.forwarder, self.batching)
+        self.backpressure = Backpressure(context, self.forwarder, self.topics, self.switch.producers)
+        self.logical_addresses = LogicalAddresses(context, self.forwarder, addresses or [])
         self.links = OpenLinks(context)
         self.offers = Offers(context)
         self.root = ChainRoot(context)
         self.ancestry = Ancestry(context, self.links, self.root)
-        self.loans = Loans(context, self.forwarder, self.letters)
+        self.loans = Loans(context, self.forwarder, self.dead_letters)
         self.replies = Replies(context, self.arrivals)
-        self.permitting = ChildPermits(context, self.arrivals, self.ancestry, self.loans, self.replies)
+        self.permits = ChildPermits(context, self.arrivals, self.ancestry, self.loans, self.replies)
         self.following = Following(context, self.forwarder)
-        self.moves = Relocation(context, self.links, self.loans, self.following)
+        self.relocation = Relocation(context, self.links, self.loans, self.following)
         self.handover = Handover(context, self.forwarder, self.loans, self.following)
         self.neighbourhood = Neighbourhood(
-            context, self.forwarder, self.ancestry, self.permitting, self.static_routing, self.handover
+            context, self.forwarder, self.ancestry, self.permits, self.static_routing, self.handover
         )
-        self.advising = Advertising(
+        self.advertising = Advertising(
             context,
             self.topics,
             self.offers,
-            self.permitting,
+            self.permits,
             self.following,
-            self.moves,
+            self.relocation,
             self.neighbourhood,
         )
         self.mesh = OwnMesh(
             context,
             self.links,
-            self.addressing,
+            self.logical_addresses,
             self.ancestry,
             self.offers,
-            self.moves,
+            self.relocation,
             self.neighbourhood,
             mesh,
         )
@@ -197,14 +197,14 @@ class NodeCore:
             self.links,
             LinkCustody(context, self.forwarder, self.arrivals, self.loans, self.following),
             self.ancestry,
-            self.permitting,
-            self.moves,
+            self.permits,
+            self.relocation,
             self.neighbourhood,
             self.mesh,
             secret_of,
             secret_of_core,
         )
-        self.renewal = RetainedInterest(context, self.topics, self.offers)
+        self.retained_interest = RetainedInterest(context, self.topics, self.offers)
         self.site = SiteClient(
             context,
             self.forwarder,
@@ -213,16 +213,16 @@ class NodeCore:
             self.interests,
             self.batching,
             self.switch,
-            self.renewal,
+            self.retained_interest,
         )
-        self.sweeps = Housekeeping(
+        self.housekeeping = Housekeeping(
             context,
             self.forwarder,
             self.topics,
             self.arrivals,
             self.switch,
-            self.moves,
-            self.pressure,
+            self.relocation,
+            self.backpressure,
         )
         self._changed_routes: dict[Destination, None] = {}
         self._unsaid = True
@@ -238,12 +238,12 @@ class NodeCore:
     @property
     def identity(self) -> Identity:
         """As it is now: a node that a parent does not know under its incarnation takes another."""
-        return self.addressing.identity
+        return self.logical_addresses.identity
 
     @property
     def addresses(self) -> list[str]:
         """Where this node can be dialled."""
-        return self.addressing.addresses
+        return self.logical_addresses.addresses
 
     @property
     def parent(self) -> Neighbour | None:
@@ -254,20 +254,20 @@ class NodeCore:
     def _policies(self) -> Iterable[Policy]:
         """All that decide about messages, or are told of them, in the order in which they are asked."""
         return (
-            self.permitting,
+            self.permits,
             self.loans,
             self.replies,
-            self.addressing,
-            self.pressure,
-            self.telling,
-            self.renewal,
+            self.logical_addresses,
+            self.backpressure,
+            self.mandatory,
+            self.retained_interest,
             self.ancestry,
-            self.advising,
+            self.advertising,
             self.static_routing,
             self.neighbourhood,
             self.mesh,
             self.site,
-            self.moves,
+            self.relocation,
             self.following,
             self.handover,
             self.removal,
@@ -293,15 +293,15 @@ class NodeCore:
             self.following,
             self.site,
         ).run(meta, loaded)
-        self.telling.begin()
+        self.mandatory.begin()
         self.statistics.begin()
-        self.addressing.begin()
+        self.logical_addresses.begin()
         self.offers.begin()
         self.mesh.begin()
         if not self.role.has_parent:
             for parent in self.neighbourhood.parents():
-                self.moves.forget(parent, moved=False)
-        self.permitting.begin()
+                self.relocation.forget(parent, moved=False)
+        self.permits.begin()
         self.following.begin()
         self._settle()
         for queue in list(self.custody.queues.values()):
@@ -379,7 +379,7 @@ class NodeCore:
         if neighbour is None or neighbour.link is not link:
             return
         try:
-            self.permitting.check_room(neighbour)
+            self.permits.check_room(neighbour)
             neighbour.received = event.number
             self.context.touched[neighbour.name] = neighbour
             doubted = event.number <= neighbour.doubted
@@ -415,20 +415,20 @@ class NodeCore:
         for key in self.interests.expire(self.clock.now):
             for local_route_changed in self.policies.local_route_changed:
                 local_route_changed(key)
-        self.sweeps.run()
+        self.housekeeping.run()
         self._settle()
 
     def next_deadline(self) -> float:
         """When `handle_timer` has something to do."""
         links = (link.next_deadline() for link in self.links.peers)
-        times = [self.soonest(), self.interests.next_deadline(), self.sweeps.next, *links]
+        times = [self.soonest(), self.interests.next_deadline(), self.housekeeping.next, *links]
         return min(time for time in times if time is not None)
 
     def soonest(self) -> float | None:
         """The next of what may have to be done within a fraction of a second."""
         soon = self.clock.next
         if self._unsaid:
-            offered = self.advising.next_deadline()
+            offered = self.advertising.next_deadline()
             return min((time for time in (soon, offered) if time is not None), default=None)
         return soon
 
@@ -439,9 +439,9 @@ class NodeCore:
             for key in changed:
                 self.forwarder.route_changed(key)
         if self._unsaid:
-            self.advising.flush()
+            self.advertising.flush()
             self._unsaid = self.offers.pending
-        self.addressing.settle()
+        self.logical_addresses.settle()
 
     def is_urgent(self) -> bool:
         """Does anybody wait for the next commit? What only removes may wait, and then costs nothing."""
@@ -471,7 +471,7 @@ class NodeCore:
         self._reserve()
         if not (turn or custody.transaction or custody.fresh):
             return None
-        self.sweeps.keep_ticks(_TICKS_EVERY)
+        self.housekeeping.keep_ticks(_TICKS_EVERY)
         turn.transaction, turn.fresh = custody.take()
         turn.next_transfer = self.forwarder.next_transfer
         self.forwarder.turn = CommitBatch()
@@ -502,7 +502,7 @@ class NodeCore:
             self.forwarder.dispatch(queue)
         self.forwarder.numbered_now = range(0)
         self.loans.tell()
-        self.switch.sending.confirm(turn.confirms)
+        self.switch.producers.confirm(turn.confirms)
         for call in turn.after:
             call()
 

@@ -106,9 +106,9 @@ class Restoration:
         for row in loaded.rows(QueueRow):
             self._switch.local_queues.restore(row)
         for producer in sorted(loaded.rows(ProducerRow), key=lambda row: row.seen):
-            self._switch.sending.restore(producer)
+            self._switch.producers.restore(producer)
         for rejected in loaded.rows(RejectedRow):
-            self._switch.sending.restore_rejected(rejected)
+            self._switch.producers.restore_rejected(rejected)
         for retained in loaded.rows(RetainedRow):
             header = decode_header(retained.header)
             for gone in self._topics.retained.put(retained.topic, header, retained.body):

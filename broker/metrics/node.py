@@ -76,7 +76,7 @@ def families(report: NodeReport) -> list[Family]:
             "Messages of applications that were not taken, by the code that they were told.",
             "code",
             _REFUSALS,
-            core.switch.sending.refused,
+            core.switch.producers.refused,
         ),
         *intake.families(report.room.intake),
         _by_reason(
@@ -111,7 +111,7 @@ def _identity(report: NodeReport) -> list[Family]:
         ),
         gauge("sapwood_ready", "1 if the node takes messages.").add(int(report.driver.ready)),
         gauge("sapwood_refusing", "1 if it takes none for want of disk.").add(
-            int(bool(core.switch.sending.refusing))
+            int(bool(core.switch.producers.refusing))
         ),
         gauge("sapwood_uptime_seconds", "Time since the node started.").add(
             round(process.now() - report.started_at, 3)
@@ -225,8 +225,8 @@ def _routes(core: NodeCore) -> list[Family]:
     heard = counter("sapwood_advisories_received", "Advisories that neighbours sent; up: from a child.")
     told = counter("sapwood_advisories_sent", "Advisories sent to neighbours; up: to the parent.")
     for direction in ("up", "down", "mesh"):
-        heard.add(core.advising.heard[direction], direction=direction)
-        told.add(core.advising.told[direction], direction=direction)
+        heard.add(core.advertising.heard[direction], direction=direction)
+        told.add(core.advertising.told[direction], direction=direction)
     return [
         routes,
         gauge(

@@ -69,7 +69,7 @@ class SiteDesk(Policy):
     async def run(self) -> None:
         """Until cancelled. A refusal before the broker was ever ours stops the node."""
         self._host.core.policies.add((self,))
-        self._host.core.renewal.broker_retains = self._bridge.retains
+        self._host.core.retained_interest.broker_retains = self._bridge.retains
         for consumer in self._static:
             self.came(consumer)
         self._tell_wanted()

@@ -192,7 +192,7 @@ def asked(forest: Recorder) -> None:
     forest.dial_all()
     forest.settle(2.0)
     forest.consumer("york", "queue:till")
-    own = forest["york"].core.addressing.own
+    own = forest["york"].core.logical_addresses.own
     sender = forest.producer("bath")
     sender.send(f"queue:till@{own}", b"one", b"two")
     sender.send(f"queue:till@{incarnation_text(b'nobody has this.')}", b"nobody")

@@ -246,7 +246,7 @@ async def test_a_cell_is_pinged_and_the_way_to_it_is_shown(tree: Tree, opened: O
     await expect(hops).to_have_count(3)
     await expect(hops.last).to_contain_text("hq, ")
     await page.get_by_role("button", name="Who has").click()
-    own = tree.nodes["hq"].core.addressing.own
+    own = tree.nodes["hq"].core.logical_addresses.own
     await expect(page.locator("#content").get_by_role("status")).to_contain_text(f"hq is {own}")
     await page.get_by_label("Cell to ping").fill(f"{HOSTILE}@nowhere")
     await page.get_by_role("button", name="Traceroute").click()
@@ -316,7 +316,7 @@ async def test_links_and_cells_of_any_node_are_listed(tree: Tree, opened: Opened
         await expect(page.locator("#content h1")).to_have_text("Links at north")
         await expect(rows(page)).to_have_count(2)
         await rows(page).filter(has_text="york").click()
-        incarnation = str(tree.nodes["york"].core.addressing.own)
+        incarnation = str(tree.nodes["york"].core.logical_addresses.own)
         await expect(page.locator(".panel")).to_contain_text(incarnation)
         await page.keyboard.press("Escape")
         await page.get_by_role("button", name="Cells").click()

@@ -167,5 +167,5 @@ class DuplicatingSwitch(Switch):
 
 
 def _destination(session: Session, transfer: int) -> Destination:
-    (given,) = session.desk.within(transfer, transfer)
+    (given,) = session.unacked.within(transfer, transfer)
     return given.entry.stored.header.destination

@@ -83,7 +83,7 @@ class Switch:
         self.stopping = False
         self.warnings: list[str] = []
         self.sessions: dict[str, Session] = {}
-        self.sending = Producers(node, forwarder, batching)
+        self.producers = Producers(node, forwarder, batching)
         self._transfers = Transfers(forwarder)
         self.local_queues = LocalQueues(node, forwarder.settings, forwarder.custody)
 
@@ -282,10 +282,10 @@ class Switch:
         again: dict[Queue, dict[QueueEntry, int]] = {}
         told: dict[QueueEntry, int] = {}
         tried = self._forwarder.trials.gone(gone)
-        for given in session.desk.of(None):
+        for given in session.unacked.of(None):
             if given.consumer not in gone:
                 continue
-            session.desk.remove(given)
+            session.unacked.remove(given)
             entry = given.entry
             entry.given &= ~given.bits
             left = given.bits & ~entry.done
@@ -334,7 +334,7 @@ class Switch:
     def _acknowledge(self, session: Session, first: int, last: int) -> int:
         count = 0
         touched: dict[str, Queue] = {}
-        for given in session.desk.within(first, last):
+        for given in session.unacked.within(first, last):
             count += self._settle(session, given, given.bits_of(first, last), touched)
             touched.update((queue.name, queue) for queue in given.consumer.queues)
         for queue in touched.values():
@@ -366,7 +366,7 @@ class Switch:
     def _refuse(self, session: Session, first: int, last: int, reason: str) -> None:
         """A consumer cannot do anything with these, nor can another like it: dead letters."""
         touched: dict[str, Queue] = {}
-        for given in session.desk.within(first, last):
+        for given in session.unacked.within(first, last):
             entry, bits = given.entry, given.bits_of(first, last) & ~given.entry.done
             touched.update((queue.name, queue) for queue in given.consumer.queues)
             if bits:
@@ -378,8 +378,8 @@ class Switch:
 
     def _clear(self, session: Session, given: ConsumerDelivery, touched: dict[str, Queue]) -> None:
         """Is all of a slice dealt with?"""
-        if not given.bits & ~given.entry.done and session.desk.has(given):
-            session.desk.remove(given)
+        if not given.bits & ~given.entry.done and session.unacked.has(given):
+            session.unacked.remove(given)
             if given.consumer.tried is given:
                 for queue in self._forwarder.trials.answered(given.consumer):
                     touched[queue.name] = queue
@@ -411,7 +411,7 @@ class Switch:
 
     def send(self, connection: Connection, name: str, message: Message, done: Outcome) -> None:
         """One message to a queue or, as `topic:…`, to a topic; `done` is called after the commit."""
-        self.sending.one(self._session(connection), name, message)
+        self.producers.one(self._session(connection), name, message)
         connection.messages_in += 1
         connection.bytes_in += len(message.payload)
         self._forwarder.turn.after.append(lambda: done(None))
@@ -437,7 +437,7 @@ class Switch:
     def _handle(self, connection: Connection, frame: ClientFrame) -> None:
         match frame:
             case Send():
-                self.sending.pipelined(connection, self._session(connection), frame)
+                self.producers.pipelined(connection, self._session(connection), frame)
             case Acknowledge(ranges):
                 session = self._session(connection)
                 for first, last in ranges:
@@ -470,7 +470,7 @@ class Switch:
         if len(frame.producer) > _MAX_TOKEN:
             raise BadRequest(f"a producer's name has at most {_MAX_TOKEN} characters")
         session = self.login(connection, frame.session)
-        self.sending.welcome(connection, session, frame.producer)
+        self.producers.welcome(connection, session, frame.producer)
 
     def _subscribe(self, connection: Connection, frame: Subscribe) -> None:
         session = self._session(connection)

@@ -141,7 +141,7 @@ def _queues(session: Session) -> Iterator[Queue]:
 def _due(session: Session, ack_to: int) -> list[ConsumerDelivery]:
     """Slices with something to tell, in order."""
     found = {given.first: given for given in session.mail.values() if given.known}
-    for given in session.desk.above(ack_to):
+    for given in session.unacked.above(ack_to):
         if given.consumer.connection is None:
             found[given.first] = given
     return [found[first] for first in sorted(found)]

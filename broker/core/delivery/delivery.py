@@ -115,7 +115,7 @@ class Dispatcher(Lookup):
                 continue
             if count and alone:
                 first = entry.transfer + position
-                self.trials.begin(consumer.session.desk.within(first, first)[0])
+                self.trials.begin(consumer.session.unacked.within(first, first)[0])
             if not count or entry.given | entry.done == entry.all:
                 queue.waiting.popleft()
         if queue.held_back:

@@ -75,7 +75,7 @@ class PoisonWatch:
 
     def _overdue(self, given: ConsumerDelivery) -> None:
         consumer = given.consumer
-        if consumer.tried is given and consumer.session.desk.has(given):
+        if consumer.tried is given and consumer.session.unacked.has(given):
             consumer.gathers = True
             for queue in _let_go(consumer):
                 self._dispatch(queue)

@@ -130,7 +130,7 @@ class Removal(Policy):
         """End them, and tell whoever streams. The caller gets back entries that were with them alone."""
         gone = frozenset(consumers)
         sessions = dict.fromkeys(consumer.session for consumer in consumers)
-        slices = [each for session in sessions for each in session.desk.of(None) if each.consumer in gone]
+        slices = [each for session in sessions for each in session.unacked.of(None) if each.consumer in gone]
         entries = {
             each.entry: None
             for each in slices
@@ -138,7 +138,7 @@ class Removal(Policy):
         }
         for given in slices:
             session = given.consumer.session
-            session.desk.remove(given)
+            session.unacked.remove(given)
             session.take_mail(given)
             given.entry.given &= ~given.bits
         for session in sessions:

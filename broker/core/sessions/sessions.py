@@ -202,7 +202,7 @@ class Session:
         self.rights = rights
         self.connections: set[Connection] = set()
         self.consumers: list[PushConsumer] = []
-        self.desk = Unacked()
+        self.unacked = Unacked()
         self.mail: dict[int, ConsumerDelivery] = {}
         self._unread: set[int] = set()
         self.waiters: dict[Waiter, None] = {}
@@ -212,7 +212,9 @@ class Session:
         self._past: Totals = (0, 0, 0, 0)
 
     def __repr__(self) -> str:
-        counts = f"connections={len(self.connections)} readers={len(self.consumers)} unacked={len(self.desk)}"
+        counts = (
+            f"connections={len(self.connections)} readers={len(self.consumers)} unacked={len(self.unacked)}"
+        )
         return f"<Session {masked(self.token)} {counts}>"
 
     def consumer(self, connection: Connection | None, number: int) -> "PushConsumer | None":
@@ -263,8 +265,8 @@ class Session:
 
     def wake_again(self, lost: Connection) -> None:
         """A connection has gone, and perhaps with it an answer that nobody read, or a transfer just woken."""
-        unread = [given for given in lost.answered.values() if self.desk.has(given)]
-        untold = [given for given in self.mail.values() if self.desk.has(given)]
+        unread = [given for given in lost.answered.values() if self.unacked.has(given)]
+        untold = [given for given in self.mail.values() if self.unacked.has(given)]
         for given in {given.first: given for given in unread + untold}.values():
             self.take_mail(given)
             self.put_mail(given)
@@ -324,7 +326,7 @@ class PushConsumer:
         self.connection.send(deliver_frame(given, self.number, body))
         self.connection.messages_out += given.messages
         self.outstanding += given.messages
-        self.session.desk.put(given)
+        self.session.unacked.put(given)
 
 
 class PullConsumer(PushConsumer):
@@ -357,7 +359,7 @@ class PullConsumer(PushConsumer):
         else:
             slice_of(given, body)
         self.outstanding += given.messages
-        self.session.desk.put(given)
+        self.session.unacked.put(given)
         self.session.put_mail(given)
 
 

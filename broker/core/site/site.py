@@ -311,9 +311,9 @@ class SiteClient(Policy):
 
     def _give_back(self, readers: Sequence[SiteConsumer]) -> None:
         again: dict[Queue, dict[int, QueueEntry]] = {}
-        for given in self._session.desk.of(None):
+        for given in self._session.unacked.of(None):
             if given.consumer in readers:
-                self._session.desk.remove(given)
+                self._session.unacked.remove(given)
                 entry = given.entry
                 entry.given &= ~given.bits
                 entry.deliveries = max(entry.deliveries, 1)
@@ -331,14 +331,14 @@ class SiteClient(Policy):
 
     def refuse(self, id: int, reason: str) -> None:
         """The broker will not have it: a dead letter."""
-        for given in self._session.desk.within(id, id):
+        for given in self._session.unacked.within(id, id):
             entry, bits = given.entry, given.bits_of(id, id) & ~given.entry.done
             if not bits:
                 continue
             self._forwarder.bury_part(entry, bits, reason)
             given.consumer.outstanding -= 1
             if not given.bits & ~entry.done:
-                self._session.desk.remove(given)
+                self._session.unacked.remove(given)
             for queue in given.consumer.queues:
                 self._forwarder.dispatch(queue)
 
@@ -422,7 +422,7 @@ class SiteClient(Policy):
         try:
             if taken.odd:
                 raise SapwoodError(taken.odd)
-            self._switch.sending.check_site(destination, taken.message, body, scope)
+            self._switch.producers.check_site(destination, taken.message, body, scope)
         except QueueFull:
             return False
         except SapwoodError as error:

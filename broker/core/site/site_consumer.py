@@ -40,7 +40,7 @@ class SiteConsumer(PushConsumer):
             elapsed = self._elapsed(entry)
             messages = [_aged(message, elapsed) for message in messages]
         self.outstanding += given.messages
-        self.session.desk.put(given)
+        self.session.unacked.put(given)
         assert self.connection is not None
         self.connection.messages_out += given.messages
         persistent, retained = header.persistent, bool(header.flags & bundles.Flag.RETAINED)

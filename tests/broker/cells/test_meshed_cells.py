@@ -59,7 +59,7 @@ async def test_a_child_that_says_it_is_one_of_the_mesh_is_not_answered(
         core = forest[parent].core
         liar = core.neighbours[child]
         core.mesh.changed_at(liar, [Member(claimed, [])])
-        core.advising.advised(liar, [Advice("add", Kind.DOMAIN, claimed, claimed)])
+        core.advertising.advised(liar, [Advice("add", Kind.DOMAIN, claimed, claimed)])
         header = Header(
             id=b"i" * 16, destination=queue("System", target), flags=flags, size=len(body), origin=claimed
         )

@@ -24,7 +24,7 @@ def copies_of(site: Site) -> dict[Queue, set[QueueEntry]]:
     for place in core.custody.queues.values():
         found[place] = {*place.waiting, *place.resting.values()}
     for session in core.switch.sessions.values():
-        for given in session.desk.all():
+        for given in session.unacked.all():
             found[given.entry.queue].add(given.entry)
     for neighbour in core.neighbours.values():
         found[neighbour.queue].update(neighbour.outbox)
@@ -126,11 +126,11 @@ class Operator:
 
     def give_back(self, site: Site) -> None:
         letters = [copy for copy in site.core.custody.dead.waiting if self.random.random() < 0.7]
-        site.core.letters.give_back([(copy, self.random.getrandbits(9)) for copy in letters])
+        site.core.dead_letters.give_back([(copy, self.random.getrandbits(9)) for copy in letters])
 
     def throw_away(self, site: Site) -> None:
         letters = [copy for copy in site.core.custody.dead.waiting if self.random.random() < 0.3]
-        site.core.letters.discard([(copy, self.random.getrandbits(9)) for copy in letters])
+        site.core.dead_letters.discard([(copy, self.random.getrandbits(9)) for copy in letters])
 
     def crash(self, site: Site) -> None:
         if self.random.random() < 0.3:
@@ -174,7 +174,7 @@ def clear(forest: Forest, operator: Operator) -> None:
     for _ in range(3):
         forest.settle(20.0)
         for site in forest.sites.values():
-            site.core.letters.discard([(letter, -1) for letter in site.core.custody.dead.waiting])
+            site.core.dead_letters.discard([(letter, -1) for letter in site.core.custody.dead.waiting])
             for place in list(site.core.custody.queues.values()):
                 if place.destination is not None and place.messages:
                     doomed = site.core.removal.delete_queue(str(place.destination))

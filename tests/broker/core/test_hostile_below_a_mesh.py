@@ -23,7 +23,7 @@ BACK = Flag.REROUTED | Flag.PERSISTENT
 def permit(site: Site) -> None:
     me = site.name
     rules = {"consume": ("prices/#", "queue:orders"), "send": ("store/{name}/#",)}
-    site.core.permitting.configure(lambda child: Grant(me, child, **rules), lambda child: None)
+    site.core.permits.configure(lambda child: Grant(me, child, **rules), lambda child: None)
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_it_reads_nothing_more_over_the_second(forest: Forest) -> None:
     ]
     allowed = Advice("add", Kind.TOPIC, "prices/#", "york", "c")
     for core in CORES:
-        forest[core].core.advising.advised(liar(forest, core), [*keys, allowed])
+        forest[core].core.advertising.advised(liar(forest, core), [*keys, allowed])
     forest.settle(1)
     for core in CORES:
         table = forest[core].core.table
@@ -329,7 +329,7 @@ def test_what_it_claimed_before_that_came_to_be_above_counts_no_more(withdrawn: 
     for op in ("add", "remove") if withdrawn else ("add",):
         for core in CORES:
             lie = Advice(op, Kind.DOMAIN, "hq-3", "hq-3", "c", 1)
-            forest[core].core.advising.advised(liar(forest, core), [lie])
+            forest[core].core.advertising.advised(liar(forest, core), [lie])
         forest.settle(1)
     forest.add("hq-3", "", "root", mesh=["hq-1"])
     forest.heal(5)
@@ -361,15 +361,15 @@ def test_names_that_are_said_to_have_moved_wait_up_to_a_bound_and_with_one_timer
     monkeypatch.setattr(relocation, "_MOST_SAID", 10)
     core = forest["york"].core
     believed: list[str] = []
-    monkeypatch.setattr(core.moves, "moved", believed.append)
+    monkeypatch.setattr(core.relocation, "moved", believed.append)
     timers = len(core.clock._timers)
     for number in range(50):
-        core.moves.told(f"n{number}", core.neighbours["hq-1"])
+        core.relocation.told(f"n{number}", core.neighbours["hq-1"])
     assert believed == [f"n{number}" for number in range(40)]
-    assert len(core.moves._said) == 10
+    assert len(core.relocation._said) == 10
     assert len(core.clock._timers) == timers + 1
-    core.moves.told("n45", core.neighbours["hq-2"])
+    core.relocation.told("n45", core.neighbours["hq-2"])
     assert believed[40:] == ["n45"]
     forest.pass_time(core.settings.dormant_after + 1)
     assert sorted(believed) == sorted(f"n{number}" for number in range(50))
-    assert not core.moves._said
+    assert not core.relocation._said

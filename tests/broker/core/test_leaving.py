@@ -147,7 +147,7 @@ def announce(forest: Forest) -> None:
     """As nodes do once they listen; then the smaller name alone dials."""
     for site in forest.sites.values():
         if site.running:
-            site.core.addressing.addresses = [f"ws://{site.name}"]
+            site.core.logical_addresses.addresses = [f"ws://{site.name}"]
 
 
 @pytest.mark.parametrize("name", CORES)

@@ -183,7 +183,7 @@ class Grown:
         return f"node-{node}"
 
     def own(self, node: int) -> str:
-        return self.forest[self.name(node)].core.addressing.own
+        return self.forest[self.name(node)].core.logical_addresses.own
 
     def reader(self, node: int, destination: str) -> SimulatedConsumer:
         return self.forest.consumer(self.name(node), destination, f"{node} {destination}")

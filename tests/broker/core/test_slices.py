@@ -112,9 +112,13 @@ def test_of_what_was_unpacked_only_the_latest_few_stay_in_memory(forest: Forest,
     connection = Connection(lambda frame: None, "test", "http")
     session = hq.core.switch.login(connection, "reader")
     hq.core.switch.subscribe(connection, "q")
-    while hq.core.switch.transfer(connection, max((given.last for given in session.desk.all()), default=-1)):
+    while hq.core.switch.transfer(
+        connection, max((given.last for given in session.unacked.all()), default=-1)
+    ):
         forest.settle()
-    unpacked = [given.entry.stored for given in session.desk.all() if given.entry.stored.messages is not None]
-    assert len(session.desk) == 52
+    unpacked = [
+        given.entry.stored for given in session.unacked.all() if given.entry.stored.messages is not None
+    ]
+    assert len(session.unacked) == 52
     assert 1 <= len(unpacked) <= 16
     assert max(stored.header.size for stored in unpacked) < 20_000

@@ -350,7 +350,7 @@ def test_queues_that_have_gone_are_remembered_up_to_a_bound(
 ) -> None:
     monkeypatch.setattr(mandatory, "_MOST_GONE", 5)
     hq = forest.add("hq")
-    notices = hq.core.telling
+    notices = hq.core.mandatory
     for number in range(20):
         notices._route_changed(queue(f"q{number}"), "", "")
     assert [key.name for key in notices._gone] == [f"q{number}" for number in range(15, 20)]

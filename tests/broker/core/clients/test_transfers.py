@@ -182,7 +182,7 @@ def test_a_body_that_an_older_version_left_unreadable_is_a_dead_letter(
         assert [payload for _, payload in till.fetch()] == [b"1", b"2"]
     session = till.connection.session
     assert session is not None
-    held = [given.entry for given in session.desk.all()]
+    held = [given.entry for given in session.unacked.all()]
     first = next(iter([*held, *hq.core.custody.queues["queue:sales"].waiting])).stored
     first.body, first.messages = bytes(len(first.body or b"")), None
     assert [payload for _, payload in till.fetch()] == [b"2"]

@@ -89,10 +89,10 @@ def test_a_fan_out_counts_once_for_each_way(forest: Forest) -> None:
     send(forest, "hq", "topic:offers/one", 4)
     assert kept(hq) == {UP: 4, DOWN: 4}
     assert again(forest, hq) == {UP: 4, DOWN: 4}
-    hq.core.moves.forget(hq.core.neighbours["york"], moved=False)
+    hq.core.relocation.forget(hq.core.neighbours["york"], moved=False)
     forest.settle()
     assert kept(hq) == {UP: 4, DOWN: 4}, "bath still waits for the same"
-    hq.core.moves.forget(hq.core.neighbours["bath"], moved=False)
+    hq.core.relocation.forget(hq.core.neighbours["bath"], moved=False)
     forest.settle()
     assert kept(hq) == {UP: 4}
 
@@ -121,7 +121,7 @@ def test_what_waited_for_a_node_that_is_forgotten_was_sent_back(forest: Forest) 
     forest.cut(wire)
     forest["york"].crash()
     assert kept(hq) == {DOWN: 5}
-    hq.core.moves.forget(hq.core.neighbours["york"], moved=False)
+    hq.core.relocation.forget(hq.core.neighbours["york"], moved=False)
     forest.settle()
     assert kept(hq) == {REROUTED: 5}
     assert again(forest, hq) == {REROUTED: 5}

@@ -117,7 +117,7 @@ def test_a_dead_letter_that_is_given_back_may_go_away_and_come_again(tree: Fores
     assert hq.waiting() == 0  # the dead letter is the one that there is
     if older:
         hq.core.arrivals.seen.restore(SeenRow(b"i" * 16, int(hq.now * 1000)))
-    assert hq.core.letters.give_back([(copy, 1) for copy in hq.core.custody.dead.waiting]) == 1
+    assert hq.core.dead_letters.give_back([(copy, 1) for copy in hq.core.custody.dead.waiting]) == 1
     there = tree.consumer("york", "queue:sales", auto=False)
     tree.settle(5.0)
     assert there.payloads == [b"a"]
@@ -132,7 +132,7 @@ def test_a_dead_letter_that_is_given_back_before_the_rest_goes_is_known_apart(tr
     """Its messages and the rest of its bundle go away and come back: nothing of either was dealt with."""
     refuse_first(tree, 0)
     hq = tree["hq"]
-    assert hq.core.letters.give_back([(copy, 1) for copy in hq.core.custody.dead.waiting]) == 1
+    assert hq.core.dead_letters.give_back([(copy, 1) for copy in hq.core.custody.dead.waiting]) == 1
     there = tree.consumer("york", "queue:sales", auto=False)
     tree.settle(5.0)
     assert sorted(there.payloads) == [*THREE]
@@ -150,7 +150,7 @@ def test_dead_letters_of_a_bundle_that_are_given_back_one_by_one_bring_one_each(
     hq = tree["hq"]
     assert [message.payload for _, message in hq.dead()] == [b"a", b"b"]
     for _ in range(2):
-        assert hq.core.letters.give_back([(hq.core.custody.dead.waiting[0], -1)]) == 1
+        assert hq.core.dead_letters.give_back([(hq.core.custody.dead.waiting[0], -1)]) == 1
         there = tree.consumer("york", "queue:sales", auto=False)
         tree.settle(60.0)
         there.disconnect()

@@ -20,7 +20,7 @@ def chain(forest: Forest, **settings: str) -> None:
 
 def heard(forest: Forest) -> dict[str, int]:
     """Advisories that each node has received so far."""
-    return {name: site.core.advising.heard.total() for name, site in forest.sites.items()}
+    return {name: site.core.advertising.heard.total() for name, site in forest.sites.items()}
 
 
 def cost(forest: Forest, site: str, destination: str) -> dict[str, int]:
@@ -111,14 +111,14 @@ def test_what_was_refused_makes_no_digest_differ(forest: Forest) -> None:
     hq = pair(forest, max_levels=3)
     forest.consumer("york", "topic:a/b/c/d")
     forest.settle(1.0)
-    before = hq.core.advising.heard.total()
+    before = hq.core.advertising.heard.total()
     wire = forest.wire_of("york")
     assert wire is not None
     forest.cut(wire)
     forest.dial_all()
     forest.settle(1.0)
     assert hq.core.neighbours["york"].up
-    assert hq.core.advising.heard.total() == before
+    assert hq.core.advertising.heard.total() == before
 
 
 def test_a_child_cannot_say_that_its_parent_is_below_it(forest: Forest) -> None:

@@ -295,7 +295,7 @@ def test_a_parent_that_goes_again_leaves_the_rest_for_the_next(forest: Forest) -
     forest.dial("york")
     forest.settle(0.2)
     assert numbers(york, UPWARD)
-    york.core.moves.forget(york.core.neighbours["hq"], moved=False)
+    york.core.relocation.forget(york.core.neighbours["hq"], moved=False)
     forest.settle(5.0)
     assert len(numbers(york, UPWARD)) > PART
     forest.dial("york")
@@ -304,7 +304,7 @@ def test_a_parent_that_goes_again_leaves_the_rest_for_the_next(forest: Forest) -
 
 
 def forgets(site: Site, name: str, *, moved: bool) -> None:
-    site.core.moves.forget(site.core.neighbours[name], moved=moved)
+    site.core.relocation.forget(site.core.neighbours[name], moved=moved)
 
 
 @pytest.mark.parametrize("kills", [0, 3])

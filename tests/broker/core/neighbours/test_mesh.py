@@ -79,7 +79,7 @@ def test_what_is_wanted_is_known_where_it_can_be_used_and_nowhere_else(forest: F
     check_routes(list(forest.sites.values()))
     assert "till" not in {key.name for key in forest["south"].core.table}
     assert set(forest["north"].core.table.gateways(queue("hq"))) == {"c2"}
-    assert forest["bath"].core.advising.heard["mesh"] == 0
+    assert forest["bath"].core.advertising.heard["mesh"] == 0
 
 
 def test_a_root_joins_at_run_time_and_everybody_links_with_it(forest: Forest) -> None:

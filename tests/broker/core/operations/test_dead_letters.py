@@ -10,7 +10,7 @@ EVERY = -1
 
 def give_back(site: Site, bits: int = EVERY) -> int:
     site.core.advance(site.now)
-    return site.core.letters.give_back([(copy, bits) for copy in site.core.custody.dead.waiting])
+    return site.core.dead_letters.give_back([(copy, bits) for copy in site.core.custody.dead.waiting])
 
 
 def reasons(site: Site) -> list[tuple[str, bytes]]:
@@ -180,10 +180,10 @@ def test_letters_are_discarded_and_counted(forest: Forest) -> None:
     forest.producer("hq").send("queue:sales", b"a", b"b", b"c")
     forest.settle(10.0)
     (letter,) = hq.core.custody.dead.waiting
-    assert hq.core.letters.discard([(letter, 0b001)]) == 1
+    assert hq.core.dead_letters.discard([(letter, 0b001)]) == 1
     assert [payload for _, payload in reasons(hq)] == [b"b", b"c"]
-    assert hq.core.letters.discard([(letter, EVERY)]) == 2
-    assert hq.core.letters.discard([(letter, EVERY)]) == 0
+    assert hq.core.dead_letters.discard([(letter, EVERY)]) == 2
+    assert hq.core.dead_letters.discard([(letter, EVERY)]) == 0
     assert hq.core.counters["dead_deleted"] == 3
     forest.settle()
     hq.crash()

@@ -198,7 +198,7 @@ def test_a_message_that_a_reader_has_is_refused(forest: Forest) -> None:
     reader = forest.consumer("hq", "queue:sales", auto=False)
     forest.producer("hq").send("queue:sales", b"a")
     forest.settle()
-    (given,) = hq.core.switch.sessions["consumer"].desk.of(None)
+    (given,) = hq.core.switch.sessions["consumer"].unacked.of(None)
     with pytest.raises(InDelivery, match="reader has that message"):
         hq.core.removal.delete_message(given.entry, 0)
     reader.acknowledge(1)

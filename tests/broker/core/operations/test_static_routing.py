@@ -170,7 +170,7 @@ def test_static_routes_outlive_a_restart_and_go_with_their_neighbour(forest: For
     hq.boot()
     assert list(hq.core.table.static) == before
     assert len(before) == 4
-    hq.core.moves.forget(hq.core.neighbours["north"], moved=False)
+    hq.core.relocation.forget(hq.core.neighbours["north"], moved=False)
     forest.settle()
     assert [route.kind for route in hq.core.table.static] == [StaticKind.ALIAS, StaticKind.DUMPSTER]
     hq.crash()

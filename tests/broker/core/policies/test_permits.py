@@ -26,7 +26,7 @@ RULES = {
 def give(site: Site, grants: dict[str, Grant]) -> None:
     """Let a site's children have these, and all others nothing but their own name."""
     me = site.name
-    site.core.permitting.configure(lambda child: grants.get(child, Grant(me, child)), lambda child: None)
+    site.core.permits.configure(lambda child: grants.get(child, Grant(me, child)), lambda child: None)
 
 
 def begin(forest: Forest) -> None:
@@ -93,13 +93,13 @@ def test_a_store_consumes_what_it_may_and_is_told_what_it_may_not(tree: Forest) 
 def test_what_is_refused_makes_no_digest_differ(tree: Forest) -> None:
     tree.consumer("york", "topic:payroll/#")
     tree.settle(1.0)
-    told = tree["york"].core.advising.told["up"]
+    told = tree["york"].core.advertising.told["up"]
     for _ in range(2):
         wire = tree.wire_of("york")
         assert wire is not None
         tree.cut(wire)
         tree.heal()
-    assert tree["york"].core.advising.told["up"] == told
+    assert tree["york"].core.advertising.told["up"] == told
 
 
 def test_a_stores_own_cells_are_its_own_and_no_others(tree: Forest) -> None:
@@ -267,12 +267,12 @@ def test_a_store_hears_of_consumers_only_where_it_may_send(tree: Forest) -> None
     tree.settle(1.0)
     heard = {str(key) for key in tree["york"].core.table.routes_of("hq")}
     assert heard == {"topic:store/#", "queue:orders", "topic:#"}
-    told = tree["hq"].core.advising.told["down"]
+    told = tree["hq"].core.advertising.told["down"]
     wire = tree.wire_of("york")
     assert wire is not None
     tree.cut(wire)
     tree.heal()
-    assert tree["hq"].core.advising.told["down"] == told
+    assert tree["hq"].core.advertising.told["down"] == told
     give(tree["hq"], {"york": grant("hq", "york", send=("payroll/#", "queue:payroll"))})
     tree.settle(1.0)
     heard = {str(key) for key in tree["york"].core.table.routes_of("hq")}
@@ -286,8 +286,8 @@ def test_a_child_speaks_of_no_nodes_but_its_own(tree: Forest) -> None:
     advice = [Advice(op, Kind.DOMAIN, "leeds", "leeds", "c") for op in ("add", "dormant", "remove")]
     hq, line = tree["hq"].core, tree.wire_of("leeds")
     before = child(tree, "leeds").link
-    hq.advising.advised(child(tree), advice[:2])
-    hq.advising.advised(child(tree), [Advice("add", Kind.QUEUE, "orders", "leeds", "c"), advice[2]])
+    hq.advertising.advised(child(tree), advice[:2])
+    hq.advertising.advised(child(tree), [Advice("add", Kind.QUEUE, "orders", "leeds", "c"), advice[2]])
     tree.settle(5.0)
     assert routes(tree) == {"domain:york"}
     assert child(tree, "leeds").link is before
@@ -303,7 +303,7 @@ def test_a_leaf_has_nobody_below_it_with_permits_or_without(forest: Forest) -> N
     forest.add("leeds", "hq")
     forest.heal(2)
     liar = child(forest)
-    forest["hq"].core.advising.advised(liar, [Advice("add", Kind.DOMAIN, "leeds", "leeds", "c")])
+    forest["hq"].core.advertising.advised(liar, [Advice("add", Kind.DOMAIN, "leeds", "leeds", "c")])
     assert routes(forest) == {"domain:york"}
     assert not forest["hq"].core.arrivals.is_from_below(liar, "leeds")
     assert [refused.what for refused in liar.refusals.latest()] == ["leeds"]
@@ -349,11 +349,11 @@ def test_a_branch_cannot_give_what_it_was_not_given(forest: Forest) -> None:
     uk, york = forest["uk"].core, forest["york"].core
     assert {str(key) for key in uk.table.routes_of("york")} == {"domain:york", "topic:prices/#"}
     assert "PERMIT: hq lets uk consume" in dict_of(york.parent)
-    assert [(grant.by, grant.child) for grant in york.permitting.granted_here()] == [
+    assert [(grant.by, grant.child) for grant in york.permits.granted_here()] == [
         ("uk", "york"),
         ("hq", "uk"),
     ]
-    assert [grant.by for grant in uk.permitting.granted_here()] == ["hq"]
+    assert [grant.by for grant in uk.permits.granted_here()] == ["hq"]
 
 
 def test_what_was_told_is_known_after_a_restart_and_forgotten_with_the_parent(forest: Forest) -> None:
@@ -366,11 +366,11 @@ def test_what_was_told_is_known_after_a_restart_and_forgotten_with_the_parent(fo
     forest["uk"].boot()
     forest.settle(1.0)
     uk = forest["uk"].core
-    assert [each.by for each in uk.permitting.granted_here()] == ["hq"]
-    assert uk.permitting.permit_of("york").why_not_consume(topic("payroll"))
-    uk.moves.forget(uk.neighbours["hq"], moved=False)
-    assert uk.permitting.granted_here() == ()
-    assert not uk.permitting.permit_of("york")
+    assert [each.by for each in uk.permits.granted_here()] == ["hq"]
+    assert uk.permits.permit_of("york").why_not_consume(topic("payroll"))
+    uk.relocation.forget(uk.neighbours["hq"], moved=False)
+    assert uk.permits.granted_here() == ()
+    assert not uk.permits.permit_of("york")
 
 
 def test_without_permits_nothing_is_told_and_all_is_allowed(forest: Forest) -> None:
@@ -380,15 +380,15 @@ def test_without_permits_nothing_is_told_and_all_is_allowed(forest: Forest) -> N
     begin(forest)
     assert not child(forest).permit
     assert routes(forest) == {"domain:york", "topic:#"}
-    assert forest["york"].core.permitting.granted_here() == ()
+    assert forest["york"].core.permits.granted_here() == ()
     give(forest["hq"], {})
     forest.settle(1.0)
     assert routes(forest) == {"domain:york"}
-    assert forest["york"].core.permitting.granted_here() == (Grant("hq", "york"),)
-    forest["hq"].core.permitting.configure(lambda child: None, lambda child: None)
+    assert forest["york"].core.permits.granted_here() == (Grant("hq", "york"),)
+    forest["hq"].core.permits.configure(lambda child: None, lambda child: None)
     forest.settle(1.0)
     assert routes(forest) == {"domain:york", "topic:#"}
-    assert forest["york"].core.permitting.granted_here() == ()
+    assert forest["york"].core.permits.granted_here() == ()
 
 
 # --- changes
@@ -400,32 +400,32 @@ def test_permits_change_without_a_link_dropped(tree: Forest) -> None:
     )
     tree.settle(1.0)
     link = child(tree).link
-    tree["hq"].core.permitting.set(grant("hq", "york", consume=("payroll",)))
+    tree["hq"].core.permits.set(grant("hq", "york", consume=("payroll",)))
     tree.settle(1.0)
     assert routes(tree) == {"domain:york", "topic:payroll"}
     for where in ("topic:prices/uk", "topic:payroll"):
         send(tree, "hq", where)
     assert (prices.payloads, payroll.payloads) == ([], [b"topic:payroll 0"])
-    tree["hq"].core.permitting.unset("york")
+    tree["hq"].core.permits.unset("york")
     tree.settle(1.0)
     assert routes(tree) == {"domain:york", "topic:prices/#"}
     send(tree, "hq", "topic:prices/uk")
     assert prices.payloads == [b"topic:prices/uk 0"]
     assert child(tree).link is link
     with pytest.raises(NotFound, match="no permit was set for 'york'"):
-        tree["hq"].core.permitting.unset("york")
+        tree["hq"].core.permits.unset("york")
     with pytest.raises(BadRequest, match="is no permit"):
-        tree["hq"].core.permitting.set(grant("hq", "york", consume=("a+",)))
+        tree["hq"].core.permits.set(grant("hq", "york", consume=("a+",)))
 
 
 def test_what_an_operator_sets_outlives_a_restart(tree: Forest) -> None:
-    tree["hq"].core.permitting.set(grant("hq", "york", consume=("payroll",)))
+    tree["hq"].core.permits.set(grant("hq", "york", consume=("payroll",)))
     tree.settle(1.0)
     tree["hq"].crash()
     hq = tree["hq"].boot()
     give(tree["hq"], {})
-    assert "york" in hq.permitting.set_for
-    assert hq.permitting.permit_of("york").grants[0].consume == ("payroll",)
+    assert "york" in hq.permits.set_for
+    assert hq.permits.permit_of("york").grants[0].consume == ("payroll",)
 
 
 def test_what_waits_for_a_child_and_is_not_its_any_more_is_not_sent(tree: Forest) -> None:
@@ -516,15 +516,15 @@ def test_a_child_that_does_not_keep_the_rest_is_not_read_any_more(forest: Forest
     give(forest["hq"], {"york": grant("hq", "york")})
     begin(forest)
     forest["hq"].core.custody.spools.came["york"] = 60_000
-    forest["hq"].core.permitting.check_room(child(forest))
+    forest["hq"].core.permits.check_room(child(forest))
     forest["hq"].core.custody.spools.came["york"] = 70_000
     with pytest.raises(FrameError, match="york goes on though 70000 bytes"):
-        forest["hq"].core.permitting.check_room(child(forest))
+        forest["hq"].core.permits.check_room(child(forest))
 
 
 def test_only_some_routes_are_a_childs(forest: Forest) -> None:
     forest.add("hq")
-    forest["hq"].core.permitting.configure(lambda child: None, lambda child: 2)
+    forest["hq"].core.permits.configure(lambda child: None, lambda child: 2)
     forest.add("york", "hq")
     begin(forest)
     for wanted in ("queue:a", "queue:b", "queue:c"):
@@ -541,15 +541,15 @@ def test_only_some_routes_are_a_childs(forest: Forest) -> None:
 )
 def test_who_a_child_may_ask_for(tree: Forest, name: str, may: bool) -> None:
     give(tree["hq"], {"york": grant("hq", "york", send=("x@till-*",))})
-    assert (tree["hq"].core.permitting.why_not_tell(child(tree), name) == "") is may
+    assert (tree["hq"].core.permits.why_not_tell(child(tree), name) == "") is may
     assert (child(tree).refusals.total == 0) is may
 
 
 def test_an_answer_about_who_it_may_not_reach_is_none(tree: Forest) -> None:
     told: dict[str, tuple[object, str]] = {}
-    incarnations = [tree[name].core.addressing.own for name in ("leeds", "hq")]
+    incarnations = [tree[name].core.logical_addresses.own for name in ("leeds", "hq")]
     for key in ("leeds", *incarnations):
-        tree["york"].core.addressing.look_up(
+        tree["york"].core.logical_addresses.look_up(
             key, lambda entry, why, key=key: told.update({key: (entry, why)})
         )
     tree.settle(5.0)
@@ -561,13 +561,13 @@ def test_an_incarnation_is_reached_by_who_may_reach_its_node(tree: Forest) -> No
     got = tree.consumer("hq", "queue:till")
     tree.settle(1.0)
     for name in ("hq", "leeds"):
-        send(tree, "york", f"queue:till@{tree[name].core.addressing.own}")
+        send(tree, "york", f"queue:till@{tree[name].core.logical_addresses.own}")
     assert len(got.payloads) == 1
     assert dead(tree) + dead(tree, "york")
     assert not tree["leeds"].core.custody.queue_for(queue("till")).messages
 
 
 def test_repr_says_how_many(tree: Forest) -> None:
-    tree["hq"].core.permitting.set(grant("hq", "york"))
-    assert repr(tree["hq"].core.permitting) == "<ChildPermits of hq set=1 told by nobody>"
-    assert repr(tree["york"].core.permitting) == "<ChildPermits of york set=0 told by hq>"
+    tree["hq"].core.permits.set(grant("hq", "york"))
+    assert repr(tree["hq"].core.permits) == "<ChildPermits of hq set=1 told by nobody>"
+    assert repr(tree["york"].core.permits) == "<ChildPermits of york set=0 told by hq>"

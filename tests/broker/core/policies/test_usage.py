@@ -123,7 +123,7 @@ def _alias(forest: Forest) -> None:
 
 
 def _given_back(forest: Forest) -> None:
-    letters = forest["hq"].core.letters
+    letters = forest["hq"].core.dead_letters
     dead = list(forest["hq"].core.custody.dead.waiting)
     assert letters.give_back([(copy, copy.all) for copy in dead])
 

@@ -28,17 +28,17 @@ def tree(forest: Forest) -> Forest:
 
 
 def own(site: Site) -> str:
-    return site.core.addressing.own
+    return site.core.logical_addresses.own
 
 
 def counts(forest: Forest, what: str) -> dict[str, int]:
     """Of each node that counted any."""
-    found = {name: site.core.addressing.counters[what] for name, site in forest.sites.items()}
+    found = {name: site.core.logical_addresses.counters[what] for name, site in forest.sites.items()}
     return {name: count for name, count in found.items() if count}
 
 
 def known(site: Site) -> set[str]:
-    return {entry.found.name for entry in site.core.addressing.cache}
+    return {entry.found.name for entry in site.core.logical_addresses.cache}
 
 
 def restart(forest: Forest, name: str) -> str:
@@ -77,10 +77,10 @@ def test_a_message_for_an_incarnation_waits_while_one_way_of_the_tree_is_asked(t
 
 
 def test_a_name_is_asked_up_and_then_down_its_way(tree):
-    hq = tree["hq"].core.addressing
+    hq = tree["hq"].core.logical_addresses
     hq.cache.take(tree["york"].core.identity.incarnation)
     told = []
-    tree["bath"].core.addressing.look_up("york", lambda entry, why: told.append((entry, why)))
+    tree["bath"].core.logical_addresses.look_up("york", lambda entry, why: told.append((entry, why)))
     tree.settle(1.0)
     assert [(entry.found.incarnation, why) for entry, why in told] == [
         (tree["york"].core.identity.incarnation, "")
@@ -152,8 +152,8 @@ def test_the_same_question_is_not_asked_twice_within_two_seconds(tree):
         producer.send(f"queue:till@{unknown}", str(number).encode())
         tree.settle(0.1)
     tree.settle(1.5)
-    assert tree["south"].core.addressing.counters["who_has_in"] <= 3
-    assert tree["bath"].core.addressing.waiting() == 20
+    assert tree["south"].core.logical_addresses.counters["who_has_in"] <= 3
+    assert tree["bath"].core.logical_addresses.waiting() == 20
     tree.dial("south")
     tree.settle(10.0)
     assert len(tree["bath"].dead()) == 20
@@ -213,7 +213,7 @@ def test_a_root_says_who_is_unknown_when_all_had_time_to_come_back(tree):
 def test_what_is_asked_for_by_a_neighbour_too_is_dead_here_when_nobody_has_it(tree):
     unknown = "01234567-89ab-cdef-0123-456789abcdef"
     tree.cut(tree.wire_of("north"))
-    tree["york"].core.addressing.look_up(unknown, lambda entry, why: None)
+    tree["york"].core.logical_addresses.look_up(unknown, lambda entry, why: None)
     tree.settle(0.5)
     tree.producer("north").send(f"queue:till@{unknown}", b"one")
     tree.settle(0.5)
@@ -225,7 +225,7 @@ def test_what_is_asked_for_by_a_neighbour_too_is_dead_here_when_nobody_has_it(tr
 def test_so_many_incarnations_are_asked_for_and_the_others_after_them(forest):
     forest.add("hq")
     forest.add("york", "hq")
-    known, producer = forest["york"].core.addressing, forest.producer("york")
+    known, producer = forest["york"].core.logical_addresses, forest.producer("york")
     for number in range(1000):
         known.questions.ask(f"{number:08x}-89ab-cdef-0123-456789abcdef")
     producer.send("queue:till@99999999-89ab-cdef-0123-456789abcdef", b"one")
@@ -289,17 +289,17 @@ def test_goodbye_from_above_makes_another_incarnation(tree):
     assert own(tree["york"]) != before
     tree.dial("york")
     tree.settle(2.0)
-    hq = tree["hq"].core.addressing.cache.named("york", tree["hq"].core.clock.now)
+    hq = tree["hq"].core.logical_addresses.cache.named("york", tree["hq"].core.clock.now)
     assert incarnation_text(hq.found.incarnation) == own(tree["york"])
 
 
 def test_a_change_of_addresses_rides_on_the_next_frame_to_all_who_were_told(tree):
-    tree["bath"].core.addressing.look_up("york", lambda entry, why: None)
+    tree["bath"].core.logical_addresses.look_up("york", lambda entry, why: None)
     tree.settle(1.0)
-    tree["york"].core.addressing.announce(["wss://lte.york.example:7600/link"])
+    tree["york"].core.logical_addresses.announce(["wss://lte.york.example:7600/link"])
     tree.settle(1.0)
     for name in ("north", "hq", "south", "bath"):
-        entry = tree[name].core.addressing.cache.named("york", tree[name].core.clock.now)
+        entry = tree[name].core.logical_addresses.cache.named("york", tree[name].core.clock.now)
         assert entry.found.addresses == ["wss://lte.york.example:7600/link"], name
     assert known(tree["leeds"]) == {"north"}
     assert tree["north"].core.neighbours["york"].detail.addresses == ["wss://lte.york.example:7600/link"]
@@ -310,10 +310,10 @@ def test_a_change_of_addresses_while_a_link_comes_up_is_told_on_it(tree):
     tree.cut(tree.wire_of("york"))
     tree.settle(1.0)
     tree.dial("york")
-    tree["york"].core.addressing.announce(moved)
+    tree["york"].core.logical_addresses.announce(moved)
     tree.settle(1.0)
     hq = tree["hq"].core
-    assert hq.addressing.cache.named("york", hq.clock.now).found.addresses == moved
+    assert hq.logical_addresses.cache.named("york", hq.clock.now).found.addresses == moved
 
 
 def test_a_child_that_lies_is_not_believed(tree):
@@ -321,7 +321,7 @@ def test_a_child_that_lies_is_not_believed(tree):
     york = north.neighbours["york"]
     waiting = tree.producer("north")
     unknown = "01234567-89ab-cdef-0123-456789abcdef"
-    hq.addressing.questions.ask = lambda *_, **__: ""
+    hq.logical_addresses.questions.ask = lambda *_, **__: ""
     waiting.send(f"queue:till@{unknown}", b"one")
     tree.settle(1.0)
     lies = [
@@ -337,14 +337,14 @@ def test_a_child_that_lies_is_not_believed(tree):
     york.detail.role = "branch"
     york.held.apply([Advice("add", Kind.DOMAIN, "shop", "shop", "c1")], tree.now)
     for lie in lies:
-        north.addressing.said(york, lie)
+        north.logical_addresses.said(york, lie)
     tree.settle(0.5)
-    cache = north.addressing.cache
+    cache = north.logical_addresses.cache
     assert {entry.found.name: entry.found.incarnation for entry in cache} == {
         name: tree[name].core.identity.incarnation for name in ("hq", "york", "leeds")
     }
     assert tree["north"].waiting() == 1, "only who was asked can deny"
-    assert north.addressing.counters["not_believed"] == 2
+    assert north.logical_addresses.counters["not_believed"] == 2
 
 
 def test_one_child_cannot_ask_without_end(tree):
@@ -353,10 +353,10 @@ def test_one_child_cannot_ask_without_end(tree):
     york = north.neighbours["york"]
     for start in range(0, 1500, 500):
         keys = [f"store-{number}" for number in range(start, start + 500)]
-        north.addressing.said(york, events.PeerAsks(keys))
-    assert len(north.addressing.questions) == 1000
+        north.logical_addresses.said(york, events.PeerAsks(keys))
+    assert len(north.logical_addresses.questions) == 1000
     tree.cut(tree.wire_of("york"))
-    assert len(north.addressing.questions) == 0
+    assert len(north.logical_addresses.questions) == 0
 
 
 class Secretive(Policy):
@@ -367,7 +367,7 @@ class Secretive(Policy):
 def test_what_may_not_be_told_is_not(tree):
     tree["north"].core.policies.add([Secretive()])
     told = []
-    tree["york"].core.addressing.look_up("leeds", lambda entry, why: told.append(why))
+    tree["york"].core.logical_addresses.look_up("leeds", lambda entry, why: told.append(why))
     tree.settle(1.0)
     assert told == ["york may not know of leeds"]
 
@@ -378,12 +378,12 @@ def test_an_answer_is_forgotten_after_its_time(forest):
         forest.add(store, "hq", address_lifetime=5.0)
     forest.dial_all()
     forest.settle(1.0)
-    forest["york"].core.addressing.look_up("leeds", lambda entry, why: None)
+    forest["york"].core.logical_addresses.look_up("leeds", lambda entry, why: None)
     forest.settle(1.0)
     assert known(forest["york"]) == {"hq", "leeds"}
     forest.settle(6.0)
     assert known(forest["york"]) == {"hq"}
-    assert forest["york"].core.clock.next is None or not forest["york"].core.addressing._expires
+    assert forest["york"].core.clock.next is None or not forest["york"].core.logical_addresses._expires
 
 
 @pytest.fixture
@@ -409,13 +409,15 @@ def test_each_core_knows_the_nodes_below_and_the_other_cores(cores):
 def test_a_core_that_does_not_know_asks_the_others_in_turn(cores):
     york = cores["york"].core.identity.incarnation
     for name in ("c1", "c2"):
-        cores[name].core.addressing.cache.take(york)
+        cores[name].core.logical_addresses.cache.take(york)
     told = []
     for key in (own(cores["york"]), "01234567-89ab-cdef-0123-456789abcdef"):
-        cores["c1"].core.addressing.look_up(key, lambda entry, why: told.append(entry and entry.found.name))
+        cores["c1"].core.logical_addresses.look_up(
+            key, lambda entry, why: told.append(entry and entry.found.name)
+        )
     cores.settle(8.0)
     assert told == ["york", None]
-    asked = {name: cores[name].core.addressing.counters["who_has_in"] for name in ("c1", "c2", "c3")}
+    asked = {name: cores[name].core.logical_addresses.counters["who_has_in"] for name in ("c1", "c2", "c3")}
     assert asked == {"c1": 0, "c2": 2, "c3": 2}
 
 

@@ -51,7 +51,7 @@ class Watched:
         return [node] if node == 0 else [node, *self.chain(self.parents[node - 1])]
 
     def listen(self, node: int) -> None:
-        known = self.core(node).addressing
+        known = self.core(node).logical_addresses
         said = known.said
 
         def heard(neighbour: Any, event: events.Event) -> None:
@@ -76,12 +76,14 @@ class Watched:
                     self.forest.cut(wire)
                 self.forest.heal(8.0)
             case "announce":
-                core.addressing.announce([f"wss://line-{step.of}:7600/link"])
+                core.logical_addresses.announce([f"wss://line-{step.of}:7600/link"])
                 self.forest.settle(3.0)
             case _:
-                key = self.name(step.of) if step.what == "name" else self.core(step.of).addressing.own
+                key = self.name(step.of) if step.what == "name" else self.core(step.of).logical_addresses.own
                 answers: list[str] = []
-                core.addressing.look_up(key, lambda entry, why: answers.append(entry and entry.found.name))
+                core.logical_addresses.look_up(
+                    key, lambda entry, why: answers.append(entry and entry.found.name)
+                )
                 self.forest.settle(3.0)
                 assert answers == [self.name(step.of)], "everybody is found"
         return above | set(self.chain(step.of))
@@ -105,12 +107,12 @@ class Watched:
 
     def check_caches(self) -> None:
         """While all links are up, nobody believes what is over."""
-        now = {self.name(node): self.core(node).addressing.own for node in range(self.size)}
+        now = {self.name(node): self.core(node).logical_addresses.own for node in range(self.size)}
         for node in range(self.size):
-            for entry in self.core(node).addressing.cache:
+            for entry in self.core(node).logical_addresses.cache:
                 text = incarnation_text(entry.found.incarnation)
                 assert text == now[entry.found.name], f"{self.name(node)} believes {entry!r}"
-        root = {entry.found.name for entry in self.core(0).addressing.cache}
+        root = {entry.found.name for entry in self.core(0).logical_addresses.cache}
         assert root == set(now) - {self.name(0)}, "the root knows all"
 
 

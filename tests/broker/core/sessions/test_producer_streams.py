@@ -143,7 +143,7 @@ def test_they_go_with_their_stream(forest: Forest, hq: Site, producer: Deaf) -> 
     forest.now += WEEK + 1
     forest.settle(2.0)
     assert ranges(hq) == []
-    assert hq.core.switch.sending.streams == {}
+    assert hq.core.switch.producers.streams == {}
 
 
 def test_a_connection_sends_as_one_producer(forest: Forest, hq: Site, producer: Deaf) -> None:
@@ -152,7 +152,7 @@ def test_a_connection_sends_as_one_producer(forest: Forest, hq: Site, producer: 
     assert [failure.code for failure in producer.failures] == ["BAD_REQUEST"]
     producer.send("queue:other", b"1")
     forest.settle()
-    assert hq.core.switch.sending.stream("till", "till").committed == 1
+    assert hq.core.switch.producers.stream("till", "till").committed == 1
     assert len(producer.confirmed) == 1
 
 
@@ -160,9 +160,9 @@ def test_of_very_many_producers_those_that_sent_longest_ago_are_forgotten(
     forest: Forest, hq: Site, producer: Deaf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(housekeeping, "MOST_PRODUCERS", 3)
-    streams = hq.core.switch.sending.streams
+    streams = hq.core.switch.producers.streams
     for number in range(6):
-        hq.core.switch.sending.stream("session", str(number))
+        hq.core.switch.producers.stream("session", str(number))
         forest.pass_time(1.0)
     forest.settle(3.0)
     assert sorted(streams)[-3:] == ["session/3", "session/4", "session/5"]
@@ -174,8 +174,8 @@ def test_very_many_producers_are_forgotten_a_part_at_a_time(
 ) -> None:
     """One that has sent since is the youngest, whenever it was made."""
     monkeypatch.setattr(housekeeping, "MOST_PRODUCERS", 3)
-    sending, forgotten = hq.core.switch.sending, list[int]()
-    monkeypatch.setattr(hq.core.switch.sending, "forget", _counting(sending.forget, forgotten))
+    sending, forgotten = hq.core.switch.producers, list[int]()
+    monkeypatch.setattr(hq.core.switch.producers, "forget", _counting(sending.forget, forgotten))
     for number in range(3 * PART + 3):
         sending.stream("session", str(number))
     producer.send("queue:other", b"1")

@@ -122,7 +122,7 @@ def test_the_topics_of_a_broker_that_retains_nothing_are_followed(
 ) -> None:
     monkeypatch.setattr(retained_interest, "_MOST_FOLLOWED", 2)
     tree(forest)
-    forest["york"].core.renewal.broker_retains = False
+    forest["york"].core.retained_interest.broker_retains = False
     broker = Broker(forest, "york")
     reader = forest.consumer("hq", "topic:up/#")
     forest.settle(1.0)
@@ -134,7 +134,7 @@ def test_the_topics_of_a_broker_that_retains_nothing_are_followed(
     assert {str(key) for key in broker.site.wanted} == {"topic:up/a", "topic:up/b"}
     forest["york"].crash()
     forest["york"].boot()
-    forest["york"].core.renewal.broker_retains = False
+    forest["york"].core.retained_interest.broker_retains = False
     forest.heal(3.0)
     assert {str(key) for key in broker.site.wanted} == {"topic:up/a", "topic:up/b"}
     broker.sends("topic:up/a", b"", retained=True)

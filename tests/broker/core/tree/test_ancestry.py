@@ -38,7 +38,7 @@ def test_a_core_that_joins_is_above_all_at_once_and_one_that_is_forgotten_is_not
     forest.settle(1)
     core = forest["c2"].core
     core.mesh.left("c1")
-    core.moves.forget(core.neighbours["c1"], moved=False)
+    core.relocation.forget(core.neighbours["c1"], moved=False)
     forest.settle(1)
     assert forest["york"].core.ancestry.chain == ["york", "n1", "c0"]
     assert above(forest["york"]) == {"c0", "c2", "c3", "n1", "n2"}
@@ -69,8 +69,8 @@ def test_who_is_above_cannot_be_below(forest: Forest) -> None:
     """A child that says it has a core below it could speak in its name."""
     core = forest["n1"].core
     for name in (*CORES, "n1", "n2"):
-        assert core.permitting.why_not_below(core.neighbours["york"], name)
-    assert not core.permitting.why_not_below(core.neighbours["york"], "bath")
+        assert core.permits.why_not_below(core.neighbours["york"], name)
+    assert not core.permits.why_not_below(core.neighbours["york"], "bath")
 
 
 def test_children_are_told_of_those_that_the_chain_does_not_name(forest: Forest) -> None:
@@ -89,9 +89,9 @@ def test_what_a_child_said_of_a_node_that_comes_to_be_above_or_beside_counts_no_
     core = forest["n1"].core
     liar = core.neighbours["liar"]
     told = [Advice("add", Kind.DOMAIN, name, name, "c") for name in ("c2", "n2", "york", "gone")]
-    core.advising.advised(liar, told)
-    core.advising.advised(liar, [Advice("remove", Kind.DOMAIN, "gone", "gone", "c")])
-    core.advising.advised(liar, [Advice("remove", Kind.DOMAIN, "c2", "c2", "c")])
+    core.advertising.advised(liar, told)
+    core.advertising.advised(liar, [Advice("remove", Kind.DOMAIN, "gone", "gone", "c")])
+    core.advertising.advised(liar, [Advice("remove", Kind.DOMAIN, "c2", "c2", "c")])
     assert set(liar.former) == {"gone", "c2"}
     assert all(core.arrivals.is_from_below(liar, name) for name in ("c2", "n2", "york", "gone"))
     forest.add("c2", "", "root", mesh=["c1"])

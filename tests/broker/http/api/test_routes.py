@@ -85,7 +85,7 @@ async def test_ping_and_traceroute(api: Any, york: Any) -> None:
 
 async def test_names_and_incarnations(api: Any, york: Any, running: Any) -> None:
     known = await api("GET /api/addresses")
-    own, other = running.core.addressing.own, york.core.addressing.own
+    own, other = running.core.logical_addresses.own, york.core.logical_addresses.own
     assert (known["node"], known["incarnation"], known["most"]) == ("hq", own, 1000)
     assert known["addresses"] == [f"ws://127.0.0.1:{running.port}/link"]
     (there,) = known["known"]
@@ -103,7 +103,7 @@ async def test_names_and_incarnations(api: Any, york: Any, running: Any) -> None
 
 
 async def test_an_incarnation_is_pinged_and_the_way_to_it_shown(api: Any, york: Any) -> None:
-    other = york.core.addressing.own
+    other = york.core.logical_addresses.own
     assert (await api(f"GET /api/ping?address=System@{other.upper()}"))["node"] == "york"
     route = await api(f"GET /api/traceroute?address=till@{other}")
     assert [(hop["node"], hop["how"]) for hop in route["hops"]] == [("hq", "domain"), ("york", "local")]
