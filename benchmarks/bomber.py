@@ -9,6 +9,7 @@ import json
 import secrets
 import sys
 from collections.abc import Callable, Iterator
+from secrets import token_bytes
 from typing import Final
 
 import aiohttp
@@ -84,7 +85,7 @@ KINDS: Final[dict[str, Callable[[str], Iterator[Frame]]]] = {
 def _bomb(name: str, plain: bytes, count: int = 1, done: bytes = b"") -> Volatile:
     body, flag = bundles.compress(plain)
     header = Header(
-        id=BundleIds().next(),
+        id=BundleIds(token_bytes).next(),
         destination=parse(f"topic:{name}/x"),
         flags=flag,
         count=count,
@@ -109,7 +110,7 @@ class Bomber:
         self._socket = socket
         self.sent = self.packets = 0
         self.link = Link(
-            Identity(tree, name, "leaf", new_uuid(), 1, new_uuid()),
+            Identity(tree, name, "leaf", new_uuid(token_bytes), 1, new_uuid(token_bytes)),
             LinkSettings(max_frame=_PACKET),
             dials=True,
             chain=[name],

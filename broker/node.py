@@ -5,6 +5,7 @@ around. This module alone knows all of it; each part knows those that it is give
 import logging
 import time
 from collections.abc import Callable
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,6 +23,7 @@ from broker.chronicle import Chronicle
 from broker.core.clients.switch import Switch
 from broker.core.node import NodeCore
 from broker.core.rows import MetaRow
+from broker.core.sessions.masking import hide_with
 from broker.core_driver import CoreDriver
 from broker.diallers import Diallers
 from broker.enrolment.opening import registry_of, renewal_of, sharing_of
@@ -126,6 +128,7 @@ class Node:
         site = self.site
         ticks = next((int(row.value) for row in loaded.rows(MetaRow) if row.name == "ticks"), 0)
         offset = ticks / 1000 - time.monotonic()
+        hide_with(token_bytes(16))
 
         def now() -> float:
             return time.monotonic() + offset
@@ -136,13 +139,14 @@ class Node:
             role=site.role,
             store_id=store.store_id,
             start=store.start,
-            incarnation=new_uuid(),
+            incarnation=new_uuid(token_bytes),
         )
         core = NodeCore(
             identity,
             core_settings(site),
             link_settings(site),
             now=now(),
+            random_bytes=token_bytes,
             read_bodies=store.bodies,
             read_copies=store.copies,
             secret_of=secrets.secret_of,

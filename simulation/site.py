@@ -123,6 +123,7 @@ class Site:
             self.settings,
             self.links,
             now=self.now,
+            random_bytes=secrets.token_bytes,
             read_bodies=self.disk.bodies,
             read_copies=self.disk.read_copies,
             secret_of=lambda name, dials, certified, role: None,

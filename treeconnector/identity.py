@@ -9,7 +9,6 @@ the store id, because a database restored from a backup would then give old ids 
 A message id is the bundle's id and the message's position in it, and is never changed: `<32 hex>-<position>`.
 """
 
-import secrets
 import uuid
 from collections.abc import Callable
 from typing import NamedTuple
@@ -67,14 +66,15 @@ def parse_message_id(text: str) -> MessageId:
     raise ValueError(f"{text[:60]!r} is no message id: expected 32 hexadecimal digits, '-' and a position")
 
 
-def new_uuid() -> bytes:
-    return uuid.uuid4().bytes
+def new_uuid(random_bytes: Callable[[int], bytes]) -> bytes:
+    """A random UUID. `random_bytes` gives so many that nobody can guess."""
+    return uuid.UUID(bytes=random_bytes(16), version=4).bytes
 
 
 class BundleIds:
     """Makes ids that nobody else makes. One for each start of a node."""
 
-    def __init__(self, random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> None:
+    def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
         self._random_bytes = random_bytes
         self._prefix = random_bytes(_PREFIX_BYTES)
         self._count = 0

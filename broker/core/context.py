@@ -1,5 +1,6 @@
 """The context of a node's core: what nearly all of its parts need, given to each when it is made."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,7 +34,8 @@ class Context:
     """Of one node. `neighbours`: by name, whether their links are up or not. `parents`: those of them above.
 
     `members`: the other nodes of its mesh, with addresses. `touched`: neighbours whose rows differ from what
-    is on disk. `counters`: totals since the start.
+    is on disk. `counters`: totals since the start. `random_bytes`: so many
+    that nobody can guess.
     """
 
     identity: Identity
@@ -47,6 +49,7 @@ class Context:
     members: dict[str, list[str]]
     touched: dict[str, Neighbour]
     counters: dict[str, int]
+    random_bytes: Callable[[int], bytes]
     policies: Policies
     log: AdvisoryRecorder
 

@@ -7,7 +7,6 @@ Law: nothing leaves this node before what it rests on is on disk, but for delive
 upstream node has committed, and for non-persistent messages.
 """
 
-import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -103,6 +102,7 @@ class NodeCore:
         link_settings: LinkSettings,
         *,
         now: float,
+        random_bytes: Callable[[int], bytes],
         read_bodies: ReadBodies,
         read_copies: ReadCopies,
         secret_of: Secrets,
@@ -141,6 +141,7 @@ class NodeCore:
             {},
             {},
             self.counters,
+            random_bytes,
             self.policies,
             chronicle,
         )
@@ -148,9 +149,9 @@ class NodeCore:
         self.forwarder.zone = zone
         self.topics = Topics(self.forwarder)
         self.arrivals = Arrivals(self.forwarder, self.topics)
-        self.batching = Batching(identity, BundleIds(), self.arrivals.enter, self.trace.entered)
+        self.batching = Batching(identity, BundleIds(random_bytes), self.arrivals.enter, self.trace.entered)
         self.switch = duplicate_injection.switch_for(settings)(
-            name, identity.start, self.forwarder, self.topics, self.interests, self.batching
+            context, self.forwarder, self.topics, self.interests, self.batching
         )
         self.removal = Removal(context, self.forwarder, self.topics, self.switch)
         self.static_routing = StaticRouting(context, self.forwarder)
@@ -346,7 +347,7 @@ class NodeCore:
             zone=self._zone,
             mesh=self.mesh.listing,
             above=() if dials else self.ancestry.further,
-            nonce=secrets.token_bytes(_NONCE_BYTES),
+            nonce=self.context.random_bytes(_NONCE_BYTES),
         )
 
     def receive(self, link: Link, packet: bytes) -> None:

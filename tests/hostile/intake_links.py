@@ -3,6 +3,7 @@
 import contextlib
 import secrets
 from collections.abc import Iterator
+from secrets import token_bytes
 from typing import Any
 
 from intake_peers import MUCH, Raw, frame_head, upgraded
@@ -24,15 +25,15 @@ class Child:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._store = new_uuid()
+        self._store = new_uuid(token_bytes)
         self._starts = 0
-        self._ids = BundleIds()
+        self._ids = BundleIds(token_bytes)
 
     async def up(self, port: int) -> Raw:
         """A link that is up."""
         self._starts += 1
         raw = await upgraded(port, "/link")
-        identity = Identity("test", self.name, "leaf", self._store, self._starts, new_uuid())
+        identity = Identity("test", self.name, "leaf", self._store, self._starts, new_uuid(token_bytes))
         nonce = secrets.token_bytes(32)
         link = Link(identity, LinkSettings(), dials=True, chain=[self.name], now=0.0, nonce=nonce)
         heard = b""

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from secrets import token_bytes
 from typing import Any
 
 import aiohttp
@@ -55,7 +56,7 @@ class Peer:
         self.socket = socket
         self.told: list[Any] = []
         self.link = Link(
-            Identity("test", name, role, new_uuid(), 1, new_uuid()),
+            Identity("test", name, role, new_uuid(token_bytes), 1, new_uuid(token_bytes)),
             LinkSettings(),
             dials=True,
             chain=[name],

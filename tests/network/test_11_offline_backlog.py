@@ -7,6 +7,7 @@ its own, which is the worst case: together they would be a hundred.
 import asyncio
 import time
 from pathlib import Path
+from secrets import token_bytes
 
 from harness import Network, receiving, until_count
 
@@ -23,7 +24,7 @@ BACKLOG = 26_500
 def _fill(directory: Path, count: int) -> None:
     """Put messages for `queue:sales` into the database of a node that has stopped."""
     store = Store.open(directory, tree="test", node="york")
-    ids, transaction = BundleIds(), Transaction()
+    ids, transaction = BundleIds(token_bytes), Transaction()
     try:
         for number in range(1, count + 1):
             body = bundles.encode_message(Message(str(number - 1).encode()))

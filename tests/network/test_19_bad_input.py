@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any
 
 import msgspec
@@ -33,7 +34,7 @@ async def until_refused(network: Network, child: str, text: str) -> None:
 
 
 def _proving(network: Network, secret: str, nodetype: str = "leaf") -> dict[str, Any]:
-    file = network.folder / f"{new_uuid().hex()}.secret"
+    file = network.folder / f"{new_uuid(token_bytes).hex()}.secret"
     _write_secret(file, secret)
     uri = f"ws://127.0.0.1:{network.ports['hq']}/link"
     return {"tree_connectors": [{"nodetype": nodetype, "uri": uri, "secret_file": file.name}]}
@@ -198,7 +199,7 @@ async def test_bad_first_words_are_refused_with_a_reason(network: Network) -> No
 def _bundle(number: int, origin: str = "mallory", name: str = "traps", count: int = 1) -> Bundle:
     body = bundles.encode_message(bundles.Message(str(number).encode()))
     header = Header(
-        id=BundleIds().next(),
+        id=BundleIds(token_bytes).next(),
         destination=queue(name),
         flags=int(Flag.PERSISTENT),
         count=count,

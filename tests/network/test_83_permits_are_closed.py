@@ -3,6 +3,7 @@
 The parents run with the defaults that a user gets; nothing here is opened but in the tests that say so.
 """
 
+from secrets import token_bytes
 from typing import Any
 
 import aiohttp
@@ -100,7 +101,7 @@ async def claiming(network: Network, role: str, parent: str = "hq") -> str:
     """What the parent says to a child that says it is this."""
     async with peer(network) as mallory:
         mallory.link = Link(
-            Identity("test", "mallory", role, new_uuid(), 1, new_uuid()),
+            Identity("test", "mallory", role, new_uuid(token_bytes), 1, new_uuid(token_bytes)),
             LinkSettings(),
             dials=True,
             chain=["mallory"],

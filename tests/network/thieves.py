@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from secrets import token_bytes
 from typing import Any
 
 import aiohttp
@@ -26,7 +27,7 @@ class Thief(Peer):
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse[Any], name: str, role: str = "leaf") -> None:
         super().__init__(socket, name, role)
-        self.ids = BundleIds()
+        self.ids = BundleIds(token_bytes)
         self.number = self.acked = 0
         self.end = ""
 

@@ -1,5 +1,7 @@
 """Ids: never made twice, and read back as they were written."""
 
+from secrets import token_bytes
+
 import pytest
 
 from treeconnector.identity import BundleIds, MessageId, new_uuid, parse_message_id
@@ -12,7 +14,7 @@ def test_ids_of_one_start_share_a_prefix_and_count():
 
 
 def test_ids_of_two_starts_differ():
-    assert BundleIds().next()[:12] != BundleIds().next()[:12]
+    assert BundleIds(token_bytes).next()[:12] != BundleIds(token_bytes).next()[:12]
 
 
 def test_a_used_up_counter_draws_a_new_prefix():
@@ -39,5 +41,5 @@ def test_what_is_no_message_id(text):
 
 
 def test_uuids():
-    assert len(new_uuid()) == 16
-    assert new_uuid() != new_uuid()
+    assert len(new_uuid(token_bytes)) == 16
+    assert new_uuid(token_bytes) != new_uuid(token_bytes)

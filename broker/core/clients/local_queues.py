@@ -4,7 +4,8 @@ Law: what nobody has made cannot be read; sending to it is another matter. A per
 transient one is its session's, and goes with it. Both are bounded in number, and names in length.
 """
 
-import secrets
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from typing import Final
 
 from broker.core.custody.custody import Custody
@@ -25,10 +26,17 @@ MOST_TRANSIENT: Final = 10_000
 class LocalQueues:
     """Makes and finds them. Calls are synchronous and pure."""
 
-    def __init__(self, node: str, settings: CoreSettings, custody: Custody) -> None:
+    def __init__(
+        self,
+        node: str,
+        settings: CoreSettings,
+        custody: Custody,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
         self._node = node
         self._settings = settings
         self._custody = custody
+        self._random_bytes = random_bytes
         self._made: set[str] = set()
 
     def __repr__(self) -> str:
@@ -37,7 +45,7 @@ class LocalQueues:
     def create(self, session: Session, name: str, home: bool) -> str:
         """Make a queue, or find it made; '' makes a transient one. Returns the name to send to."""
         if not name:
-            name = TRANSIENT + secrets.token_urlsafe(_FRESH_BYTES)
+            name = TRANSIENT + urlsafe_b64encode(self._random_bytes(_FRESH_BYTES)).decode()
             self.own(session, name)
             return f"{name}@{self._node}"
         name = self.local_name(name)

@@ -11,6 +11,7 @@ from broker.core.clients.batching import Batching
 from broker.core.clients.local_queues import LocalQueues
 from broker.core.clients.producers import Producers
 from broker.core.clients.transfers import Fetched, Transfers
+from broker.core.context import Context
 from broker.core.custody.custody import Custody
 from broker.core.delivery.poison_messages import SUSPECTED
 from broker.core.errors import BadRequest, NotFound, NotLoggedIn, SwitchError
@@ -65,15 +66,14 @@ class Switch:
 
     def __init__(
         self,
-        node: str,
-        start: int,
+        context: Context,
         forwarder: Forwarder,
         topics: Topics,
         interests: Interests,
         batching: Batching,
     ) -> None:
-        self._node = node
-        self._start = start
+        node = self._node = context.name
+        self._start = context.identity.start
         self._forwarder = forwarder
         self._custody: Custody = forwarder.custody
         self._topics = topics
@@ -85,7 +85,7 @@ class Switch:
         self.sessions: dict[str, Session] = {}
         self.producers = Producers(node, forwarder, batching)
         self._transfers = Transfers(forwarder)
-        self.local_queues = LocalQueues(node, forwarder.settings, forwarder.custody)
+        self.local_queues = LocalQueues(node, context.settings, context.custody, context.random_bytes)
 
     def __repr__(self) -> str:
         return f"<Switch of {self._node} sessions={len(self.sessions)}>"

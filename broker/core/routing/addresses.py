@@ -116,7 +116,7 @@ class LogicalAddresses(Policy):
     def rejoin(self) -> None:
         """Goodbye was said: whoever comes back is another incarnation."""
         context, before = self._context, self.own
-        self.identity = replace(self.identity, incarnation=new_uuid())
+        self.identity = replace(self.identity, incarnation=new_uuid(context.random_bytes))
         self._answer_to(self.identity.incarnation)
         for queue in context.custody.directed.get(before, {}).values():
             queue.consumers = []

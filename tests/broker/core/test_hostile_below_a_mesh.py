@@ -1,5 +1,7 @@
 """A hostile child of two nodes of a mesh: over the second it gets and does no more than over the first."""
 
+from secrets import token_bytes
+
 import pytest
 
 from broker.core.links.neighbour import Neighbour
@@ -95,7 +97,7 @@ def test_the_twin_of_what_came_back_is_dropped_and_not_what_came_back_later(fore
 def test_two_parts_of_one_bundle_are_no_twins_and_each_comes_back_once(forest: Forest) -> None:
     """A bundle was divided among york's readers, and york gives back one part after the other, doubted."""
     hq, york = forest["hq-1"].core, liar(forest, "hq-1")
-    body, bundle = BODY * 3, BundleIds().next()
+    body, bundle = BODY * 3, BundleIds(token_bytes).next()
     fields = {"id": bundle, "destination": queue("orders"), "origin": "hq-1", "size": len(body), "count": 3}
     hq.loans.sent(york, Header(**fields, done=b"\x04"), body)
     doubted = BACK | Flag.MAYBE_DUPLICATE
@@ -242,7 +244,7 @@ def test_it_writes_nothing_more_over_the_second(forest: Forest, core: str, origi
     till = forest.consumer("leeds", "queue:till")
     for flags in (Flag.PERSISTENT, BACK, Flag.PERSISTENT | Flag.MAYBE_DUPLICATE):
         for name, node in (("till", ""), ("till", "leeds"), ("System", "leeds"), ("System", "hq-2")):
-            where, bundle = queue(name, node), BundleIds().next()
+            where, bundle = queue(name, node), BundleIds(token_bytes).next()
             header = Header(id=bundle, destination=where, flags=flags, origin=origin, size=len(BODY))
             says(forest, core, header)
     assert till.payloads == []
@@ -337,7 +339,7 @@ def test_what_it_claimed_before_that_came_to_be_above_counts_no_more(withdrawn: 
         site = forest[core].core
         assert site.table.route(domain("hq-3"), "york") is None
         where = queue("System", "leeds")
-        header = Header(id=BundleIds().next(), destination=where, origin="hq-3", size=len(BODY))
+        header = Header(id=BundleIds(token_bytes).next(), destination=where, origin="hq-3", size=len(BODY))
         says(forest, core, header)
         assert dead(forest, core) == ["ORIGIN"]
     assert forest["leeds"].core.counters["in"] == 0

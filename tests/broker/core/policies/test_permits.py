@@ -1,5 +1,6 @@
 """Permits at work in a small tree: what is refused, who is told, and what happens when they change."""
 
+from secrets import token_bytes
 from typing import Any
 
 import pytest
@@ -166,7 +167,9 @@ def test_an_answer_finds_its_way_and_a_forged_origin_does_not(tree: Forest) -> N
     tree.settle(1.0)
     send(tree, "york", "queue:transient-abc@hq")
     assert len(got.payloads) == 1
-    header = Header(id=BundleIds().next(), destination=queue("orders"), flags=Flag.REROUTED, origin="leeds")
+    header = Header(
+        id=BundleIds(token_bytes).next(), destination=queue("orders"), flags=Flag.REROUTED, origin="leeds"
+    )
     tree["hq"].core.arrivals.from_neighbour(child(tree), header, b"")
     assert dead(tree) == ["ORIGIN: 'leeds' is not below york"]
 
