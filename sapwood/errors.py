@@ -7,6 +7,7 @@ ClientError
 ├── SendTimeout       no confirmation came in time (a `TimeoutError` too)
 ├── RequestFailed     the node refused to create, subscribe or unsubscribe
 ├── RequestTimeout    the node did not answer such a request in time (a `TimeoutError` too)
+├── NotKnown          this node is of a version that does not know such a request
 ├── Unconfirmed       the client was closed before the node had confirmed everything
 ├── ClientClosed      a closed client was used
 └── RpcError          a call has no result
@@ -93,6 +94,10 @@ class RequestFailed(ClientError):
         super().__init__(f"{what} failed: {text} [{code}]")
         self.code = code
         self.text = text
+
+
+class NotKnown(ClientError):
+    """The node's version does not know what was asked for; nothing was done."""
 
 
 class Unconfirmed(ClientError):

@@ -94,6 +94,12 @@ class Memory:
         self._seen.move_to_end(bundle)
         return fresh, done
 
+    def forget(self, bundle: bytes, bits: int) -> None:
+        """They were given back: they are new when they come again."""
+        known = self._seen.get(bundle)
+        if known is not None:
+            known[:] = [mask & ~bits for mask in known]
+
     def acknowledge(self, bundle: bytes, bits: int) -> None:
         known = self._seen.get(bundle)
         if known is not None:
@@ -141,6 +147,13 @@ class Delivery(NamedTuple):
         """Say that nobody can deal with this message: it becomes a dead letter, with the reason."""
         self.batch.reject_one(self.transfer_id, reason)
 
+    def nack(self) -> None:
+        """Give it back: it is given again, here or to another reader, `max_deliveries` times at most.
+
+        Raises `NotKnown` at a node of a version that takes nothing back.
+        """
+        self.batch.nack_one(self.transfer_id)
+
     def __repr__(self) -> str:
         return f"<Delivery {self.transfer_id} of {self.destination}, {len(self.payload)} bytes>"
 
@@ -152,7 +165,7 @@ class Batch:
     """
 
     __slots__ = (
-        "_acknowledge", "_reject",
+        "_acknowledge", "_nack", "_reject",
         "bundle", "destination", "first", "flags", "messages", "origin", "position",
         "redelivered", "transfer_ids",
     )  # fmt: skip
@@ -164,6 +177,7 @@ class Batch:
         transfer_ids: Sequence[int],
         acknowledge: Callable[["Batch", int, int], None],
         reject: "Reject | None" = None,
+        nack: "Callable[[Batch, int], None] | None" = None,
     ) -> None:
         self.destination = frame.destination
         self.bundle = frame.bundle
@@ -176,6 +190,7 @@ class Batch:
         self.transfer_ids = transfer_ids
         self._acknowledge = acknowledge
         self._reject = reject
+        self._nack = nack
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -211,6 +226,10 @@ class Batch:
     def ack_one(self, transfer_id: int) -> None:
         self._acknowledge(self, transfer_id, transfer_id)
 
+    def nack_one(self, transfer_id: int) -> None:
+        if self._nack is not None:
+            self._nack(self, transfer_id)
+
     def reject_one(self, transfer_id: int, reason: str) -> None:
         if self._reject is not None:
             self._reject(transfer_id, transfer_id, reason)
@@ -231,6 +250,7 @@ def unpack_delivery(
     memory: Memory,
     acknowledge: Callable[[Batch, int, int], None],
     reject: Reject | None = None,
+    nack: Callable[[Batch, int], None] | None = None,
 ) -> Unpacked:
     """Decode a Deliver frame and leave out what is not for us, was handed out before, or cannot be read."""
     everything = (1 << frame.count) - 1
@@ -240,9 +260,9 @@ def unpack_delivery(
     except FrameError as error:
         messages, readable = _readable(frame)
         lost = [frame.first + index for index in _bits(wanted & ~readable)]
-        rest = _unpacked(frame, messages, wanted & readable, memory, acknowledge, reject)
+        rest = _unpacked(frame, messages, wanted & readable, memory, acknowledge, reject, nack)
         return rest._replace(unreadable=ranges_of(lost), why=f"UNREADABLE: {error}")
-    return _unpacked(frame, messages, wanted, memory, acknowledge, reject)
+    return _unpacked(frame, messages, wanted, memory, acknowledge, reject, nack)
 
 
 def _unpacked(
@@ -252,6 +272,7 @@ def _unpacked(
     memory: Memory,
     acknowledge: Callable[[Batch, int, int], None],
     reject: Reject | None,
+    nack: Callable[[Batch, int], None] | None,
 ) -> Unpacked:
     everything = (1 << frame.count) - 1
     fresh, done = memory.hand_out(frame.bundle, wanted << frame.position)
@@ -261,12 +282,12 @@ def _unpacked(
     again = ranges_of([frame.first + i for i in _bits(done >> frame.position)]) if done else []
     if fresh == everything:
         ids: Sequence[int] = range(frame.first, frame.first + frame.count)
-        return Unpacked(Batch(frame, messages, ids, acknowledge, reject), again)
+        return Unpacked(Batch(frame, messages, ids, acknowledge, reject, nack), again)
     if not fresh:
         return Unpacked(None, again)
     kept = _bits(fresh)
     ids = [frame.first + i for i in kept]
-    return Unpacked(Batch(frame, [messages[i] for i in kept], ids, acknowledge, reject), again)
+    return Unpacked(Batch(frame, [messages[i] for i in kept], ids, acknowledge, reject, nack), again)
 
 
 def _readable(frame: Deliver) -> tuple[list[Message], int]:

@@ -15,6 +15,7 @@ from sapwood.errors import (
     ClientClosed,
     ClientError,
     ConnectFailed,
+    NotKnown,
     Rejection,
     RequestFailed,
     SessionRefused,
@@ -82,7 +83,7 @@ class Session:
         self.acks = Acks()
         self.node = ""
         self.committed = 0
-        self._refuses = False
+        self._refuses = self._returns = False
         self.error: ClientError | None = None
         self._login = login
         self._timeout = timeout
@@ -199,6 +200,7 @@ class Session:
             self._work.set,
             self._leave,
             self._refuse,
+            self._give_back,
         )
         self._subscriptions[number] = subscription
         self._say(self._ask(subscription))
@@ -221,6 +223,15 @@ class Session:
         _log.warning("! messages %d to %d are given up: %s", first, last, reason)
         if self._refuses:
             self._say(encode(RefuseDelivery(first, last, reason[:_MOST_SAID])))
+
+    def _give_back(self, transfer_id: int) -> None:
+        """Raises `NotKnown`: an older node would take it for a dead letter."""
+        if not self._returns:
+            raise NotKnown(
+                f"node {self.node} is of a version that takes no message back: ack it, or reject it"
+            )
+        self._loose += [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
+        self._say(encode(RefuseDelivery(transfer_id, transfer_id, "", True)))
 
     def _say(self, frame: bytes) -> None:
         self._loose.append(frame)
@@ -335,7 +346,7 @@ class Session:
                 f"another client sends as producer {self._login.producer!r}: give each its own",
             )
         self.node, self.committed = frame.node, frame.last
-        self._refuses = frame.refuses
+        self._refuses, self._returns = frame.refuses, frame.returns
         self._asked.clear()
         self._loose = [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
         self._loose += [self._ask(subscription) for subscription in self._subscriptions.values()]

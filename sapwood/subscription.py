@@ -35,6 +35,7 @@ class Subscription:
         changed: "Callable[[], None]",
         leave: "Callable[[Subscription], None]",
         reject: "Reject | None" = None,
+        give_back: "Callable[[int], None] | None" = None,
     ) -> None:
         self.number = number
         self.destination = destination
@@ -45,6 +46,7 @@ class Subscription:
         self._changed = changed
         self._leave = leave
         self._reject = reject
+        self._give_back = give_back
         self._memory = Memory(max(4096, 2 * credit))
         self._waiting: deque[Deliver] = deque()
         self._arrived = asyncio.Event()
@@ -140,7 +142,7 @@ class Subscription:
                 self._arrived.clear()
                 await self._arrived.wait()
             frame = self._waiting.popleft()
-            unpacked = unpack_delivery(frame, self._memory, self._acknowledge, self._reject)
+            unpacked = unpack_delivery(frame, self._memory, self._acknowledge, self._reject, self._nack)
             if self._reject is not None:
                 for first, last in unpacked.unreadable:
                     self._reject(first, last, unpacked.why)
@@ -156,6 +158,11 @@ class Subscription:
         self._memory.acknowledge(batch.bundle, bits << (batch.position + first - batch.first))
         self._acks.add(first, last)
         self._changed()
+
+    def _nack(self, batch: Batch, transfer_id: int) -> None:
+        if self._give_back is not None:
+            self._give_back(transfer_id)
+        self._memory.forget(batch.bundle, 1 << (batch.position + transfer_id - batch.first))
 
     # --- for the client
 

@@ -60,6 +60,10 @@ class SyncDelivery:
         """Say that this message is dealt with: the node forgets it."""
         self._background.soon(self._delivery.ack)
 
+    def nack(self) -> None:
+        """Give it back, to be given again, as `sapwood.Delivery.nack`."""
+        self._background.do(self._delivery.nack)
+
     def reject(self, reason: str = "") -> None:
         """Say that nobody can deal with this message: it becomes a dead letter, with the reason."""
         self._background.soon(lambda: self._delivery.reject(reason))

@@ -104,11 +104,15 @@ class EndSubscription(SessionFrame, frozen=True, tag=8):
 
 class RefuseDelivery(SessionFrame, frozen=True, tag=9):
     """Transfer ids of what nobody can deal with: dead letters, for this reason. Only to a node whose Welcome
-    says that it knows this."""
+    says that it knows this.
+
+    `again`: they are given back, to be given again; only to a node whose Welcome says `returns`.
+    """
 
     first: int
     last: int
     reason: str
+    again: bool = False
 
 
 # --- from the node
@@ -127,7 +131,7 @@ class Welcome(SessionFrame, frozen=True, tag=21):
     """`last`: highest number of this producer that is committed. `limit`: most bytes in a packet.
 
     `rejected`: of the numbers up to `last`, those that were not taken, as far as the producer may not have
-    heard so. `refuses`: the node knows `RefuseDelivery`.
+    heard so. `refuses`: the node knows `RefuseDelivery`; `returns`: its `again` too.
     """
 
     node: str
@@ -136,6 +140,7 @@ class Welcome(SessionFrame, frozen=True, tag=21):
     limit: int
     rejected: list[Reject] = []
     refuses: bool = False
+    returns: bool = False
 
 
 class Done(SessionFrame, frozen=True, tag=22):

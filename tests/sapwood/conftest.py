@@ -43,7 +43,7 @@ class PlayedNode:
         self.kept: list[Send] = []
         self.holding = False
         self.deaf = False
-        self.refuses_logins = False
+        self.refuses_logins = self.returns = False
         self.answers_pings = True
         self.refusal: Failed | None = None
         self.subscriptions: dict[int, Subscribe] = {}
@@ -83,7 +83,15 @@ class PlayedNode:
                 if self.refusal:
                     return [self.refusal]
                 return [
-                    Welcome("played", frame.session, self.committed.get(frame.producer, 0), 1 << 24, [], True)
+                    Welcome(
+                        "played",
+                        frame.session,
+                        self.committed.get(frame.producer, 0),
+                        1 << 24,
+                        [],
+                        True,
+                        self.returns,
+                    )
                 ]
             case Send():
                 return self.keep(frame)

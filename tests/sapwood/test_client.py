@@ -11,6 +11,7 @@ from broker.cli.demo.plan import free_ports
 from sapwood import (
     ClientClosed,
     ConnectFailed,
+    NotKnown,
     RequestFailed,
     RequestTimeout,
     SendRejected,
@@ -21,7 +22,7 @@ from sapwood import (
 )
 from treeconnector.bundles import Message, Properties, decode_messages
 from treeconnector.destinations import Destination, Kind, queue
-from treeconnector.session_frames import Confirm, Failed, Reject, Send
+from treeconnector.session_frames import Confirm, Failed, RefuseDelivery, Reject, Send, Subscribe
 
 
 def messages_of(frame: Send) -> list[Message]:
@@ -490,3 +491,27 @@ async def until(holds: Any) -> None:
     async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.005)
+
+
+async def test_a_node_of_an_older_version_takes_nothing_back(played: Any) -> None:
+    async with connect(played.uri) as client:
+        reader = await client.subscribe("queue:q").ready()
+        (number,) = played.subscriptions
+        await played.deliver(number, 1, [b"one"])
+        delivery = await anext(reader)
+        with pytest.raises(NotKnown, match="node played is of a version that takes no message back"):
+            delivery.nack()
+        assert played.refused == []
+        played.returns = True
+        await played.cut()
+        await played.until(lambda: len(played.logins) == 2)
+        await until(lambda: client.state == "connected")
+        (number, *_) = played.subscriptions
+        await played.until(lambda: len([each for each in played.frames if isinstance(each, Subscribe)]) == 2)
+        await played.deliver(number, 1, [b"two"], bundle=b"c" * 16)
+        delivery = await anext(reader)
+        delivery.nack()
+        await played.until(lambda: played.refused)
+        assert played.refused == [RefuseDelivery(1, 1, "", True)]
+        await played.deliver(number, 2, [b"two"], bundle=b"c" * 16)
+        assert (await anext(reader)).payload == b"two"

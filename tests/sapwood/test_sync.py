@@ -239,3 +239,20 @@ def test_a_wait_ends_when_it_is_said_to(client: sync.Client) -> None:
     assert client.state == "connected"
     with pytest.raises(TypeError, match="expected seconds"):
         client.send("queue:slow", b"4", timeout="1")  # type: ignore[arg-type]
+
+
+def test_a_message_that_is_given_back_comes_again(client: sync.Client, uri: str) -> None:
+    client.create("tried")
+    with client.subscribe("queue:tried", timeout=PATIENCE) as reader:
+        client.send_many("queue:tried", [b"1", b"2"])
+        first, second = reader.next(PATIENCE), reader.next(PATIENCE)
+        assert first is not None
+        assert second is not None
+        first.nack()
+        again = reader.next(PATIENCE)
+        assert again is not None
+        assert (again.payload, again.redelivered, first.redelivered) == (b"1", True, False)
+        again.ack()
+        second.ack()
+    with sync.connect(uri, timeout=PATIENCE) as other, other.subscribe("queue:tried") as rest:
+        assert rest.next(timeout=0.5) is None

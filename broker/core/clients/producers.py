@@ -105,7 +105,7 @@ class Producers:
         def answer() -> None:
             rejected = stream.rejections.tell(connection) if stream.rejections is not None else []
             name = session.token.removeprefix(session.rights.space)
-            connection.send(Welcome(self._node, name, stream.committed, MAX_PACKET, rejected, True))
+            connection.send(Welcome(self._node, name, stream.committed, MAX_PACKET, rejected, True, True))
 
         if stream.taken > stream.committed:
             self._forwarder.turn.after.append(answer)

@@ -376,6 +376,27 @@ class Switch:
         for queue in touched.values():
             self._forwarder.dispatch(queue)
 
+    def _take_back(self, session: Session, first: int, last: int) -> None:
+        """A consumer gives these back: each counts as a delivery that failed, and is given again."""
+        touched: dict[str, Queue] = {}
+        for given in session.desk.within(first, last):
+            entry, bits = given.entry, given.bits_of(first, last) & ~given.entry.done
+            if given.consumer.connection is None or not bits:
+                continue
+            touched.update((queue.name, queue) for queue in given.consumer.queues)
+            session.desk.remove(given)
+            for part in given.without(first, last):
+                session.desk.put(part)
+            given.consumer.outstanding -= bits.bit_count()
+            entry.given &= ~bits
+            entry.queue.put_back([entry])
+            self._came_back(entry, bits, guilty=True)
+            if given.consumer.tried is given:
+                freed = self._forwarder.trials.answered(given.consumer)
+                touched.update((queue.name, queue) for queue in freed)
+        for queue in touched.values():
+            self._forwarder.dispatch(queue)
+
     def _clear(self, session: Session, given: ConsumerDelivery, touched: dict[str, Queue]) -> None:
         """Is all of a slice dealt with?"""
         if not given.bits & ~given.entry.done and session.unacked.has(given):
@@ -442,6 +463,8 @@ class Switch:
                 session = self._session(connection)
                 for first, last in ranges:
                     self._acknowledge(session, first, last)
+            case RefuseDelivery(first, last, again=True):
+                self._take_back(self._session(connection), first, last)
             case RefuseDelivery(first, last, reason):
                 self._refuse(self._session(connection), first, last, f"REJECTED: {reason}"[:_MOST_SAID])
             case Login():

@@ -69,6 +69,16 @@ class ConsumerDelivery(NamedTuple):
         low, high = max(first, self.first), min(last, self.first + self.messages - 1)
         return ((1 << (high - low + 1)) - 1) << (self.position + low - self.first) if low <= high else 0
 
+    def without(self, first: int, last: int) -> "list[ConsumerDelivery]":
+        """What is left of it, in at most two slices, once the transfer ids of [first, last] are taken out."""
+        ends = max(first, self.first), min(last, self.last)
+        before, after = ends[0] - self.first, self.last - ends[1]
+        left = [self._replace(messages=before)] if before > 0 else []
+        position = self.position + self.messages - after
+        return left + (
+            [self._replace(first=ends[1] + 1, position=position, messages=after)] if after > 0 else []
+        )
+
 
 class Unacked:
     """What one session has and has not acknowledged, by transfer id."""
@@ -94,18 +104,23 @@ class Unacked:
         exact = self._given.get(first)
         if exact is not None and exact.first + exact.messages - 1 == last:
             return [exact]
-        start = max(bisect_right(self._firsts, first) - 1, 0)
         end = bisect_right(self._firsts, last)
-        numbers = dict.fromkeys(self._firsts[start:end])
+        numbers = dict.fromkeys(self._firsts[self._start(first) : end])
         found = (self._given[number] for number in numbers if number in self._given)
         return [given for given in found if given.first + given.messages > first]
 
     def above(self, transfer: int) -> list[ConsumerDelivery]:
         """The slices that hold any id above `transfer`, in order."""
-        start = max(bisect_right(self._firsts, transfer) - 1, 0)
-        numbers = dict.fromkeys(self._firsts[start:])
+        numbers = dict.fromkeys(self._firsts[self._start(transfer) :])
         found = (self._given[number] for number in numbers if number in self._given)
         return [given for given in found if given.last > transfer]
+
+    def _start(self, transfer: int) -> int:
+        """Where the slice begins that would hold this id. Slices that are gone may have begun behind it."""
+        start = max(bisect_right(self._firsts, transfer) - 1, 0)
+        while start > 0 and self._firsts[start] not in self._given:
+            start -= 1
+        return start
 
     def has(self, given: ConsumerDelivery) -> bool:
         return self._given.get(given.first) is given
