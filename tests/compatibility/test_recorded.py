@@ -24,6 +24,15 @@ HOUSES: dict[str, Any] = {
 }
 
 
+TODAY = {
+    ("client", "Ping"): "SessionPing",
+    ("node", "Pong"): "SessionPong",
+    ("client", "Refuse"): "RefuseDelivery",
+    ("node", "Ended"): "ReadingEnded",
+}
+"""Classes that have other names now than in the version that was recorded."""
+
+
 @cache
 def recorded(file: Path) -> Recording:
     return load(file)
@@ -49,7 +58,7 @@ def test_every_kind_of_frame_of_that_version_is_read_as_it_was(folder: Path) -> 
     assert len(found) >= 94, "each kind of frame of 0.1.0, without and with its optional fields"
     for each in found:
         value = msgspec.msgpack.decode(bytes_of(each["bytes"]), type=HOUSES[each["house"]])
-        assert type(value).__name__ == each["kind"]
+        assert type(value).__name__ == TODAY.get((each["house"], each["kind"]), each["kind"])
         shown = json.loads(msgspec.json.encode(value))
         assert grown(each["value"], shown), each["kind"]
         again = msgspec.msgpack.decode(msgspec.msgpack.encode(value))
