@@ -379,14 +379,14 @@ class Switch:
     def _take_back(self, session: Session, first: int, last: int) -> None:
         """A consumer gives these back: each counts as a delivery that failed, and is given again."""
         touched: dict[str, Queue] = {}
-        for given in session.desk.within(first, last):
+        for given in session.unacked.within(first, last):
             entry, bits = given.entry, given.bits_of(first, last) & ~given.entry.done
             if given.consumer.connection is None or not bits:
                 continue
             touched.update((queue.name, queue) for queue in given.consumer.queues)
-            session.desk.remove(given)
+            session.unacked.remove(given)
             for part in given.without(first, last):
-                session.desk.put(part)
+                session.unacked.put(part)
             given.consumer.outstanding -= bits.bit_count()
             entry.given &= ~bits
             entry.queue.put_back([entry])
