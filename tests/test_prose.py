@@ -16,6 +16,7 @@ HOUSES = (
     "sapwood",
     "simulation",
     "audit",
+    "interfaces",
     "benchmarks",
     "tests",
 )

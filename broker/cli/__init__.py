@@ -21,6 +21,8 @@ configuration.
 | `finding` | what `sapwood node check` found about one thing that it looked at |
 | `follow` | `sapwood follow`: what happens to messages at a node, a line each, until Ctrl-C |
 | `http` | asks a node over HTTP, with nothing but the standard library: one request, one JSON answer |
+| `idl` | `sapwood idl`: definitions of interfaces, which are read from files and folders |
+| `idl_commands` | the names, options and help of the commands for interfaces |
 | `messages` | `sapwood send` and `sapwood receive`: an application's session from the command line |
 | `node_api` | a node's API as commands use it: one address, one token, pages joined to lists |
 | `options` | options that several commands have; and at once all those with which a node is asked |

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli import account_commands, administer, enrol_commands, plain, route_commands
+from broker.cli import account_commands, administer, enrol_commands, idl_commands, plain, route_commands
 from broker.cli.errors import explain, wants_traceback
 from broker.cli.options import (
     ClientOptions,
@@ -42,6 +42,7 @@ administer.add_to(app)
 route_commands.add_to(app)
 enrol_commands.add_to(app)
 plain.add_to(app)
+idl_commands.add_to(app)
 
 
 def _version(wanted: bool) -> None:

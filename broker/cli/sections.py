@@ -6,7 +6,7 @@ from typer.core import TyperGroup
 
 SECTIONS: Final = {
     "To begin": ("demo", "node", "config", "account", "invite", "join"),
-    "Applications": ("send", "receive", "subscription"),
+    "Applications": ("send", "receive", "subscription", "idl"),
     "What a node does": (
         "status",
         "top",

@@ -16,7 +16,19 @@ from broker.cli.sections import SECTIONS
 from broker.enrolment.tokens import Invitation, write_token
 from config.load import load
 
-HEAVY = ("aiohttp", "sqlite3", "msgspec", "asyncio", "rich", "yaml", "ssl", "tenacity", "uvloop", "zstandard")
+HEAVY = (
+    "aiohttp",
+    "sqlite3",
+    "msgspec",
+    "asyncio",
+    "rich",
+    "yaml",
+    "ssl",
+    "tenacity",
+    "uvloop",
+    "zstandard",
+    "lark",
+)
 COMMANDS = [
     line.split()
     for line in (
@@ -41,6 +53,9 @@ COMMANDS = [
         "simulate",
         "trace",
         "audit",
+        "idl",
+        "idl check",
+        "idl format",
         "queues",
         "queue",
         "queue delete",
@@ -63,7 +78,7 @@ RETAIL = Path(__file__).parents[2] / "examples" / "retail"
 TOKEN = write_token(
     Invitation("acme", "york", "leaf", "hq", ("wss://127.0.0.1:1/link",), bytes(32), bytes(8), bytes(16), 9)
 )
-GROUPS = ([], ["node"], ["config"], ["queue"], ["dead"], ["subscription"])
+GROUPS = ([], ["node"], ["config"], ["queue"], ["dead"], ["idl"], ["subscription"])
 
 
 def sapwood(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:

@@ -1,0 +1,87 @@
+"""`sapwood idl`: definitions of interfaces, read from files and folders that the command line names."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from broker.cli.errors import FAILED, WELL, WRONG_USE, CommandError
+from broker.cli.output import counted, note, print_json, printable
+
+try:
+    from interfaces.check import check
+    from interfaces.errors import InterfaceError, Problem
+    from interfaces.layout import format_text
+    from interfaces.load import load, names_in, read
+except ModuleNotFoundError as error:
+    if error.name != "lark":
+        raise
+    raise CommandError("the Python package 'lark' is missing: pip install 'sapwood[idl]'") from None
+
+
+def check_definitions(paths: list[Path], *, as_json: bool) -> int:
+    """Print all that is wrong. Returns an exit code."""
+    problems = [each for folder, names in _folders(paths).items() for each in _problems(folder, names)]
+    _print_problems(problems, as_json=as_json)
+    if not problems and not as_json:
+        print("all is well")
+    return FAILED if problems else WELL
+
+
+def format_files(paths: list[Path], *, only_check: bool, as_json: bool) -> int:
+    """Write files anew where that changes them. Nothing is written if the form of any is wrong."""
+    changed: dict[Path, str] = {}
+    problems: list[Problem] = []
+    files = [(folder, name) for folder, names in _folders(paths).items() for name in names]
+    for folder, name in files:
+        try:
+            text = read(folder, name)
+            if (formatted := format_text(text, name)) != text:
+                changed[folder / name] = formatted
+        except InterfaceError as error:
+            problems += _below(folder, error.problems)
+    if problems:
+        _print_problems(problems, as_json=as_json)
+        return WRONG_USE
+    if not only_check:
+        for file, text in changed.items():
+            file.write_bytes(text.encode())
+    if as_json:
+        print_json({"changed": [str(file) for file in changed]})
+    else:
+        for file in changed:
+            print(f"{file} {'would change' if only_check else 'changed'}")
+        note(f"{counted(len(files), 'file')}, {len(changed)} to change")
+    return FAILED if only_check and changed else WELL
+
+
+def _folders(paths: list[Path]) -> dict[Path, list[str]]:
+    """The names of files, by the folder out of which their imports may not lead. Raises `CommandError`."""
+    found: dict[Path, list[str]] = {}
+    for path in paths:
+        if path.is_dir():
+            found.setdefault(path, []).extend(names_in(path))
+        elif path.exists():
+            found.setdefault(path.parent, []).append(path.name)
+        else:
+            raise CommandError(f"{path} is not there: name a file of definitions, or a folder", WRONG_USE)
+    return found
+
+
+def _problems(folder: Path, names: list[str]) -> list[Problem]:
+    try:
+        return _below(folder, check(load(folder, names)))
+    except InterfaceError as error:
+        return _below(folder, error.problems)
+
+
+def _below(folder: Path, problems: Iterable[Problem]) -> list[Problem]:
+    """The same problems, with paths as the command line would name their files."""
+    return [replace(each, file=str(folder / each.file)) for each in problems]
+
+
+def _print_problems(problems: list[Problem], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"problems": [asdict(each) for each in problems]})
+    else:
+        for each in problems:
+            print(printable(str(each)))

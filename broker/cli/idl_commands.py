@@ -1,0 +1,43 @@
+"""The names, options and help of the commands for interfaces."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.cli.options import Json
+
+idl_app = typer.Typer(
+    help="Check, format and compare definitions of interfaces.", no_args_is_help=True, rich_markup_mode=None
+)
+Paths = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATH...", help="Files, or folders with all *.idl in them.", show_default=False),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands on the program."""
+    app.add_typer(idl_app, name="idl")
+
+
+@idl_app.command()
+def check(paths: Paths, json: Json = False) -> None:
+    """Say everything that is wrong with definitions. Exit code 1 if anything is."""
+    from broker.cli.idl import check_definitions
+
+    raise typer.Exit(check_definitions(paths, as_json=json))
+
+
+@idl_app.command("format")
+def format_(
+    paths: Paths,
+    only_check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit code 1 if a file would change.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Lay files out in the one way. Comments stay."""
+    from broker.cli.idl import format_files
+
+    raise typer.Exit(format_files(paths, only_check=only_check, as_json=json))

@@ -1,0 +1,118 @@
+"""The files of a folder, with what they import.
+
+Law: nothing outside of the folder is read, whatever an import says and wherever a link leads. Nothing but
+plain files is read, and of each no more than a file may have.
+"""
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Final
+
+from interfaces.errors import InterfaceError, Problem
+from interfaces.model import At, File, Interface
+from interfaces.parse import parse
+from interfaces.scope import Scope, scopes
+from interfaces.tokens import MAX_CHARACTERS
+
+SUFFIX: Final = ".idl"
+MAX_FILES: Final = 1000
+_MAX_BYTES: Final = 4 * MAX_CHARACTERS
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Files by name: their path below the folder, with `/`. Each stands behind those that it imports."""
+
+    files: Mapping[str, File]
+
+    @cached_property
+    def scopes(self) -> dict[str, Scope]:
+        """The scope of each file."""
+        imports = {name: list(_targets(name, file)) for name, file in self.files.items()}
+        return scopes(self.files, imports)
+
+    def interfaces(self) -> Iterator[tuple[str, Interface]]:
+        """All interfaces, each with its file."""
+        for name, file in self.files.items():
+            yield from ((name, each) for each in file.definitions if isinstance(each, Interface))
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names of all files `*.idl` of a folder, and of those below it."""
+    return [path.relative_to(folder).as_posix() for path in sorted(folder.rglob(f"*{SUFFIX}"))]
+
+
+def load(folder: Path, names: Iterable[str] | None = None) -> Catalogue:
+    """Read files of a folder, all `*.idl` unless `names` are given, and those that they import.
+
+    Raises `InterfaceError` with all mistakes of their form, and of their imports.
+    """
+    waiting = [(name, At(0, 0), name) for name in (names_in(folder) if names is None else names)]
+    wanted = {name for name, *_ in waiting}
+    files: dict[str, File] = {}
+    problems: list[Problem] = []
+    if not waiting:
+        problems.append(Problem("", 0, 0, f"no file *{SUFFIX} here: name another folder, or a file"))
+    while waiting and len(wanted) <= MAX_FILES:
+        importer, at, name = waiting.pop()
+        try:
+            files[name] = parse(read(folder, name, importer, at), name)
+        except InterfaceError as error:
+            problems += error.problems
+            continue
+        for each in files[name].imports:
+            if (imported := target(name, each.path)) not in wanted:
+                wanted.add(imported)
+                waiting.append((name, each.at, imported))
+    if waiting:
+        problems.append(Problem("", 0, 0, f"more than {MAX_FILES} files: divide the folder"))
+    if problems:
+        raise InterfaceError(problems)
+    return Catalogue({name: files[name] for name in _ordered(files)})
+
+
+def read(folder: Path, name: str, importer: str = "", at: At | None = None) -> str:
+    """The text of a file of a folder. Raises `InterfaceError`, at the place where the file is asked for."""
+
+    def refused(said: str) -> InterfaceError:
+        return InterfaceError([Problem(importer or name, at.line if at else 0, at.column if at else 0, said)])
+
+    root = folder.resolve()
+    path = root / name
+    if "\0" in name or not path.resolve().is_relative_to(root):
+        raise refused(f"{name!r} leads out of the folder: import what is in it, or name the folder above")
+    if not path.is_file():
+        raise refused(f"{name!r} is not there, or is no plain file: expected a path from this file")
+    try:
+        with path.open("rb") as opened:
+            return opened.read(_MAX_BYTES + 1).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise refused(f"{name!r} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
+    except OSError as error:
+        raise refused(f"{name!r} cannot be read: {error.strerror or error}") from None
+
+
+def target(name: str, path: str) -> str:
+    """The name of the file that the file `name` means by `path`."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+
+
+def _targets(name: str, file: File) -> Iterator[str]:
+    yield from (target(name, each.path) for each in file.imports)
+
+
+def _ordered(files: Mapping[str, File]) -> list[str]:
+    """Each behind those that it imports. Raises `InterfaceError` where imports lead in a circle."""
+    graph = {name: sorted(_targets(name, file)) for name, file in sorted(files.items())}
+    try:
+        return list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        circle: list[str] = error.args[1][::-1]
+    first, second, *_ = circle
+    each = next(each for each in files[first].imports if target(first, each.path) == second)
+    said = f"imports lead in a circle, {' → '.join(circle)}: put what both need into a file of its own"
+    raise InterfaceError([Problem(first, each.at.line, each.at.column, said)])

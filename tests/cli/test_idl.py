@@ -1,0 +1,83 @@
+"""`sapwood idl`: mistakes with their places, files laid out, and the name of an extra that is missing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "interfaces"
+UNTIDY = 'struct a "A."{x:int64 "X."} # end\n'
+TIDY = 'struct a "A." {\n  x: int64 "X."\n}  # end\n'
+WITHOUT_LARK = "import sys; sys.modules['lark'] = None; from broker.cli.app import main; main()"
+
+
+def sapwood(
+    *words: object, begin: tuple[str, ...] = ("-m", "broker.cli")
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *begin, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_examples_are_right_and_laid_out() -> None:
+    done = sapwood("idl", "check", EXAMPLES)
+    assert (done.returncode, done.stdout) == (0, "all is well\n")
+    done = sapwood("idl", "format", "--check", EXAMPLES, "--json")
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"changed": []})
+
+
+def test_mistakes_of_all_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.idl").write_text("struct {}")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c.idl").write_text('type a = b "A."')
+    done = sapwood("idl", "check", tmp_path / "a.idl", tmp_path / "b")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1
+    assert [line.split(": ")[0] for line in lines] == [f"{tmp_path}/a.idl:1:8", f"{tmp_path}/b/c.idl:1:10"]
+    done = sapwood("idl", "check", tmp_path / "b", "--json")
+    text = "there is no type 'b': define it, or import the file that does"
+    assert done.returncode == 1
+    assert json.loads(done.stdout) == {
+        "problems": [{"file": f"{tmp_path}/b/c.idl", "line": 1, "column": 10, "message": text}]
+    }
+
+
+def test_files_are_laid_out_or_only_looked_at(tmp_path: Path) -> None:
+    file = tmp_path / "a.idl"
+    file.write_text(UNTIDY)
+    done = sapwood("idl", "format", tmp_path, "--check")
+    assert (done.returncode, done.stdout) == (1, f"{file} would change\n")
+    assert file.read_text() == UNTIDY
+    done = sapwood("idl", "format", file)
+    assert (done.returncode, done.stdout) == (0, f"{file} changed\n")
+    assert file.read_text() == TIDY
+    assert sapwood("idl", "format", tmp_path, "--check").returncode == 0
+
+
+def test_nothing_is_written_where_a_file_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.idl").write_text(UNTIDY)
+    (tmp_path / "b.idl").write_text("struct")
+    done = sapwood("idl", "format", tmp_path)
+    assert done.returncode == 2
+    assert done.stdout.startswith(f"{tmp_path}/b.idl:1:7: expected a name")
+    assert (tmp_path / "a.idl").read_text() == UNTIDY
+
+
+@pytest.mark.parametrize("command", ["check", "format"])
+def test_a_path_that_is_not_there_is_wrong_use(command: str, tmp_path: Path) -> None:
+    done = sapwood("idl", command, tmp_path / "no.idl")
+    assert done.returncode == 2
+    assert (
+        done.stderr == f"sapwood: {tmp_path}/no.idl is not there: name a file of definitions, or a folder\n"
+    )
+
+
+def test_the_extra_is_named_where_the_library_is_missing() -> None:
+    done = sapwood("idl", "check", EXAMPLES, begin=("-c", WITHOUT_LARK))
+    assert done.returncode == 1
+    assert done.stderr == "sapwood: the Python package 'lark' is missing: pip install 'sapwood[idl]'\n"
+
+
+def test_other_commands_do_without_it() -> None:
+    assert sapwood("--help", begin=("-c", WITHOUT_LARK)).returncode == 0
