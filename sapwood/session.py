@@ -279,19 +279,12 @@ class Session:
 
     async def _connect(self, seconds: float | None) -> None:
         """Try until it works, `seconds` at most; None = for ever."""
-        from tenacity import (
-            AsyncRetrying,
-            retry_if_exception_type,
-            stop_after_delay,
-            stop_never,
-            wait_exponential,
-            wait_random,
-        )
+        import tenacity
 
-        attempts = AsyncRetrying(
-            retry=retry_if_exception_type(ConnectFailed),
-            wait=wait_exponential(multiplier=0.05, max=5.0) + wait_random(0, 0.1),
-            stop=stop_never if seconds is None else stop_after_delay(seconds),
+        attempts = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(ConnectFailed),
+            wait=tenacity.wait_exponential(multiplier=0.05, max=5.0) + tenacity.wait_random(0, 0.1),
+            stop=tenacity.stop_never if seconds is None else tenacity.stop_after_delay(seconds),
             reraise=True,
         )
         async for attempt in attempts:
