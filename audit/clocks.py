@@ -7,13 +7,19 @@ nodes are ahead of their file, the log is of such a day: then a clock is ahead t
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+import pyarrow as arrow
+from pyarrow import Table
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from audit.queries import query, rows
 from audit.rollup import HOUR
 
-JUMP: Final = "INTERVAL 1 SECOND"
-"""How far a clock may be set back before that is counted."""
+JUMP: Final = 1_000_000
+"""Microseconds that a clock may be set back before that is counted."""
+NO_STEPS: Final = arrow.schema(
+    [("node", arrow.string()), ("backwards", arrow.int64()), ("step", arrow.int64())]
+).empty_table()
 _DAY: Final = 24 * HOUR
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -31,57 +37,49 @@ def clock(written: Column, since: datetime | None = None) -> Column:
     return F.when(unset, "unset").when(ahead, "ahead")
 
 
-def planned(rolled: DataFrame) -> datetime | None:
+def planned(rolled: Table) -> datetime | None:
     """If most nodes are ahead of their files: the full hour a day after half of the nodes had ended."""
-    last = F.unix_micros(F.max(F.when(F.col("clock").isNull() | (F.col("clock") == "ahead"), F.col("last"))))
-    nodes = rolled.groupBy("node").agg(
-        F.max(F.coalesce(F.col("clock") == "ahead", F.lit(False))).alias("ahead"), last.alias("last")
+    (found,) = rows(
+        query(
+            """with ends as (
+                select node, coalesce(bool_or(clock = 'ahead'), false) as ahead,
+                    epoch_us(max(last) filter (clock is null or clock = 'ahead')) as last
+                from rolled group by node)
+            select count(*) as nodes, count(*) filter (ahead) as ahead, quantile_disc(last, 0.5) as usual
+            from ends""",
+            rolled=rolled,
+        )
     )
-    found = nodes.agg(
-        F.count(F.lit(1)).alias("nodes"),
-        F.count_if("ahead").alias("ahead"),
-        F.percentile_approx("last", 0.5).alias("usual"),
-    ).collect()[0]
     if 2 * found["ahead"] <= found["nodes"]:
         return None
     hours = -(-(found["usual"] + _DAY) // HOUR)
     return _EPOCH + timedelta(hours=hours)
 
 
-def replanned(rolled: DataFrame, since: datetime) -> DataFrame:
+def replanned(rolled: Table, since: datetime) -> Table:
     """The sums with the clocks that `clock` gives once `since` is known: it is a full hour, as they are."""
-    early = (F.col("clock") == "ahead") & (F.col("hour") < F.lit(since))
-    return rolled.withColumn("clock", F.when(~F.coalesce(early, F.lit(False)), F.col("clock")))
+    return query(
+        """select * replace (case when clock = 'ahead' and hour < $since then null else clock end as clock)
+        from rolled""",
+        rolled=rolled,
+        since=since,
+    )
 
 
-def clocks(rolled: DataFrame, ordered: DataFrame | None) -> DataFrame:
+def clocks(rolled: Table, steps: Table = NO_STEPS) -> Table:
     """(node, unset, ahead, backwards, largest_step_back_s), only nodes with any.
 
-    `ordered`: rows of which the order in their files is known by `block` and `place`.
+    `steps`: (node, backwards, step), how often each node's clock was set back in its files, and by how many
+    microseconds at most.
     """
-    names = ("unset", "ahead")
-    counts = (F.sum(F.when(F.col("clock") == name, F.col("rows")).otherwise(0)).alias(name) for name in names)
-    wrong = rolled.where(F.col("clock").isNotNull()).groupBy("node").agg(*counts)
-    if ordered is None:
-        return wrong.select(
-            "node",
-            "unset",
-            "ahead",
-            F.lit(0).cast("long").alias("backwards"),
-            F.lit(None).cast("double").alias("largest_step_back_s"),
-        )
-    in_file = Window.partitionBy("file", "node").orderBy("block", "place")
-    steps = ordered.withColumn("before", F.lag("at").over(in_file))
-    back = (
-        steps.where(F.col("at") + F.expr(JUMP) < F.col("before"))
-        .groupBy("node")
-        .agg(
-            F.count(F.lit(1)).alias("backwards"),
-            F.max(F.unix_micros("before") - F.unix_micros("at")).alias("step"),
-        )
-    )
-    return wrong.join(back, "node", "full").select(
-        "node",
-        *(F.coalesce(name, F.lit(0)).alias(name) for name in ("unset", "ahead", "backwards")),
-        (F.col("step") / 1e6).alias("largest_step_back_s"),
+    return query(
+        """with wrong as (
+            select node, coalesce(sum("rows") filter (clock = 'unset'), 0)::bigint as unset,
+                coalesce(sum("rows") filter (clock = 'ahead'), 0)::bigint as ahead
+            from rolled where clock is not null group by node)
+        select node, coalesce(unset, 0) as unset, coalesce(ahead, 0) as ahead,
+            coalesce(backwards, 0) as backwards, step / 1e6 as largest_step_back_s
+        from wrong full join (from steps where backwards > 0) using (node)""",
+        rolled=rolled,
+        steps=steps,
     )

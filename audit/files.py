@@ -1,25 +1,27 @@
-"""What became of each file, and of rows that several files have.
+"""The account of each file, and of rows that several files have.
 
-Law: every line is in one count of `schema.FILES`; what another file has too is in `repeated`, and used once.
+Law: every line is in one count of `accounts.FILES`; what another file has too is in `repeated`, and used
+once.
 So the sum of `rows` is how many events there are.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+import pyarrow as arrow
+from pyarrow import Table
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from audit.accounts import COUNTS, FILES
 from audit.listing import TWIN, LogFile
-from audit.rollup import hour_of
-from audit.schema import FILES
+from audit.queries import query
+from audit.queries import rows as rows_of
+from audit.rollup import HOUR
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-COUNTS: Final = tuple(FILES.names[3:-1])
 MOST_TIMES: Final = 32
 """Times that rows are compared with one by one."""
+NONE_AGAIN: Final = arrow.schema([("file", arrow.string()), ("again", arrow.int64())]).empty_table()
 
 
 def spelt(path: str = "_metadata.file_path") -> Column:
@@ -27,83 +29,98 @@ def spelt(path: str = "_metadata.file_path") -> Column:
     return F.regexp_replace(path, "^file:/+", "file:/")
 
 
-def listed(spark: "SparkSession", files: Sequence[LogFile]) -> DataFrame:
+def listed(files: Sequence[LogFile]) -> Table:
     """(file, format, bytes, told), one row a file."""
-    rows = [(file.uri, file.format, file.bytes, file.told_bytes) for file in files]
-    return spark.createDataFrame(rows, "file string, format string, bytes long, told long")
-
-
-def left_out(spark: "SparkSession", files: Sequence[LogFile], why: str) -> DataFrame:
-    """`schema.FILES` of files that nobody looked into."""
-    rows = [(file.uri, file.format, file.bytes, *([0] * len(COUNTS)), why) for file in files]
-    return spark.createDataFrame(rows, FILES)
-
-
-def report(counted: DataFrame, repeats: DataFrame | None) -> DataFrame:
-    """`schema.FILES` of (file, format, bytes, the counts, fault, twin); a count that is not there is 0.
-
-    `twin`: the file that is used in its place. `repeats`: (file, again), rows that are used from another.
-    """
-    there = set(counted.columns)
-    whole = counted.select(
-        *there,
-        *(F.lit(0).cast("long").alias(name) for name in COUNTS if name not in there),
+    cells = [(file.uri, file.format, file.bytes, file.told_bytes) for file in files]
+    types = (arrow.string(), arrow.string(), arrow.int64(), arrow.int64())
+    return Table.from_arrays(
+        [arrow.array([row[place] for row in cells], kind) for place, kind in enumerate(types)],
+        ["file", "format", "bytes", "told"],
     )
-    if repeats is not None:
-        whole = whole.join(repeats, "file", "left")
-    again = F.coalesce("again", F.lit(0)) if repeats is not None else F.lit(0)
-    rows = F.coalesce("rows", F.lit(0))
-    repeated = F.when(F.col("twin").isNotNull(), rows).otherwise(again).cast("long")
-    special = {"rows": rows - repeated, "repeated": repeated}
-    counts = [special.get(name, F.coalesce(name, F.lit(0))).alias(name) for name in COUNTS]
-    fault = F.coalesce(F.concat(F.lit(TWIN), "twin"), "fault").alias("fault")
-    return whole.select("file", "format", "bytes", *counts, fault)
 
 
-def less(told: DataFrame, again: DataFrame) -> DataFrame:
-    """`schema.FILES` once more rows are used from elsewhere. `again`: (file, again)."""
-    more = F.coalesce("again", F.lit(0))
-    joined = told.join(F.broadcast(again), "file", "left")
-    counts = {"rows": F.col("rows") - more, "repeated": F.col("repeated") + more}
-    return joined.withColumns(counts).select(*FILES.names)
+def left_out(files: Sequence[LogFile], why: str) -> Table:
+    """`FILES` of files that nobody looked into."""
+    found = [{"file": file.uri, "format": file.format, "bytes": file.bytes, "fault": why} for file in files]
+    return Table.from_pylist([row | dict.fromkeys(COUNTS, 0) for row in found], FILES)
 
 
-def overlapping(spans: DataFrame) -> DataFrame:
+def report(counted: Table, again: Table = NONE_AGAIN) -> Table:
+    """`FILES` of (file, format, bytes, the counts but `repeated`, fault, twin).
+
+    `twin`: the file that is used in its place. `again`: (file, again), rows that are used from another.
+    """
+    return query(
+        """select file, format, bytes, lines, "rows" - repeated as "rows", repeated, blank, half, malformed,
+            unknown, untimed, unread, newer, coalesce($twin || twin, fault) as fault
+        from (
+            select *, case when twin is null then coalesce(again, 0) else "rows" end as repeated
+            from counted left join again using (file))""",
+        counted=counted,
+        again=again,
+        twin=TWIN,
+    )
+
+
+def less(told: Table, again: Table) -> Table:
+    """`FILES` once more rows are used from elsewhere. `again`: (file, again)."""
+    return query(
+        """select told.* replace ("rows" - coalesce(again, 0) as "rows", repeated + coalesce(again, 0) as
+            repeated) from told left join again using (file)""",
+        told=told,
+        again=again,
+    )
+
+
+def overlapping(spans: Table) -> Table:
     """(node, since, until): the times of which two files of a node tell. `spans`: (node, file, since, until).
 
     Wrinkle: each row of a node is compared with each of its times, and all of these are held in memory. So
     those that touch are one; of more than `MOST_TIMES` some are put together.
     """
-    of_node = Window.partitionBy("node")
-    in_order = of_node.orderBy("since", "file")
-    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    reached = spans.withColumn("reached", F.max("until").over(before)).where(
-        F.col("reached") >= F.col("since")
+    return query(
+        """with reached as (
+            select *, max(until) over before as reached from spans window before as (
+                partition by node order by since, file rows between unbounded preceding and 1 preceding)),
+        shared as (
+            select node, file, since, least(until, reached) as until from reached where reached >= since),
+        begun as (
+            select *, coalesce(since > max(until) over before, true)::int as begins
+            from shared window before as (
+                partition by node order by since, file rows between unbounded preceding and 1 preceding)),
+        parts as (
+            select *, sum(begins) over (
+                partition by node order by since, file rows unbounded preceding) as part
+            from begun),
+        apart as (
+            select node, part, min(since) as since, max(until) as until from parts group by node, part),
+        shares as (
+            select *, floor((part - 1) * least(1.0, $most / count(*) over (partition by node))) as share
+            from apart)
+        select node, min(since) as since, max(until) as until from shares group by node, share""",
+        spans=spans,
+        most=MOST_TIMES,
     )
-    both = reached.withColumn("until", F.least("until", "reached")).drop("reached")
-    begins = F.when(F.col("since") <= F.max("until").over(before), 0).otherwise(1)
-    ends = F.min("since").alias("since"), F.max("until").alias("until")
-    apart = both.withColumn("begins", begins).withColumn("part", F.sum("begins").over(in_order))
-    joined = apart.groupBy("node", "part").agg(*ends)
-    count = F.count(F.lit(1)).over(of_node)
-    share = F.floor((F.col("part") - 1) * F.least(F.lit(1.0), MOST_TIMES / count))
-    return joined.withColumn("share", share).groupBy("node", "share").agg(*ends).drop("share")
 
 
-def of_times(rows: DataFrame, times: DataFrame) -> DataFrame:
+def of_times(rows: DataFrame, times: Table) -> DataFrame:
     """The rows that are of `times` (node, since, until)."""
-    named = times.withColumnRenamed("node", "of")
+    named = rows.sparkSession.createDataFrame(times.rename_columns(["of", "since", "until"]))
     same = (F.col("node") == F.col("of")) & F.col("at").between(F.col("since"), F.col("until"))
     return rows.join(F.broadcast(named), same, "left_semi")
 
 
-def skipping(rows: DataFrame, times: DataFrame) -> DataFrame:
+def skipping(rows: DataFrame, times: Table) -> DataFrame:
     """The rows but those far from all `times`, which are not even read where files are in the order of
     time."""
-    ends = F.min(F.unix_micros("since")).alias("since"), F.max(F.unix_micros("until")).alias("until")
-    spans = times.groupBy(hour_of("since")).agg(*ends).collect()
+    spans = query(
+        """select min(epoch_us(since)) as since, max(epoch_us(until)) as until from times
+        group by floor(epoch_us(since) / $hour)""",
+        times=times,
+        hour=HOUR,
+    )
     near = F.lit(False)
-    for since, until in _joined([(row.since, row.until) for row in spans]):
+    for since, until in _joined([(row["since"], row["until"]) for row in rows_of(spans)]):
         near = near | F.col("at").between(F.timestamp_micros(F.lit(since)), F.timestamp_micros(F.lit(until)))
     return rows.where(near)
 

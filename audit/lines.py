@@ -10,19 +10,21 @@ What was read is compared with the size of the file; a gzip file says at its end
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pyarrow import Table
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from audit import files
-from audit.clocks import clock
+from audit.clocks import JUMP, clock
 from audit.listing import LogFile, still_there
+from audit.queries import query
 from audit.rollup import timed
 from audit.schema import COMPARED, EVENTS, LOG, NEWEST, OPERATIONS
+from audit.session import fetch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_WRAP: Final = 2**32
 _PREFIX: Final = 3
 """Bytes that a file may seem to lack: its byte order mark, which is in no line."""
 LONGEST: Final = 8 * 1024 * 1024
@@ -116,16 +118,19 @@ def _joined(text: Column) -> Column:
 
 
 class Lines(NamedTuple):
-    """`events` has `schema.EVENTS`, `files` `schema.FILES`; `ordered` is the rows with their place in their
-    file."""
+    """`events` has `schema.EVENTS`, on Spark; `files` `accounts.FILES`; `steps` is (node, backwards, step),
+    as `clocks.clocks` wants them."""
 
     events: DataFrame
-    files: DataFrame
-    ordered: DataFrame
+    files: Table
+    steps: Table
 
 
 def read(spark: "SparkSession", listing: Sequence[LogFile], dialect: Dialect = OWN) -> Lines:
-    """Read files of lines."""
+    """Read files of lines.
+
+    Wrinkle: what is parsed is kept as soon as it is looked at for the first time, which is to count it.
+    """
     reader = spark.read.option("lineSep", "\n").option(_LIMIT, dialect.longest)
     text = reader.text(still_there(listing))
     named = text.select(
@@ -134,60 +139,95 @@ def read(spark: "SparkSession", listing: Sequence[LogFile], dialect: Dialect = O
         F.col("_metadata.file_block_start").alias("block"),
         F.col("_metadata.file_modification_time").alias("written"),
     )
-    parsed = parse(named.withColumn("place", F.monotonically_increasing_id()), dialect).localCheckpoint()
-    found = files.listed(spark, listing).join(_counts(parsed), "file", "left")
-    counted = _twins(found.withColumn("fault", _fault(dialect.longest))).localCheckpoint()
-    used = parsed.where(F.col("fate") == "rows").join(
-        F.broadcast(counted.where(F.col("twin").isNull()).select("file")), "file", "left_semi"
+    parsed = parse(named.withColumn("place", F.monotonically_increasing_id()), dialect)
+    parsed = parsed.localCheckpoint(eager=False)
+    counts = fetch(_counts(parsed))
+    counted = query(
+        _ACCOUNT, counts=counts, listed=files.listed(listing), prefix=_PREFIX, longest=dialect.longest
     )
-    once, again = _once(used)
-    events = dialect.convert(once).withColumn("clock", clock(F.col("written")))
-    return Lines(
-        events.select(*EVENTS.names).localCheckpoint(),
-        files.report(counted, again).localCheckpoint(),
-        used,
+    used = parsed.where(F.col("fate") == "rows")
+    twins = query("select file from counted where twin is not null", counted=counted)
+    if len(twins):
+        used = used.join(F.broadcast(spark.createDataFrame(twins)), "file", "left_anti")
+    told = query("from counts where fate = 'rows' and file not in (from twins)", counts=counts, twins=twins)
+    once, again = _once(used, told)
+    events = dialect.convert(once).withColumn("clock", clock(F.col("written"))).select(*EVENTS.names)
+    if dialect is not OWN or len(again):
+        events = events.localCheckpoint(eager=False)
+    steps = query(
+        "select node, sum(backwards)::bigint as backwards, max(step) as step from told group by node",
+        told=told,
     )
+    return Lines(events, files.report(counted, again), steps)
 
 
-def _once(used: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+def _once(used: DataFrame, told: Table) -> tuple[DataFrame, Table]:
     """Leave out lines that another file of the same node has too; only times of which two files tell are
     looked at."""
-    spans = used.groupBy("node", "file").agg(F.min("at").alias("since"), F.max("at").alias("until"))
-    suspects = files.of_times(used, files.overlapping(spans))
+    times = files.overlapping(query("select node, file, since, until from told", told=told))
+    if not len(times):
+        return used, files.NONE_AGAIN
+    suspects = files.of_times(used, times)
     repetitions = files.repetitions(suspects.select("node", "mark", "file")).localCheckpoint()
-    return (used, None) if repetitions.isEmpty() else files.without(used, repetitions)
+    if repetitions.isEmpty():
+        return used, files.NONE_AGAIN
+    once, again = files.without(used, repetitions)
+    return once, fetch(again)
 
 
 def _counts(parsed: DataFrame) -> DataFrame:
-    fates = ("rows", "blank", "half", "malformed", "unknown", "untimed")
+    """(file, node, fate, lines, newer, held, print_a, print_b, since, until, backwards, step): the lines of
+    each node in each file, by what became of them. `held`: their bytes. `backwards`, `step`: how often a
+    row is more than `JUMP` before the last one, and by how many microseconds at most."""
     newer = F.col("schema") > NEWEST if "schema" in parsed.columns else F.lit(False)
-    return parsed.groupBy("file").agg(
+    narrow = parsed.select(
+        "file", "node", "fate", "at", "block", "place", "length", "mark", newer.alias("newer")
+    )
+    in_file = Window.partitionBy("file", "node", "fate").orderBy("block", "place")
+    step = F.lag(F.unix_micros("at")).over(in_file) - F.unix_micros("at")
+    steps = narrow.withColumn("step", F.when(F.col("fate") == "rows", step))
+    return steps.groupBy("file", "node", "fate").agg(
         F.count(F.lit(1)).alias("lines"),
-        *(F.count_if(F.col("fate") == fate).alias(fate) for fate in fates),
-        F.count_if((F.col("fate") == "rows") & newer).alias("newer"),
+        F.count_if(F.col("newer")).alias("newer"),
         F.sum(F.col("length") + 1).alias("held"),
         F.bit_xor("mark").alias("print_a"),
         F.sum(F.pmod("mark", F.lit(2**31))).alias("print_b"),
+        F.min("at").alias("since"),
+        F.max("at").alias("until"),
+        F.count_if(F.col("step") > JUMP).alias("backwards"),
+        F.max("step").alias("step"),
     )
 
 
-def _fault(longest: int) -> Column:
-    """Why a file was not read to its end. The last line's newline may be missing; a file that is written to
-    may hold more by now."""
-    packed = F.endswith("file", F.lit(".gz"))
-    missing = F.pmod(F.col("held") - F.col("told") + _PREFIX, F.lit(_WRAP)) > _PREFIX + 1
-    left = f"a line of more than {longest:,} bytes, or cut while it was read: left out"
-    return (
-        F.when((F.col("bytes") == 0) | (F.col("told") == 0) & F.col("lines").isNull(), None)
-        .when(packed & F.col("lines").isNull(), "no gzip file, or damaged: nothing could be read")
-        .when(packed & (F.col("told").isNull() | missing), "cut or damaged: read as far as it goes")
-        .when(F.col("lines").isNull(), "nothing could be read")
-        .when(~packed & (F.col("bytes") - F.col("held") > _PREFIX), left)
-    )
-
-
-def _twins(counted: DataFrame) -> DataFrame:
-    """Add `twin`: the first file, by name, that holds the same; that one is used."""
-    same = Window.partitionBy("lines", "print_a", "print_b").orderBy("file")
-    first = F.first("file").over(same.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing))
-    return counted.withColumn("twin", F.when(F.col("lines").isNotNull() & (first != F.col("file")), first))
+_ACCOUNT: Final = """with found as (
+        select file, sum(lines)::bigint as lines, sum(held)::bigint as held, bit_xor(print_a) as print_a,
+            sum(print_b) as print_b,
+            coalesce(sum(lines) filter (fate = 'rows'), 0) as "rows",
+            coalesce(sum(lines) filter (fate = 'blank'), 0) as blank,
+            coalesce(sum(lines) filter (fate = 'half'), 0) as half,
+            coalesce(sum(lines) filter (fate = 'malformed'), 0) as malformed,
+            coalesce(sum(lines) filter (fate = 'unknown'), 0) as unknown,
+            coalesce(sum(lines) filter (fate = 'untimed'), 0) as untimed,
+            coalesce(sum(newer) filter (fate = 'rows'), 0) as newer
+        from counts group by file),
+    judged as (
+        select *, ends_with(file, '.gz') as packed, lines is null as nothing,
+            (((held - told + $prefix) % 4294967296) + 4294967296) % 4294967296 > $prefix + 1 as missing
+        from listed left join found using (file))
+    select file, format, bytes, coalesce(lines, 0) as lines, coalesce("rows", 0)::bigint as "rows",
+        coalesce(blank, 0)::bigint as blank, coalesce(half, 0)::bigint as half,
+        coalesce(malformed, 0)::bigint as malformed, coalesce(unknown, 0)::bigint as unknown,
+        coalesce(untimed, 0)::bigint as untimed, 0::bigint as unread, coalesce(newer, 0)::bigint as newer,
+        case when bytes = 0 or (told = 0 and nothing) then null
+            when packed and nothing then 'no gzip file, or damaged: nothing could be read'
+            when packed and (told is null or missing) then 'cut or damaged: read as far as it goes'
+            when nothing then 'nothing could be read'
+            when not packed and bytes - held > $prefix then format(
+                'a line of more than {:,} bytes, or cut while it was read: left out', $longest::bigint)
+            end as fault,
+        case when not nothing then nullif(
+            first_value(file) over (partition by lines, print_a, print_b order by file), file) end as twin
+    from judged"""
+"""The account of each file. Its last line's newline may be missing; a file that is written to may hold more
+by now. A gzip file tells at its end how many bytes it holds, modulo 2**32. `twin`: the first file, by name,
+that holds the same; that one is used."""

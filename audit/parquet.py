@@ -9,21 +9,25 @@ count when two rows are compared, and of files that hold the same the one is use
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import pyarrow as arrow
 from py4j.protocol import Py4JError
+from pyarrow import Table
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from audit import files, session
 from audit.clocks import clock, planned, replanned
 from audit.lines import fate
 from audit.listing import LogFile, partitions
+from audit.queries import query, rows
 from audit.rollup import merged, rollup
 from audit.schema import COMPARED, EVENTS, LOG, NEWEST
+from audit.session import fetch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,11 +37,12 @@ _SOURCE: Final = "source"
 
 
 class Tables(NamedTuple):
-    """`events` has `schema.EVENTS`, `files` `schema.FILES`; `rolled` is the `rollup` of the events."""
+    """`events` has `schema.EVENTS`, on Spark; `files` `accounts.FILES`; `rolled` is the `rollup` of the
+    events."""
 
     events: DataFrame
-    rolled: DataFrame
-    files: DataFrame
+    rolled: Table
+    files: Table
 
 
 class _Damaged(Exception):
@@ -54,7 +59,7 @@ class _Log(NamedTuple):
 
     spark: "SparkSession"
     listing: Sequence[LogFile]
-    footers: DataFrame
+    footers: Table
     asked: bool = False
     damaged: frozenset[str] = frozenset()
     kept: DataFrame | None = None
@@ -71,7 +76,7 @@ class _Log(NamedTuple):
 
 def read(spark: "SparkSession", listing: Sequence[LogFile]) -> Tables:
     """Read files of Parquet."""
-    log = _Log(spark, listing, _footers(spark, listing).localCheckpoint())
+    log = _Log(spark, listing, _footers(spark, listing))
     try:
         return _read(log)
     except (_Damaged, Py4JError, PySparkException) as error:
@@ -87,75 +92,91 @@ def _read(log: _Log) -> Tables:
     Wrinkle: where all rows are good and all clocks right, as they mostly are, no later pass asks again.
     """
     twins = _twins(log)
-    known = log.spark.createDataFrame(list(twins.items()), "file string, twin string")
-    lines = log.footers.join(known, "file", "left").localCheckpoint()
     used = [file for file in log.listing if file.uri not in twins]
-    rows = log.rows(used)
-    summed = _summed(rows, used)
-    told = _sums(summed, lines)
-    if told["read"] != told["lines"] and not log.asked:
+    frame = log.rows(used)
+    summed = _summed(frame, used)
+    told = _sums(summed)
+    lines = dict(zip(*log.footers.select(["file", "lines"]).to_pydict().values(), strict=True))
+    due = sum(count for file, count in lines.items() if file not in twins)
+    if told["read"] != due and not log.asked:
         raise _Damaged
-    whole = told["good"] == told["lines"]
-    fates = _all_good(lines) if whole and not told["newer"] else _fates(log.rows(log.listing))
-    once, again, summed = _once(rows if whole else rows.where(fate() == "rows"), summed, used)
-    summed = summed.where(_good())
+    whole = told["good"] == due
+    fates = _all_good(log.footers) if whole and not told["newer"] else _fates(log.rows(log.listing))
+    once, again, summed = _once(frame if whole else frame.where(fate() == "rows"), summed, used)
+    summed = query("from summed where good", summed=summed)
     since = planned(summed) if told["ahead"] else None
-    rolled = merged(replanned(summed, since) if since else summed).localCheckpoint()
-    found = files.listed(log.spark, log.listing).join(lines, "file", "left").join(fates, "file", "left")
-    unread = F.col("lines") - F.coalesce("read", F.lit(0))
-    counted = found.withColumns({"fault": _fault(), "unread": unread}).drop("told", "read")
+    rolled = merged(replanned(summed, since) if since else summed)
+    counted = query(
+        _ACCOUNT, listed=files.listed(log.listing), footers=log.footers, fates=fates, twins=_as_table(twins)
+    )
     events = _events(once, since, clocked=told["clocks"] > 0)
-    return Tables(events, rolled, files.report(counted, again).localCheckpoint())
+    return Tables(events, rolled, files.report(counted, again))
+
+
+def _as_table(twins: Mapping[str, str]) -> Table:
+    return Table.from_pydict({"file": list(twins), "twin": list(twins.values())}, _TWINS)
+
+
+_TWINS: Final = arrow.schema([("file", arrow.string()), ("twin", arrow.string())])
+_ACCOUNT: Final = """select file, format, bytes, coalesce(lines, 0) as lines, coalesce("rows", 0) as "rows",
+        0::bigint as blank, 0::bigint as half, 0::bigint as malformed, coalesce(unknown, 0) as unknown,
+        coalesce(untimed, 0) as untimed, coalesce(lines - coalesce(read, 0), 0) as unread,
+        coalesce(newer, 0) as newer, twin,
+        case when lines is null then 'nothing in it, or no Parquet file: nothing could be read'
+            when lines != coalesce(read, 0) then 'damaged, or columns of other types: read as far as it goes'
+            end as fault
+    from listed left join footers using (file) left join fates using (file) left join twins using (file)"""
 
 
 def _apart(log: _Log) -> _Log:
-    """With the damaged files apart. Wrinkle: some damage ends every query that reads many rows at once."""
+    """With the damaged files apart. Wrinkle: some damage ends every query that reads many rows at once; and a
+    frame that was planned once stays as it was planned."""
     looked = F.pmod(F.xxhash64(*COMPARED), F.lit(2)) == 0
-    read = _by_file(_open(log.spark, log.listing), (F.count_if(looked) + F.count_if(~looked)).alias("read"))
-    short = log.footers.join(read, "file", "left").where(F.col("lines") != F.coalesce("read", F.lit(0)))
+    counts = _by_file(_open(log.spark, log.listing), (F.count_if(looked) + F.count_if(~looked)).alias("read"))
     try:
-        found = short.select("file").collect()
+        read = fetch(counts)
     except (Py4JError, PySparkException):
         with session.row_by_row(log.spark):
-            found = short.select("file").collect()
-    damaged = frozenset(row.file for row in found)
+            read = fetch(counts.select("*"))
+    short = query(
+        "select file from footers left join read using (file) where lines != coalesce(read, 0)",
+        footers=log.footers,
+        read=read,
+    )
+    damaged = frozenset(short.column(0).to_pylist())
     with session.row_by_row(log.spark):
         some = [file for file in log.listing if file.uri in damaged]
         kept = _open(log.spark, some).localCheckpoint() if some else None
     return log._replace(asked=True, damaged=damaged, kept=kept)
 
 
-def _sums(summed: DataFrame, lines: DataFrame) -> Row:
-    """(good, newer, clocks, ahead, read, lines): rows that can be used; of these, those of a newer schema,
-    with a wrong clock, and with one that is ahead; how many rows were read, and how many the files have by
-    their footers."""
-    good = F.when(_good(), F.col("rows")).otherwise(0)
-    wrong, ahead = F.col("clock").isNotNull(), F.col("clock") == "ahead"
-    parts = {"good": F.lit(True), "newer": F.col("newer") > 0, "clocks": wrong, "ahead": ahead}
-    sums = {name: F.sum(F.when(part, good).otherwise(0)) for name, part in parts.items()}
-    sums["read"] = F.sum("rows")
-    found = summed.agg(*(F.coalesce(one, F.lit(0)).alias(name) for name, one in sums.items()))
-    due = lines.where(F.col("twin").isNull()).agg(F.coalesce(F.sum("lines"), F.lit(0)).alias("lines"))
-    return found.crossJoin(due).collect()[0]
+def _sums(summed: Table) -> dict[str, int]:
+    """(good, newer, clocks, ahead, read): rows that can be used; of these, those of a newer schema, with a
+    wrong clock, and with one that is ahead; and how many rows were read."""
+    found = query(
+        """select coalesce(sum("rows") filter (good), 0) as good,
+            coalesce(sum("rows") filter (good and newer > 0), 0) as newer,
+            coalesce(sum("rows") filter (good and clock is not null), 0) as clocks,
+            coalesce(sum("rows") filter (good and clock = 'ahead'), 0) as ahead,
+            coalesce(sum("rows"), 0) as read from summed""",
+        summed=summed,
+    )
+    return {name: int(count) for name, count in rows(found)[0].items()}
 
 
-def _good() -> Column:
-    """Of sums: can their rows be used?"""
-    return fate(F.col("first")) == "rows"
-
-
-def _footers(spark: "SparkSession", listing: Sequence[LogFile]) -> DataFrame:
+def _footers(spark: "SparkSession", listing: Sequence[LogFile]) -> Table:
     """(file, lines). Wrinkle: a row is counted by its file's size where no other file has it; to look at the
     name of the file costs several times as much."""
     alike, unlike = _by_size(listing)
     count = F.count(F.lit(1)).alias("lines")
-    parts = [_by_file(_open(spark, alike), count)] if alike else []
+    parts = [fetch(_by_file(_open(spark, alike), count).select("file", "lines"))] if alike else []
     if unlike:
-        names = [(file.uri, file.bytes) for file in unlike]
-        known = spark.createDataFrame(names, "file string, size long")
-        counted = _open(spark, unlike).groupBy("size").agg(count)
-        parts.append(known.join(counted, "size").select("file", "lines"))
-    return parts[0].unionByName(parts[1]) if len(parts) > 1 else parts[0]
+        counted = fetch(_open(spark, unlike).groupBy("size").agg(count))
+        known = files.listed(unlike)
+        parts.append(
+            query("select file, lines from known join counted on bytes = size", known=known, counted=counted)
+        )
+    return arrow.concat_tables(parts)
 
 
 def _by_size(listing: Sequence[LogFile]) -> tuple[list[LogFile], list[LogFile]]:
@@ -191,65 +212,62 @@ def _open(spark: "SparkSession", listing: Sequence[LogFile]) -> DataFrame:
     return whole
 
 
-def _events(rows: DataFrame, since: datetime | None, *, clocked: bool) -> DataFrame:
+def _events(frame: DataFrame, since: datetime | None, *, clocked: bool) -> DataFrame:
     wrong = clock(F.col("written"), since) if clocked else F.lit(None).cast("string")
-    return rows.withColumns({"clock": wrong, "file": files.spelt("file")}).select(*EVENTS.names)
+    return frame.withColumns({"clock": wrong, "file": files.spelt("file")}).select(*EVENTS.names)
 
 
-def _summed(rows: DataFrame, listing: Sequence[LogFile]) -> DataFrame:
-    """The `rollup` of rows by file, also of those that cannot be used."""
+def _summed(frame: DataFrame, listing: Sequence[LogFile]) -> Table:
+    """The `rollup` of rows by file, also of those that cannot be used, and which are `good`."""
     source = F.xxhash64("file") if _by_size(listing)[0] else F.col("size")
-    keyed = rows.withColumns({"clock": clock(F.col("written")), _SOURCE: source})
-    return rollup(keyed, _SOURCE).localCheckpoint()
+    keyed = frame.withColumns({"clock": clock(F.col("written")), _SOURCE: source})
+    return fetch(rollup(keyed, _SOURCE).withColumn("good", fate(F.col("first")) == "rows"))
 
 
-def _by_file(rows: DataFrame, *sums: Column) -> DataFrame:
+def _by_file(frame: DataFrame, *sums: Column) -> DataFrame:
     """Wrinkle: a file's name is made readable once a file, not once a row."""
-    return rows.groupBy("file").agg(*sums).withColumn("file", files.spelt("file"))
+    return frame.groupBy("file").agg(*sums).withColumn("file", files.spelt("file"))
 
 
-def _all_good(lines: DataFrame) -> DataFrame:
+def _all_good(footers: Table) -> Table:
     """What `_fates` says where every line of every file is a row."""
-    return lines.select("file", F.col("lines").alias("read"), F.col("lines").alias("rows"))
-
-
-def _fates(rows: DataFrame) -> DataFrame:
-    judged = rows.withColumn("fate", fate())
-    return _by_file(
-        judged,
-        F.count(F.lit(1)).alias("read"),
-        *(F.count_if(F.col("fate") == one).alias(one) for one in ("rows", "unknown", "untimed")),
-        F.count_if((F.col("fate") == "rows") & (F.col("schema") > NEWEST)).alias("newer"),
+    return query(
+        """select file, lines as read, lines as "rows", 0 as unknown, 0 as untimed, 0 as newer
+        from footers""",
+        footers=footers,
     )
 
 
-def _fault() -> Column:
-    return F.when(F.col("lines").isNull(), "nothing in it, or no Parquet file: nothing could be read").when(
-        F.col("lines") != F.coalesce("read", F.lit(0)),
-        "damaged, or columns of other types: read as far as it goes",
+def _fates(frame: DataFrame) -> Table:
+    judged = frame.withColumn("fate", fate())
+    return fetch(
+        _by_file(
+            judged,
+            F.count(F.lit(1)).alias("read"),
+            *(F.count_if(F.col("fate") == one).alias(one) for one in ("rows", "unknown", "untimed")),
+            F.count_if((F.col("fate") == "rows") & (F.col("schema") > NEWEST)).alias("newer"),
+        )
     )
 
 
-def _once(
-    rows: DataFrame, summed: DataFrame, listing: Sequence[LogFile]
-) -> tuple[DataFrame, DataFrame | None, DataFrame]:
+def _once(frame: DataFrame, summed: Table, listing: Sequence[LogFile]) -> tuple[DataFrame, Table, Table]:
     """Leave out rows that another file of the same node has too; only times of which two files tell are
     looked at, of which the sums know. And (file, again), and the sums of what is left."""
-    spans = (
-        summed.where(_good())
-        .groupBy("node", F.col(_SOURCE).alias("file"))
-        .agg(F.min("first").alias("since"), F.max("last").alias("until"))
+    spans = query(
+        """select node, source as file, min(first) as since, max(last) as until from summed where good
+        group by node, source""",
+        summed=summed,
     )
-    times = files.overlapping(spans).localCheckpoint()
-    if times.isEmpty():
-        return rows, None, summed
+    times = files.overlapping(spans)
+    if not len(times):
+        return frame, files.NONE_AGAIN, summed
     mark = F.xxhash64(*COMPARED).alias("mark")
-    suspects = files.of_times(files.skipping(rows, times), times)
+    suspects = files.of_times(files.skipping(frame, times), times)
     repetitions = files.repetitions(suspects.select("node", mark, "file")).localCheckpoint()
     if repetitions.isEmpty():
-        return rows, None, summed
-    once, repeats = files.without(rows.withColumn("mark", mark), repetitions)
-    again = repeats.withColumn("file", files.spelt("file")).localCheckpoint()
+        return frame, files.NONE_AGAIN, summed
+    once, repeats = files.without(frame.withColumn("mark", mark), repetitions)
+    again = fetch(repeats.withColumn("file", files.spelt("file")))
     return once, again, _summed(once, listing)
 
 
@@ -258,19 +276,22 @@ def _twins(log: _Log) -> dict[str, str]:
     alike, _ = _by_size(log.listing)
     if not alike:
         return {}
-    prints = _by_file(
-        log.rows(alike).withColumn("mark", F.xxhash64(*COMPARED)),
-        F.bit_xor("mark").alias("print_a"),
-        F.sum(F.pmod("mark", F.lit(2**31))).alias("print_b"),
+    prints = fetch(
+        _by_file(
+            log.rows(alike).withColumn("mark", F.xxhash64(*COMPARED)),
+            F.bit_xor("mark").alias("print_a"),
+            F.sum(F.pmod("mark", F.lit(2**31))).alias("print_b"),
+        )
     )
+    found = rows(query("from prints join footers using (file)", prints=prints, footers=log.footers))
     first: dict[tuple[int, int, int], str] = {}
     twins: dict[str, str] = {}
-    for row in sorted(prints.join(log.footers, "file").collect(), key=_most_said):
-        before = first.setdefault((row.lines, row.print_a, row.print_b), row.file)
-        if before != row.file:
-            twins[row.file] = before
+    for row in sorted(found, key=lambda row: _most_said(row["file"])):
+        before = first.setdefault((row["lines"], row["print_a"], row["print_b"]), row["file"])
+        if before != row["file"]:
+            twins[row["file"]] = before
     return twins
 
 
-def _most_said(row: Row) -> tuple[int, str]:
-    return -sum("=" in folder for folder in row.file.split("/")[:-1]), row.file
+def _most_said(file: str) -> tuple[int, str]:
+    return -sum("=" in folder for folder in file.split("/")[:-1]), file

@@ -10,18 +10,20 @@ once. That is so of `lines` and of `parquet`, each for itself.
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as arrow
 from pyarrow import Table
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from audit import files, lines, parquet
+from audit.accounts import FILES
 from audit.clocks import clocks
 from audit.importers import DIALECTS
 from audit.listing import JSON_LINES, PARQUET, Listing, LogFile
+from audit.queries import query
 from audit.rollup import rollup
-from audit.schema import COMPARED, EVENTS, FILES
+from audit.schema import COMPARED, EVENTS, arrow_schema
 from audit.session import fetch
-from audit.told import node_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,24 +32,15 @@ _NO_LINES = "left out: Parquet, where another broker's lines of JSON are expecte
 
 
 class Intake(NamedTuple):
-    """A log that was read. `events` has `schema.EVENTS`, on Spark; `files` `schema.FILES`; `rolled` is the
-    `rollup` of the events, and `at_node`, the hash of its node; `clocks` is (node, unset, ahead, backwards,
-    largest_step_back_s); `ignored` names files that are nobody's log."""
+    """A log that was read. `events` has `schema.EVENTS`, on Spark; `files` `accounts.FILES`; `rolled` is the
+    `rollup` of the events; `clocks` is (node, unset, ahead, backwards, largest_step_back_s); `ignored` names
+    files that are nobody's log."""
 
     events: DataFrame
     rolled: Table
     files: Table
     clocks: Table
-    ignored: tuple[str, ...]
-
-
-class _Part(NamedTuple):
-    """The same of lines, or of Parquet, all on Spark."""
-
-    events: DataFrame
-    rolled: DataFrame
-    files: DataFrame
-    clocks: DataFrame
+    ignored: tuple[str, ...] = ()
 
 
 def read(spark: "SparkSession", listing: Listing, source: str = "") -> Intake:
@@ -57,53 +50,50 @@ def read(spark: "SparkSession", listing: Listing, source: str = "") -> Intake:
     tables = [file for file in listing.files if file.format == PARQUET]
     parts = [_lines(spark, texts, source)] if texts else []
     if tables and source:
-        parts.append(_nothing(spark, files.left_out(spark, tables, _NO_LINES)))
+        parts.append(_nothing(spark, files.left_out(tables, _NO_LINES)))
     elif tables:
         events, rolled, told = parquet.read(spark, tables)
-        whole = _Part(events, rolled, told, clocks(rolled, None))
+        whole = Intake(events, rolled, told, clocks(rolled))
         parts.append(_apart(whole, parts[0]) if parts else whole)
-    if not parts:
-        parts.append(_nothing(spark, spark.createDataFrame([], FILES)))
-    whole = parts[0]
+    whole = parts[0] if parts else _nothing(spark, FILES.empty_table())
     for part in parts[1:]:
-        whole = _Part(*(ours.unionByName(theirs) for ours, theirs in zip(whole, part, strict=True)))
-    rolled = whole.rolled.withColumn("at_node", node_hash("node"))
-    return Intake(whole.events, fetch(rolled), fetch(whole.files), fetch(whole.clocks), listing.ignored)
+        pairs = zip(whole[1:4], part[1:4], strict=True)
+        sums = (arrow.concat_tables(both, promote_options="permissive") for both in pairs)
+        whole = Intake(whole.events.unionByName(part.events), *sums)
+    return whole._replace(ignored=listing.ignored)
 
 
-def _lines(spark: "SparkSession", texts: list[LogFile], source: str) -> _Part:
-    dialect = DIALECTS[source] if source else lines.OWN
-    found = lines.read(spark, texts, dialect)
-    rolled = rollup(found.events).localCheckpoint()
-    return _Part(found.events, rolled, found.files, clocks(rolled, found.ordered))
+def _lines(spark: "SparkSession", texts: list[LogFile], source: str) -> Intake:
+    events, told, steps = lines.read(spark, texts, DIALECTS[source] if source else lines.OWN)
+    rolled = fetch(rollup(events))
+    return Intake(events, rolled, told, clocks(rolled, steps))
 
 
-def _apart(tables: _Part, texts: _Part) -> _Part:
+def _apart(tables: Intake, texts: Intake) -> Intake:
     """Leave out of Parquet the rows that lines of JSON have too; only times are looked at of which both
     tell."""
-    spans = [
-        part.rolled.groupBy("node", F.lit(kind).alias("file")).agg(
-            F.min("first").alias("since"), F.max("last").alias("until")
-        )
-        for part, kind in ((tables, PARQUET), (texts, JSON_LINES))
-    ]
-    times = files.overlapping(spans[0].unionByName(spans[1])).localCheckpoint()
-    if times.isEmpty():
+    spans = query(
+        """select node, 'tables' as file, min(first) as since, max(last) as until from tables group by node
+        union all select node, 'texts', min(first), max(last) from texts group by node""",
+        tables=tables.rolled,
+        texts=texts.rolled,
+    )
+    times = files.overlapping(spans)
+    if not len(times):
         return tables
     suspects, others = (files.of_times(part.events, times) for part in (tables, texts))
     said = F.xxhash64(*COMPARED).alias("mark")
     known = others.select("node", said).distinct()
     marked = tables.events.withColumn("mark", said)
     twice = suspects.withColumn("mark", said).join(known, ["node", "mark"], "left_semi")
-    again = twice.groupBy("file").agg(F.count(F.lit(1)).alias("again")).localCheckpoint()
-    if again.isEmpty():
+    again = fetch(twice.groupBy("file").agg(F.count(F.lit(1)).alias("again")))
+    if not len(again):
         return tables
     events = marked.join(known, ["node", "mark"], "left_anti").select(*EVENTS.names)
-    rolled = rollup(events).localCheckpoint()
-    return _Part(events, rolled, files.less(tables.files, again), clocks(rolled, None))
+    rolled = fetch(rollup(events))
+    return Intake(events, rolled, files.less(tables.files, again), clocks(rolled))
 
 
-def _nothing(spark: "SparkSession", told: DataFrame) -> _Part:
-    events = spark.createDataFrame([], EVENTS)
-    rolled = rollup(events)
-    return _Part(events, rolled, told, clocks(rolled, None))
+def _nothing(spark: "SparkSession", told: Table) -> Intake:
+    rolled = arrow_schema(rollup(spark.createDataFrame([], EVENTS)).schema).empty_table()
+    return Intake(spark.createDataFrame([], EVENTS), rolled, told, clocks(rolled))

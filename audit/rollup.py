@@ -1,9 +1,4 @@
-"""The log, summed once: what most tables are made from.
-
-Law: a log is gone through four times, however many tables there are and however many rows: here, and by route
-(`told`), by consumer (`volume.consumer_hours`) and by cause (`volume.consumer_events`). What is rare in a
-healthy log, such as links that drop and advisories that spill, is fetched from it by itself, and only if the
-sums say that it is there.
+"""The pass over the log that most tables are made from: it is summed by hour, node, neighbour and origin.
 
 Wrinkle: `named` is in no sum. But so every value is looked at here that is looked at later; else a query in
 the middle of an audit would be the first to find one that is damaged.
@@ -15,9 +10,11 @@ values are one number while rows are summed, and are told apart again afterwards
 from functools import reduce
 from typing import Final
 
+from pyarrow import Table
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from audit.queries import query
 from audit.schema import NEWEST, OPERATIONS
 
 RESYNC: Final = "resync"
@@ -56,7 +53,8 @@ def timed(time: Column | None = None) -> Column:
 
 
 def rollup(events: DataFrame, *more: str) -> DataFrame:
-    """(`KEYS`, schema, `more`, rows, bytes, newer, first, last) of events as `schema.EVENTS` has them.
+    """(`KEYS`, at_node, schema, `more`, rows, bytes, newer, first, last) of events as `schema.EVENTS` has
+    them. `at_node`: the hash of the node.
 
     `rooted`: the node wrote them as a root. `restored`: told by a resync. `schema`: 0 where there is none,
     and of a newer one the next after `NEWEST`. `newer`: rows of a newer schema. `hour` is there also where
@@ -120,17 +118,20 @@ def _told_apart(sums: DataFrame, *more: str) -> DataFrame:
         "hour": hour,
         "schema": schema,
         "newer": F.when(flags["newer"], F.col("rows")).otherwise(0),
+        "at_node": F.xxhash64("node"),
     }
-    names = (*KEYS, "schema", *more, "rows", "bytes", "newer", "first", "last")
+    names = (*KEYS, "at_node", "schema", *more, "rows", "bytes", "newer", "first", "last")
     return rest.select(*(found[name].alias(name) if name in found else F.col(name) for name in names))
 
 
-def merged(rolled: DataFrame) -> DataFrame:
-    """The sums without those of `more`."""
-    return rolled.groupBy(*KEYS, "schema").agg(
-        *(F.sum(name).alias(name) for name in ("rows", "bytes", "newer")),
-        F.min("first").alias("first"),
-        F.max("last").alias("last"),
+def merged(rolled: Table) -> Table:
+    """The sums of a table without those of `more`."""
+    return query(
+        """select event, op, kind, direction, node, at_node, peer, origin, rooted, restored, clock, hour,
+            schema, sum("rows") as "rows", sum(bytes) as bytes, sum(newer) as newer, min(first) as first,
+            max(last) as last
+        from rolled group by all""",
+        rolled=rolled,
     )
 
 

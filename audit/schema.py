@@ -83,12 +83,3 @@ OPERATIONS: Final = {
     "node": ("start", "stop"),
 }
 """Which `op` belongs to which `event`; anything else is counted as unknown and not used."""
-
-FILES: Final = structure(
-    "file string, format string, bytes long, lines long, rows long, repeated long, blank long, half long,"
-    " malformed long, unknown long, untimed long, unread long, newer long, fault string"
-)
-"""One row a file. `lines` = rows + repeated + blank + half + malformed + unknown + untimed + unread.
-repeated: what another file has too, and is used from there; half: cut in the middle; malformed: no row of the
-log; unknown: an event or schema that this audit cannot use; untimed: no time that can be read; unread: beyond
-the damage of a Parquet file. newer: of `rows`, those with a newer schema."""

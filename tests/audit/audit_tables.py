@@ -59,6 +59,5 @@ def events(spark: "SparkSession", rows: Sequence[dict[str, object]]) -> "DataFra
 def summed(events: "DataFrame") -> Table:
     """The `rollup` of a log, as the audit has it."""
     from audit.rollup import rollup
-    from audit.told import node_hash
 
-    return rollup(events).withColumn("at_node", node_hash("node")).toArrow()
+    return rollup(events).toArrow()

@@ -33,6 +33,7 @@ def spark() -> "Iterator[SparkSession]":
     from audit import session
 
     os.environ["TZ"] = "UTC"
+    os.environ["XDG_CACHE_HOME"] = os.devnull  # so that no archive of classes is written
     time.tzset()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # py4j leaves its sockets to the collector

@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from audit_tables import rows as rows_of
+from audit_tables import table
 
 from audit import files
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _START: Final = datetime(2026, 3, 14, tzinfo=UTC)
+SPAN: Final = ("node", "file", "since", "until")
 Span = tuple[str, str, int, int]
 """A node, a file, and the first and the last second of which it tells."""
 
@@ -37,15 +40,13 @@ def test_rows_are_looked_at_wherever_two_files_tell_of_their_time(
     """And nowhere else, as long as the times of a node are few."""
     spans = _spans(random.Random(seed), of_node, 400, longest)
     seconds = range(400 + longest)
-    table = spark.createDataFrame(
-        [(node, file, _at(since), _at(until)) for node, file, since, until in spans],
-        "node string, file string, since timestamp, until timestamp",
-    )
     rows = spark.createDataFrame(
         [(node, second, _at(second)) for node in ("bath", "york", "exeter") for second in seconds],
         "node string, second long, at timestamp",
     )
-    times = files.overlapping(table)
+    times = files.overlapping(
+        table(SPAN, [(node, file, _at(since), _at(until)) for node, file, since, until in spans])
+    )
     found = files.of_times(rows, times).collect()
     assert sorted(found) == sorted(files.of_times(files.skipping(rows, times), times).collect())
     asked = {(row.node, row.second) for row in found}
@@ -63,26 +64,20 @@ def _at(second: int) -> datetime:
 
 
 def test_files_that_follow_each_other_have_nothing_to_compare(spark: "SparkSession") -> None:
-    spans = spark.createDataFrame(
-        [("york", name, _at(since), _at(since + 9)) for name, since in (("a", 0), ("b", 10), ("c", 20))],
-        "node string, file string, since timestamp, until timestamp",
-    )
-    rows = spans.selectExpr("node", "since AS at")
-    times = files.overlapping(spans)
-    assert times.isEmpty()
+    spans = [("york", name, _at(since), _at(since + 9)) for name, since in (("a", 0), ("b", 10), ("c", 20))]
+    rows = spark.createDataFrame([(node, since) for node, _, since, _ in spans], "node string, at timestamp")
+    times = files.overlapping(table(SPAN, spans))
+    assert len(times) == 0
     assert files.of_times(rows, times).isEmpty()
     assert files.skipping(rows, times).isEmpty()
 
 
-def test_times_that_touch_are_one(spark: "SparkSession") -> None:
+def test_times_that_touch_are_one() -> None:
     """Else many nodes in many files, in no order, have more of them than memory holds."""
-    spans = spark.createDataFrame(
-        [("york", f"{number}", _at(number), _at(100 + number)) for number in range(20)]
-        + [("york", f"later-{number}", _at(500), _at(510)) for number in range(3)],
-        "node string, file string, since timestamp, until timestamp",
-    )
-    found = {tuple(row) for row in files.overlapping(spans).select("since", "until").collect()}
-    assert {(since.timestamp(), until.timestamp()) for since, until in found} == {
+    spans = [("york", f"{number}", _at(number), _at(100 + number)) for number in range(20)]
+    spans += [("york", f"later-{number}", _at(500), _at(510)) for number in range(3)]
+    found = rows_of(files.overlapping(table(SPAN, spans)))
+    assert {(row.since.timestamp(), row.until.timestamp()) for row in found} == {
         (_at(1).timestamp(), _at(118).timestamp()),
         (_at(500).timestamp(), _at(510).timestamp()),
     }

