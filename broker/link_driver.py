@@ -14,25 +14,36 @@ from broker.core.links.neighbour import Neighbour
 from broker.host import Host
 from broker.log_throttle import LogThrottle
 from broker.shares import LoopShare
+from broker.unread import LINKS, UnreadBytes
 from treeconnector.errors import Refusal
 from treeconnector.link import Link
 
 MOST_UNREAD: Final = 64 * 1024 * 1024
-_UNREAD: Final = f"it leaves more than {MOST_UNREAD} bytes of control frames unread"
+_UNREAD: Final = f"it leaves too many control frames unread: {MOST_UNREAD} bytes, or most of all links"
 
 
 class DrivenLink:
     """A link and the carrier that it rides on."""
 
-    __slots__ = ("carrier", "draining", "link", "share", "text", "was_up")
+    __slots__ = ("_host", "carrier", "draining", "link", "share", "text", "was_up")
 
-    def __init__(self, link: Link, carrier: Carrier, share: LoopShare) -> None:
+    def __init__(self, link: Link, carrier: Carrier, share: LoopShare, host: Host) -> None:
+        self._host = host
         self.link = link
         self.carrier = carrier
         self.share = share
         self.draining: asyncio.Task[Any] | None = None
         self.was_up = False
         self.text = ""
+
+    @property
+    def unread(self) -> int:
+        """Bytes of control frames."""
+        return self.link.control_bytes
+
+    def cut_off(self) -> None:
+        self._host.core.admission.handle(self.link, self.link.refuse(Refusal.PROTOCOL, _UNREAD))
+        self._host.wake()
 
 
 class LinkDriver:
@@ -41,6 +52,7 @@ class LinkDriver:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._wires: dict[Link, DrivenLink] = {}
+        self._unread = UnreadBytes(LINKS)
         self._complain = LogThrottle()
 
     def __repr__(self) -> str:
@@ -76,7 +88,8 @@ class LinkDriver:
 
     async def drive(self, link: Link, carrier: Carrier) -> tuple[bool, str]:
         """Run a link on a carrier until either ends. Returns (whether it was up, what ended it)."""
-        wire = self._wires[link] = DrivenLink(link, carrier, LoopShare(self._host.shares, self._host.wake))
+        share = LoopShare(self._host.shares, self._host.wake)
+        wire = self._wires[link] = DrivenLink(link, carrier, share, self._host)
         try:
             self._pull(wire)
             while link in self._host.core.links.peers:
@@ -130,6 +143,7 @@ class LinkDriver:
         with contextlib.suppress(CarrierError):
             wire.carrier.send(wire.link.data_to_send())
         self._wires.pop(wire.link, None)
+        self._unread.gone(wire)
         if wire.draining is not None:
             wire.draining.cancel()
         self._host.core.advance(self._host.now())
@@ -179,10 +193,11 @@ class LinkDriver:
                 carrier.send(packets)
         except CarrierError:
             return
-        if wire.link.control_bytes > MOST_UNREAD:
-            self._host.core.admission.handle(wire.link, wire.link.refuse(Refusal.PROTOCOL, _UNREAD))
-            self._host.wake()
-        elif wire.draining is None:
+        if wire.unread > MOST_UNREAD:
+            wire.cut_off()
+            return
+        self._unread.look(wire)
+        if wire.draining is None:
             wire.draining = self._host.spawn(self._pull_later(wire))
 
     async def _pull_later(self, wire: DrivenLink) -> None:

@@ -27,6 +27,7 @@ from broker.http.settings import HttpSettings
 from broker.intake import Guest
 from broker.log_throttle import LogThrottle
 from broker.shares import LoopShare
+from broker.unread import LOOKS, SESSIONS, UnreadBytes
 from treeconnector import frames
 from treeconnector.errors import FrameError
 from treeconnector.session_frames import (
@@ -67,6 +68,7 @@ class SessionEndpoint:
         self._guests = guests
         self._open: set[Carrier] = set()
         self._throttle = LogThrottle()
+        self._unread = UnreadBytes(SESSIONS)
 
     def add_to(self, app: web.Application) -> None:
         app.router.add_get("/session", self.handle, allow_head=False)
@@ -88,7 +90,9 @@ class SessionEndpoint:
         self._open.add(carrier)
         try:
             caller = Caller("session", address(request), is_here(request), shown=carrier.shown)
-            await StreamingSession(self._node, self._settings, carrier, caller, guest, self._throttle).serve()
+            await StreamingSession(
+                self._node, self._settings, carrier, caller, guest, self._throttle, self._unread
+            ).serve()
         finally:
             self._open.discard(carrier)
         return carrier.response
@@ -113,9 +117,12 @@ class StreamingSession:
         caller: Caller,
         guest: Guest | None = None,
         throttle: LogThrottle | None = None,
+        unread: UnreadBytes | None = None,
     ) -> None:
         self._node = node
         self._throttle = throttle or LogThrottle()
+        self._together = unread or UnreadBytes(SESSIONS)
+        self._looked = 0
         self._settings = settings
         self._carrier = carrier
         self._guest = guest
@@ -150,6 +157,7 @@ class StreamingSession:
             _log.exception("! a session's packet was not understood and not refused: please report this")
             await self.refuse("BAD_REQUEST", f"not understood: {error}")
         finally:
+            self._together.gone(self)
             self._node.switch.close(self._connection)
             self._node.wake()
             await self._carrier.close()
@@ -269,8 +277,12 @@ class StreamingSession:
             return
         if type(frame) is Deliver:
             self._gathered += len(frame.body)
-            if self._unread > self._settings.max_unread:
-                self._cut_off()
+            if self.unread > self._settings.max_unread:
+                self.cut_off()
+            elif self._gathered - self._looked > LOOKS:
+                self._looked = self._gathered
+                self._together.look(self)
+            if self._is_cut_off:
                 return
         if not self._outgoing:
             self._loop.call_soon(self._flush)
@@ -279,7 +291,7 @@ class StreamingSession:
             self._carrier.proven()
 
     def _flush(self) -> None:
-        outgoing, self._outgoing, self._gathered = self._outgoing, [], 0
+        outgoing, self._outgoing, self._gathered, self._looked = self._outgoing, [], 0, 0
         if not outgoing:
             return
         try:
@@ -288,19 +300,22 @@ class StreamingSession:
             self._carrier.send(packets)
         except CarrierError:
             return
-        if self._unread > self._settings.max_unread:
-            self._cut_off()
+        if self.unread > self._settings.max_unread:
+            self.cut_off()
+        else:
+            self._together.look(self)
 
     @property
-    def _unread(self) -> int:
+    def unread(self) -> int:
         """Bytes that wait for this client."""
         return self._gathered + BUFFER_BYTES - self._carrier.room
 
-    def _cut_off(self) -> None:
+    def cut_off(self) -> None:
         """It is given nothing more, and the connection ends. Once."""
         if self._is_cut_off:
             return
         self._is_cut_off = True
+        self._together.gone(self)
         self._outgoing, self._gathered = [], 0
         for consumer in self._connection.consumers:
             consumer.credit = 0

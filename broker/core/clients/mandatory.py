@@ -172,6 +172,8 @@ class MandatoryNotices(Policy):
         elif key in self._here:
             self._here.remove(key)
             self._gone_here[key] = now
+            if len(self._gone_here) > _MOST_GONE:
+                del self._gone_here[next(iter(self._gone_here))]
 
     def _forget_long_gone(self) -> None:
         old = self._context.clock.now - self._context.settings.linger

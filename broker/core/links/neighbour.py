@@ -282,7 +282,8 @@ class Neighbour:
         self.link, self.since, self.error = link, now, ""
         self.progress_at = now
         self.start = hello.start
-        self.window_bundles, self.window_bytes = hello.window_bundles, hello.window_bytes
+        self.window_bundles = min(hello.window_bundles, link.hello.window_bundles)
+        self.window_bytes = min(hello.window_bytes, link.hello.window_bytes)
         self.max_message = hello.max_message
         self.peer_holds.clear()
         self.we_hold.clear()

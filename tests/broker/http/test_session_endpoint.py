@@ -12,6 +12,7 @@ from broker import shares
 from broker.entrance.entrance import Caller
 from broker.http.session_endpoint import StreamingSession
 from broker.http.settings import HttpSettings
+from broker.unread import UnreadBytes
 from sapwood import connect
 from treeconnector.destinations import queue
 from treeconnector.session_frames import (
@@ -37,10 +38,14 @@ def send(first: int, count: int = 1, body: bytes = b"x") -> Send:
 class Line:
     """The client's end of a session in memory."""
 
-    def __init__(self, node: Any, **settings: Any) -> None:
+    def __init__(self, node: Any, together: UnreadBytes | None = None, **settings: Any) -> None:
         self.near, far = memory.pair(max_packet=1 << 24, buffer_bytes=1 << 30)
         self.session = StreamingSession(
-            node, HttpSettings(**settings), far, Caller("session", "memory", near=True)
+            node,
+            HttpSettings(**settings),
+            far,
+            Caller("session", "memory", near=True),
+            unread=together,
         )
         self.far = far
         self.serving = asyncio.create_task(self.session.serve())
@@ -187,6 +192,32 @@ async def test_a_client_that_reads_nothing_is_cut_off(node: Any) -> None:
         await asyncio.sleep(0)
     await line.serving
     assert node.switch.closed == [connection]
+
+
+async def test_of_many_that_read_nothing_those_with_most_end_and_the_others_go_on(node: Any) -> None:
+    """None of them comes near its own bound."""
+    together = UnreadBytes(4 * 1024 * 1024)
+    lines = [Line(node, together) for _ in range(5)]
+    for line in lines:
+        line.far._outgoing.limit = 16 * 1024
+        line.say(LOGIN)
+        await line.hear()
+    first, *others = node.switch.tokens
+    for _ in range(30):
+        first.send(Done(1, "x" * 1000))
+        for connection in others:
+            connection.send(Done(1, "x" * 60_000))
+        await asyncio.sleep(0)
+    while not node.switch.closed:
+        await asyncio.sleep(0)
+    assert first not in node.switch.closed
+    left = [line.session for line in lines if line.session._connection not in node.switch.closed]
+    assert 1 < len(left) < 5
+    assert sum(session.unread for session in left) <= 4 * 1024 * 1024
+    for line in lines:
+        line.near.cut()
+        await line.serving
+    assert repr(together) == "<UnreadBytes 0 of at most 4194304 of 0 readers>"
 
 
 async def test_who_is_cut_off_while_its_sends_wait_for_confirms_ends_too(node: Any) -> None:
