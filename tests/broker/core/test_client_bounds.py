@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.clients import local_queues
+from broker.core.clients import local_queues, switch
 from broker.core.errors import BadRequest
 from broker.core.routing import topics
 from broker.core.sessions.sessions import Connection
@@ -82,6 +82,16 @@ def test_a_session_has_so_many_transient_queues(
     with pytest.raises(BadRequest, match="2 transient queues already"):
         greedy.create("")
     Application(forest, hq, "b").create("")
+
+
+def test_a_session_has_so_many_subscriptions(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(switch, "_MOST_READERS", 2)
+    greedy = Application(forest, hq, "a")
+    why = greedy.keep("one", "two", "three")
+    assert why == ["this session has 2 subscriptions already: end some first"]
+    assert Application(forest, hq, "b").keep("one") == []
 
 
 def test_the_sessions_of_an_account_have_so_many_durable_subscriptions_together(
