@@ -77,7 +77,7 @@ class RoutingTable:
 
     `parents`: the gateways for what no route names; `mesh`: other nodes of the same mesh; by name. `apart`:
     both; what goes through any other gateway but `LOCAL` is below this node. `lines`: in a node of a mesh,
-    the neighbours whose link is up.
+    the neighbours whose link is up. `version`: another one after each change of a route or relation.
     """
 
     def __init__(self, cached_topics: int = CACHED_TOPICS) -> None:
@@ -88,6 +88,7 @@ class RoutingTable:
         self.apart: tuple[str, ...] = ()
         self.lines: set[str] = set()
         self.static = StaticRoutes()
+        self.version = 0
         self._watchers: list[Watcher] = []
         self._wildcards: PatternTrie[Destination] | None = None
         self._cached_topics = max(1, cached_topics)
@@ -134,6 +135,7 @@ class RoutingTable:
             )
         self.parents, self.mesh = tuple(sorted(parents)), tuple(sorted(mesh))
         self.apart = self.parents + self.mesh
+        self.version += 1
         if gateway not in self.apart:
             self.lines.discard(gateway)
             self._tell(Destination(Kind.DOMAIN, gateway), "line", gateway)
@@ -307,6 +309,7 @@ class RoutingTable:
         return [*gone, *self.static.remove_gateway(gateway)]
 
     def _tell(self, key: Destination, cause: str, origin: str) -> None:
+        self.version += 1
         for watcher in self._watchers:
             watcher(key, cause, origin)
 

@@ -22,7 +22,7 @@ class LinkAccount(NamedTuple):
 
 
 class CommitBatch:
-    """One commit: its transaction, and what to do once it is done. Made by `NodeCore.take`."""
+    """One commit: its transaction, and what to do once it is done. It gathers until `NodeCore.take`."""
 
     __slots__ = (
         "accounts",
@@ -35,8 +35,8 @@ class CommitBatch:
         "transaction",
     )
 
-    def __init__(self) -> None:
-        self.transaction = Transaction()
+    def __init__(self, transaction: Transaction) -> None:
+        self.transaction = transaction
         self.fresh: list[StoredBundle] = []
         self.next_transfer = 1
         self.numbered = range(0)

@@ -24,7 +24,10 @@ _PRODUCER_RETENTION: Final = 7 * 86_400.0
 
 
 class Housekeeping:
-    """Once a second: expiry, hold time, dead letters, old ids, retention of routes and subscriptions."""
+    """Once a second: expiry, hold time, dead letters, old ids, retention of routes and subscriptions.
+
+    `ticks`: the running time that is on disk.
+    """
 
     def __init__(
         self,
@@ -44,7 +47,7 @@ class Housekeeping:
         self._relocation = relocation
         self._backpressure = backpressure
         self.next = context.clock.now + _EVERY
-        self._ticks = context.clock.now
+        self.ticks = context.clock.now
         self._held: dict[Queue, None] = {}
         self._unseen: list[str] = []
 
@@ -72,9 +75,9 @@ class Housekeeping:
     def keep_ticks(self, older: float = _TICKS_AT_LEAST) -> None:
         """Keep the running time on disk if what is there is older than `older` seconds: an idle node too."""
         context = self._context
-        if context.clock.now - self._ticks >= older:
-            self._ticks = context.clock.now
-            context.custody.transaction.put(MetaRow("ticks", str(int(self._ticks * 1000)).encode()))
+        if context.clock.now - self.ticks >= older:
+            self.ticks = context.clock.now
+            context.custody.transaction.put(MetaRow("ticks", str(int(self.ticks * 1000)).encode()))
 
     # --- what waits too long
 

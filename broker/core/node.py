@@ -45,7 +45,7 @@ from broker.core.routing.addresses import LogicalAddresses
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
-from broker.core.rows import KEYS, BundleRow, CopyRow, MetaRow, PageRow, SeenRow
+from broker.core.rows import KEYS, BundleRow, CopyRow, LinkRow, MetaRow, PageRow, SeenRow
 from broker.core.settings import CoreSettings, MeshSettings
 from broker.core.site.retained_interest import RetainedInterest
 from broker.core.site.site import SiteClient
@@ -442,55 +442,54 @@ class NodeCore:
         if self._unsaid:
             self.advertising.flush()
             self._unsaid = self.offers.pending
-        self.logical_addresses.settle()
+        if self.logical_addresses.news or self.logical_addresses.questions.unsent:
+            self.logical_addresses.settle()
 
     def is_urgent(self) -> bool:
         """Does anybody wait for the next commit? What only removes may wait, and then costs nothing."""
-        self.batching.seal()
+        if self.batching.open:
+            self.batching.seal()
         self._settle()
         if self.forwarder.turn or self.custody.fresh:
             return True
         changes = self.custody.transaction.changes
         for table in _URGENT:
-            if changes[table]:
+            if changes.get(table):
                 return True
         return any(neighbour.is_owed for neighbour in self.forwarder.touched.values())
 
     def take(self) -> CommitBatch | None:
         """Everything since the last turn, to be committed; None if there is nothing."""
-        self.batching.seal()
+        if self.batching.open:
+            self.batching.seal()
         self._settle()
-        turn = self.forwarder.turn
-        first = self.forwarder.next_transfer
+        forwarder, custody = self.forwarder, self.custody
+        turn, first = forwarder.turn, forwarder.next_transfer
         for queue in turn.queues.values():
-            self.forwarder.number(queue)
-        turn.numbered = range(first, self.forwarder.next_transfer)
-        custody = self.custody
-        for neighbour in self.forwarder.touched.values():
-            self._close_account(turn, neighbour)
-        self.forwarder.touched.clear()
-        self._reserve()
-        if not (turn or custody.transaction or custody.fresh):
+            forwarder.number(queue)
+        turn.numbered = range(first, forwarder.next_transfer)
+        links = custody.transaction.changes[LinkRow]
+        for name, neighbour in forwarder.touched.items():
+            if self.neighbours.get(name) is neighbour:
+                links[name] = neighbour.row()
+                up_to = neighbour.epoch, neighbour.assigned, neighbour.received
+                turn.accounts.append(LinkAccount(neighbour, neighbour.link, *up_to))
+        forwarder.touched.clear()
+        if forwarder.next_transfer + _TRANSFER_BLOCK // 2 >= self._transfer_reserved:
+            self._reserve()
+        if not (turn.accounts or turn or custody.transaction or custody.fresh):
             return None
-        self.housekeeping.keep_ticks(_TICKS_EVERY)
-        turn.transaction, turn.fresh = custody.take()
-        turn.next_transfer = self.forwarder.next_transfer
-        self.forwarder.turn = CommitBatch()
+        if self.clock.now - self.housekeeping.ticks >= _TICKS_EVERY:
+            self.housekeeping.keep_ticks(_TICKS_EVERY)
+        turn.fresh = custody.take()
+        turn.next_transfer = forwarder.next_transfer
+        forwarder.turn = CommitBatch(custody.transaction)
         return turn
-
-    def _close_account(self, turn: CommitBatch, neighbour: Neighbour) -> None:
-        if self.neighbours.get(neighbour.name) is neighbour:
-            self.custody.transaction.put(neighbour.row())
-            account = LinkAccount(
-                neighbour, neighbour.link, neighbour.epoch, neighbour.assigned, neighbour.received
-            )
-            turn.accounts.append(account)
 
     def _reserve(self) -> None:
         """Transfer ids are reserved on disk a block at a time, and in time, so that none is given twice."""
-        if self.forwarder.next_transfer + _TRANSFER_BLOCK // 2 >= self._transfer_reserved:
-            self._transfer_reserved = self.forwarder.next_transfer + _TRANSFER_BLOCK
-            self.custody.transaction.put(MetaRow("transfer", str(self._transfer_reserved).encode()))
+        self._transfer_reserved = self.forwarder.next_transfer + _TRANSFER_BLOCK
+        self.custody.transaction.put(MetaRow("transfer", str(self._transfer_reserved).encode()))
 
     def committed(self, turn: CommitBatch) -> None:
         """The turn is on disk: tell everybody."""
@@ -510,12 +509,13 @@ class NodeCore:
     def _go_on(self, account: LinkAccount) -> None:
         """Send what has its number on disk, acknowledge what is."""
         neighbour, link, epoch, assigned, received = account
-        if link is None or neighbour.link is not link or not neighbour.up:
+        if link is None or neighbour.link is not link:
             return
         if neighbour.epoch == epoch:
             neighbour.committed = max(neighbour.committed, assigned)
         neighbour.acknowledged = received
-        self.forwarder.send_committed(neighbour)
+        if neighbour.unsent:
+            self.forwarder.send_committed(neighbour)
         if link.owes_much:
             self._say_received(neighbour)
         elif not neighbour.will_say and received:

@@ -5,6 +5,7 @@ start loads the same rows again. A row type is a table; its first `KEYS[type]` f
 a transaction the last word on a key wins.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -226,7 +227,7 @@ class Transaction:
     __slots__ = ("changes",)
 
     def __init__(self) -> None:
-        self.changes: dict[type[Any], dict[Any, Any]] = {table: {} for table in KEYS}
+        self.changes: defaultdict[type[Any], dict[Any, Any]] = defaultdict(dict)
 
     def __repr__(self) -> str:
         counts = (f"{table.__name__}={len(rows)}" for table, rows in self.changes.items() if rows)
@@ -245,7 +246,7 @@ class Transaction:
 
     def tables(self) -> Iterator[tuple[type[Any], list[Any], list[Any]]]:
         """For each table that changes: (table, rows to write, keys to delete)."""
-        for table, changes in self.changes.items():
-            if changes:
+        for table in KEYS:
+            if changes := self.changes.get(table):
                 gone = [key for key, row in changes.items() if row is None]
                 yield table, [row for row in changes.values() if row is not None], gone

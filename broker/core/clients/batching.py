@@ -69,7 +69,10 @@ class _Gathering:
 
 
 class Batching:
-    """Gathers batches; `seal` makes bundles of them and hands them to `enter(header, body, sender)`."""
+    """Gathers batches; `seal` makes bundles of them and hands them to `enter(header, body, sender)`.
+
+    `open`: what has been gathered and is no bundle yet.
+    """
 
     def __init__(
         self,
@@ -83,14 +86,10 @@ class Batching:
         self._enter = enter
         self._entered = entered
         self._in_vain: dict[Destination, int] = {}
-        self._open: dict[tuple[Destination, str], _Gathering] = {}
+        self.open: dict[tuple[Destination, str], _Gathering] = {}
 
     def __repr__(self) -> str:
-        return f"<Batching gathering for {len(self._open)} destinations>"
-
-    @property
-    def is_open(self) -> bool:
-        return bool(self._open)
+        return f"<Batching gathering for {len(self.open)} destinations>"
 
     def add(self, kind: BundleClass, batch: ProducerBatch) -> None:
         """A batch of at most 256 messages enters; a full one is a bundle at once.
@@ -98,20 +97,20 @@ class Batching:
         What the sender has open for the same destination, in another class, must not be overtaken.
         """
         key = self._key(kind.destination), kind.sender
-        gathering = self._open.get(key)
+        gathering = self.open.get(key)
         if gathering is not None:
             if gathering.takes(kind, batch):
                 return
-            del self._open[key]
+            del self.open[key]
             self._make(gathering.kind, _joined(gathering.batches))
         if batch.messages == bundles.MAX_MESSAGES:
             self._make(kind, batch)
         else:
-            self._open[key] = _Gathering(kind, batch)
+            self.open[key] = _Gathering(kind, batch)
 
     def gathered(self, destination: Destination, sender: str) -> int:
         """How many messages of one sender have entered for a destination and are in no bundle yet."""
-        gathering = self._open.get((self._key(destination), sender))
+        gathering = self.open.get((self._key(destination), sender))
         return gathering.count if gathering is not None else 0
 
     def _key(self, destination: Destination) -> Destination:
@@ -122,8 +121,8 @@ class Batching:
 
     def seal(self) -> None:
         """End of gathering: all that is open becomes bundles."""
-        if self._open:
-            gathered, self._open = self._open, {}
+        if self.open:
+            gathered, self.open = self.open, {}
             for gathering in gathered.values():
                 self._make(gathering.kind, _joined(gathering.batches))
 

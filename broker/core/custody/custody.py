@@ -55,6 +55,7 @@ class Custody:
         self.transaction = Transaction()
         self.paging = Paging(self, read_copies, cache_copies)
         self.queues: dict[str, Queue] = {}
+        self._found: dict[Destination, Queue] = {}
         self.mine = frozenset((node,))
         self.directed: dict[str, dict[str, Queue]] = {}
         self.consumers: dict[str, list[Any]] = {}
@@ -93,16 +94,20 @@ class Custody:
 
         `queue:x`, `queue:x@this-node` and `queue:x@this-incarnation` have the same consumers, and senders.
         """
+        found = self._found.get(destination)
+        if found is not None:
+            return found
         name = queue_name_of(destination)
         queue = self.queues.get(name)
         if queue is None:
-            queue = self.queue_named(name, destination)
+            queue = self._found[destination] = self.queue_named(name, destination)
+            queue.policy = self._settings.policy(destination)
             if destination.node:
                 self.directed.setdefault(destination.node, {})[name] = queue
             if destination.kind == Kind.QUEUE and (not destination.node or destination.node in self.mine):
                 queue.consumers = self.consumers.setdefault(destination.name, [])
                 queue.senders = self._senders.setdefault(destination.name, {})
-                queue.home = self._settings.policy(destination).home
+                queue.home = queue.policy.home
                 if is_incarnation(destination.node):
                     for consumer in queue.consumers:
                         consumer.queues.append(queue)
@@ -121,14 +126,26 @@ class Custody:
         return made + [queue for queue in asked if queue is not None]
 
     def sweep_queues(self, wanted: set[str]) -> None:
-        """Forget queues that hold nothing and that nobody reads or waits for."""
+        """Forget queues that hold nothing and that nobody reads or waits for.
+
+        One through which messages go on remembers its way, and stays if any has come since the last look.
+        """
         for queue in list(self.queues.values()):
             idle = not (queue.messages or queue.consumers or queue.created or queue.held_back)
-            if idle and queue.destination is not None and queue.name not in wanted:
-                del self.queues[queue.name]
-                self._forget(queue.destination, queue.name)
+            if not idle or queue.destination is None or queue.name in wanted:
+                queue.idle_at = -1
+            elif queue.ways < 0 or queue.idle_at == queue.tally.entered:
+                self.forget(queue)
+            else:
+                queue.idle_at = queue.tally.entered
 
-    def _forget(self, destination: Destination, name: str) -> None:
+    def forget(self, queue: Queue) -> None:
+        """It is none any more."""
+        destination, name = queue.destination, queue.name
+        self.queues.pop(name, None)
+        if destination is None:
+            return
+        self._found.pop(destination, None)
         directed = self.directed.get(destination.node, {})
         directed.pop(name, None)
         if not directed:
@@ -174,7 +191,7 @@ class Custody:
         if stored.header.expires_last:
             self.expiry.add(entry)
         if stored.row:
-            self.changed(entry)
+            self.transaction.changes[CopyRow][entry.row] = entry
         return entry
 
     def changed(self, entry: QueueEntry) -> None:
@@ -210,7 +227,7 @@ class Custody:
         if entry.note and entry.note in entry.queue.senders:
             self.sent(entry.queue, entry.note, -bits.bit_count())
         if not entry.queue.tally.active:
-            self._stir(entry.queue)
+            self.stir(entry.queue)
         if entry.done == entry.all:
             self.discard(entry)
             return True
@@ -274,7 +291,7 @@ class Custody:
             if len(queue.waiting.warm) >= queue.waiting.room:
                 self.paging.crowded[queue] = None
         if not queue.tally.active:
-            self._stir(queue)
+            self.stir(queue)
         if stored.row:
             self.spools.count(entry, sign)
             if queue.keeps:
@@ -283,7 +300,7 @@ class Custody:
                 else:
                     self.kept.remove(entry)
 
-    def _stir(self, queue: Queue) -> None:
+    def stir(self, queue: Queue) -> None:
         """Something moves here: its rates are figured out until nothing does any more."""
         queue.tally.active = True
         self.stirred.append(queue)
@@ -327,25 +344,27 @@ class Custody:
 
     # --- turns
 
-    def take(self) -> tuple[Transaction, list[StoredBundle]]:
-        """The transaction of this turn, and the bundles that it makes safe."""
+    def take(self) -> list[StoredBundle]:
+        """The turn's transaction is complete; another begins. Returns the bundles that it makes safe."""
         taken, self.transaction = self.transaction, Transaction()
         fresh, self.fresh = self.fresh, {}
         table = taken.changes[BundleRow]
-        for stored in fresh.values():
+        for row, stored in fresh.items():
             if stored.entries:
-                table[stored.row] = BundleRow(stored.row, stored.head, stored.body)
-        self._collect(table, fresh)
+                table[row] = BundleRow(row, stored.encoded or stored.head, stored.body)
+            else:
+                self._unreferenced.append(stored)
+        if self._unreferenced:
+            self._collect(table, fresh)
         entries = taken.changes[CopyRow]
         for row, entry in entries.items():
             if entry is not None:
                 entries[row] = entry_row(entry)
-        return taken, list(fresh.values())
+        return list(fresh.values())
 
     def _collect(self, table: dict[int, BundleRow | None], fresh: dict[int, StoredBundle]) -> None:
         """Let go of bundles that no entry refers to any more (or ever did)."""
         gone = {stored.row: stored for stored in self._unreferenced if not stored.entries}
-        gone.update((row, stored) for row, stored in fresh.items() if not stored.entries)
         for row, stored in gone.items():
             self.evict(stored)
             if row in fresh:
@@ -375,7 +394,7 @@ class Custody:
         queue.size += page.size
         queue.tally.entered += summary.messages
         if not queue.tally.active:
-            self._stir(queue)
+            self.stir(queue)
         for sender, count in summary.senders.items():
             self.sent(queue, sender, count)
         self._next_copy = max(self._next_copy, page.last + 1)

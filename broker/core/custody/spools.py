@@ -41,7 +41,14 @@ class Spools(dict[Spool, int]):
         if entry.came and queue.spool is not None:
             self.came[entry.came] += sign * (stored.size + COPY)
         if sign > 0:
-            entry.spool = self._own(entry)
+            if queue.spool is None:
+                entry.spool = None
+            elif stored.header.flags & Flag.REROUTED:
+                entry.spool = Spool.REROUTED
+            elif entry.came in self.parents:
+                entry.spool = Spool.DOWN
+            else:
+                entry.spool = None if queue.destination is not None else queue.spool
         spool = entry.spool
         if spool is None:
             cost = sign * (stored.size + BUNDLE + ROW)
@@ -79,17 +86,6 @@ class Spools(dict[Spool, int]):
         """A bundle with one entry is in memory again: where it counts, it has counted all the time."""
         if spool is not None:
             stored.uses = 1 << _SHIFT[spool]
-
-    def _own(self, entry: QueueEntry) -> Spool | None:
-        """The spool of this entry; None: that of its place, whichever that is."""
-        queue = entry.queue
-        if queue.spool is None:
-            return None
-        if entry.stored.header.flags & Flag.REROUTED:
-            return Spool.REROUTED
-        if entry.came in self.parents:
-            return Spool.DOWN
-        return None if queue.destination is not None else queue.spool
 
     def turn(self, queue: Queue, spool: Spool) -> None:
         """What waits in a queue goes another way from now on."""

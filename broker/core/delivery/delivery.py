@@ -48,7 +48,7 @@ class Dispatcher(Lookup):
         self.settings = settings = context.settings
         self.clock = clock = context.clock
         self.counters = context.counters
-        self.turn = CommitBatch()
+        self.turn = CommitBatch(self.custody.transaction)
         self.order = DeliveryOrder()
         self.next_transfer = self.transfers_known = 1
         self.numbered_now = range(0)

@@ -40,7 +40,7 @@ class QueueLimits:
         destination, neighbour = queue.destination, self._neighbours.get(came)
         if destination is None:
             return
-        policy = self._settings.policy(destination)
+        policy = queue.policy
         if policy.overflow is not Overflow.REFUSE:
             self._drop(queue, policy)
         elif neighbour is not None and (
@@ -69,7 +69,7 @@ class QueueLimits:
     def relieve(self, queue: Queue) -> None:
         """End the holds on a queue that has room again."""
         assert queue.destination is not None
-        policy = self._settings.policy(queue.destination)
+        policy = queue.policy
         if queue.messages > _RELIEF * policy.max_messages or queue.size > _RELIEF * policy.max_bytes:
             return
         for name in queue.held_back:

@@ -228,15 +228,16 @@ class Neighbour:
     @property
     def has_room(self) -> bool:
         return (
-            self.up
-            and "" not in self.peer_holds
+            self.link is not None
+            and "" not in self.peer_holds.destinations
             and len(self.outbox) < self.window_bundles
             and self.outbox_bytes < self.window_bytes
         )
 
     def holds(self, destination: Destination) -> bool:
         """Does it ask us to keep what is for this destination?"""
-        return bool(self.peer_holds) and str(destination) in self.peer_holds
+        held = self.peer_holds.destinations
+        return bool(held) and str(destination) in held
 
     def number(self, entry: QueueEntry) -> None:
         self.assigned += 1

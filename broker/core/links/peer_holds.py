@@ -16,47 +16,47 @@ _WEIGHT: Final = 100  # of a text beside its letters
 
 
 class PeerHolds:
-    """Of one link."""
+    """Of one link. `destinations`: as text."""
 
-    __slots__ = ("_bytes", "_destinations")
+    __slots__ = ("_bytes", "destinations")
 
     def __init__(self) -> None:
-        self._destinations: set[str] = set()
+        self.destinations: set[str] = set()
         self._bytes = 0
 
     def __repr__(self) -> str:
         return f"<PeerHolds {len(self)} of {self._bytes} bytes>"
 
     def __len__(self) -> int:
-        return len(self._destinations)
+        return len(self.destinations)
 
     def __contains__(self, destination: str) -> bool:
-        return destination in self._destinations
+        return destination in self.destinations
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._destinations)
+        return iter(self.destinations)
 
     def add(self, destination: str) -> None:
-        if destination not in self._destinations:
-            self._destinations.add(destination)
+        if destination not in self.destinations:
+            self.destinations.add(destination)
             self._bytes += _size(destination)
 
     @property
     def too_many(self) -> bool:
-        return len(self._destinations) > MOST or self._bytes > MOST_BYTES
+        return len(self.destinations) > MOST or self._bytes > MOST_BYTES
 
     def discard(self, destination: str) -> None:
-        if destination in self._destinations:
-            self._destinations.discard(destination)
+        if destination in self.destinations:
+            self.destinations.discard(destination)
             self._bytes -= _size(destination)
 
     def clear(self) -> None:
-        self._destinations.clear()
+        self.destinations.clear()
         self._bytes = 0
 
     def shown(self, most: int = _SHOWN) -> list[str]:
         """The first few, cut."""
-        return [destination[:_LONGEST] for destination in nsmallest(most, self._destinations)]
+        return [destination[:_LONGEST] for destination in nsmallest(most, self.destinations)]
 
     @property
     def text(self) -> str:

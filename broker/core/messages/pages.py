@@ -45,7 +45,7 @@ def entry_row(entry: QueueEntry) -> CopyRow:
         entry.stored.row,
         entry.queue.name,
         entry.number,
-        bundles.mask_bytes(entry.done),
+        bundles.mask_bytes(entry.done) if entry.done else b"",
         entry.came,
         entry.deliveries,
         entry.transfer,

@@ -20,6 +20,7 @@ from broker.core.messages.queue_names import SUBSCRIPTION, Spool
 from broker.core.messages.stored import StoredBundle
 from broker.core.messages.summaries import NEVER, SPOOLS, Summary, is_sparse, unpacked
 from broker.core.messages.tally import Tally
+from broker.core.settings import DEFAULT_POLICY
 from treeconnector.destinations import Destination, Kind
 
 _row = attrgetter("row")
@@ -317,6 +318,8 @@ class Queue:
     that the peer does not take now.
     `unfollowed`: entries below that row may have heirs that are to have them before they leave.
     `swept`: for a link, whether the child may have what is older is to be asked before it is sent.
+    `next_hop`: the one neighbour that takes what is for here, as long as the table's `version` is `ways`.
+    `idle_at`: how many messages had entered when it was seen idle last, -1 if something has waited since.
     `spool`: where it counts, None = nowhere; `together`: bytes of entries with no spool of their own.
     """
 
@@ -327,10 +330,13 @@ class Queue:
         "destination",
         "held_back",
         "home",
+        "idle_at",
         "keeps",
         "messages",
         "name",
+        "next_hop",
         "owner",
+        "policy",
         "resting",
         "senders",
         "size",
@@ -342,6 +348,7 @@ class Queue:
         "turn",
         "unfollowed",
         "waiting",
+        "ways",
     )
 
     def __init__(self, name: str, destination: Destination | None, paging: PageReader) -> None:
@@ -358,11 +365,15 @@ class Queue:
         self.together = 0
         self.consumers: list[Any] = []
         self.turn = 0
+        self.idle_at = -1
+        self.next_hop = ""
+        self.ways = -1
         self.targets: frozenset[str] = frozenset()
         self.held_back: set[str] = set()
         self.senders: dict[str, int] = {}
         self.created = False
         self.home = False
+        self.policy = DEFAULT_POLICY
         self.owner = ""
         self.swept = 0
         self.unfollowed = 0

@@ -161,7 +161,7 @@ class Removal(Policy):
 
     def end_orphans(self, queue: Queue) -> None:
         """A start has found entries in a queue that is none any more."""
-        self._custody.queues.pop(queue.name, None)
+        self._custody.forget(queue)
         self._end(RemovedQueue((), [queue.empty()], 0), "lost", counted=True)
 
     def abandoned(self, backlog: Backlog) -> None:

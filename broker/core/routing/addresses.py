@@ -40,7 +40,8 @@ UNKNOWN_INCARNATION: Final = "UNKNOWN_INCARNATION"
 class LogicalAddresses(Policy):
     """The logical addresses that one node knows. `counters`: entries and keys of the frames about them.
 
-    `knew_others`: at the start this node had neighbours already, which may not be back yet.
+    `knew_others`: at the start this node had neighbours already, which may not be back yet. `news`: is there
+    anything to `settle`?
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class LogicalAddresses(Policy):
         self._changed: dict[str, None] = {}
         self._untold: dict[str, None] = {}
         self._unasked: dict[str, None] = {}
+        self.news = True
         self._told_to: dict[str, set[bytes]] = {}
         self._expires = False
         self._answer_to(self.identity.incarnation)
@@ -134,6 +136,7 @@ class LogicalAddresses(Policy):
         assert queue.destination is not None
         if self.questions.ask(queue.destination.node):
             self._unasked[queue.destination.node] = None
+            self.news = True
 
     def waiting(self) -> int:
         """Messages that wait for an address that is being asked for."""
@@ -182,6 +185,7 @@ class LogicalAddresses(Policy):
             self._say(neighbour, [self.myself])
         if neighbour.relation is Relation.PARENT:
             self._untold.update((entry.found.name, None) for entry in self.cache if self._is_below(entry))
+            self.news = True
         self.questions.link_up()
 
     def link_down(self, neighbour: Neighbour) -> None:
@@ -296,6 +300,7 @@ class LogicalAddresses(Policy):
         entry = self._put(neighbour, found, float("inf"))
         if entry is not None and self._is_below(entry) and (before is None or before.found != found):
             self._untold[found.name] = None
+            self.news = True
 
     def _put(self, neighbour: Neighbour, found: Whereabouts, expires: float) -> Entry | None:
         context = self._context
@@ -388,6 +393,7 @@ class LogicalAddresses(Policy):
     def _route_changed(self, key: Destination, cause: str, origin: str) -> None:
         if key.kind == Kind.DOMAIN:
             self._changed[key.name] = None
+            self.news = True
             below = any(way != LOCAL for way in self._context.table.gateways(key))
             (self._below.add if below else self._below.discard)(key.name)
 
@@ -401,6 +407,7 @@ class LogicalAddresses(Policy):
         while self._unasked and not self.questions.ask(next(iter(self._unasked))):
             del self._unasked[next(iter(self._unasked))]
         self.questions.send()
+        self.news = bool(self._changed or self._untold or self._unasked)
 
     def _way_changed(self, name: str) -> None:
         context = self._context

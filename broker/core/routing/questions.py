@@ -68,7 +68,7 @@ class Questions:
         self._forwarder = forwarder
         self._addresses = addresses
         self._open: dict[str, _OpenQuestion] = {}
-        self._unsent: dict[str, None] = {}
+        self.unsent: dict[str, None] = {}
         self._began = context.clock.now
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ class Questions:
             question.askers[asker] = None
         else:
             question.calls.append(told)
-        self._unsent[key] = None
+        self.unsent[key] = None
         return ""
 
     def waits_here(self) -> list[str]:
@@ -102,9 +102,9 @@ class Questions:
 
     def send(self) -> None:
         """Ask what is to be asked, each at most so often."""
-        if not self._unsent:
+        if not self.unsent:
             return
-        unsent, self._unsent = self._unsent, {}
+        unsent, self.unsent = self.unsent, {}
         together: dict[str, list[str]] = {}
         for key in unsent:
             question = self._open.get(key)
@@ -136,7 +136,7 @@ class Questions:
 
         def again() -> None:
             if self._open.get(key) is question:
-                self._unsent[key] = None
+                self.unsent[key] = None
 
         self._context.clock.after(time - self._context.clock.now, again)
 
@@ -196,7 +196,7 @@ class Questions:
         question.denied.add(neighbour.name)
         if neighbour.relation is Relation.MESH and self._beside(question) is not None:
             question.after = 0.0
-            self._unsent[key] = None
+            self.unsent[key] = None
         else:
             self.nobody(key, text)
 
@@ -222,7 +222,7 @@ class Questions:
         for key, question in self._open.items():
             question.pause, question.after = REPEAT, question.asked_at + REPEAT
             if question.after <= now:
-                self._unsent[key] = None
+                self.unsent[key] = None
             else:
                 self._not_before(key, question, question.after)
 

@@ -136,3 +136,54 @@ def test_what_waits_for_readers_that_come_back_stays_when_its_store_moves(forest
     reader.connect()
     forest.settle(1.0)
     assert [(each.payload, each.flagged) for each in reader.receipts] == [(b"one", False), (b"one", True)]
+
+
+def test_what_finds_its_way_free_goes_straight_and_elsewhere_as_soon_as_the_way_is_another(
+    forest: Forest,
+) -> None:
+    hq = pair(forest)
+    forest.add("leeds", "hq")
+    forest.dial_all()
+    york = forest.consumer("york", "queue:prices")
+    forest.settle(1.0)
+    producer = forest.producer("hq")
+    for number in range(3):
+        producer.send("queue:prices", b"%d" % number)
+        forest.settle(0.2)
+    queue = hq.core.custody.queues["queue:prices"]
+    assert (queue.next_hop, queue.ways) == ("york", hq.core.table.version)
+    assert (york.payloads, queue.tally.entered, queue.messages) == ([b"0", b"1", b"2"], 3, 0)
+    leeds = forest.consumer("leeds", "queue:prices")
+    york.disconnect()
+    forest.settle(10.0)
+    producer.send("queue:prices", b"3")
+    forest.settle(1.0)
+    assert (york.payloads[3:], leeds.payloads) == ([], [b"3"])
+
+
+def test_what_waits_is_not_overtaken_by_what_would_find_its_way_free(forest: Forest) -> None:
+    hq = pair(forest)
+    reader = forest.consumer("york", "queue:prices")
+    forest.settle(1.0)
+    producer = forest.producer("hq")
+    producer.send("queue:prices", b"first")
+    forest.settle(1.0)
+    hq.core.neighbours["york"].peer_holds.add("queue:prices")
+    producer.send("queue:prices", b"second")
+    forest.settle(0.2)
+    hq.core.neighbours["york"].peer_holds.clear()
+    producer.send("queue:prices", b"third")
+    forest.settle(1.0)
+    assert reader.payloads == [b"first", b"second", b"third"]
+
+
+def test_a_queue_is_forgotten_that_was_idle_at_two_looks(forest: Forest) -> None:
+    hq = pair(forest)
+    forest.consumer("york", "queue:prices")
+    forest.settle(1.0)
+    forest.producer("hq").send("queue:prices", b"goes")
+    forest.settle(0.2)
+    queues = hq.core.custody.queues
+    assert "queue:prices" in queues
+    forest.settle(3.0)
+    assert "queue:prices" not in queues
