@@ -105,7 +105,7 @@ class CoreDriver:
     @property
     def refusing(self) -> str:
         """Why it takes no messages; '' = it does."""
-        return self.core.switch.producers.refusing or self.core.backpressure.refusing
+        return self.core.message_admission.closed or self.core.message_admission.refusing
 
     @property
     def switch(self) -> Switch:
@@ -300,5 +300,5 @@ class CoreDriver:
         self._sleep_until(self.core.next_deadline())
 
     def _look_at_room(self) -> None:
-        sending = self.core.switch.producers
-        sending.disk_room, sending.memory_room = self._room.left(self.store.disk_free(), time.monotonic())
+        admission = self.core.message_admission
+        admission.disk_room, admission.memory_room = self._room.left(self.store.disk_free(), time.monotonic())

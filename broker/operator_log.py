@@ -142,8 +142,7 @@ class OperatorLog:
         return next((copy for copy in latest if copy.note.partition(":")[0] == reason), None)
 
     def _refusals(self) -> None:
-        sending = self._core.switch.producers
-        for code, count in self._refused.due(sending.refused).items():
+        for code, count in self._refused.due(self._core.message_admission.refused).items():
             fields = {"reason": code, "count": count}
             _queues.warning("! %d messages of applications were not taken: %s", count, code, extra=fields)
         declined = {"routes": self._core.counters.get("declined", 0)}
@@ -183,7 +182,7 @@ class OperatorLog:
         _node.info("= the chain to the root is %s", " < ".join(chain))
 
     def _disk(self) -> None:
-        refusing = self._core.switch.producers.refusing
+        refusing = self._core.message_admission.closed
         if refusing and not self._refusing:
             _node.warning("! no messages are taken: %s", refusing)
         elif self._refusing and not refusing:
@@ -192,7 +191,7 @@ class OperatorLog:
 
     def _spools(self) -> None:
         for spool in Spool:
-            full = spool in self._core.backpressure.full()
+            full = spool in self._core.message_admission.full()
             if full and spool not in self._full:
                 self._full.add(spool)
                 size = self._core.custody.spools[spool]

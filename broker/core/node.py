@@ -42,6 +42,7 @@ from broker.core.policies.statistics import Statistics
 from broker.core.policy import Policies, Policy
 from broker.core.restore import Restoration, Rows
 from broker.core.routing.addresses import LogicalAddresses
+from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
@@ -148,24 +149,25 @@ class NodeCore:
         self.forwarder = Forwarder(context)
         self.forwarder.zone = zone
         self.topics = Topics(self.forwarder)
-        self.arrivals = Arrivals(self.forwarder, self.topics)
+        self.message_admission = MessageAdmission(context, self.forwarder, self.topics)
+        self.arrivals = Arrivals(self.forwarder, self.topics, self.message_admission)
         self.batching = Batching(identity, BundleIds(random_bytes), self.arrivals.enter, self.trace.entered)
         self.switch = duplicate_injection.switch_for(settings)(
-            context, self.forwarder, self.topics, self.interests, self.batching
+            context, self.forwarder, self.topics, self.interests, self.batching, self.message_admission
         )
         self.removal = Removal(context, self.forwarder, self.topics, self.switch)
         self.static_routing = StaticRouting(context, self.forwarder)
         self.dead_letters = Redrive(context, self.forwarder, self.topics, self.arrivals, self.removal)
         self.mandatory = MandatoryNotices(context, self.forwarder, self.batching)
-        self.backpressure = Backpressure(context, self.forwarder, self.topics, self.switch.producers)
+        self.backpressure = Backpressure(context, self.message_admission)
         self.logical_addresses = LogicalAddresses(context, self.forwarder, addresses or [])
         self.links = OpenLinks(context)
         self.offers = Offers(context)
         self.root = ChainRoot(context)
         self.ancestry = Ancestry(context, self.links, self.root)
         self.loans = Loans(context, self.forwarder, self.dead_letters)
-        self.replies = Replies(context, self.arrivals)
-        self.permits = ChildPermits(context, self.arrivals, self.ancestry, self.loans, self.replies)
+        self.replies = Replies(context, self.message_admission)
+        self.permits = ChildPermits(context, self.message_admission, self.ancestry, self.loans, self.replies)
         self.following = Following(context, self.forwarder)
         self.relocation = Relocation(context, self.links, self.loans, self.following)
         self.handover = Handover(context, self.forwarder, self.loans, self.following)
@@ -380,7 +382,7 @@ class NodeCore:
         if neighbour is None or neighbour.link is not link:
             return
         try:
-            self.permits.check_room(neighbour)
+            self.message_admission.check_share(neighbour)
             neighbour.received = event.number
             self.context.touched[neighbour.name] = neighbour
             doubted = event.number <= neighbour.doubted

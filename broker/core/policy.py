@@ -31,7 +31,7 @@ class Policy:
 
     # --- may it?
 
-    def why_not_enter(self, destination: Destination, scope: int) -> str:
+    def why_not_enter(self, destination: Destination) -> str:
         """May a message of an application enter here?"""
         return ""
 
@@ -200,7 +200,7 @@ class Policies:
     def __init__(self) -> None:
         self.order: tuple[Policy, ...] = ()
         self.restore: tuple[Callable[[Mapping[str, bytes]], None], ...] = ()
-        self.why_not_enter: tuple[Callable[[Destination, int], str], ...] = ()
+        self.why_not_enter: tuple[Callable[[Destination], str], ...] = ()
         self.why_not_take: tuple[Callable[[Neighbour, Header, bytes, Opening], str], ...] = ()
         self.is_twin: tuple[Callable[[Neighbour, Header, bytes], bool], ...] = ()
         self.has_room_for_refused: tuple[Callable[[Neighbour, int], bool], ...] = ()

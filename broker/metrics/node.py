@@ -76,7 +76,7 @@ def families(report: NodeReport) -> list[Family]:
             "Messages of applications that were not taken, by the code that they were told.",
             "code",
             _REFUSALS,
-            core.switch.producers.refused,
+            core.message_admission.refused,
         ),
         *intake.families(report.room.intake),
         _by_reason(
@@ -111,7 +111,7 @@ def _identity(report: NodeReport) -> list[Family]:
         ),
         gauge("sapwood_ready", "1 if the node takes messages.").add(int(report.driver.ready)),
         gauge("sapwood_refusing", "1 if it takes none for want of disk.").add(
-            int(bool(core.switch.producers.refusing))
+            int(bool(core.message_admission.closed))
         ),
         gauge("sapwood_uptime_seconds", "Time since the node started.").add(
             round(process.now() - report.started_at, 3)

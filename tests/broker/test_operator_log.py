@@ -166,10 +166,10 @@ def test_what_was_dead_before_the_start_is_old_news(book: Book) -> None:
 
 
 def test_the_disk_is_full_and_has_room_again(book: Book) -> None:
-    room, book.core.switch.producers.disk_room = book.core.switch.producers.disk_room, 0
+    room, book.core.message_admission.disk_room = book.core.message_admission.disk_room, 0
     book.journal.look()
     book.journal.look()
-    book.core.switch.producers.disk_room = room
+    book.core.message_admission.disk_room = room
     book.journal.look()
     assert book.said() == [
         "! no messages are taken: the disk of node hq is nearly full: make space",
@@ -199,7 +199,7 @@ def test_queues_are_named_but_not_thousands(book: Book) -> None:
 
 
 def test_refusals_and_declined_routes(book: Book) -> None:
-    book.core.switch.producers.refused["QUEUE_FULL"] += 3
+    book.core.message_admission.refused["QUEUE_FULL"] += 3
     book.core.counters["declined"] += 2
     book.journal.look()
     book.journal.look()

@@ -4,20 +4,16 @@ A producer numbers its sends; what was taken before is confirmed again and not s
 messages enter, is anything refused for want of room.
 """
 
-import math
-from collections import Counter
 from functools import lru_cache
 
 from broker.core.clients.batching import Batching, BundleClass, batch_of, flags_of
 from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
-from broker.core.messages.queue import Queue
-from broker.core.messages.queue_names import SITE, is_internal
-from broker.core.policy import first_reason
+from broker.core.messages.queue_names import SITE
+from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import ProducerRow, RejectedRow
 from broker.core.sessions.producer_streams import ProducerStream, Rejections
 from broker.core.sessions.sessions import Connection, Session
-from broker.core.settings import Overflow
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, cell
@@ -29,37 +25,17 @@ from treeconnector.session_frames import MAX_PACKET, Confirm, Reject, Send, Welc
 
 
 class Producers:
-    """The way in for messages.
+    """The way in for messages. `streams`: by name; those that have sent last are the last."""
 
-    `streams`: by name; those that have sent last are the last.
-
-    `disk_room`: bytes of disk that messages may still take; what enters is counted off at once, since the
-    disk itself shows it only after the commit, and the node measures anew from time to time. `memory_room`:
-    bytes of memory that the process may still take before it takes no more, as measured last. `refused`:
-    messages that were not taken since the start, by the error's code. `why_not(destination, scope)`: why the
-    node has no room for a message, '' if it has.
-    """
-
-    def __init__(self, node: str, forwarder: Forwarder, entry: Batching) -> None:
+    def __init__(self, node: str, forwarder: Forwarder, entry: Batching, admission: MessageAdmission) -> None:
         self._node = node
         self._forwarder = forwarder
         self._entry = entry
         self.streams: dict[str, ProducerStream] = {}
-        self.disk_room: float = math.inf
-        self.memory_room: float = math.inf
-        self.refused: Counter[str] = Counter()
+        self._admission = admission
 
     def __repr__(self) -> str:
         return f"<Producers at {self._node} streams={len(self.streams)}>"
-
-    @property
-    def refusing(self) -> str:
-        """Why nothing is taken now, '' if it is."""
-        if self.disk_room <= 0:
-            return f"the disk of node {self._node} is nearly full: make space"
-        if self.memory_room <= 0:
-            return f"node {self._node} is near the limit of its memory: give it more, or drain its queues"
-        return ""
 
     def stream(self, session: str, producer: str) -> ProducerStream:
         """The numbered stream of a session's producer; '' = one that ends with its connection."""
@@ -118,27 +94,14 @@ class Producers:
         body = bundles.encode_message(message)
         try:
             _check_properties(message, body)
-            self._check_rights(session, destination, [message])
+            self._admission.check_rights(session.rights, destination, [message], self._named)
             self._check(destination, session.token, 1, len(body), self._scope(destination, -1))
         except SwitchError as error:
             self._forwarder.custody.trace.refused(session.token, destination, 1, error.code)
             raise
         kind = BundleClass(destination, flags_of(True, False), self._scope(destination, -1), session.token)
         self._entry.add(kind, batch_of([message], body))
-        self.disk_room -= _ON_DISK * len(body)
-
-    def _check_rights(self, session: Session, destination: Destination, messages: list[Message]) -> None:
-        """Raises `SwitchError` for what the session may not send, or may not have an answer to."""
-        rights = session.rights
-        if not rights.limited:
-            return
-        try:
-            rights.check_send(destination)
-            for message in messages:
-                rights.check_reply(message.properties.reply_to, self._named)
-        except SwitchError as error:
-            self.refused[error.code] += len(messages)
-            raise
+        self._admission.stored(len(body))
 
     def _named(self, name: str) -> Destination:
         if name.startswith("topic:"):
@@ -165,41 +128,8 @@ class Producers:
 
     def _check(self, destination: Destination, sender: str, count: int, size: int, scope: int) -> int:
         """How many of `count` messages may enter. Raises `QueueFull` if none may, or `TooLarge`."""
-        try:
-            fits = self._fitting(destination, sender, count, size, scope)
-        except SwitchError as error:
-            self.refused[error.code] += count
-            raise
-        if fits < count:
-            self.refused[QueueFull.code] += count - fits
-        return fits
-
-    def _fitting(self, destination: Destination, sender: str, count: int, size: int, scope: int) -> int:
-        settings = self._forwarder.settings
-        if is_internal(destination):
-            raise SwitchError(f"REFUSED: {destination} is for nodes: ask a node through its HTTP API")
-        if self.refusing:
-            raise QueueFull(f"QUEUE_FULL: {self.refusing}")
-        if size > max(settings.max_message, bundles.MAX_BYTES):
-            raise TooLarge(f"{size} bytes: this node takes messages of at most {settings.max_message}")
-        if full := first_reason(self._forwarder.policies.why_not_enter, destination, scope):
-            raise QueueFull(f"QUEUE_FULL: {full}")
-        if destination.kind != Kind.QUEUE:
-            return count
-        queue = self._forwarder.custody.queue_for(destination)
-        policy = settings.policy(destination)
         gathered = self._entry.gathered(destination, sender)
-        room = count
-        if sender != SITE:
-            room = settings.queue_quota - queue.senders.get(sender, 0) - gathered
-        if policy.overflow is Overflow.REFUSE:
-            room = min(room, policy.max_messages - queue.messages - gathered)
-            room = 0 if queue.size >= policy.max_bytes else room
-            if queue.messages > _CROWDED * policy.max_messages and _is_largest(queue, sender):
-                room = 0
-        if room <= 0:
-            raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
-        return min(count, room)
+        return self._admission.fits(destination, sender, count, size, scope, gathered)
 
     def check_site(self, destination: Destination, message: Message, body: bytes, scope: int) -> None:
         """May a message of the site broker enter? It has many senders, so no quota. `body`: it, encoded.
@@ -208,7 +138,7 @@ class Producers:
         """
         _check_properties(message, body)
         self._check(self._checked(destination), SITE, 1, len(body), scope)
-        self.disk_room -= _ON_DISK * len(body)
+        self._admission.stored(len(body))
 
     def pipelined(self, connection: Connection, session: Session, frame: Send) -> None:
         """Numbered sends. Numbers that were committed before are confirmed without storing.
@@ -248,7 +178,7 @@ class Producers:
         except FrameError as error:
             raise BadRequest(str(error)) from None
         destination, body, count = self._checked(frame.destination), frame.body, frame.count - known
-        self._check_rights(session, destination, messages)
+        self._admission.check_rights(session.rights, destination, messages, self._named)
         scope = self._scope(destination, frame.scope)
         fits = self._check(destination, session.token, count, len(body), scope)
         if known or fits < count:
@@ -261,7 +191,7 @@ class Producers:
             session.token,
         )
         self._entry.add(kind, batch_of(messages, body))
-        self.disk_room -= _ON_DISK * len(body)
+        self._admission.stored(len(body))
         stream.taken = frame.first + known + fits - 1
         self._record(stream)
         if fits < count:
@@ -304,13 +234,3 @@ def _check_properties(message: Message, encoded: bytes) -> None:
         bundles.check_properties(message, encoded)
     except TooMuchInside as error:
         raise TooLarge(str(error)) from None
-
-
-_CROWDED = 0.9
-_ON_DISK = 2  # in the write-ahead log, and then in the table
-
-
-def _is_largest(queue: Queue, sender: str) -> bool:
-    """When a queue is nearly full, whoever has most in it is refused first."""
-    mine = queue.senders.get(sender, 0)
-    return len(queue.senders) > 1 and mine == max(queue.senders.values())

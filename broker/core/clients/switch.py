@@ -18,6 +18,7 @@ from broker.core.errors import BadRequest, NotFound, NotLoggedIn, SwitchError
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import TRANSIENT
 from broker.core.messages.trace import RETURNED
+from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Subscription, Topics
 from broker.core.sessions.sessions import (
@@ -71,6 +72,7 @@ class Switch:
         topics: Topics,
         interests: Interests,
         batching: Batching,
+        admission: MessageAdmission,
     ) -> None:
         node = self._node = context.name
         self._start = context.identity.start
@@ -83,7 +85,7 @@ class Switch:
         self.stopping = False
         self.warnings: list[str] = []
         self.sessions: dict[str, Session] = {}
-        self.producers = Producers(node, forwarder, batching)
+        self.producers = Producers(node, forwarder, batching, admission)
         self._transfers = Transfers(forwarder)
         self.local_queues = LocalQueues(node, context.settings, context.custody, context.random_bytes)
 

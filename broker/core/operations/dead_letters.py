@@ -15,7 +15,8 @@ from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.stored import StoredBundle
 from broker.core.messages.trace import RETURNED
 from broker.core.operations.removal import Removal
-from broker.core.routing.arrivals import Arrivals, check_destination
+from broker.core.routing.admission import check_destination
+from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
 from treeconnector import bundles

@@ -3,6 +3,6 @@
 | module | what to find there |
 |---|---|
 | `permits`, `replies`, `loans` | what a child may do; where answers may go; what it may give back |
-| `backpressure` | a full spool |
+| `backpressure` | what a full spool asks of neighbours |
 | `usage`, `statistics` | which routes are used; figures |
 """

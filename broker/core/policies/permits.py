@@ -25,17 +25,16 @@ from broker.core.context import Context
 from broker.core.errors import BadRequest, NotFound
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import QueueEntry
-from broker.core.policies.backpressure import is_over_share
 from broker.core.policies.loans import Loans
 from broker.core.policies.replies import Replies, name_of
 from broker.core.policy import Policy
-from broker.core.routing.arrivals import Arrivals
+from broker.core.routing.admission import MessageAdmission
 from broker.core.rows import MetaRow
 from broker.core.tree.ancestry import Ancestry
 from treeconnector.advisories import Advertiser, digest_of, standing
 from treeconnector.bundles import Flag, Header, Opening
 from treeconnector.destinations import Destination, Kind, topic
-from treeconnector.errors import FrameError, PatternError
+from treeconnector.errors import PatternError
 from treeconnector.frames import Advice
 from treeconnector.held import Legality, Limits, anything_goes
 from treeconnector.link_events import Event, LinkUp, PeerGrants
@@ -74,10 +73,15 @@ class ChildPermits(Policy):
     """
 
     def __init__(
-        self, context: Context, arrivals: Arrivals, ancestry: Ancestry, loans: Loans, replies: Replies
+        self,
+        context: Context,
+        admission: MessageAdmission,
+        ancestry: Ancestry,
+        loans: Loans,
+        replies: Replies,
     ) -> None:
         self._context = context
-        self._arrivals = arrivals
+        self._admission = admission
         self._ancestry = ancestry
         self._loans = loans
         self._replies = replies
@@ -309,18 +313,6 @@ class ChildPermits(Policy):
 
     # --- bundles
 
-    def check_room(self, neighbour: Neighbour) -> None:
-        """Before a child's bundle is taken. Raises `FrameError` if it goes on though it was asked not to."""
-        if not is_over_share(self._context, neighbour):
-            return
-        share, most = self._context.settings.child_waiting, self._context.settings.max_message
-        waiting = self._context.custody.spools.came[neighbour.name]
-        if waiting > share + share // 4 + 4 * most:
-            raise FrameError(
-                f"{neighbour.name} goes on though {waiting} bytes of what it sent wait here; it was asked to"
-                f" keep the rest: {share} at most (max_waiting)"
-            )
-
     def why_not_take(self, neighbour: Neighbour, header: Header, body: bytes, opening: Opening) -> str:
         """Why a bundle of a child is not taken on; '' if it is."""
         permit, destination = neighbour.permit, header.destination
@@ -332,7 +324,7 @@ class ChildPermits(Policy):
         if why and is_incarnation(destination.node):
             name = name_of(self._context, destination.node)
             why = permit.why_not_send(destination._replace(node=name)) if name else why
-        if not why and not self._arrivals.is_from_below(neighbour, header.origin):
+        if not why and not self._admission.is_from_below(neighbour, header.origin):
             why = f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
         return why or self._replies.why_not(neighbour, header, opening)
 

@@ -14,7 +14,7 @@ from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import QueueEntry
 from broker.core.policy import Policy
-from broker.core.routing.arrivals import Arrivals
+from broker.core.routing.admission import MessageAdmission
 from treeconnector.bundles import Header, Opening
 from treeconnector.destinations import parse, queue
 from treeconnector.errors import FrameError, InvalidName, PatternError
@@ -27,9 +27,9 @@ _FRESH: Final = ("transient-", "System.")
 class Replies(Policy):
     """Of one node."""
 
-    def __init__(self, context: Context, arrivals: Arrivals) -> None:
+    def __init__(self, context: Context, admission: MessageAdmission) -> None:
         self._context = context
-        self._arrivals = arrivals
+        self._admission = admission
         self._looked_at: tuple[bytes, float] = b"", 0.0
 
     def __repr__(self) -> str:
@@ -41,7 +41,7 @@ class Replies(Policy):
         Also if nobody can read them: that is said by whoever finds it.
         """
         child = neighbour.relation is Relation.CHILD
-        if not child or not self._arrivals.is_from_below(neighbour, header.origin):
+        if not child or not self._admission.is_from_below(neighbour, header.origin):
             return ""
         try:
             found = opening.properties()
@@ -78,7 +78,7 @@ class Replies(Policy):
             what = f"the reply_to {reply_to[:64]!r} is no destination"
             return f"PERMIT: {what}" if neighbour.permit else ""
         node = name_of(self._context, where.node) if is_incarnation(where.node) else where.node
-        if where.node and self._arrivals.is_from_below(neighbour, node):
+        if where.node and self._admission.is_from_below(neighbour, node):
             return ""
         why = neighbour.permit.why_not_send(where)
         if not why and node and where.name.startswith(_FRESH):

@@ -2,7 +2,8 @@
 
 | module | what to find there |
 |---|---|
-| `arrivals` | what a bundle must pass before it is kept |
+| `admission` | whether a bundle or a send may enter: one answer for all that come |
+| `arrivals` | what came here before, and where a bundle goes that enters |
 | `forwarding` | from a queue to an outbox, and what comes back |
 | `topics` | one message to every subscriber, each once |
 | `addresses`, `questions` | which incarnation is where, and who is asked |

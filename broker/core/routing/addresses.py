@@ -144,7 +144,8 @@ class LogicalAddresses(Policy):
         keys = {*self.questions.waits_here(), *self._unasked}
         return sum(queue.messages for key in keys for queue in directed.get(key, {}).values())
 
-    def why_not_enter(self, destination: Destination, scope: int) -> str:
+    def why_not_enter(self, destination: Destination) -> str:
+        """Why a client's message cannot be kept, '' if it can."""
         if self._is_too_much(destination):
             return f"{self.waiting()} messages wait already for incarnations that are being asked for"
         return ""

@@ -1,30 +1,21 @@
-"""Arrivals: what a bundle must pass before it is kept, and which were here before.
+"""Arrivals: a bundle comes here, from a neighbour or from this node's own clients, and goes where it belongs.
 
-Rule 22: a child may only hand over what comes from its own subtree, or what was sent back. Rule 16: a
-bundle that may have arrived before is known again by its id, at the node that delivered it. Rule 22: whether
-a bundle can be read is known here, from whomever it comes.
+Whether it may is asked of `admission`. Rule 16: a bundle that may have arrived before is known again by its
+id, at the node that delivered it.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Final
 
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.deduplication import ALL
 from broker.core.messages.queue import QueueEntry
 from broker.core.messages.queue_names import is_internal
 from broker.core.messages.stored import StoredBundle
-from broker.core.policy import first_reason
+from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
-from treeconnector.bundles import MAX_BYTES, Flag, Header, Opening, mask_bits, opened
-from treeconnector.destinations import Destination, Kind, domain, topic
-from treeconnector.errors import FrameError, InvalidName, PatternError
-from treeconnector.names import node_name, queue_name
-from treeconnector.patterns import check_topic
-from treeconnector.relations import Relation
-
-_MOST_SAID: Final = 300
+from treeconnector.bundles import Flag, Header, mask_bits
+from treeconnector.destinations import Kind, topic
 
 
 class Arrivals:
@@ -33,7 +24,8 @@ class Arrivals:
     `taps` are called with each bundle before it goes anywhere, while its body is in memory.
     """
 
-    def __init__(self, forwarder: Forwarder, topics: Topics) -> None:
+    def __init__(self, forwarder: Forwarder, topics: Topics, admission: MessageAdmission) -> None:
+        self._admission = admission
         self._forwarder = forwarder
         self._topics = topics
         self._custody = forwarder.custody
@@ -77,7 +69,7 @@ class Arrivals:
         destination = header.destination
         stored = self._custody.store(header, body, self._forwarder.clock.now, encoded)
         stored.safe, stored.doubted = True, doubted
-        fault = self._fault(neighbour, header, body)
+        fault = self._admission.why_not_take(neighbour, header, body)
         left = (1 << header.count) - 1
         if header.done:
             left &= ~mask_bits(header.done)
@@ -92,54 +84,15 @@ class Arrivals:
                 refused(neighbour, destination, fault)
         elif self._is_left(stored, left):
             self._route(stored, neighbour.name, "")
-            for arrived in self._policies.bundle_arrived:
-                arrived(neighbour, destination, stored)
+            if self._admission.is_tight(neighbour, destination):
+                for arrived in self._policies.bundle_arrived:
+                    arrived(neighbour, destination, stored)
 
     def refuse(self, header: Header, body: bytes, reason: str) -> None:
         """A bundle made here of what cannot go into the tree: it is dead where it entered."""
         self._forwarder.counters["entered"] += header.count
         stored = self._custody.store(header, body, self._forwarder.clock.now)
         self._dead(stored, "", reason)
-
-    def _fault(self, neighbour: Neighbour, header: Header, body: bytes) -> str:
-        """Why a bundle cannot be taken on; '' if it can."""
-        limit = max(self._forwarder.settings.max_message, MAX_BYTES)
-        if header.size > limit:
-            return f"TOO_LARGE: {header.size} bytes unpacked, of {limit} at most"
-        try:
-            check_destination(header.destination)
-        except (InvalidName, PatternError) as error:
-            return f"DESTINATION: {error}"
-        if neighbour.relation is Relation.CHILD:
-            return self._fault_of_a_child(neighbour, header, body)
-        try:
-            opened(header, body)
-        except FrameError as error:
-            return _unreadable(error)
-        return ""
-
-    def _fault_of_a_child(self, neighbour: Neighbour, header: Header, body: bytes) -> str:
-        """It speaks for its own nodes only, and its permit is asked."""
-        given_back = header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE)
-        if not given_back and not self.is_from_below(neighbour, header.origin):
-            return f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
-        opening = Opening(header, body)
-        why = first_reason(self._policies.why_not_take, neighbour, header, body, opening)
-        if not why:
-            try:
-                opening.properties()
-            except FrameError as error:
-                why = _unreadable(error)
-        return why
-
-    def is_from_below(self, neighbour: Neighbour, origin: str) -> bool:
-        """Is a node a child, one of its mesh, or is it or was it below these?"""
-        if origin in neighbour.former:
-            return True
-        names = (neighbour.name, *neighbour.kin)
-        if origin in names:
-            return True
-        return any(self._forwarder.table.route(domain(origin), name) is not None for name in names)
 
     def _is_left(self, stored: StoredBundle, left: int) -> bool:
         """Does it bring more than was here before? That alone goes on, marked: the rest has a twin elsewhere.
@@ -214,23 +167,3 @@ class Arrivals:
         if address != stored.header.destination:
             stored.header.destination = address
             self._custody.header_changed(stored)
-
-
-def _unreadable(error: FrameError) -> str:
-    """Why no consumer can read these messages.
-
-    A body that is not what its header says would fail again at every node and consumer that it reaches, and
-    what was given together with it would fail with it. So it is opened here once, and dropped.
-    """
-    return f"UNREADABLE: {error}"[:_MOST_SAID]
-
-
-@lru_cache(maxsize=4096)
-def check_destination(destination: Destination) -> None:
-    """A queue is named after it, and read again at the next start. Raises if it is none."""
-    if destination.node:
-        node_name(destination.node)
-    if destination.kind == Kind.TOPIC:
-        check_topic(destination.name)
-    else:
-        queue_name(destination.name)

@@ -145,7 +145,7 @@ def test_a_node_that_has_left_a_region_is_a_stranger_to_it_after_the_retention(f
     forest.heal(5.0)
 
     def is_known() -> bool:
-        return hq.core.arrivals.is_from_below(hq.core.neighbours["north"], "york")
+        return hq.core.message_admission.is_from_below(hq.core.neighbours["north"], "york")
 
     assert is_known()
     forest.heal(60.0)
@@ -155,7 +155,7 @@ def test_a_node_that_has_left_a_region_is_a_stranger_to_it_after_the_retention(f
     forest.heal(15.0)
     assert not is_known()
     assert not hq.core.neighbours["north"].former
-    assert hq.core.arrivals.is_from_below(hq.core.neighbours["south"], "york")
+    assert hq.core.message_admission.is_from_below(hq.core.neighbours["south"], "york")
     hq.crash()
     forest.heal(3.0)
     assert not is_known()

@@ -76,8 +76,8 @@ def test_what_would_go_down_is_refused_and_says_which_spool_is_full(forest: Fore
     (producer,) = (client for client in forest.clients if isinstance(client, Producer))
     assert [reject.code for reject in producer.rejected] == ["QUEUE_FULL"] * 5
     assert "the spool 'down' of node hq is full" in producer.rejected[0].text
-    assert "'down'" in hq.core.backpressure.refusing
-    assert hq.core.backpressure.why_not_enter(producer.confirmed[0][0], 0)
+    assert "'down'" in hq.core.message_admission.refusing
+    assert hq.core.message_admission.why_full(producer.confirmed[0][0], 0)
 
 
 def test_a_topic_for_an_absent_store_is_refused_and_one_for_those_here_is_not(forest: Forest) -> None:
@@ -164,9 +164,9 @@ def test_a_queue_that_nobody_reads_stops_nothing_that_goes_down(forest: Forest) 
     forest.settle(2.0)
     assert sorted(prices.payloads) == [b"from bath", b"from hq"]
     assert held_by(forest["bath"]) == {"queue:sales"}
-    assert "'up'" in hq.core.backpressure.refusing
+    assert "'up'" in hq.core.message_admission.refusing
     office.disconnect()
-    assert hq.core.backpressure.refusing
+    assert hq.core.message_admission.refusing
 
 
 def test_a_destination_is_let_go_when_it_goes_another_way(forest: Forest) -> None:
@@ -197,7 +197,7 @@ def test_many_destinations_at_last_stop_everything_in_their_direction(forest: Fo
     forest.settle(5.0)
     assert [len(reader.payloads) for reader in readers] == [1] * 60
     assert held_by(forest["bath"]) == set()
-    assert not hq.core.backpressure.refusing
+    assert not hq.core.message_admission.refusing
 
 
 def test_a_full_region_holds_its_parent_for_what_comes_down_only(forest: Forest) -> None:
@@ -224,9 +224,9 @@ def test_a_full_region_holds_its_parent_for_what_comes_down_only(forest: Forest)
 
 def test_a_full_disk_holds_everybody_and_lets_go_again(forest: Forest) -> None:
     hq = chain(forest)
-    room, hq.core.switch.producers.disk_room = hq.core.switch.producers.disk_room, 0.0
+    room, hq.core.message_admission.disk_room = hq.core.message_admission.disk_room, 0.0
     forest.settle(2.0)
     assert held_by(forest["bath"]) == held_by(forest["york"]) == {""}
-    hq.core.switch.producers.disk_room = room
+    hq.core.message_admission.disk_room = room
     forest.settle(2.0)
     assert held_by(forest["bath"]) == held_by(forest["york"]) == set()

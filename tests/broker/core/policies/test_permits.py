@@ -308,7 +308,7 @@ def test_a_leaf_has_nobody_below_it_with_permits_or_without(forest: Forest) -> N
     liar = child(forest)
     forest["hq"].core.advertising.advised(liar, [Advice("add", Kind.DOMAIN, "leeds", "leeds", "c")])
     assert routes(forest) == {"domain:york"}
-    assert not forest["hq"].core.arrivals.is_from_below(liar, "leeds")
+    assert not forest["hq"].core.message_admission.is_from_below(liar, "leeds")
     assert [refused.what for refused in liar.refusals.latest()] == ["leeds"]
     assert not child(forest, "leeds").untold
 
@@ -519,10 +519,10 @@ def test_a_child_that_does_not_keep_the_rest_is_not_read_any_more(forest: Forest
     give(forest["hq"], {"york": grant("hq", "york")})
     begin(forest)
     forest["hq"].core.custody.spools.came["york"] = 60_000
-    forest["hq"].core.permits.check_room(child(forest))
+    forest["hq"].core.message_admission.check_share(child(forest))
     forest["hq"].core.custody.spools.came["york"] = 70_000
     with pytest.raises(FrameError, match="york goes on though 70000 bytes"):
-        forest["hq"].core.permits.check_room(child(forest))
+        forest["hq"].core.message_admission.check_share(child(forest))
 
 
 def test_only_some_routes_are_a_childs(forest: Forest) -> None:

@@ -79,7 +79,7 @@ def test_an_answer_goes_nowhere_that_the_account_may_not_send(hq: Site) -> None:
     for reply_to in ("payroll", "queue:payroll", "topic:prices/york", "cell@york"):
         with pytest.raises(SwitchError, match="place for an answer: PERMIT"):
             send(hq, till, "orders", reply_to=reply_to)
-    assert hq.core.switch.producers.refused["REFUSED"] == 4
+    assert hq.core.message_admission.refused["REFUSED"] == 4
 
 
 def test_a_queue_is_made_by_who_may_read_it_or_send_to_it(hq: Site) -> None:

@@ -93,14 +93,14 @@ def test_what_a_child_said_of_a_node_that_comes_to_be_above_or_beside_counts_no_
     core.advertising.advised(liar, [Advice("remove", Kind.DOMAIN, "gone", "gone", "c")])
     core.advertising.advised(liar, [Advice("remove", Kind.DOMAIN, "c2", "c2", "c")])
     assert set(liar.former) == {"gone", "c2"}
-    assert all(core.arrivals.is_from_below(liar, name) for name in ("c2", "n2", "york", "gone"))
+    assert all(core.message_admission.is_from_below(liar, name) for name in ("c2", "n2", "york", "gone"))
     forest.add("c2", "", "root", mesh=["c1"])
     forest.add("n2", "c1", "branch", mesh=["n1"])
     forest.heal(4)
     assert core.mesh.members.keys() == {"n2"}
     assert core.ancestry.names == {"c1", "c2"}
-    assert not any(core.arrivals.is_from_below(liar, name) for name in ("c2", "n2"))
-    assert all(core.arrivals.is_from_below(liar, name) for name in ("york", "gone"))
+    assert not any(core.message_admission.is_from_below(liar, name) for name in ("c2", "n2"))
+    assert all(core.message_admission.is_from_below(liar, name) for name in ("york", "gone"))
 
 
 def test_a_replaced_node_that_does_not_reach_those_above_takes_nobody_away(forest: Forest) -> None:

@@ -1,0 +1,272 @@
+"""Admission: whether a bundle or a send may enter this node, and how much of it.
+
+One answer for all that come: from sessions, MQTT clients and the site's broker (`fits`), and from neighbours
+(`why_not_take`). Both ask the same, in turn: is it too large, is its destination one, may its sender send
+there, and is there room where it would wait: on the disk, in its spool, in its queue, of its sender's share.
+
+Rule 22: a child may only hand over what comes from its own subtree, or what was sent back; and whether a
+bundle can be read is known here, from whomever it comes.
+
+Law: only where messages enter the tree is anything refused for want of room. What a neighbour brings is on
+its way: it is taken, and its neighbour is asked to keep what follows (`backpressure`, `queue_limits`). One
+that goes on in spite of that ends its link (`check_share`).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from broker.core.context import Context
+from broker.core.errors import QueueFull, SwitchError, TooLarge
+from broker.core.links.neighbour import Neighbour
+from broker.core.messages.queue import Queue
+from broker.core.messages.queue_names import SITE, Spool, is_internal
+from broker.core.policy import first_reason
+from broker.core.routing.forwarding import Forwarder
+from broker.core.routing.topics import Topics
+from broker.core.sessions.rights import Rights
+from broker.core.settings import Overflow
+from treeconnector.bundles import MAX_BYTES, Flag, Header, Message, Opening, opened
+from treeconnector.destinations import Destination, Kind, domain
+from treeconnector.errors import FrameError, InvalidName, PatternError
+from treeconnector.names import node_name, queue_name
+from treeconnector.patterns import check_topic
+from treeconnector.relations import Relation
+
+_MOST_SAID: Final = 300
+_CROWDED: Final = 0.9
+_ON_DISK: Final = 2  # in the write-ahead log, and then in the table
+
+
+class MessageAdmission:
+    """Of one node.
+
+    `disk_room`: bytes of disk that messages may still take; what enters is counted off at once, since the
+    disk itself shows it only after the commit, and the node measures anew from time to time. `memory_room`:
+    bytes of memory that the process may still take before it takes no more, as measured last. `refused`:
+    messages of clients that were not taken since the start, by the error's code. `limits`: bytes by spool.
+    """
+
+    def __init__(self, context: Context, forwarder: Forwarder, topics: Topics) -> None:
+        self._context = context
+        self._forwarder = forwarder
+        self._topics = topics
+        self._policies = context.policies
+        self._table = context.table
+        self._sizes = context.custody.spools
+        settings = context.settings
+        self._largest = max(settings.max_message, MAX_BYTES)
+        self.limits = {
+            Spool.UP: settings.spool_up,
+            Spool.DOWN: settings.spool_down,
+            Spool.REROUTED: settings.spool_rerouted,
+        }
+        self.disk_room: float = math.inf
+        self.memory_room: float = math.inf
+        self.refused: Counter[str] = Counter()
+
+    def __repr__(self) -> str:
+        return f"<MessageAdmission at {self._context.name} full={[str(spool) for spool in self.full()]}>"
+
+    # --- room
+
+    def full(self) -> list[Spool]:
+        return [spool for spool, limit in self.limits.items() if self._sizes[spool] >= limit]
+
+    @property
+    def closed(self) -> str:
+        """Why nothing at all is taken from clients now, '' if it is."""
+        name = self._context.name
+        if self.disk_room <= 0:
+            return f"the disk of node {name} is nearly full: make space"
+        if self.memory_room <= 0:
+            return f"node {name} is near the limit of its memory: give it more, or drain its queues"
+        return ""
+
+    @property
+    def refusing(self) -> str:
+        """Why some messages of clients are refused now, '' if none is."""
+        full = [spool for spool in self.full() if spool is not Spool.REROUTED]
+        return self._text(full[0]) if full else ""
+
+    def _text(self, spool: Spool) -> str:
+        name = self._context.name
+        return f"the spool '{spool}' of node {name} is full: messages that go that way are refused"
+
+    def why_full(self, destination: Destination, scope: int) -> str:
+        """Why there is no room in the spool where a client's message would wait, '' if there is."""
+        full = self.full()
+        if not full:
+            return ""
+        ways = self.spools_of(destination, scope)
+        return next((self._text(spool) for spool in full if spool in ways), "")
+
+    def spools_of(self, destination: Destination, scope: int) -> set[Spool]:
+        """Where a message would wait that a client sends here."""
+        if destination.kind == Kind.TOPIC:
+            return self._topics.ways(destination, scope)
+        return {self._forwarder.spool_of(self._context.custody.queue_for(destination))}
+
+    def stored(self, size: int) -> None:
+        """So many bytes of a client's messages were taken: they need room on the disk."""
+        self.disk_room -= _ON_DISK * size
+
+    # --- what clients and the site's broker send
+
+    def check_rights(
+        self,
+        rights: Rights,
+        destination: Destination,
+        messages: Sequence[Message],
+        named: Callable[[str], Destination],
+    ) -> None:
+        """Raises `SwitchError` for what an application may not send, or may not have an answer to.
+
+        `named` reads a name as a queue to send to.
+        """
+        if not rights.limited:
+            return
+        try:
+            rights.check_send(destination)
+            for message in messages:
+                rights.check_reply(message.properties.reply_to, named)
+        except SwitchError as error:
+            self.refused[error.code] += len(messages)
+            raise
+
+    def fits(
+        self, destination: Destination, sender: str, count: int, size: int, scope: int, gathered: int
+    ) -> int:
+        """How many of `count` messages may enter. Raises `QueueFull` if none may, or `TooLarge`.
+
+        `gathered`: messages of this sender for this destination that are in no bundle yet.
+        """
+        try:
+            fits = self._fits(destination, sender, count, size, scope, gathered)
+        except SwitchError as error:
+            self.refused[error.code] += count
+            raise
+        if fits < count:
+            self.refused[QueueFull.code] += count - fits
+        return fits
+
+    def _fits(
+        self, destination: Destination, sender: str, count: int, size: int, scope: int, gathered: int
+    ) -> int:
+        if is_internal(destination):
+            raise SwitchError(f"REFUSED: {destination} is for nodes: ask a node through its HTTP API")
+        if closed := self.closed:
+            raise QueueFull(f"QUEUE_FULL: {closed}")
+        if size > self._largest:
+            most = self._context.settings.max_message
+            raise TooLarge(f"{size} bytes: this node takes messages of at most {most}")
+        full = first_reason(self._policies.why_not_enter, destination) or self.why_full(destination, scope)
+        if full:
+            raise QueueFull(f"QUEUE_FULL: {full}")
+        if destination.kind != Kind.QUEUE:
+            return count
+        room = self._room_in_queue(destination, sender, count, gathered)
+        if room <= 0:
+            raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
+        return min(count, room)
+
+    def _room_in_queue(self, destination: Destination, sender: str, room: int, gathered: int) -> int:
+        """Of `room` messages more of a sender. The site's broker has many senders, so no quota."""
+        queue = self._context.custody.queue_for(destination)
+        policy = queue.policy
+        if sender != SITE:
+            room = self._context.settings.queue_quota - queue.senders.get(sender, 0) - gathered
+        if policy.overflow is Overflow.REFUSE:
+            room = min(room, policy.max_messages - queue.messages - gathered)
+            room = 0 if queue.size >= policy.max_bytes else room
+            if queue.messages > _CROWDED * policy.max_messages and _is_largest(queue, sender):
+                room = 0
+        return room
+
+    # --- what neighbours bring
+
+    def why_not_take(self, neighbour: Neighbour, header: Header, body: bytes) -> str:
+        """Why a bundle cannot be taken on; '' if it can.
+
+        A body that is not what its header says would fail again at every node and consumer that it reaches,
+        and what was given together with it would fail with it. So it is opened here once, and dropped.
+        """
+        if header.size > self._largest:
+            return f"TOO_LARGE: {header.size} bytes unpacked, of {self._largest} at most"
+        try:
+            check_destination(header.destination)
+        except (InvalidName, PatternError) as error:
+            return f"DESTINATION: {error}"
+        try:
+            if neighbour.relation is Relation.CHILD:
+                return self._why_not_from_child(neighbour, header, Opening(header, body), body)
+            opened(header, body)
+        except FrameError as error:
+            return f"UNREADABLE: {error}"[:_MOST_SAID]
+        return ""
+
+    def _why_not_from_child(self, neighbour: Neighbour, header: Header, opening: Opening, body: bytes) -> str:
+        """It speaks for its own nodes only, and its permit is asked. Raises `FrameError` if unreadable."""
+        given_back = header.flags & (Flag.REROUTED | Flag.MAYBE_DUPLICATE)
+        if not given_back and not self.is_from_below(neighbour, header.origin):
+            return f"ORIGIN: {header.origin[:64]!r} is not below {neighbour.name}"
+        why = first_reason(self._policies.why_not_take, neighbour, header, body, opening)
+        if not why:
+            opening.properties()
+        return why
+
+    def is_from_below(self, neighbour: Neighbour, origin: str) -> bool:
+        """Is a node a child, one of its mesh, or is it or was it below these?"""
+        if origin in neighbour.former:
+            return True
+        names = (neighbour.name, *neighbour.kin)
+        if origin in names:
+            return True
+        return any(self._table.route(domain(origin), name) is not None for name in names)
+
+    def check_share(self, neighbour: Neighbour) -> None:
+        """Before a bundle is taken. Raises `FrameError` if a child goes on though it was asked not to."""
+        if not self.is_over_share(neighbour):
+            return
+        share, most = self._context.settings.child_waiting, self._context.settings.max_message
+        waiting = self._sizes.came[neighbour.name]
+        if waiting > share + share // 4 + 4 * most:
+            raise FrameError(
+                f"{neighbour.name} goes on though {waiting} bytes of what it sent wait here; it was asked to"
+                f" keep the rest: {share} at most (max_waiting)"
+            )
+
+    def is_over_share(self, neighbour: Neighbour) -> bool:
+        """Does so much wait here of one child with permits that it is to keep the rest?"""
+        waiting = self._sizes.came.get(neighbour.name, 0)
+        return waiting >= self._context.settings.child_waiting and bool(neighbour.permit)
+
+    def is_tight(self, neighbour: Neighbour, destination: Destination) -> bool:
+        """A bundle was taken: is it to be looked at whether its neighbour must keep what follows?"""
+        sizes, limits = self._sizes, self.limits
+        return (
+            bool(destination.node)
+            or sizes[Spool.UP] >= limits[Spool.UP]
+            or sizes[Spool.DOWN] >= limits[Spool.DOWN]
+            or sizes[Spool.REROUTED] >= limits[Spool.REROUTED]
+            or self._sizes.came.get(neighbour.name, 0) >= self._context.settings.child_waiting
+        )
+
+
+@lru_cache(maxsize=4096)
+def check_destination(destination: Destination) -> None:
+    """A queue is named after it, and read again at the next start. Raises if it is none."""
+    if destination.node:
+        node_name(destination.node)
+    if destination.kind == Kind.TOPIC:
+        check_topic(destination.name)
+    else:
+        queue_name(destination.name)
+
+
+def _is_largest(queue: Queue, sender: str) -> bool:
+    """When a queue is nearly full, whoever has most in it is refused first."""
+    mine = queue.senders.get(sender, 0)
+    return len(queue.senders) > 1 and mine == max(queue.senders.values())
