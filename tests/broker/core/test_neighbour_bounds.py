@@ -27,7 +27,7 @@ def test_a_node_knows_so_many_others_and_says_how_room_is_made(
     assert hq.core.neighbours["york"].up
     text = "'hq' knows 2 others: it forgets some first (sapwood node forget NAME)"
     assert any(text in error for error in forest["bath"].errors)
-    hq.core.moves.forget(hq.core.neighbours["leeds"], moved=False)
+    hq.core.relocation.forget(hq.core.neighbours["leeds"], moved=False)
     forest["leeds"].crash()
     for _ in range(3):
         forest.dial("bath")
@@ -45,7 +45,7 @@ def test_of_very_many_nodes_that_have_left_a_child_the_latest_are_known(
     north = hq.core.neighbours["north"]
     names = [f"shop{number}" for number in range(8)]
     for op in ("add", "remove"):
-        hq.core.advising.advised(north, [Advice(op, Kind.DOMAIN, name, name, "c") for name in names])
+        hq.core.advertising.advised(north, [Advice(op, Kind.DOMAIN, name, name, "c") for name in names])
     forest.settle(1.0)
     assert list(north.former) == names[-3:]
     rows = [row for row in hq.disk.rows(RouteRow) if row.declined == FORMER]
