@@ -295,3 +295,28 @@ STRANGERS: list[Kind] = [
     connect_of_mqtt,
 ]
 KNOWN: list[Kind] = [body_of_a_send, frame_of_a_session, publish_of_mqtt]
+
+
+OF_EACH = 1000
+AT_ONCE = 20
+
+
+async def break_off_many(
+    target: Target,
+    kind: Kind,
+    count: int,
+    say: Callable[[Raw, int], Awaitable[None]] | None = None,
+) -> None:
+    """So many connections come, `say` something, and break off, in both ways by turns; then all are gone."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int) -> None:
+        async with room:
+            raw = await kind(target)
+            if say is not None:
+                with contextlib.suppress(ConnectionError):
+                    await say(raw, number)
+            raw.break_off(hard=number % 2 == 0)
+
+    await asyncio.gather(*(one(number) for number in range(count)))
+    await target.until(lambda status: status["intake"]["connections"] <= 2, "alone again")

@@ -1,27 +1,28 @@
 """Encrypted connections that break in the handshake or in the middle of much: their memory goes with them."""
 
-import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from intake_peers import (
     ALLOWED,
+    AT_ONCE,
     MIB,
     MUCH,
+    OF_EACH,
+    Kind,
     Raw,
     Sealed,
     Target,
     begin_to_send,
+    break_off_many,
     expect_resident,
     running_over_tls,
 )
 
-OF_EACH = 1000
-AT_ONCE = 20
 _SOME = memoryview(bytes(MIB // 4))
 _MOST = memoryview(bytes(14 * MIB))
 
@@ -88,7 +89,6 @@ async def most_of_a_send(target: Target) -> Raw:
     return raw
 
 
-Kind = Callable[[Target], Awaitable[Raw]]
 KINDS: list[tuple[Kind, int]] = [
     (half_a_hello, OF_EACH),
     (no_end_of_a_handshake, OF_EACH),
@@ -97,18 +97,6 @@ KINDS: list[tuple[Kind, int]] = [
     (some_of_a_send, OF_EACH),
     (most_of_a_send, OF_EACH // 10),
 ]
-
-
-async def break_off_many(target: Target, kind: Kind, count: int) -> None:
-    room = asyncio.Semaphore(AT_ONCE)
-
-    async def one(number: int) -> None:
-        async with room:
-            raw = await kind(target)
-            raw.break_off(hard=number % 2 == 0)
-
-    await asyncio.gather(*(one(number) for number in range(count)))
-    await target.until(lambda status: status["intake"]["connections"] <= 2, "alone again")
 
 
 @pytest.mark.parametrize(("kind", "count"), KINDS, ids=lambda value: getattr(value, "__name__", ""))
