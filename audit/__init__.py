@@ -9,4 +9,29 @@ On Spark: `reading` takes logs in and accounts for every line; `passes` are all 
 `deployment` makes the tree from a table of sites; `volume`, `spillage`, `waste`, `whatif`, `population`,
 `scope` and `capacity` are the analyses; `findings` says what to do; `output` and `report` write. `run` ties
 them together.
+
+| module | |
+|---|---|
+| `alerts` | where alerts go: a file of JSON lines a batch |
+| `causes` | the pass over the log by cause: what each coming and going of a consumer cost |
+| `charts` | the charts of the report, as SVG texts that stand by themselves |
+| `checkpoint` | what a streaming query has taken for good, as its checkpoint tells |
+| `cli` | the command line: `sapwood audit`, `python -m audit`, and under spark-submit |
+| `clocks` | whose clock is wrong: never set, ahead of the file that it wrote into, or set back |
+| `comparison` | the report's sections on what else one could build |
+| `errors` | `AuditError`, the one error of this package |
+| `feeder` | cuts logs that grow into pieces that do not: what Spark's file source needs |
+| `files` | what became of each file, and of rows that several files have |
+| `given` | tables that are given beside the logs: the use of routes, and figures over time |
+| `importers` | logs of other people's brokers, read as advisory logs |
+| `java` | finds a Java that runs Spark: the system's from version 17 |
+| `lines` | reads lines of JSON: of the advisory log, or of what another broker wrote (`importers`) |
+| `listing` | which files there are to read: on this machine, or wherever Spark's file systems reach |
+| `page` | what a report is made of, as HTML: tables, sections, values |
+| `parquet` | reads advisory logs in Parquet; `tree` and `region`, and any other column |
+| `regular` | what a regular tree costs, in plain arithmetic: for the growth curve |
+| `rollup` | the log, summed once: what most tables are made from |
+| `schema` | the schemas of what comes in |
+| `told` | passes over the log by route and by consumer |
+| `verdict` | what an audit may claim: how much was spilled, and of how much that can be said |
 """

@@ -32,7 +32,7 @@ def test_no_class_name_is_used_twice_in_a_house_nor_in_three_houses() -> None:
 def test_every_package_is_a_map_of_its_modules() -> None:
     """A stranger opens a package's `__init__` first: each module of it is there by name."""
     lost = []
-    for house in HOUSES[:-1]:
+    for house in HOUSES:
         for page in sorted((ROOT / house).rglob("__init__.py")):
             text = ast.get_docstring(ast.parse(page.read_text(encoding="utf-8"))) or ""
             parts = [path.stem for path in page.parent.glob("*.py") if not path.name.startswith("__")]

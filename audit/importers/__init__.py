@@ -3,6 +3,11 @@
 Each importer is a dialect of lines of JSON (`lines.Dialect`): its files go the way of every log, with the
 same care for what is cut, broken or there twice. Deployments are tables of sites as always, with the brokers'
 own names.
+
+| module | |
+|---|---|
+| `activemq` | ActiveMQ Classic: the advisories of `ActiveMQ.Advisory.Consumer.>` at each broker |
+| `nats` | NATS: snapshots of each server's `/leafz?subs=1`, with the server's own name added as `server` |
 """
 
 from typing import Final
