@@ -50,6 +50,7 @@ from broker.core.rows import KEYS, BundleRow, CopyRow, LinkRow, MetaRow, PageRow
 from broker.core.settings import CoreSettings, MeshSettings
 from broker.core.site.retained_interest import RetainedInterest
 from broker.core.site.site import SiteClient
+from broker.core.site.site_intake import SiteIntake
 from broker.core.tree.ancestry import Ancestry
 from broker.core.tree.offers import Offers
 from broker.core.tree.open_links import OpenLinks
@@ -208,15 +209,15 @@ class NodeCore:
             secret_of_core,
         )
         self.retained_interest = RetainedInterest(context, self.topics, self.offers)
+        intake = SiteIntake(context, self.arrivals, self.batching, self.switch)
         self.site = SiteClient(
             context,
             self.forwarder,
             self.topics,
-            self.arrivals,
             self.interests,
-            self.batching,
             self.switch,
             self.retained_interest,
+            intake,
         )
         self.housekeeping = Housekeeping(
             context,

@@ -5,6 +5,7 @@
 | `switch` | what clients can do |
 | `producers`, `batching` | messages in: checked, gathered, confirmed or not taken |
 | `transfers` | messages out that a session fetches |
+| `settlement` | what becomes of messages that a session was given |
 | `local_queues` | queues that applications made |
 | `mandatory` | a sender is told at once that nobody serves a queue |
 | `duplicate_injection` | debug: some messages are given twice |

@@ -10,20 +10,18 @@ from typing import assert_never
 from broker.core.clients.batching import Batching
 from broker.core.clients.local_queues import LocalQueues
 from broker.core.clients.producers import Producers
+from broker.core.clients.settlement import Settlement
 from broker.core.clients.transfers import Fetched, Transfers
 from broker.core.context import Context
 from broker.core.custody.custody import Custody
-from broker.core.delivery.poison_messages import SUSPECTED
 from broker.core.errors import BadRequest, NotFound, NotLoggedIn, SwitchError
-from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import TRANSIENT
-from broker.core.messages.trace import RETURNED
 from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Subscription, Topics
 from broker.core.sessions.sessions import (
     Connection,
-    ConsumerDelivery,
     PullConsumer,
     PushConsumer,
     Session,
@@ -87,6 +85,7 @@ class Switch:
         self.sessions: dict[str, Session] = {}
         self.producers = Producers(node, forwarder, batching, admission)
         self._transfers = Transfers(forwarder)
+        self._settlement = Settlement(forwarder)
         self.local_queues = LocalQueues(node, context.settings, context.custody, context.random_bytes)
 
     def __repr__(self) -> str:
@@ -246,7 +245,7 @@ class Switch:
         queues = {queue.name: queue for consumer in consumers for queue in consumer.queues}
         for queue in queues.values():
             queue.consumers[:] = [consumer for consumer in queue.consumers if consumer not in gone]
-        self._give_back(session, gone)
+        self._settlement.give_back(session, gone, stopping=self.stopping)
         if self.stopping:
             return
         for consumer in consumers:
@@ -280,49 +279,11 @@ class Switch:
         self.consumer_changed("remove", Destination(Kind.TOPIC, subscription.pattern), subscription.id)
         self._topics.end(subscription)
 
-    def _give_back(self, session: Session, gone: frozenset[PushConsumer]) -> None:
-        again: dict[Queue, dict[QueueEntry, int]] = {}
-        told: dict[QueueEntry, int] = {}
-        tried = self._forwarder.trials.gone(gone)
-        for given in session.unacked.of(None):
-            if given.consumer not in gone:
-                continue
-            session.unacked.remove(given)
-            entry = given.entry
-            entry.given &= ~given.bits
-            left = given.bits & ~entry.done
-            if not session.take_mail(given):
-                told[entry] = told.get(entry, 0) | left
-            if entry.done != entry.all:
-                entries = again.setdefault(entry.queue, {})
-                entries[entry] = entries.get(entry, 0) | left
-        for queue, entries in again.items():
-            queue.put_back(entries)
-        if self.stopping:
-            return
-        culprits = {given.entry for given in tried}
-        alone = sum(bits.bit_count() for bits in told.values()) == 1
-        for entry, bits in told.items():
-            if bits:
-                self._came_back(entry, bits, guilty=alone or entry in culprits)
-
-    def _came_back(self, entry: QueueEntry, bits: int, *, guilty: bool) -> None:
-        """A consumer went and left these. `guilty`: it was by the fault of the first of them."""
-        most = self._forwarder.settings.max_deliveries
-        entry.deliveries = (
-            entry.deliveries + 1 if guilty else max(entry.deliveries, min(entry.deliveries + 1, SUSPECTED))
-        )
-        self._custody.trace.happened(RETURNED, entry, bits, "")
-        self._custody.changed(entry)
-        if guilty and entry.deliveries >= most:
-            entry.deliveries = 1
-            if self._forwarder.bury_part(entry, bits & -bits, "TOO_MANY_DELIVERIES"):
-                entry.queue.waiting.remove(entry)
-
     def acknowledge(self, connection: Connection, transfer: int, done: Outcome) -> None:
         """One message is dealt with; `done` is called after the commit."""
         session = self._session(connection)
-        if not self._acknowledge(session, transfer, transfer) and not self._returned(session, transfer):
+        count = self._settlement.acknowledge(session, transfer, transfer)
+        if not count and not self._returned(session, transfer):
             raise NotFound(f"no message {transfer} waits for an acknowledgement of this session")
         self._forwarder.turn.after.append(lambda: done(None))
 
@@ -330,82 +291,8 @@ class Switch:
         """Was it given to a session that is no more, and is with nobody now?"""
         entry = self._transfers.settle_returned(session, transfer)
         if entry is not None:
-            self._count(entry, 1)
+            self._settlement.count(entry, 1)
         return entry is not None
-
-    def _acknowledge(self, session: Session, first: int, last: int) -> int:
-        count = 0
-        touched: dict[str, Queue] = {}
-        for given in session.unacked.within(first, last):
-            count += self._settle(session, given, given.bits_of(first, last), touched)
-            touched.update((queue.name, queue) for queue in given.consumer.queues)
-        for queue in touched.values():
-            self._forwarder.dispatch(queue)
-            if queue.held_back:
-                self._forwarder.holds.relieve(queue)
-        return count
-
-    def _count(self, entry: QueueEntry, messages: int) -> None:
-        for acknowledged in self._policies.acknowledged:
-            acknowledged(entry, messages)
-
-    def _settle(self, session: Session, given: ConsumerDelivery, bits: int, touched: dict[str, Queue]) -> int:
-        entry = given.entry
-        bits &= ~entry.done
-        count = bits.bit_count()
-        if not count:
-            return 0
-        entry.deliveries = min(entry.deliveries, 1)
-        if session.token:
-            self._count(entry, count)
-        self._custody.trace.dealt_with(given, bits, count)
-        if self._custody.mark_done(entry, bits):
-            self._forwarder.finished(entry)
-        given.consumer.outstanding -= count
-        self._clear(session, given, touched)
-        return count
-
-    def _refuse(self, session: Session, first: int, last: int, reason: str) -> None:
-        """A consumer cannot do anything with these, nor can another like it: dead letters."""
-        touched: dict[str, Queue] = {}
-        for given in session.unacked.within(first, last):
-            entry, bits = given.entry, given.bits_of(first, last) & ~given.entry.done
-            touched.update((queue.name, queue) for queue in given.consumer.queues)
-            if bits:
-                given.consumer.outstanding -= bits.bit_count()
-                self._forwarder.bury_part(entry, bits, reason)
-            self._clear(session, given, touched)
-        for queue in touched.values():
-            self._forwarder.dispatch(queue)
-
-    def _take_back(self, session: Session, first: int, last: int) -> None:
-        """A consumer gives these back: each counts as a delivery that failed, and is given again."""
-        touched: dict[str, Queue] = {}
-        for given in session.unacked.within(first, last):
-            entry, bits = given.entry, given.bits_of(first, last) & ~given.entry.done
-            if given.consumer.connection is None or not bits:
-                continue
-            touched.update((queue.name, queue) for queue in given.consumer.queues)
-            session.unacked.remove(given)
-            for part in given.without(first, last):
-                session.unacked.put(part)
-            given.consumer.outstanding -= bits.bit_count()
-            entry.given &= ~bits
-            entry.queue.put_back([entry])
-            self._came_back(entry, bits, guilty=True)
-            if given.consumer.tried is given:
-                freed = self._forwarder.trials.answered(given.consumer)
-                touched.update((queue.name, queue) for queue in freed)
-        for queue in touched.values():
-            self._forwarder.dispatch(queue)
-
-    def _clear(self, session: Session, given: ConsumerDelivery, touched: dict[str, Queue]) -> None:
-        """Is all of a slice dealt with?"""
-        if not given.bits & ~given.entry.done and session.unacked.has(given):
-            session.unacked.remove(given)
-            if given.consumer.tried is given:
-                for queue in self._forwarder.trials.answered(given.consumer):
-                    touched[queue.name] = queue
 
     # --- transfers
 
@@ -415,7 +302,7 @@ class Switch:
         found = self._transfers.transfer(session, connection, ack_to)
         refused, self._transfers.unreadable = self._transfers.unreadable, []
         for given, why in refused:
-            self._refuse(session, given.first, given.last, why[:_MOST_SAID])
+            self._settlement.refuse(session, given.first, given.last, why[:_MOST_SAID])
         return found
 
     def when_told(self, found: list[Fetched], call: Callable[[], None]) -> None:
@@ -464,11 +351,12 @@ class Switch:
             case Acknowledge(ranges):
                 session = self._session(connection)
                 for first, last in ranges:
-                    self._acknowledge(session, first, last)
+                    self._settlement.acknowledge(session, first, last)
             case RefuseDelivery(first, last, again=True):
-                self._take_back(self._session(connection), first, last)
+                self._settlement.take_back(self._session(connection), first, last)
             case RefuseDelivery(first, last, reason):
-                self._refuse(self._session(connection), first, last, f"REJECTED: {reason}"[:_MOST_SAID])
+                why = f"REJECTED: {reason}"[:_MOST_SAID]
+                self._settlement.refuse(self._session(connection), first, last, why)
             case Login():
                 self._login(connection, frame)
             case Create(request, name, home):

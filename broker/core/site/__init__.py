@@ -2,7 +2,8 @@
 
 | module | what to find there |
 |---|---|
-| `site`, `site_consumer` | the site broker's consumers; what it is given, and what it gives |
+| `site`, `site_consumer` | the site broker's consumers, and what they are given |
+| `site_intake` | what the site broker gives |
 | `retained_interest` | which retained messages would be heard to change |
 | `internal_queues` | how nodes talk with each other |
 """

@@ -9,44 +9,34 @@ Law: its consumers' destinations are on disk. After a start they stand as they w
 complete list; while the broker is away, what is for them waits here, as for a child that is away.
 
 Law: what was not answered when the connection is lost is given again, marked. What the broker refuses is a
-dead letter at once. What the broker gives again for want of an answer is known by its key, if it was
-committed: those of the last `_KEPT` batches are in the messages' transactions. The rest is let in, marked.
+dead letter at once.
 """
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import msgspec
-
-from broker.core.clients.batching import Batching, BundleClass, batch_of, flags_of
 from broker.core.clients.switch import Switch
 from broker.core.context import Context
-from broker.core.errors import QueueFull, SwitchError
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import SITE
 from broker.core.messages.retained import last_of
 from broker.core.policy import Policy
-from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Subscription, Topics
-from broker.core.rows import MetaRow, SubscriptionRow
+from broker.core.rows import SubscriptionRow
 from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session
 from broker.core.site.retained_interest import RetainedInterest
 from broker.core.site.site_consumer import SiteConsumer
+from broker.core.site.site_intake import SiteIntake
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Scope
 from treeconnector.destinations import Destination, Kind, parse, topic
 from treeconnector.edge import CREDIT, BrokerConsumer, BrokerDelivery, Taken
-from treeconnector.errors import SapwoodError
 from treeconnector.interests import Interests
 from treeconnector.names import LOCAL
 from treeconnector.patterns import matches
 from treeconnector.session_frames import Acknowledge
 
-_TAKEN: Final = "taken:"
-_KEPT: Final = 64
-_LONGEST_NAME: Final = 1024
 _MOST_RETAINED: Final = 100_000
 _MOST_GREETED: Final = 10_000
 _RECOVERED: Final = "recovered"
@@ -55,7 +45,7 @@ _RECOVERED: Final = "recovered"
 class SiteClient(Policy):
     """One for each node, whether it has a site broker or not. All calls are synchronous; `wake` must follow.
 
-    `consumers`: by destination, their ids. `repeated`: messages that were known by their keys. The policies
+    `consumers`: by destination, their ids. The policies
     `for_site` get what is for the broker; they are told when `wanted` may have changed (`wanted_changed`).
     """
 
@@ -64,22 +54,19 @@ class SiteClient(Policy):
         context: Context,
         forwarder: Forwarder,
         topics: Topics,
-        arrivals: Arrivals,
         interests: Interests,
-        batching: Batching,
         switch: Switch,
         retained: RetainedInterest,
+        intake: SiteIntake,
     ) -> None:
         self._context = context
         self._forwarder = forwarder
         self._topics = topics
-        self._arrivals = arrivals
         self._interests = interests
-        self._batching = batching
         self._switch = switch
         self._interest = retained
+        self._intake = intake
         self.consumers: dict[Destination, set[str]] = {}
-        self.repeated = 0
         self._up = False
         self._session = Session(SITE)
         self._connection = Connection(lambda frame: None, "site broker", "site broker")
@@ -89,9 +76,6 @@ class SiteClient(Policy):
         self._all: SiteConsumer | None = None
         self._retained: dict[str, bytes] = {}
         self._wanted: set[Destination] | None = None
-        self._keys: dict[str, int] = {}
-        self._batches: deque[tuple[int, list[str]]] = deque()
-        self._batch = 0
 
     def __repr__(self) -> str:
         wanted = len(self._wanted or ())
@@ -111,12 +95,20 @@ class SiteClient(Policy):
     @property
     def totals(self) -> tuple[int, int]:
         """Messages taken from the broker and given to it since the start, again ones included."""
-        return self._connection.messages_in, self._connection.messages_out
+        return self._intake.taken, self._connection.messages_out
 
     def _readers(self) -> list[SiteConsumer]:
         return [*self._queues.values(), *([self._all] if self._all is not None else [])]
 
+    @property
+    def repeated(self) -> int:
+        """Messages that the broker gave again, and that were known by their keys."""
+        return self._intake.repeated
+
     # --- a start
+
+    def restore(self, meta: Mapping[str, bytes]) -> None:
+        self._intake.restore(meta)
 
     def restore_consumer(self, row: SubscriptionRow) -> None:
         key, now = parse(row.pattern), self._context.clock.now
@@ -125,17 +117,6 @@ class SiteClient(Policy):
             for local_route_changed in self._context.policies.local_route_changed:
                 local_route_changed(key)
         self._read(key)
-
-    def restore(self, meta: Mapping[str, bytes]) -> None:
-        taken = ((name, value) for name, value in meta.items() if name.startswith(_TAKEN))
-        batches = {int(name.removeprefix(_TAKEN)): value for name, value in taken}
-        for number in sorted(batches):
-            self._remember(number, msgspec.msgpack.decode(batches[number], type=list[str]))
-
-    def _remember(self, number: int, keys: list[str]) -> None:
-        self._batches.append((number, keys))
-        self._batch = max(self._batch, number)
-        self._keys.update(dict.fromkeys(keys, number))
 
     def end(self) -> None:
         """This node has no site broker any more."""
@@ -388,69 +369,9 @@ class SiteClient(Policy):
             return True
         return self._interests.consumers(key) > mine or self._interests.is_recovering(key)
 
-    # --- what the broker gives
-
     def take(self, batch: Sequence[Taken]) -> int:
-        """Let messages into the tree; return how many of them, from the first on. Fewer: the node is full.
-
-        What cannot go into the tree at all is a dead letter, and counts as taken; so does what is not
-        persistent and finds no room, which is dropped.
-        """
-        keys: list[str] = []
-        count = 0
-        for taken in batch:
-            if taken.again and taken.key in self._keys:
-                self.repeated += 1
-            elif not self._let_in(taken):
-                if taken.persistent:
-                    break
-                self._context.counters["volatile_dropped"] += 1
-            count += 1
-            if taken.key:
-                keys.append(taken.key)
-        self._connection.messages_in += count
-        self._keep(keys)
-        return count
-
-    def _let_in(self, taken: Taken) -> bool:
-        destination = taken.destination
-        scope = int(self._context.settings.policy(destination).scope)
-        kind = BundleClass(
-            destination, flags_of(taken.persistent, taken.retained, again=taken.again), scope, SITE
-        )
-        body = bundles.encode_message(taken.message)
-        try:
-            if taken.odd:
-                raise SapwoodError(taken.odd)
-            self._switch.producers.check_site(destination, taken.message, body, scope)
-        except QueueFull:
-            return False
-        except SapwoodError as error:
-            self._refuse(kind, taken, error)
-        else:
-            self._batching.add(kind, batch_of([taken.message], body))
-        return True
-
-    def _refuse(self, kind: BundleClass, taken: Taken, error: SapwoodError) -> None:
-        code = error.code if isinstance(error, SwitchError) else "DESTINATION"
-        text = taken.odd or f"{code}: {error}"
-        name = kind.destination.name[:_LONGEST_NAME]
-        kind = kind._replace(destination=Destination(kind.destination.kind, name))
-        self._batching.refuse(kind, taken.message, self._arrivals.refuse, text[:300])
-
-    def _keep(self, keys: list[str]) -> None:
-        """These keys are in the same transaction as their messages."""
-        if not keys:
-            return
-        self._remember(self._batch + 1, keys)
-        transaction = self._context.custody.transaction
-        transaction.put(MetaRow(f"{_TAKEN}{self._batch}", msgspec.msgpack.encode(keys)))
-        while len(self._batches) > _KEPT:
-            number, old = self._batches.popleft()
-            transaction.delete(MetaRow, f"{_TAKEN}{number}")
-            for key in old:
-                if self._keys.get(key) == number:
-                    del self._keys[key]
+        """Let messages of the broker into the tree; see `SiteIntake.take`."""
+        return self._intake.take(batch)
 
 
 def _consumer_id(name: str) -> str:

@@ -1,0 +1,135 @@
+"""Settlement: what becomes of messages that a session was given: acknowledged, refused, or given back."""
+
+from broker.core.delivery.poison_messages import SUSPECTED
+from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.trace import RETURNED
+from broker.core.routing.forwarding import Forwarder
+from broker.core.sessions.sessions import ConsumerDelivery, PushConsumer, Session
+
+
+class Settlement:
+    """Of all sessions of one node."""
+
+    def __init__(self, forwarder: Forwarder) -> None:
+        self._forwarder = forwarder
+        self._custody = forwarder.custody
+        self._policies = forwarder.policies
+
+    def __repr__(self) -> str:
+        return f"<Settlement of {self._forwarder.node}>"
+
+    def acknowledge(self, session: Session, first: int, last: int) -> int:
+        """Those with these transfer ids are dealt with. Returns how many had not been before."""
+        count = 0
+        touched: dict[str, Queue] = {}
+        for given in session.unacked.within(first, last):
+            count += self._settle(session, given, given.bits_of(first, last), touched)
+            touched.update((queue.name, queue) for queue in given.consumer.queues)
+        for queue in touched.values():
+            self._forwarder.dispatch(queue)
+            if queue.held_back:
+                self._forwarder.holds.relieve(queue)
+        return count
+
+    def count(self, entry: QueueEntry, messages: int) -> None:
+        """So many messages of an entry were acknowledged."""
+        for acknowledged in self._policies.acknowledged:
+            acknowledged(entry, messages)
+
+    def _settle(self, session: Session, given: ConsumerDelivery, bits: int, touched: dict[str, Queue]) -> int:
+        entry = given.entry
+        bits &= ~entry.done
+        count = bits.bit_count()
+        if not count:
+            return 0
+        entry.deliveries = min(entry.deliveries, 1)
+        if session.token:
+            self.count(entry, count)
+        self._custody.trace.dealt_with(given, bits, count)
+        if self._custody.mark_done(entry, bits):
+            self._forwarder.finished(entry)
+        given.consumer.outstanding -= count
+        self._clear(session, given, touched)
+        return count
+
+    def refuse(self, session: Session, first: int, last: int, reason: str) -> None:
+        """A consumer cannot do anything with these, nor can another like it: dead letters."""
+        touched: dict[str, Queue] = {}
+        for given in session.unacked.within(first, last):
+            entry, bits = given.entry, given.bits_of(first, last) & ~given.entry.done
+            touched.update((queue.name, queue) for queue in given.consumer.queues)
+            if bits:
+                given.consumer.outstanding -= bits.bit_count()
+                self._forwarder.bury_part(entry, bits, reason)
+            self._clear(session, given, touched)
+        for queue in touched.values():
+            self._forwarder.dispatch(queue)
+
+    def take_back(self, session: Session, first: int, last: int) -> None:
+        """A consumer gives these back: each counts as a delivery that failed, and is given again."""
+        touched: dict[str, Queue] = {}
+        for given in session.unacked.within(first, last):
+            entry, bits = given.entry, given.bits_of(first, last) & ~given.entry.done
+            if given.consumer.connection is None or not bits:
+                continue
+            touched.update((queue.name, queue) for queue in given.consumer.queues)
+            session.unacked.remove(given)
+            for part in given.without(first, last):
+                session.unacked.put(part)
+            given.consumer.outstanding -= bits.bit_count()
+            entry.given &= ~bits
+            entry.queue.put_back([entry])
+            self._came_back(entry, bits, guilty=True)
+            if given.consumer.tried is given:
+                freed = self._forwarder.trials.answered(given.consumer)
+                touched.update((queue.name, queue) for queue in freed)
+        for queue in touched.values():
+            self._forwarder.dispatch(queue)
+
+    def _clear(self, session: Session, given: ConsumerDelivery, touched: dict[str, Queue]) -> None:
+        """Is all of a slice dealt with?"""
+        if not given.bits & ~given.entry.done and session.unacked.has(given):
+            session.unacked.remove(given)
+            if given.consumer.tried is given:
+                for queue in self._forwarder.trials.answered(given.consumer):
+                    touched[queue.name] = queue
+
+    def give_back(self, session: Session, gone: frozenset[PushConsumer], *, stopping: bool) -> None:
+        """These consumers have gone: what they had waits again. `stopping`: by no fault of a message."""
+        again: dict[Queue, dict[QueueEntry, int]] = {}
+        told: dict[QueueEntry, int] = {}
+        tried = self._forwarder.trials.gone(gone)
+        for given in session.unacked.of(None):
+            if given.consumer not in gone:
+                continue
+            session.unacked.remove(given)
+            entry = given.entry
+            entry.given &= ~given.bits
+            left = given.bits & ~entry.done
+            if not session.take_mail(given):
+                told[entry] = told.get(entry, 0) | left
+            if entry.done != entry.all:
+                entries = again.setdefault(entry.queue, {})
+                entries[entry] = entries.get(entry, 0) | left
+        for queue, entries in again.items():
+            queue.put_back(entries)
+        if stopping:
+            return
+        culprits = {given.entry for given in tried}
+        alone = sum(bits.bit_count() for bits in told.values()) == 1
+        for entry, bits in told.items():
+            if bits:
+                self._came_back(entry, bits, guilty=alone or entry in culprits)
+
+    def _came_back(self, entry: QueueEntry, bits: int, *, guilty: bool) -> None:
+        """A consumer went and left these. `guilty`: it was by the fault of the first of them."""
+        most = self._forwarder.settings.max_deliveries
+        entry.deliveries = (
+            entry.deliveries + 1 if guilty else max(entry.deliveries, min(entry.deliveries + 1, SUSPECTED))
+        )
+        self._custody.trace.happened(RETURNED, entry, bits, "")
+        self._custody.changed(entry)
+        if guilty and entry.deliveries >= most:
+            entry.deliveries = 1
+            if self._forwarder.bury_part(entry, bits & -bits, "TOO_MANY_DELIVERIES"):
+                entry.queue.waiting.remove(entry)
