@@ -23,7 +23,7 @@ from broker.core.messages.queue_names import Spool
 from broker.core.messages.stored import StoredBundle
 from broker.core.messages.trace import EVERY, REROUTED
 from broker.core.policy import first_reason
-from broker.core.routing.readdressing import dumped, readdressed
+from broker.core.routing.readdressing import Readdressing
 from treeconnector.bundles import MAX_HEADER, Flag, Header
 from treeconnector.destinations import Destination, Kind
 from treeconnector.relations import Relation
@@ -43,6 +43,7 @@ class Forwarder(Dispatcher):
         self.has_parent = False
         self.touched = context.touched
         self._woken: dict[str, Neighbour] = {}
+        self._readdressing = Readdressing(context, self, self.holds, self.dispatch)
 
     def __repr__(self) -> str:
         return f"<Forwarder of {self.node} next_transfer={self.next_transfer}>"
@@ -161,12 +162,12 @@ class Forwarder(Dispatcher):
                 queue.end_rest()
             self.deliver(queue)
             return
-        if self.static.aliases and readdressed(self, queue):
+        if self.static.aliases and self._readdressing.by_alias(queue):
             return
         targets = self.targets(queue)
         if not targets:
             self.look_for(queue)
-            if self.static.dumpster and dumped(self, queue):
+            if self.static.dumpster and self._readdressing.by_dumpster(queue):
                 return
         if queue.resting and targets != queue.targets:
             queue.end_rest()

@@ -209,7 +209,7 @@ class SiteClient(Policy):
 
     def _attach(self, queues: list[Queue]) -> SiteConsumer:
         clock = self._context.clock
-        reader = SiteConsumer(self._session, self._connection, queues, self._given, lambda: clock.now)
+        reader = SiteConsumer(self._session, self._connection, queues, self._given, clock.read)
         reader.credit = CREDIT if self._up else 0
         self._session.consumers.append(reader)
         queues[0].consumers.append(reader)
