@@ -24,6 +24,8 @@ from audit.session import fetch
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+FIT: Final = 2_000_000
+"""Sums of one pass that come to the driver as they are: about 200 MiB. More are reduced further on Spark."""
 SUSPECTS: Final = 1000
 """Pairs of node and origin up to which the log is searched for them by name."""
 
@@ -46,8 +48,13 @@ class Passes:
         return causes.one_in(value(query(came, rolled=self.intake.rolled)))
 
     def told(self) -> Table:
-        """The sums by route: `told.told`."""
-        return fetch(routes.told(self._events))
+        """The sums by route: `told.told`; of more than `FIT`, `told.reduced`."""
+        sums = routes.told(self._events)
+        told = """select coalesce(sum("rows"), 0) from rolled where event = 'advisory'"""
+        if value(query(told, rolled=self.intake.rolled)) > FIT:
+            sums = sums.localCheckpoint()
+            sums = routes.reduced(sums) if sums.count() > FIT else sums
+        return fetch(sums)
 
     def consumer_hours(self) -> Table:
         """Comings and goings of each consumer: `told.consumer_hours`."""

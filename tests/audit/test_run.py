@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyarrow import Table
 
+from audit import capacity, passes, volume
 from audit.deployment import load_tree
+from audit.listing import list_local
 from audit.run import Request, audit, plan
 
 if TYPE_CHECKING:
@@ -134,6 +137,28 @@ def test_routes_that_no_message_used_and_spools_that_fill_are_found(
     assert (spool["node"], spool["points"], spool["now"]) == ("hq", "4", str(4.0 * 2**30))
     assert (float(spool["a_day"]), float(spool["days_left"])) == pytest.approx((2**30, 4.0))
     assert spool["full_at"].startswith("2026-11-08 00:00")
+
+
+def test_sums_that_do_not_fit_the_driver_are_reduced_further_and_say_the_same(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The root is told each route anew by a resync, so that its adds less removes are not what it holds."""
+    rows = (DATA / "demo" / "hq.advisories.jsonl").read_text().splitlines()
+    again = [row | {"cause": "resync"} for row in map(json.loads, rows) if row["op"] == "add"]
+    (tmp_path / "hq.jsonl").write_text("\n".join([*rows, *map(json.dumps, again)]) + "\n")
+    log = passes.Passes(spark, list_local([str(tmp_path)]))
+    rolled, hours = log.intake.rolled, log.consumer_hours()
+
+    def found(told: Table) -> tuple[list[str], list[str]]:
+        consumers, adrift = volume.consumers(hours, told), capacity.adrift(rolled, told)
+        return sorted(map(str, consumers.to_pylist())), sorted(map(str, adrift.to_pylist()))
+
+    whole = log.told()
+    monkeypatch.setattr(passes, "FIT", 0)
+    less = log.told()
+    assert found(less) == found(whole)
+    assert all(found(whole)), "the test shows nothing otherwise"
+    assert less.column("consumer").null_count, "only nodes that are adrift are left of the routes"
 
 
 def test_a_plan_needs_no_log_and_no_spark_and_tells_of_none(tmp_path: Path) -> None:
