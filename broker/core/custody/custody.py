@@ -16,8 +16,8 @@ from broker.core.custody.expiry import Expiry
 from broker.core.custody.paging import Paging, ReadCopies
 from broker.core.custody.spools import Spools
 from broker.core.messages.deduplication import HeldIdentities
-from broker.core.messages.pages import entry_row, summary_in
-from broker.core.messages.queue import Page, Queue, QueueEntry
+from broker.core.messages.pages import summary_in
+from broker.core.messages.queue import Page, Queue, QueueEntry, entry_row
 from broker.core.messages.queue_names import DEAD, destination_of, queue_name_of
 from broker.core.messages.stored import StoredBundle
 from broker.core.messages.trace import BURIED, EVERY, Trace

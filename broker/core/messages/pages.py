@@ -25,8 +25,7 @@ from broker.core.messages.summaries import (
     packed,
     unpacked,
 )
-from broker.core.rows import CopyRow, PageRow
-from treeconnector import bundles
+from broker.core.rows import PageRow
 from treeconnector.bundles import Flag
 
 BLOCK: Final = 1 << 16
@@ -37,21 +36,6 @@ def may_be_told(entry: QueueEntry) -> bool:
     """Does its sender want to hear at once that nobody serves the queue, and has nobody had it?"""
     flags = entry.stored.header.flags
     return bool(flags & Flag.TELL) and not (flags & IN_DOUBT or entry.given or entry.deliveries)
-
-
-def entry_row(entry: QueueEntry) -> CopyRow:
-    return CopyRow(
-        entry.row,
-        entry.stored.row,
-        entry.queue.name,
-        entry.number,
-        bundles.mask_bytes(entry.done) if entry.done else b"",
-        entry.came,
-        entry.deliveries,
-        entry.transfer,
-        int(entry.since * 1000),
-        entry.note,
-    )
 
 
 def summary_of(queue: Queue, entries: Sequence[QueueEntry]) -> Summary:

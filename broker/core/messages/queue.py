@@ -20,7 +20,9 @@ from broker.core.messages.queue_names import SUBSCRIPTION, Spool
 from broker.core.messages.stored import StoredBundle
 from broker.core.messages.summaries import NEVER, SPOOLS, Summary, is_sparse, unpacked
 from broker.core.messages.tally import Tally
+from broker.core.rows import CopyRow
 from broker.core.settings import DEFAULT_POLICY
+from treeconnector.bundles import mask_bytes
 from treeconnector.destinations import Destination, Kind
 
 _row = attrgetter("row")
@@ -74,6 +76,21 @@ class QueueEntry:
     def open(self) -> int:
         """How many messages are not dealt with yet."""
         return self.stored.header.count - self.done.bit_count()
+
+
+def entry_row(entry: QueueEntry) -> CopyRow:
+    return CopyRow(
+        entry.row,
+        entry.stored.row,
+        entry.queue.name,
+        entry.number,
+        mask_bytes(entry.done) if entry.done else b"",
+        entry.came,
+        entry.deliveries,
+        entry.transfer,
+        int(entry.since * 1000),
+        entry.note,
+    )
 
 
 class Page:

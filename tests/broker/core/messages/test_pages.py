@@ -11,8 +11,8 @@ from backlogs import SMALL, Crowded, forest_of, payloads, read, send, warm
 from broker.core.custody.custody import Custody
 from broker.core.custody.shared import Cold, Shared
 from broker.core.messages.deduplication import IdentitySet
-from broker.core.messages.pages import BLOCK, Covered, entry_row, summary_of
-from broker.core.messages.queue import Page, QueueEntry
+from broker.core.messages.pages import BLOCK, Covered, summary_of
+from broker.core.messages.queue import Page, QueueEntry, entry_row
 from broker.core.node import NodeCore
 from broker.core.rows import CopyRow, PageRow, StoredEntry, Transaction
 from broker.store import Store
