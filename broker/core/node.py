@@ -38,7 +38,7 @@ from broker.core.policies.backpressure import Backpressure
 from broker.core.policies.loans import Loans
 from broker.core.policies.permits import ChildPermits
 from broker.core.policies.replies import Replies
-from broker.core.policies.statistics import Statistics
+from broker.core.policies.statistics import COUNTED, Statistics
 from broker.core.policy import Policies, Policy
 from broker.core.restore import Restoration, Rows
 from broker.core.routing.addresses import LogicalAddresses
@@ -73,21 +73,6 @@ _URGENT: Final = tuple(table for table in KEYS if table not in _PATIENT)
 _TRANSFER_BLOCK: Final = 1_000_000
 _SAY_WITHIN: Final = 0.04
 _NONCE_BYTES: Final = 32
-_COUNTED: Final = (
-    "entered",
-    "in",
-    "out",
-    "delivered",
-    "acknowledged",
-    "unmatched",
-    "unsubscribed",
-    "rerouted",
-    "out_of_order",
-    "volatile_dropped",
-    "duplicates_dropped",
-    "buried",
-    "declined",
-)
 
 
 class NodeCore:
@@ -121,12 +106,10 @@ class NodeCore:
         self._link_settings = link_settings
         self._zone = zone
         self.clock = Clock(now)
-        self.counters = dict.fromkeys(_COUNTED, 0)
+        self.counters = dict.fromkeys(COUNTED, 0)
         self.neighbours: dict[str, Neighbour] = {}
         self.trace = Trace(self.clock, identity.start, settings.trace_events, fine_clock)
-        self.custody = Custody(
-            name, read_bodies, read_copies, settings.cache_bytes, settings.cache_copies, self.trace, settings
-        )
+        self.custody = Custody(name, read_bodies, read_copies, self.trace, settings)
         self.statistics = Statistics(self.clock, self.custody, self.counters, self.neighbours)
         self.policies = Policies()
         self.table = RoutingTable()

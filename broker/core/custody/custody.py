@@ -46,14 +46,12 @@ class Custody:
         node: str,
         read_bodies: ReadBodies,
         read_copies: ReadCopies,
-        cache_bytes: int,
-        cache_copies: int,
         trace: Trace,
         settings: CoreSettings,
     ) -> None:
         self.trace = trace
         self.transaction = Transaction()
-        self.paging = Paging(self, read_copies, cache_copies)
+        self.paging = Paging(self, read_copies, settings.cache_copies)
         self.queues: dict[str, Queue] = {}
         self._found: dict[Destination, Queue] = {}
         self.mine = frozenset((node,))
@@ -69,7 +67,7 @@ class Custody:
         self.dead = self.queue_named(DEAD)
         self.dead.spool = None
         self._read_bodies = read_bodies
-        self._cache_bytes = cache_bytes
+        self._cache_bytes = settings.cache_bytes
         self._cached = 0
         self._next_bundle = 1
         self._next_copy = 1
@@ -115,10 +113,7 @@ class Custody:
 
     def queues_here(self, name: str) -> list[Queue]:
         """All queues whose messages a consumer of `name` gets."""
-        made = [
-            self.queue_for(destinations.queue(name)),
-            self.queue_for(destinations.queue(name, self._node)),
-        ]
+        made = [self.queue_for(destinations.queue(name, node)) for node in ("", self._node)]
         asked = (
             self.queues.get(queue_name_of(destinations.queue(name, node)))
             for node in self.mine - {self._node}

@@ -38,6 +38,23 @@ from broker.core.messages.tally import smoothed
 from broker.core.policy import Policy
 from broker.histogram import Histogram
 
+COUNTED: Final = (
+    "entered",
+    "in",
+    "out",
+    "delivered",
+    "acknowledged",
+    "unmatched",
+    "unsubscribed",
+    "rerouted",
+    "out_of_order",
+    "volatile_dropped",
+    "duplicates_dropped",
+    "buried",
+    "declined",
+)
+"""The totals of a node that are there from its start on."""
+
 SMOOTH: Final = 5.0
 LATENCY_BOUNDS: Final = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
