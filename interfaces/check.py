@@ -25,7 +25,7 @@ from interfaces.model import (
     Type,
     Variant,
 )
-from interfaces.scope import Found, Key, Scope, plain
+from interfaces.scope import MAX_ALIASES, Found, Key, Scope, is_alias, plain
 
 MAX_NAME: Final = 64
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -194,6 +194,11 @@ class _Checker:
         for key in circles:
             each = self._types[key].definition
             self._wrong(each.at, f"{each.name!r} is a name for itself in the end: name a type that is not it")
+        for key in self._types.keys() - circles:
+            each, scope = self._types[key].definition, self._types[key].scope
+            if isinstance(each, Alias) and is_alias(*plain(each.type, scope)):
+                said = f"{each.name!r} leads through more than {MAX_ALIASES} names: name the type itself"
+                self._wrong(each.at, said)
         for key in without_value(self._types) - circles:
             each = self._types[key].definition
             said = f"{each.name!r} has no end, since it needs itself: put an option or array between"

@@ -100,3 +100,9 @@ def plain(type_: Type, scope: Scope) -> tuple[Type, Scope]:
             break
         type_, scope = found.definition.type, found.scope
     return type_, scope
+
+
+def is_alias(type_: Type, scope: Scope) -> bool:
+    """Is this the name of an alias?"""
+    found = scope.find(type_) if isinstance(type_, Path) else None
+    return found is not None and isinstance(found.definition, Alias)

@@ -3,15 +3,17 @@
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from broker.cli.errors import FAILED, WELL, WRONG_USE, CommandError
 from broker.cli.output import counted, note, print_json, printable
 
 try:
     from interfaces.check import check
+    from interfaces.compare import Comparison, Version, compare
     from interfaces.errors import InterfaceError, Problem
     from interfaces.layout import format_text
-    from interfaces.load import load, names_in, read
+    from interfaces.load import Catalogue, load, names_in, read
 except ModuleNotFoundError as error:
     if error.name != "lark":
         raise
@@ -52,6 +54,43 @@ def format_files(paths: list[Path], *, only_check: bool, as_json: bool) -> int:
             print(f"{file} {'would change' if only_check else 'changed'}")
         note(f"{counted(len(files), 'file')}, {len(changed)} to change")
     return FAILED if only_check and changed else WELL
+
+
+def compare_definitions(old: Path, new: Path, *, as_json: bool) -> int:
+    """Print whom the changes would break. Fails if the version of an interface does not say so."""
+    catalogues: list[Catalogue] = []
+    for path in (old, new):
+        ((folder, names),) = _folders([path]).items()
+        if problems := _problems(folder, names):
+            _print_problems(problems, as_json=as_json)
+            return WRONG_USE
+        catalogues.append(load(folder, names))
+    found = compare(*catalogues)
+    if as_json:
+        print_json({"interfaces": [_as_json(each) for each in found]})
+    else:
+        for each in found:
+            _print_comparison(each)
+    return WELL if all(each.is_said for each in found) else FAILED
+
+
+def _print_comparison(each: Comparison) -> None:
+    wanted = f"expected {_version(each.wanted)} or later" if each.wanted else "keep it until nobody calls it"
+    verdict = "well" if each.is_said else f"the version does not say it: {wanted}"
+    print(f"{each.name} {_version(each.old)} → {_version(each.new) or 'gone'}: {verdict}")
+    for change in each.changes:
+        print(f"  {change.breaks.value} would not survive: {change.where}: {change.text}")
+
+
+def _as_json(each: Comparison) -> dict[str, Any]:
+    """Versions are texts; null = gone, or no version could say it."""
+    changes = [{"breaks": one.breaks.value, "where": one.where, "text": one.text} for one in each.changes]
+    versions = {name: _version(getattr(each, name)) or None for name in ("old", "new", "wanted")}
+    return {"name": each.name, **versions, "is_said": each.is_said, "changes": changes}
+
+
+def _version(version: Version | None) -> str:
+    return ".".join(map(str, version or ()))
 
 
 def _folders(paths: list[Path]) -> dict[Path, list[str]]:

@@ -41,3 +41,15 @@ def format_(
     from broker.cli.idl import format_files
 
     raise typer.Exit(format_files(paths, only_check=only_check, as_json=json))
+
+
+@idl_app.command()
+def diff(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A file or folder, as it was.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The same, as it is to be.")],
+    json: Json = False,
+) -> None:
+    """Say whom changes would break: old callers or servers. Exit code 1 if a version does not say it."""
+    from broker.cli.idl import compare_definitions
+
+    raise typer.Exit(compare_definitions(old, new, as_json=json))

@@ -55,6 +55,7 @@ COMMANDS = [
         "audit",
         "idl",
         "idl check",
+        "idl diff",
         "idl format",
         "queues",
         "queue",
@@ -74,6 +75,7 @@ COMMANDS = [
 ]
 
 
+DEFINITIONS = Path(__file__).parents[2] / "examples" / "interfaces"
 RETAIL = Path(__file__).parents[2] / "examples" / "retail"
 TOKEN = write_token(
     Invitation("acme", "york", "leaf", "hq", ("wss://127.0.0.1:1/link",), bytes(32), bytes(8), bytes(16), 9)
@@ -166,6 +168,10 @@ NAMED = {
     "simulate out": "stores=1 --out taken/out",
     "simulate replay": "--replay missing",
     "join folder": f"{TOKEN} --dir taken/folder",
+    "idl check paths": "missing.idl",
+    "idl format paths": "missing",
+    "idl diff old": "missing missing",
+    "idl diff new": f"{DEFINITIONS} missing.idl",
 }
 """Whatever names a file or a folder: options of `asks_a_node` and `talks_to_a_node` once each."""
 FURTHER = {

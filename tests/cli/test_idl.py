@@ -73,6 +73,47 @@ def test_a_path_that_is_not_there_is_wrong_use(command: str, tmp_path: Path) -> 
     )
 
 
+OLD = 'interface stock 1.2 "S." { owners "O" function level "L." { in place: option<int64> "P." } }'
+
+
+def test_changes_are_told_and_fail_if_the_version_does_not_say_them(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.idl", tmp_path / "new.idl"
+    old.write_text(OLD)
+    new.write_text(OLD.replace("option<int64>", "int64").replace("1.2", "1.3"))
+    done = sapwood("idl", "diff", old, new)
+    assert done.returncode == 1
+    assert done.stdout == (
+        "stock 1.2 → 1.3: the version does not say it: expected 2.0 or later\n"
+        "  old callers would not survive: function level, in place: is never none now\n"
+    )
+    new.write_text(new.read_text().replace("1.3", "2.0"))
+    done = sapwood("idl", "diff", old, new, "--json")
+    change = {"breaks": "old callers", "where": "function level, in place", "text": "is never none now"}
+    stock = {
+        "name": "stock",
+        "old": "1.2",
+        "new": "2.0",
+        "wanted": "2.0",
+        "is_said": True,
+        "changes": [change],
+    }
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"interfaces": [stock]})
+
+
+def test_an_interface_that_is_gone_fails(tmp_path: Path) -> None:
+    done = sapwood("idl", "diff", EXAMPLES / "stock.idl", EXAMPLES / "tills.idl")
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        "stock 1.2 → gone: the version does not say it: keep it until nobody calls it\n"
+    )
+
+
+def test_what_is_compared_must_be_right(tmp_path: Path) -> None:
+    (tmp_path / "new.idl").write_text('type a = b "A."')
+    done = sapwood("idl", "diff", EXAMPLES, tmp_path)
+    assert (done.returncode, done.stdout.split(": ")[0]) == (2, f"{tmp_path}/new.idl:1:10")
+
+
 def test_the_extra_is_named_where_the_library_is_missing() -> None:
     done = sapwood("idl", "check", EXAMPLES, begin=("-c", WITHOUT_LARK))
     assert done.returncode == 1

@@ -7,6 +7,7 @@ import pytest
 from interfaces.check import check
 from interfaces.load import Catalogue, load
 from interfaces.parse import parse
+from interfaces.scope import MAX_ALIASES
 
 FORMS = "expected array<T>, option<T>, dict<K, V> or pair<A, B>"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "interfaces"
@@ -113,6 +114,15 @@ def test_a_program_serves_one_version_of_each_major() -> None:
 )
 def test_mistakes_of_types(text: str, mistakes: list[str]) -> None:
     assert sorted(types(text)) == sorted(mistakes)
+
+
+def test_names_for_names_have_an_end() -> None:
+    def chain(count: int) -> str:
+        return "".join(f'type a{n} = a{n + 1} "A." ' for n in range(count)) + f'type a{count} = int64 "A."'
+
+    assert types(chain(MAX_ALIASES)) == []
+    said = f"'a0' leads through more than {MAX_ALIASES} names: name the type itself"
+    assert types(chain(MAX_ALIASES + 1)) == [f"1:6: {said}"]
 
 
 def test_mistakes_of_functions() -> None:
