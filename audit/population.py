@@ -15,7 +15,7 @@ from pyarrow import Table
 from audit.deployment import Tree
 from audit.errors import UsageError
 from audit.queries import query, rows
-from audit.whatif import BYTES, ISOLATED, LEAF_NODES, ONE_WAY, STATIC, TREE, loads, sights
+from audit.whatif import BYTES, ISOLATED, LEAF_NODES, ONE_WAY, STATIC, TREE, UPWARD, loads, sights
 
 Rule = tuple[str, str, int]
 NOBODY = Table.from_pylist(
@@ -65,15 +65,18 @@ def interests_by_role(tree: Tree, rules: Sequence[Rule]) -> Table:
 
 
 class _Numbers(NamedTuple):
-    """What a population comes to. Of what one place alone reads: `alone` destinations, what all above know of
-    it (`depth`), what this tree is told of it (`told`). Of what several may read: `shared` destinations;
-    `ups` lines that have a reader below, once a destination; `behind` of these, those with all readers below;
-    `told_up`, `told_beside`, `told_down` what this tree is told of it. `lowest`: the depth of the lowest
-    reader."""
+    """The numbers of a population.
+
+    Of destinations that one place alone reads: `alone` of them; what all above know (`depth`), what this tree
+    is told (`told`), and what of that is not told below (`upward`). Of what several may read: `shared`
+    destinations; `ups` lines that have a reader below, once a destination; `behind` of these, those with all
+    readers below; `told_up`, `told_beside`, `told_down` what this tree is told. `lowest`: the depth of the
+    lowest reader."""
 
     alone: int
     depth: int
     told: int
+    upward: int
     told_beside: int
     lowest: int
     shared: int
@@ -170,6 +173,7 @@ def _shared(tree: Tree, numbers: _Numbers) -> dict[str, tuple[int, int]]:
     costs = {
         ONE_WAY: numbers.depth + numbers.ups,
         TREE: numbers.told + numbers.told_up + numbers.told_beside + numbers.told_down,
+        UPWARD: numbers.upward + numbers.told_up + numbers.told_beside,
         LEAF_NODES: (len(tree.places) - 1) * numbers.destinations + numbers.ups - numbers.behind,
     }
     return {scheme: (cost, cost) for scheme, cost in costs.items()}
@@ -193,6 +197,7 @@ _PARTS = (
     """select coalesce(sum(weight) filter (sharing is null), 0)::bigint as alone,
         coalesce(sum(weight * depth) filter (sharing is null), 0)::bigint as depth,
         coalesce(sum(weight * (above + beside + down + onward)) filter (sharing is null), 0)::bigint as told,
+        coalesce(sum(weight * (above + beside)) filter (sharing is null), 0)::bigint as upward,
         coalesce(sum(weight * nodes * beside) filter (sharing is not null), 0)::bigint as told_beside,
         coalesce(max(depth), 0) as lowest
     from wanted join spots using (number)""",

@@ -40,6 +40,7 @@ from audit.queries import query
 
 TTLS: Final = (1, 2, 3, 4)
 TREE: Final = "tree"
+UPWARD: Final = "tree, advise_down: none"
 CONNECTORS: Final = "connectors, TTL {}"
 LEAF_NODES: Final = "leaf nodes"
 ISOLATED: Final = "leaf nodes, isolated"
@@ -131,15 +132,16 @@ def per_consumer(tree: Tree, ttls: Sequence[int] = TTLS, max_hops: Sequence[int]
     around = spheres(tree, seen, max([*ttls, *max_hops, 1]) + 1)
     return query(
         """with spots as (
-            select p.place as sight, number as seen, depth, above + beside + down + onward as told
+            select p.place as sight, number as seen, depth, above + beside + down + onward as told,
+                above + beside as upward
             from places as p join loads using (number) where number in (select seen from sights)),
         within as (
             select seen, reach, sum(nodes) filter (hops <= reach) as near,
                 sum(nodes) filter (hops = reach + 1) as beyond
             from around cross join (select distinct reach from schemes where reach > 0) group by seen, reach)
         select sight, seen, scheme,
-            case law when 'told' then told when 'up' then depth when 'all' then $others when 'none' then 0
-                else coalesce(near, 0) end::bigint as added,
+            case law when 'told' then told when 'upward' then upward when 'up' then depth
+                when 'all' then $others when 'none' then 0 else coalesce(near, 0) end::bigint as added,
             case when law = 'echo' then 2 * coalesce(near, 0) + coalesce(beyond, 0) else added end::bigint as
                 closed
         from spots cross join schemes left join within using (seen, reach)""",
@@ -153,10 +155,16 @@ def per_consumer(tree: Tree, ttls: Sequence[int] = TTLS, max_hops: Sequence[int]
 
 
 def _schemes(ttls: Sequence[int], max_hops: Sequence[int]) -> Table:
-    """(scheme, law, reach): `law` says of whom one consumer is told: 'told' by the loads of this tree, 'up'
-    the depth of its node, 'all' others, 'none', those 'near' it, within `reach` hops; or with an 'echo' when
-    it goes: all within `reach` twice, and the nodes right beyond."""
-    laws = [(TREE, "told", 0), (LEAF_NODES, "all", 0), (ISOLATED, "near", 1), (ONE_WAY, "up", 0)]
+    """(scheme, law, reach): `law` says who is told of one consumer: 'told' the loads of this tree, 'upward'
+    those of them above and beside, 'up' the depth of its node, 'all' others, 'none', those 'near' it, within
+    `reach` hops; or with an 'echo' when it goes: all within `reach` twice, and the nodes right beyond."""
+    laws = [
+        (TREE, "told", 0),
+        (UPWARD, "upward", 0),
+        (LEAF_NODES, "all", 0),
+        (ISOLATED, "near", 1),
+        (ONE_WAY, "up", 0),
+    ]
     laws += [(MESH, "all", 0), (STATIC, "none", 0)]
     laws += [(CONNECTORS.format(ttl), "echo", ttl) for ttl in ttls]
     laws += [(BOTH_WAYS.format(hops), "near", hops) for hops in max_hops]

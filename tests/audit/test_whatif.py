@@ -132,6 +132,28 @@ def test_siblings_that_are_seen_alike_are_told_by_the_role_that_each_has() -> No
     assert found == {("root", 1), ("leaf", 1), ("depot", 2)}
 
 
+def test_what_is_not_told_below_is_told_above_and_in_the_mesh() -> None:
+    """A region of two below a root of two, and a store: each of the region tells both, and its twin."""
+    meshed = [("hq-1", None, "root", "hq"), ("hq-2", None, "root", "hq")]
+    meshed += [
+        ("uk-1", "hq-1", "branch", "uk"),
+        ("uk-2", "hq-1", "branch", "uk"),
+        ("york", "uk-1", "leaf", None),
+    ]
+    tree = tree_of(meshed)
+    costs = costs_of(whatif.per_consumer(tree))
+    assert {place: costs[place, "tree, advise_down: none"][0] for place in ("hq-1", "uk-1", "york")} == {
+        "hq-1": 1,
+        "uk-1": 2 + 1,
+        "york": 2 + 4,
+    }
+    assert {place: costs[place, "tree"][0] for place in ("hq-1", "uk-1", "york")} == {
+        "hq-1": 1 + 2 + 2,
+        "uk-1": 2 + 1 + 1,
+        "york": 2 + 4,
+    }
+
+
 READERS = {
     "own-of-a-leaf": ["aaba"],
     "own-of-a-branch": ["aa"],
@@ -178,6 +200,8 @@ def test_a_population_costs_what_one_counts_line_by_line(tree: Tree, per_consume
         for readers in READERS.values()
     )
     assert found["federation, one way"].added == ups
+    assert found["tree, advise_down: none"].added == found["tree, advise_down: none"].closed == ups
+    assert found["tree, advise_down: none"].crossed == found["tree"].crossed
     for ttl in (1, 2, 3, 7):
         hops = [hop for readers in READERS.values() for one in readers for hop in distances(one).values()]
         added = sum(1 for hop in hops if 1 <= hop <= ttl)
