@@ -21,6 +21,7 @@ class Background:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
+        self._waiting: set[Future[Any]] = set()
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """The coroutine's result; if the wait is interrupted, it is cancelled. Keeps the caller's context."""
@@ -31,6 +32,7 @@ class Background:
             work.close()
             raise ClientClosed("this client was closed")
         result: Future[Result] = Future()
+        self._waiting.add(result)
         context = contextvars.copy_context()
         tasks: list[asyncio.Task[None]] = []
 
@@ -43,9 +45,13 @@ class Background:
             except BaseException as error:
                 result.set_exception(error)
 
-        self._loop.call_soon_threadsafe(
-            lambda: tasks.append(self._loop.create_task(settle(), context=context))
-        )
+        try:
+            self._loop.call_soon_threadsafe(
+                lambda: tasks.append(self._loop.create_task(settle(), context=context))
+            )
+        except RuntimeError:
+            work.close()
+            raise ClientClosed("this client was closed") from None
         try:
             return result.result()
         except BaseException:
@@ -53,6 +59,8 @@ class Background:
                 self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
                 wait([result], _CANCEL_TIME)
             raise
+        finally:
+            self._waiting.discard(result)
 
     def do(self, call: Callable[[], Result]) -> Result:
         """The result of a call that is made on the loop."""
@@ -75,6 +83,9 @@ class Background:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_TIME)
         self._loop.close()
+        for result in list(self._waiting):  # was cancelled before its first step, or came too late
+            if not result.done():
+                result.set_exception(ClientClosed("this client was closed"))
 
 
 async def _cancel_others() -> None:

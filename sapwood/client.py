@@ -28,6 +28,8 @@ from sapwood.options import (
     properties_of,
     scope_of,
     seconds,
+    text,
+    whole,
 )
 from sapwood.outbox import Call, FrameRoute, Outbox, bodies, encode_message
 from sapwood.session import Session
@@ -108,7 +110,8 @@ class Client:
     that broke.
 
     Wrinkle: of several addresses another is tried where one does not answer. Nodes do not share what they
-    know of a producer: what one of them had taken and not confirmed is sent to the next as well.
+    know of a producer: what one of them had taken and not confirmed is sent to the next as well. A `producer`
+    with a name counts at one node, so all its addresses have to be that node's.
     """
 
     def __init__(
@@ -132,7 +135,9 @@ class Client:
         on_lost: Callable[[Exception], object] | None = None,
     ) -> None:
         at_least(0.001, timeout=timeout, keep_alive=keep_alive)
-        at_least(1, window_messages=window_messages, window_bytes=window_bytes)
+        whole(1, window_messages=window_messages, window_bytes=window_bytes)
+        for option, given in (("session", session), ("producer", producer or ""), ("account", account)):
+            text(option, given)
         if password is not None and not account:
             raise ValueError(
                 "a password is an account's: give `account` too, or the session secret as `secret`"
@@ -154,6 +159,7 @@ class Client:
             context=tls or _context(ca, certificate, key),
             on_connected=on_connected,
             on_lost=on_lost,
+            stays=bool(producer),
         )
 
     def __repr__(self) -> str:
@@ -243,6 +249,9 @@ class Client:
             async with limit:
                 yield
         except (TimeoutError, asyncio.CancelledError) as error:
+            if limit.expired() and waiter.future.done() and not waiter.future.cancelled():
+                waiter.future.result()  # its end came in the same moment
+                return
             unsent = self._outbox.withdraw(waiter)
             waiter.future.cancel()
             self._session.moved()
@@ -253,14 +262,24 @@ class Client:
             raise
 
     async def publish(
-        self, destination: Destination | str, payload: bytes | str, **options: Unpack[SendOptions]
+        self,
+        destination: Destination | str,
+        payload: bytes | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[SendOptions],
     ) -> None:
         """Send one message without waiting for its confirmation, but for room in the window.
 
-        `flush` waits for all, and tells what was rejected. Options as of `send`.
+        Waits for that `timeout` seconds at most. `flush` waits for all, and tells what was rejected. Options
+        and errors as of `send`.
         """
         route, message = _message(destination, payload, options)
-        await self._room()
+        if timeout is None:
+            await self._room()
+        else:
+            async with self._waits(_Waiter(), timeout):
+                await self._room()
         self._outbox.add(route, message)
         self._session.work()
 
@@ -322,6 +341,7 @@ class Client:
             for body, number in prepared:
                 await self._room()
                 self._outbox.add_body(route, body, number, waiter if wait else None)
+                waiter.is_sent = waiter.is_sent or not wait
                 self._session.work()
             waiter.end()
             await waiter.future
@@ -342,6 +362,8 @@ class Client:
 
         One that exists is no error. Raises `RequestFailed`, or `RequestTimeout` after `timeout` seconds.
         """
+        text("name", name)
+        flag("home", home)
         what = f"creating queue {name or '(transient)'}"
         return await self._request(what, lambda number: Create(number, name, home), timeout)
 
@@ -366,7 +388,9 @@ class Client:
         for; else call `delivery.ack()`. Raises `RequestFailed` when iterated, if the node refuses.
         """
         self._session.check_open()
-        at_least(1, credit=credit)
+        whole(1, credit=credit)
+        text("durable", durable)
+        flag("auto_ack", auto_ack)
         where = _parse(destination) if isinstance(destination, str) else destination
         return self._session.subscribe(where, credit, durable, auto_ack)
 
@@ -375,7 +399,7 @@ class Client:
 
         Raises `RequestFailed`: there is none; `RequestTimeout` after `timeout` seconds.
         """
-        what = f"ending the durable subscription {durable}"
+        what = f"ending the durable subscription {text('durable', durable)}"
         await self._request(what, lambda number: EndSubscription(number, durable), timeout)
 
 

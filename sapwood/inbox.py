@@ -100,10 +100,25 @@ class Memory:
         if known is not None:
             known[:] = [mask & ~bits for mask in known]
 
+    def forget_open(self) -> None:
+        """What is not acknowledged is new when it comes again."""
+        for known in self._seen.values():
+            known[0] = known[1]
+
     def acknowledge(self, bundle: bytes, bits: int) -> None:
         known = self._seen.get(bundle)
         if known is not None:
             known[1] |= bits
+
+
+class Source:
+    """A node's store, from which deliveries came. `is_over`: the client is at another one now, where their
+    transfer ids are those of other messages: nothing is said of them any more."""
+
+    __slots__ = ("is_over",)
+
+    def __init__(self) -> None:
+        self.is_over = False
 
 
 class Delivery(NamedTuple):
@@ -167,7 +182,7 @@ class Batch:
     __slots__ = (
         "_acknowledge", "_nack", "_reject",
         "bundle", "destination", "first", "flags", "messages", "origin", "position",
-        "redelivered", "transfer_ids",
+        "redelivered", "source", "transfer_ids",
     )  # fmt: skip
 
     def __init__(
@@ -178,6 +193,7 @@ class Batch:
         acknowledge: Callable[["Batch", int, int], None],
         reject: "Reject | None" = None,
         nack: "Callable[[Batch, int], None] | None" = None,
+        source: Source | None = None,
     ) -> None:
         self.destination = frame.destination
         self.bundle = frame.bundle
@@ -188,6 +204,7 @@ class Batch:
         self.redelivered = frame.redelivered or frame.again or bool(frame.flags & Flag.MAYBE_DUPLICATE)
         self.messages = messages
         self.transfer_ids = transfer_ids
+        self.source = source or Source()
         self._acknowledge = acknowledge
         self._reject = reject
         self._nack = nack
@@ -220,18 +237,20 @@ class Batch:
 
     def ack(self) -> None:
         """Say that all messages of the batch are dealt with."""
-        for first, last in ranges_of(self.transfer_ids):
-            self._acknowledge(self, first, last)
+        if not self.source.is_over:
+            for first, last in ranges_of(self.transfer_ids):
+                self._acknowledge(self, first, last)
 
     def ack_one(self, transfer_id: int) -> None:
-        self._acknowledge(self, transfer_id, transfer_id)
+        if not self.source.is_over:
+            self._acknowledge(self, transfer_id, transfer_id)
 
     def nack_one(self, transfer_id: int) -> None:
-        if self._nack is not None:
+        if self._nack is not None and not self.source.is_over:
             self._nack(self, transfer_id)
 
     def reject_one(self, transfer_id: int, reason: str) -> None:
-        if self._reject is not None:
+        if self._reject is not None and not self.source.is_over:
             self._reject(transfer_id, transfer_id, reason)
 
 

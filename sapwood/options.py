@@ -113,6 +113,19 @@ def seconds(name: str, given: object) -> float | None:
     return float(given)
 
 
+def text(name: str, given: object) -> str:
+    """A text of Unicode. Raises `TypeError` or `ValueError`."""
+    return _text(name, given)
+
+
+def whole(least: int, **given: object) -> None:
+    """Whole numbers of a client's options."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise _wrong(name, value, "a whole number")
+        _within(name, value, least, _LARGEST)
+
+
 def at_least(least: float, **given: object) -> None:
     """Numbers of a client's options."""
     for name, value in given.items():

@@ -35,13 +35,17 @@ class FrameRoute(NamedTuple):
 
 
 class Call:
-    """A caller that waits for some messages. `settled` is called once, when the last is confirmed."""
+    """A caller that waits for some messages. `settled` is called once, when the last is confirmed.
 
-    __slots__ = ("_open", "_sealed", "rejections")
+    `is_sent`: some of them were given a number, and cannot be taken back any more.
+    """
+
+    __slots__ = ("_open", "_sealed", "is_sent", "rejections")
 
     def __init__(self) -> None:
         self._open = 0
         self._sealed = False
+        self.is_sent = False
         self.rejections: list[Rejection] = []
 
     def add(self) -> None:
@@ -53,10 +57,6 @@ class Call:
         self._sealed = True
         if not self._open:
             self.settled()
-
-    @property
-    def is_under_way(self) -> bool:
-        return self._open > 0
 
     def take_back(self) -> None:
         """A frame of this call is not sent."""
@@ -204,7 +204,7 @@ class Outbox:
             if batch.count:
                 kept.append(batch)
         self._full, self._open = kept, {}
-        return not call.is_under_way
+        return not call.is_sent
 
     def _grow(self, count: int, size: int) -> None:
         self.messages += count
@@ -235,6 +235,8 @@ class Outbox:
     def _frame(self, batch: _Batch) -> None:
         first, route, count = self.next_number, batch.route, batch.count
         body = b"".join(batch.messages)
+        for _, call in batch.calls:
+            call.is_sent = True
         self.next_number = first + count
         frame = encode(
             Send(

@@ -59,7 +59,8 @@ _FINAL_CODES: Final = frozenset({"REFUSED", "BAD_REQUEST", "NOT_LOGGED_IN"})
 class Session:
     """See the module. `timeout`, `keep_alive`: seconds. After `finish`, everything raises its error.
 
-    `uris`: of the node, or of several; where one does not answer, the next is tried.
+    `uris`: of the node, or of several; where one does not answer, the next is tried. `stays`: they are all to
+    be of one node.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Session:
         context: ssl.SSLContext | None,
         on_connected: Callable[[str], object] | None = None,
         on_lost: Callable[[Exception], object] | None = None,
+        stays: bool = False,
     ) -> None:
         if not uris:
             raise ValueError("no address of a node: expected one or more")
@@ -82,6 +84,8 @@ class Session:
         self.outbox = outbox
         self.acks = Acks()
         self.node = ""
+        self._store: tuple[str, bytes] | None = None
+        self._stays = stays
         self.committed = 0
         self._refuses = self._returns = False
         self.error: ClientError | None = None
@@ -128,7 +132,15 @@ class Session:
         """Connect, within `timeout`. Raises `ConnectFailed` or `SessionRefused`."""
         if self._task or self.error:
             raise ClientClosed("this client was opened before: make a new one with `connect`")
-        await self._connect(self._timeout)
+        limit = asyncio.timeout(self._timeout if len(self._uris) > 1 else None)
+        try:
+            async with limit:
+                await self._connect(self._timeout)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            text = f"none of {', '.join(self._uris)} answered within {self._timeout:g} s"
+            raise ConnectFailed(text) from None
         self._task = asyncio.create_task(self._run(), name=f"sapwood session at {self.uri}")
 
     async def close(self) -> None:
@@ -255,7 +267,7 @@ class Session:
                 for subscription in self._subscriptions.values():
                     subscription.forget_waiting()
                 short = short + 1 if loop.time() - began < _STEADY and self.committed == committed else 0
-                rest = min(0.05 * 2**short, _LONGEST_REST) if short > 1 else 0.0
+                rest = min(0.05 * 2 ** min(short, 10), _LONGEST_REST) if short > 1 else 0.0
                 self._lost(error, rest)
                 await asyncio.sleep(rest)
                 await self._connect(None)
@@ -332,6 +344,7 @@ class Session:
             raise ConnectFailed(
                 f"{self.uri} answered the login with {type(frame).__name__}: expected Welcome"
             )
+        self._meet((frame.node, frame.store))
         rejected = [Rejection(each.first, each.last, each.code, each.text) for each in frame.rejected]
         if not self.outbox.begin(frame.last, rejected):
             raise SessionRefused(
@@ -346,6 +359,19 @@ class Session:
         self._loose += [frame for _what, frame, _future in self._requests.values()]
         self._work.set()
         self._moved.set()
+
+    def _meet(self, store: tuple[str, bytes]) -> None:
+        """Transfer ids, and the numbers of a producer with a name, count in one node's store only."""
+        if self._store not in (None, store):
+            if self._stays and store[0] != self.node:
+                text = (
+                    f"{self.uri} is node {store[0]}: producer {self._login.producer!r} counts at {self.node}"
+                )
+                raise ConnectFailed(text)
+            self.acks.take()
+            for subscription in self._subscriptions.values():
+                subscription.move()
+        self._store = store
 
     async def _serve(self, socket: Socket) -> Exception:
         """Read, write and probe until one of them fails; returns why. Raises what is no fault of the line."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Self
 
 from sapwood.errors import RequestTimeout
-from sapwood.inbox import Acks, Batch, Delivery, Memory, Reject, unpack_delivery
+from sapwood.inbox import Acks, Batch, Delivery, Memory, Reject, Source, unpack_delivery
 from sapwood.options import seconds
 from treeconnector.destinations import Destination
 from treeconnector.session_frames import Deliver
@@ -48,6 +48,7 @@ class Subscription:
         self._reject = reject
         self._give_back = give_back
         self._memory = Memory(max(4096, 2 * credit))
+        self._source = Source()
         self._waiting: deque[Deliver] = deque()
         self._arrived = asyncio.Event()
         self._ready = asyncio.Event()
@@ -151,6 +152,7 @@ class Subscription:
             if unpacked.again:
                 self._changed()
             if unpacked.batch:
+                unpacked.batch.source = self._source
                 return unpacked.batch
 
     def _acknowledge(self, batch: Batch, first: int, last: int) -> None:
@@ -183,6 +185,12 @@ class Subscription:
         if not self._closed:
             self._waiting.append(frame)
             self._arrived.set()
+
+    def move(self) -> None:
+        """The client is at another node's store: whatever was handed out may come again, and is new then."""
+        self._source.is_over = True
+        self._source = Source()
+        self._memory.forget_open()
 
     def forget_waiting(self) -> None:
         """The connection was lost: the node gives again what is not yet handed out."""

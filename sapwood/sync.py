@@ -156,10 +156,15 @@ class Client:
         self.background.run(self.asynchronous.send(destination, payload, timeout=timeout, **options))
 
     def publish(
-        self, destination: Destination | str, payload: bytes | str, **options: Unpack[SendOptions]
+        self,
+        destination: Destination | str,
+        payload: bytes | str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[SendOptions],
     ) -> None:
         """Send one message, waiting for room in the window only; `flush` waits for all."""
-        self.background.run(self.asynchronous.publish(destination, payload, **options))
+        self.background.run(self.asynchronous.publish(destination, payload, timeout=timeout, **options))
 
     def seal(self) -> int:
         """Number everything that was published so far; returns the producer's last number."""

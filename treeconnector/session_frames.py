@@ -132,6 +132,7 @@ class Welcome(SessionFrame, frozen=True, tag=21):
 
     `rejected`: of the numbers up to `last`, those that were not taken, as far as the producer may not have
     heard so. `refuses`: the node knows `RefuseDelivery`; `returns`: its `again` too.
+    `store`: the node's store, in whose numbers transfer ids and confirmations are.
     """
 
     node: str
@@ -141,6 +142,7 @@ class Welcome(SessionFrame, frozen=True, tag=21):
     rejected: list[Reject] = []
     refuses: bool = False
     returns: bool = False
+    store: bytes = b""
 
 
 class Done(SessionFrame, frozen=True, tag=22):

@@ -44,6 +44,7 @@ class PlayedNode:
         self.holding = False
         self.deaf = False
         self.refuses_logins = self.returns = False
+        self.name, self.store = "played", b""
         self.answers_pings = True
         self.refusal: Failed | None = None
         self.subscriptions: dict[int, Subscribe] = {}
@@ -82,17 +83,9 @@ class PlayedNode:
                 self.logins.append(frame)
                 if self.refusal:
                     return [self.refusal]
-                return [
-                    Welcome(
-                        "played",
-                        frame.session,
-                        self.committed.get(frame.producer, 0),
-                        1 << 24,
-                        [],
-                        True,
-                        self.returns,
-                    )
-                ]
+                last = self.committed.get(frame.producer, 0)
+                knows = (True, self.returns, self.store)
+                return [Welcome(self.name, frame.session, last, 1 << 24, [], *knows)]
             case Send():
                 return self.keep(frame)
             case Create():

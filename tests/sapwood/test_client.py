@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -515,3 +516,93 @@ async def test_a_node_of_an_older_version_takes_nothing_back(played: Any) -> Non
         assert played.refused == [RefuseDelivery(1, 1, "", True)]
         await played.deliver(number, 2, [b"two"], bundle=b"c" * 16)
         assert (await anext(reader)).payload == b"two"
+
+
+async def test_nothing_is_said_of_deliveries_of_another_store(played: Any) -> None:
+    """Their transfer ids are those of other messages there: acknowledged, these would be lost unseen."""
+    async with connect(played.uri) as client:
+        played.returns = True
+        reader = await client.subscribe("queue:q").ready()
+        (number,) = played.subscriptions
+        await played.deliver(number, 1, [b"one", b"two", b"three"])
+        one, two, three = [await anext(reader) for _ in range(3)]
+        one.ack()
+        played.store = b"another"
+        await played.cut()
+        await played.until(lambda: len(played.logins) == 2)
+        await until(lambda: client.state == "connected")
+        before = len(played.acknowledged)
+        two.ack()
+        two.batch.ack()
+        three.reject("no")
+        three.nack()
+        await client.create("a-turn")
+        assert (played.acknowledged[before:], played.refused) == ([], [])
+        await played.deliver(number, 1, [b"one", b"two", b"three"])
+        again = [await anext(reader) for _ in range(2)]
+        assert [each.payload for each in again] == [b"two", b"three"]
+        again[0].ack()
+        await played.until(lambda: (2, 2) in played.acknowledged or (1, 2) in played.acknowledged)
+
+
+async def test_a_producer_with_a_name_stays_at_its_node(played: Any) -> None:
+    async with connect([played.uri, played.uri], session="till", producer="sales") as client:
+        await client.send("queue:q", b"x")
+        played.name = "other"
+        await played.cut()
+        await played.until(lambda: len(played.logins) > 3)
+        assert client.state == "not connected"
+        played.name = "played"
+        await client.send("queue:q", b"y")
+    assert payloads_of(played.sent) == [b"x", b"y"]
+
+
+async def test_a_send_that_is_confirmed_as_its_time_ends_is_no_timeout(played: Any) -> None:
+    async with connect(played.uri) as client:
+        played.holding = True
+        sending = asyncio.create_task(client.send("queue:q", b"x", timeout=0.5))
+        await played.until(lambda: played.sent)
+        client._outbox.confirm(1)
+        time.sleep(0.6)
+        await sending
+        with pytest.raises(SendTimeout, match="it was sent"):
+            await client.send_many("queue:q", [b"x"] * 70_000, wait=False, timeout=0.3)
+        played.holding = False
+        await played.say(Confirm(client.seal()))
+
+
+@pytest.mark.parametrize(
+    ("use", "kind"),
+    [
+        (lambda client: client.create(5), TypeError),
+        (lambda client: client.create("q", home="yes"), TypeError),
+        (lambda client: client.end_subscription(7), TypeError),
+        (lambda client: client.subscribe("queue:q", credit=1.5), TypeError),
+        (lambda client: client.subscribe("queue:q", credit=0), ValueError),
+        (lambda client: client.subscribe("topic:q", durable=7), TypeError),
+        (lambda client: client.subscribe("queue:q", auto_ack=1), TypeError),
+    ],
+)
+async def test_a_wrong_request_is_the_callers_mistake(played: Any, use: Any, kind: type[Exception]) -> None:
+    async with connect(played.uri) as client:
+        with pytest.raises(kind):
+            await use(client)
+        assert await client.create("q") == "q"
+    assert len(played.logins) == 1
+
+
+async def test_a_publish_waits_for_room_as_long_as_it_is_said(played: Any) -> None:
+    played.holding = True
+    async with connect(played.uri, window_messages=1) as client:
+        await client.publish("queue:q", b"1", timeout=60)
+        with pytest.raises(SendTimeout, match="it was not sent"):
+            await client.publish("queue:q", b"2", timeout=0.05)
+        await played.until(lambda: played.sent)
+        await played.say(Confirm(1))
+    assert payloads_of(played.sent) == [b"1"]
+
+
+async def test_all_addresses_together_have_the_time_of_one(played: Any) -> None:
+    played.deaf = True
+    with pytest.raises(ConnectFailed, match=r"none of ws://.*, ws://.* answered within 0\.3 s"):
+        await connect([played.uri] * 4, timeout=0.3).open()

@@ -211,7 +211,7 @@ def test_it_has_what_the_asynchronous_one_has() -> None:
     assert parameters(sapwood, "connect") == parameters(sync, "connect")
 
 
-OF_THE_SESSION = {"ready", "closed", "granted", "failed", "arrived", "forget_waiting"}
+OF_THE_SESSION = {"ready", "closed", "granted", "failed", "arrived", "forget_waiting", "move"}
 
 
 def public(kind: type) -> set[str]:

@@ -5,6 +5,7 @@ messages enter, is anything refused for want of room.
 """
 
 from functools import lru_cache
+from hashlib import blake2b
 
 from broker.core.clients.batching import Batching, BundleClass, batch_of, flags_of
 from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
@@ -18,6 +19,7 @@ from treeconnector import bundles, destinations
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, cell
 from treeconnector.errors import FrameError, PatternError, SapwoodError, TooMuchInside
+from treeconnector.identity import Identity
 from treeconnector.names import LOCAL, node_name, queue_name
 from treeconnector.patterns import check_topic
 from treeconnector.positions import MAX_NUMBER
@@ -27,8 +29,11 @@ from treeconnector.session_frames import MAX_PACKET, Confirm, Reject, Send, Welc
 class Producers:
     """The way in for messages. `streams`: by name; those that have sent last are the last."""
 
-    def __init__(self, node: str, forwarder: Forwarder, entry: Batching, admission: MessageAdmission) -> None:
-        self._node = node
+    def __init__(
+        self, identity: Identity, forwarder: Forwarder, entry: Batching, admission: MessageAdmission
+    ) -> None:
+        self._node = identity.name
+        self._store = blake2b(identity.store_id, digest_size=8).digest()
         self._forwarder = forwarder
         self._entry = entry
         self.streams: dict[str, ProducerStream] = {}
@@ -81,7 +86,9 @@ class Producers:
         def answer() -> None:
             rejected = stream.rejections.tell(connection) if stream.rejections is not None else []
             name = session.token.removeprefix(session.rights.space)
-            connection.send(Welcome(self._node, name, stream.committed, MAX_PACKET, rejected, True, True))
+            connection.send(
+                Welcome(self._node, name, stream.committed, MAX_PACKET, rejected, True, True, self._store)
+            )
 
         if stream.taken > stream.committed:
             self._forwarder.turn.after.append(answer)

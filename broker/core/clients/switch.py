@@ -83,7 +83,7 @@ class Switch:
         self.stopping = False
         self.warnings: list[str] = []
         self.sessions: dict[str, Session] = {}
-        self.producers = Producers(node, forwarder, batching, admission)
+        self.producers = Producers(context.identity, forwarder, batching, admission)
         self._transfers = Transfers(forwarder)
         self._settlement = Settlement(forwarder)
         self.local_queues = LocalQueues(node, context.settings, context.custody, context.random_bytes)

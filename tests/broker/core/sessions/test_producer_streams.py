@@ -93,7 +93,9 @@ def test_it_is_forgotten_when_the_producer_goes_on_behind_it(
     said: list[object] = []
     producer.arrived = said.append  # type: ignore[method-assign, assignment]
     producer.connect()
-    assert said == [Welcome("hq", "till", 7, 16 * 1024 * 1024, refuses=True, returns=True)]
+    store = said[0].store  # type: ignore[attr-defined]
+    assert said == [Welcome("hq", "till", 7, 16 * 1024 * 1024, refuses=True, returns=True, store=store)]
+    assert len(store) == 8
 
 
 def test_it_is_not_forgotten_by_what_was_sent_before_it_was_told(
