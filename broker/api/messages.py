@@ -166,7 +166,7 @@ def _given(place: Queue) -> set[QueueEntry]:
     return {
         given.entry
         for reader in dict.fromkeys(reader.session for reader in place.consumers)
-        for given in islice(reader.desk.all(), _MOST_GIVEN)
+        for given in islice(reader.unacked.all(), _MOST_GIVEN)
         if given.entry.queue is place
     }
 
