@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any, Final, Self, Unpack
 
 from sapwood.address import session_uri
+from sapwood.connection_watch import ConnectionWatch
 from sapwood.errors import ConnectFailed, Rejection, RequestTimeout, SendRejected, SendTimeout, Unconfirmed
 from sapwood.options import (
     ClientOptions,
@@ -157,8 +158,7 @@ class Client:
             timeout=timeout,
             keep_alive=keep_alive,
             context=tls or _context(ca, certificate, key),
-            on_connected=on_connected,
-            on_lost=on_lost,
+            watch=ConnectionWatch(on_connected, on_lost),
             stays=bool(producer),
         )
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Final, assert_never
 
+from sapwood.connection_watch import ConnectionWatch
 from sapwood.errors import (
     ClientClosed,
     ClientError,
@@ -51,8 +52,6 @@ from treeconnector.session_frames import (
 _log = logging.getLogger("sapwood.session")
 _PACKET_BYTES: Final = 1024 * 1024
 _MOST_SAID: Final = 300
-_STEADY: Final = 5.0
-_LONGEST_REST: Final = 5.0
 _FINAL_CODES: Final = frozenset({"REFUSED", "BAD_REQUEST", "NOT_LOGGED_IN"})
 
 
@@ -72,15 +71,13 @@ class Session:
         timeout: float,
         keep_alive: float,
         context: ssl.SSLContext | None,
-        on_connected: Callable[[str], object] | None = None,
-        on_lost: Callable[[Exception], object] | None = None,
+        watch: ConnectionWatch,
         stays: bool = False,
     ) -> None:
         if not uris:
             raise ValueError("no address of a node: expected one or more")
         self._uris = list(uris)
-        self._on_connected = on_connected
-        self._on_lost = on_lost
+        self._watch = watch
         self.outbox = outbox
         self.acks = Acks()
         self.node = ""
@@ -252,42 +249,22 @@ class Session:
     # --- the connection
 
     async def _run(self) -> None:
-        """Serve one connection after the other until the client is closed or refused.
-
-        Wrinkle: a connection that ends soon after its beginning may end for what is said on it, and so would
-        the next one: each but the first is waited for longer.
-        """
-        loop, short = asyncio.get_running_loop(), 0
+        """Serve one connection after the other until the client is closed or refused."""
+        loop = asyncio.get_running_loop()
         try:
             while self._socket:
-                began, committed = loop.time(), self.committed
                 error = await self._serve(self._socket)
                 await self._socket.close()
                 self._socket = None
                 for subscription in self._subscriptions.values():
                     subscription.forget_waiting()
-                short = short + 1 if loop.time() - began < _STEADY and self.committed == committed else 0
-                rest = min(0.05 * 2 ** min(short, 10), _LONGEST_REST) if short > 1 else 0.0
-                self._lost(error, rest)
-                await asyncio.sleep(rest)
+                await asyncio.sleep(self._watch.lost(error, loop.time(), self.committed))
                 await self._connect(None)
         except ClientError as refused:
             self.finish(refused)
         except Exception as fault:
             _log.exception("! the client ends for a fault of its own: please report this")
             self.finish(ClientClosed(f"the client ended for a fault of its own: {fault!r}"))
-
-    def _lost(self, error: Exception, rest: float) -> None:
-        _log.warning("! %s; it tries again after %.1f s", error, rest)
-        self._tell(self._on_lost, error)
-
-    def _tell(self, listener: Callable[..., object] | None, news: object) -> None:
-        """An application's own function; what it raises is its own fault and ends nothing here."""
-        try:
-            if listener is not None:
-                listener(news)
-        except Exception:
-            _log.exception("! what was to be called at a change of the connection failed")
 
     async def _connect(self, seconds: float | None) -> None:
         """Try until it works, `seconds` at most; None = for ever."""
@@ -302,8 +279,7 @@ class Session:
         async for attempt in attempts:
             with attempt:
                 self._socket = await self._log_in_anywhere()
-        _log.info("+ connected to node %s at %s", self.node, self.uri)
-        self._tell(self._on_connected, self.node)
+        self._watch.connected(self.node, self.uri, asyncio.get_running_loop().time(), self.committed)
 
     async def _log_in_anywhere(self) -> Socket:
         """At the first address that answers, which is the first from then on. Raises the last's error."""
