@@ -46,7 +46,7 @@ class HistoryAccount:
 
     def _check_order(self) -> None:
         """Messages of one producer come to one consumer in order, where none was given again or rerouted."""
-        if self.kinds - {"crash", "split"}:
+        if self.kinds - {"crash", "stop", "split"}:
             return
         for consumer in self.consumers:
             last: dict[tuple[str, str], bytes] = {}

@@ -48,8 +48,8 @@ SUBTREE_AND_ABOVE = {"hq": {"hq", "s2", "s3"}, "r1": {"hq", "s2"}, "s1": {"hq"},
 
 
 class Chaos:
-    """One history. `kinds`: which of the rarer things may happen: 'crash', 'move', 'restore', 'replace', and
-    'split', where two sites cannot reach each other for a while.
+    """One history. `kinds`: which of the rarer things may happen: 'crash', 'stop' (as it should), 'move',
+    'restore', 'replace', and 'split', where two sites cannot reach each other for a while.
 
     `linger`: seconds for which a route that has gone is offered still. `caches`: how many copies may be in
     memory, one of these; with 64 one or two of each place.
@@ -148,6 +148,8 @@ class Chaos:
         ]
         if "crash" in self.kinds:
             choices += [(4, self._choose_crash), (6, self._choose_boot)]
+        if "stop" in self.kinds:
+            choices += [(3, self._choose_stop)]
         if "move" in self.kinds:
             choices += [(1, self._choose_move)]
         if "restore" in self.kinds:
@@ -209,6 +211,10 @@ class Chaos:
     def _choose_crash(self) -> Action | None:
         name = self._site()
         return Action("crash", (name,)) if self.forest[name].running else None
+
+    def _choose_stop(self) -> Action | None:
+        name = self._site()
+        return Action("stop", (name,)) if self.forest[name].running else None
 
     def _choose_boot(self) -> Action | None:
         name = self._site()
@@ -293,6 +299,10 @@ class Chaos:
         if self.forest[name].running:
             self.forest[name].crash()
 
+    def _stop(self, name: str) -> None:
+        if self.forest[name].running:
+            self.forest[name].stop()
+
     def _boot(self, name: str) -> None:
         if not self.forest[name].running:
             self.forest[name].boot()
@@ -361,6 +371,7 @@ class Chaos:
         "join": _join,
         "time": _time,
         "crash": _crash,
+        "stop": _stop,
         "boot": _boot,
         "move": _move,
         "backup": _backup,

@@ -174,6 +174,13 @@ class Site:
         self.core.advance(self.now)
         self.core.handle_timer()
 
+    def stop(self) -> None:
+        """It ends as it should: all that has come is on disk."""
+        self.run()
+        self.core.admission.end()
+        self.run()
+        self.crash()
+
     def crash(self) -> None:
         """The process is gone; what was not written is lost."""
         self.turn, self.maybe_core = None, None

@@ -43,6 +43,8 @@ TRIALS: Final[dict[str, Callable[[int], Trial]]] = {
     "weather": Weather,
     "chaos-move": _chaos("crash", "move"),
     "chaos-linger": _chaos("crash", "move", linger=2.0),
+    "chaos-stop": _chaos("crash", "stop", "move"),
+    "chaos-mesh-stop": _chaos("crash", "stop", "split", tree=MESH),
     "chaos-restore": _chaos("crash", "restore"),
     "chaos-replace": _chaos("crash", "replace"),
     "chaos-all": _chaos("crash", "move", "restore", "replace"),

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from broker.core.clients.switch import Switch
 from broker.core.context import Context
 from broker.core.custody.custody import DOUBTED
@@ -100,7 +102,7 @@ class Restoration:
         for restore in policies.restore:
             restore(meta)
         self._custody.restore_doubt(int(meta.get(DOUBTED, b"0")))
-        self._neighbours(loaded, ended=ENDED in meta)
+        self._neighbours(loaded, meta.get(ENDED))
         self._ancestry.restore_chain(meta)
         self._static_routing.restore_routes(meta)
         for row in loaded.rows(QueueRow):
@@ -120,7 +122,8 @@ class Restoration:
         self._subscriptions(loaded)
         self._entries(loaded)
 
-    def _neighbours(self, loaded: Rows, *, ended: bool) -> None:
+    def _neighbours(self, loaded: Rows, ended: bytes | None) -> None:
+        """`ended`: the names of those whose doubts the last start left to this one; None: it was killed."""
         context = self._context
         links: list[LinkRow] = loaded.rows(LinkRow)
         for link in links:
@@ -137,10 +140,11 @@ class Restoration:
                 left = [(row.reads or now, row.name) for row in held if row.declined == FORMER]
                 context.neighbours[name].former = {former: since for since, former in sorted(left)}
         self._neighbourhood.look_again()
+        in_doubt = msgspec.msgpack.decode(ended, type=list[str]) if ended else []
         for neighbour in context.neighbours.values():
             neighbour.detail.down_since = neighbour.detail.down_since or max(context.clock.now, 0.001)
             neighbour.broken_at = context.clock.now
-            neighbour.crashed = not ended
+            neighbour.crashed = ended is None or neighbour.name in in_doubt
             context.touch(neighbour)
             self._neighbourhood.rest_while_down(neighbour)
         self._custody.transaction.delete(MetaRow, ENDED)

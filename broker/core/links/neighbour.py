@@ -182,6 +182,11 @@ class Neighbour:
         if self.crashed:
             self.crashed, self.doubted = False, peer_assigned
 
+    @property
+    def in_doubt(self) -> bool:
+        """Has it still to send what may have been here before a crash?"""
+        return self.crashed or self.received < self.doubted
+
     def empty_outbox(self) -> list[QueueEntry]:
         """Take back everything that has a number; it may have arrived."""
         taken = list(self.outbox)

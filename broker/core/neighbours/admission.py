@@ -7,6 +7,7 @@ before all that came before it is on disk, so that a position that is shown is o
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from broker.core.context import Context
@@ -286,8 +287,11 @@ class LinkAdmission:
                 self._relocation.forget(parent, moved=False)
 
     def end(self) -> None:
-        """The node stops. This transaction has all that was given to consumers: nothing is to be doubted."""
-        self._context.custody.transaction.put(MetaRow(ENDED, b""))
+        """The node stops. This transaction has all that was given to consumers: nothing is to be doubted, but
+        for what was so before, after a crash, and has not come again since.
+        """
+        names = [each.name for each in self._context.neighbours.values() if each.in_doubt]
+        self._context.custody.transaction.put(MetaRow(ENDED, msgspec.msgpack.encode(names) if names else b""))
 
     def void_positions(self) -> None:
         """The database was salvaged: what it says of numbers serves to count what is missing, and no more.

@@ -26,6 +26,12 @@ def test_crashes_between_any_two_steps_of_a_commit(seed: int) -> None:
 
 
 @given(seed=SEEDS)
+@settings(max_examples=15)
+def test_nodes_that_stop_as_they_should_between_crashes_and_moves(seed: int) -> None:
+    Chaos(seed, frozenset({"crash", "stop", "move"})).run()
+
+
+@given(seed=SEEDS)
 @settings(max_examples=25)
 @example(seed=8)  # what a topic still had for the old region followed the store
 @example(seed=98)  # what a store had sent over its old region was taken for a forgery
@@ -83,6 +89,12 @@ def test_everything_at_once(seed: int) -> None:
 @example(seed=431)  # what passed on its way to a region hid the copy for a root's own reader
 def test_a_mesh_of_roots_that_crash_and_cannot_reach_each_other(seed: int) -> None:
     Chaos(seed, frozenset({"crash", "split"}), tree=MESH).run()
+
+
+@given(seed=SEEDS)
+@settings(max_examples=10)
+def test_a_mesh_of_roots_that_stop_as_they_should_or_crash(seed: int) -> None:
+    Chaos(seed, frozenset({"crash", "stop", "split"}), tree=MESH).run()
 
 
 @given(seed=SEEDS)

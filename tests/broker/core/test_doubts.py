@@ -130,14 +130,37 @@ def test_after_a_stop_that_ended_well_nothing_is_in_doubt(store: Forest) -> None
     for _ in range(3):
         store["hq"].run()
     assert store["hq"].core.neighbours["york"].outbox
-    york.core.admission.end()
-    york.run()
-    again(store)
+    york.stop()
+    york.boot()
+    store.dial_all()
+    store.settle(2.0)
     reader = store.consumer("york", "queue:sales")
     store.settle(1.0)
     assert flags(reader) == [(b"one", False)]
     again(store)
     assert york.core.neighbours["hq"].doubted > 0
+
+
+def test_a_stop_that_ended_well_settles_no_doubt_of_before(store: Forest) -> None:
+    """The parent was away meanwhile, and has not sent again what it had under way at the crash."""
+    reader = store.consumer("york", "queue:sales", auto=False)
+    store.settle(1.0)
+    store.producer("hq").send("queue:sales", b"one")
+    hq, york, wire = store["hq"], store["york"], store.wire_of("york")
+    assert wire is not None
+    for _ in range(3):
+        hq.run()
+        wire.pull()
+        wire.deliver(wire.sides()[1][2], york)
+    assert flags(reader) == [(b"one", False)]
+    hq.crash()
+    york.crash()
+    york.boot()
+    york.stop()
+    york.boot()
+    second = store.consumer("york", "queue:sales", "second")
+    store.heal(5.0)
+    assert flags(second) == [(b"one", True)]
 
 
 def test_nothing_is_given_before_that_is_on_disk_whoever_else_comes(forest: Forest) -> None:
