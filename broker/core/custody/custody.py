@@ -20,6 +20,7 @@ from broker.core.messages.pages import summary_in
 from broker.core.messages.queue import Page, Queue, QueueEntry, entry_row
 from broker.core.messages.queue_names import DEAD, destination_of, queue_name_of
 from broker.core.messages.stored import StoredBundle
+from broker.core.messages.summaries import PAGE
 from broker.core.messages.trace import BURIED, EVERY, Trace
 from broker.core.rows import BundleRow, CopyRow, MetaRow, PageRow, Transaction
 from broker.core.settings import CoreSettings
@@ -31,6 +32,8 @@ from treeconnector.names import is_incarnation
 DOUBTED: Final = "doubted"
 """Of bundles below the row that this says nobody knows whether they have arrived where they go."""
 _PAGE: Final = 64
+_COOLED: Final = 4 * PAGE
+"""Entries that leave memory after one commit, beside twice as many as came since the one before."""
 
 ReadBodies = Callable[[Sequence[int]], dict[int, bytes]]
 
@@ -71,6 +74,7 @@ class Custody:
         self._cached = 0
         self._next_bundle = 1
         self._next_copy = 1
+        self._added = 0
         self.fresh: dict[int, StoredBundle] = {}
         self.kept = HeldIdentities()
         self._loaded_before = 0
@@ -177,6 +181,7 @@ class Custody:
         """A new duty to deliver `stored` from `queue`; the caller lets it wait there."""
         entry = QueueEntry(self._next_copy, stored, queue, came, now)
         self._next_copy += 1
+        self._added += 1
         if stored.header.done:
             entry.done = bundles.mask_bits(stored.header.done)
         if stored.doubted and (queue.keeps or queue.destination is not None):
@@ -376,7 +381,8 @@ class Custody:
             if self._cached > self._cache_bytes and stored.entries:
                 self.evict(stored)
         if self.paging.is_due:
-            self.paging.cool()
+            self.paging.cool(_COOLED + 2 * self._added)
+        self._added = 0
 
     # --- start
 

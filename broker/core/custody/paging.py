@@ -8,6 +8,7 @@ Wrinkle: a bundle with several entries stays in memory while one of them is ther
 there are is kept in a few bytes (`shared`), for all of them together say when it goes.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Container, Sequence
 from typing import Final, Protocol
@@ -106,31 +107,45 @@ class Paging:
     def is_due(self) -> bool:
         return bool(self.crowded or self._alone)
 
-    def cool(self) -> None:
-        """A commit has ended, and none is under way: where too many are in memory, let some go."""
+    def cool(self, most: float = math.inf) -> None:
+        """A commit has ended, and none is under way: where too many are in memory, let some go.
+
+        `most`: how many entries of all queues, about; the others go after the next commit.
+        """
         crowded, self.crowded = self.crowded, {}
         for queue in crowded:
-            if queue is not self._custody.dead and len(queue.waiting.warm) > queue.waiting.room:
-                self._let_go(queue, queue.waiting)
+            if most <= 0:
+                self.crowded[queue] = None
+            elif queue is not self._custody.dead and len(queue.waiting.warm) > queue.waiting.room:
+                most -= self._let_go(queue, queue.waiting, most)
         alone, self._alone = self._alone, {}
         for row in alone:
             parted = self.parted.get(row)
             if parted is not None and parted.entries == parted.stored.entries:
                 self._leave(parted)
 
-    def _let_go(self, queue: Queue, waiting: Backlog) -> None:
+    def _let_go(self, queue: Queue, waiting: Backlog, most: float) -> int:
+        """Returns how many went."""
         stay: deque[QueueEntry] = deque()
         runs: list[list[QueueEntry]] = []
+        gone = 0
         for entry in waiting.warm:
-            if len(stay) < self.window or not self._may_go(entry):
+            if gone >= most or len(stay) < self.window or not self._may_go(entry):
                 stay.append(entry)
-            elif runs and len(runs[-1]) < PAGE and entry.row - runs[-1][0].row < WIDEST:
+                continue
+            gone += 1
+            if runs and len(runs[-1]) < PAGE and entry.row - runs[-1][0].row < WIDEST:
                 runs[-1].append(entry)
             else:
                 runs.append([entry])
         pages = [self._page_of(queue, run) for run in runs]
         waiting.let_go(stay, pages)
-        waiting.room = max(self.room, 2 * len(stay))
+        if gone >= most:
+            self.crowded[queue] = None
+            waiting.room = self.room
+        else:
+            waiting.room = max(self.room, 2 * len(stay))
+        return gone
 
     def _page_of(self, queue: Queue, run: list[QueueEntry]) -> Page:
         summary = summary_of(queue, run)

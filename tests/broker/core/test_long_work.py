@@ -9,6 +9,8 @@ from backlogs import SMALL, forest_of
 from steps import Steps
 
 from broker.core.clock import PART, Clock
+from broker.core.custody.paging import Paging
+from broker.core.messages.queue import QueueEntry
 from broker.core.messages.summaries import PAGE
 from simulation.forest import Forest
 from simulation.site import Site
@@ -158,6 +160,39 @@ def test_nothing_is_lost_or_doubled_by_whatever_happens_in_the_middle(
     steps.check()
     assert sorted(int(message.payload) for _, message in hq.dead()) == list(range(sent))
     assert hq.waiting() == 0
+
+
+def test_many_that_wait_again_at_once_leave_memory_a_part_at_a_time(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those do that a peer would not have for long, or that would have gone back where they came from."""
+    fill(hq, LATE, 20 * PAGE)
+    queue, paging = hq.core.custody.queues[LATE], hq.core.custody.paging
+    while queue.waiting:
+        entry = queue.waiting.popleft()
+        queue.resting[entry.row] = entry
+    hq.run()
+    went, release, cool = [0], Paging._release, Paging.cool
+
+    def counted(here: Paging, entry: QueueEntry) -> None:
+        went[-1] += 1
+        release(here, entry)
+
+    def after_a_commit(here: Paging, most: float) -> None:
+        went.append(0)
+        cool(here, most)
+
+    monkeypatch.setattr(Paging, "_release", counted)
+    monkeypatch.setattr(Paging, "cool", after_a_commit)
+    queue.end_rest()
+    paging.crowded[queue] = None
+    for number in range(90_000, 90_010):
+        fill(hq, "queue:other", 1, first=number)
+    assert len(queue.waiting.warm) <= 2 * queue.waiting.room
+    assert 0 < max(went) <= 5 * PAGE
+    reader = forest.consumer("hq", LATE)
+    forest.settle(5.0)
+    assert [int(each) for each in reader.payloads] == list(range(20 * PAGE))
 
 
 def test_what_is_only_looked_at_leaves_no_body_in_memory(forest: Forest, hq: Site) -> None:
