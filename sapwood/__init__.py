@@ -16,6 +16,7 @@ aiohttp only when a connection is opened.
 | `address` | the address of a node, as an application writes it, and the session's WebSocket behind it |
 | `background` | an event loop in a thread of its own, for programs without asyncio |
 | `client` | the client of a streaming session: sends with confirmation, subscriptions with credit |
+| `connection_watch` | tells of a connection that comes and goes, and how long to rest |
 | `deduplication` | telling what was handled before, so that what comes twice is done once |
 | `errors` | what a client can be told |
 | `inbox` | what a client receives: batches, deliveries, acknowledgements in ranges |
