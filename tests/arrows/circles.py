@@ -1,14 +1,7 @@
-"""Circles of modules: sets in which each module imports each other one, straight or by way of others.
-
-`allowed.txt` lists those that are there and have to go: a module a line, an empty line between circles. A
-circle may only shrink: a new one is a fault, and so is a listed module that is in no circle any more.
-"""
+"""Circles of modules: sets in which each module imports each other one, straight or by way of others."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Final
 
-ALLOWED: Final = Path(__file__).with_name("allowed.txt")
 Circle = frozenset[str]
 
 
@@ -57,29 +50,6 @@ def _closed(module: str, open_modules: dict[str, None]) -> Circle:
     return frozenset(taken)
 
 
-def read(text: str) -> list[Circle]:
-    """The circles of a list; what follows a `#` is for people."""
-    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
-    parts = "\n".join(lines).split("\n\n")
-    return [frozenset(part.split()) for part in parts if part.split()]
-
-
-def faults(found: Iterable[Circle], allowed: Iterable[Circle]) -> list[str]:
-    """Say which circles are new or grew, and which modules are free by now."""
-    found, allowed = list(found), list(allowed)
-    said = [_new(circle, allowed) for circle in found if not any(circle <= known for known in allowed)]
-    inside = frozenset[str]().union(*found)
-    for known in allowed:
-        said += [
-            f"{module} is in no circle any more: take it out of {ALLOWED.name}"
-            for module in sorted(known - inside)
-        ]
-    return said
-
-
-def _new(circle: Circle, allowed: list[Circle]) -> str:
-    near = max(allowed, key=lambda known: len(known & circle), default=frozenset[str]())
-    if near & circle:
-        more = ", ".join(sorted(circle - near))
-        return f"the circle of {min(near & circle)} has grown by {more}: break it (who needs what of whom?)"
-    return f"a new circle: {', '.join(sorted(circle))}: break it (who needs what of whom?)"
+def faults(found: Iterable[Circle]) -> list[str]:
+    """Say which circles there are."""
+    return [f"a circle: {', '.join(sorted(circle))}: break it (who needs what of whom?)" for circle in found]
