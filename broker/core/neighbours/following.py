@@ -323,6 +323,7 @@ class Following(Policy):
                 waiting.append(entry)
         queue.put_back(waiting)
         queue.end_rest()
+        queue.targets = frozenset()
         custody.queues.pop(queue.name, None)
         self._gone[queue] = Gone(neighbour.relation, moved)
         self._empty(queue)

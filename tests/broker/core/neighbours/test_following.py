@@ -202,6 +202,26 @@ def test_what_a_peer_has_already_still_goes_to_the_heirs(forest: Forest, hq: Sit
         assert set(numbers(hq, f"moved:{name}:offers")) == kept, name
 
 
+def test_a_child_may_be_forgotten_while_its_heirs_are_served(forest: Forest, hq: Site, steps: Steps) -> None:
+    """North is back and takes what it can, and then it leaves for good."""
+    publish(hq, 300)
+    heirs = [f"shop{number}" for number in range(40)]
+    for name in heirs:
+        lets_go(hq, name)
+    forest.dial("north")
+    queue = hq.core.custody.queues["link:north"]
+    while not any(entry.stored.header.flags & Flag.MAYBE_DUPLICATE for entry in queue.waiting.look()):
+        forest.step()
+    forgets(hq, "north", moved=False)
+    assert queue.waiting
+    forest.settle(20.0)
+    assert not queue.messages
+    for name in heirs:
+        assert set(numbers(hq, f"moved:{name}:offers")) == set(range(300)), name
+    assert unfinished(hq) == []
+    steps.check_made()
+
+
 def test_ever_new_heirs_do_not_keep_the_queue_from_draining(forest: Forest, hq: Site) -> None:
     """A child that says without end that nodes have left it delays its own queue, and does not stop it."""
     publish(hq, 200)
