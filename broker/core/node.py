@@ -8,8 +8,6 @@ upstream node has committed, and for non-persistent messages.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from broker.core.clients import duplicate_injection
@@ -28,6 +26,7 @@ from broker.core.neighbours.advertising import Advertising
 from broker.core.neighbours.following import Following
 from broker.core.neighbours.handover import Handover
 from broker.core.neighbours.link_custody import LinkCustody
+from broker.core.neighbours.link_maker import LinkMaker
 from broker.core.neighbours.mesh import OwnMesh
 from broker.core.neighbours.neighbourhood import Neighbourhood
 from broker.core.neighbours.relocation import Relocation
@@ -71,8 +70,6 @@ _TICKS_EVERY: Final = 1.0
 _PATIENT: Final = frozenset((BundleRow, CopyRow, PageRow, SeenRow))
 _URGENT: Final = tuple(table for table in KEYS if table not in _PATIENT)
 _TRANSFER_BLOCK: Final = 1_000_000
-_SAY_WITHIN: Final = 0.04
-_NONCE_BYTES: Final = 32
 
 
 class NodeCore:
@@ -103,8 +100,6 @@ class NodeCore:
         name = identity.name
         self.settings = settings
         self.role: Role = role_of(identity.role)
-        self._link_settings = link_settings
-        self._zone = zone
         self.clock = Clock(now)
         self.counters = dict.fromkeys(COUNTED, 0)
         self.neighbours: dict[str, Neighbour] = {}
@@ -177,12 +172,16 @@ class NodeCore:
             self.neighbourhood,
             mesh,
         )
+        self._link_maker = LinkMaker(
+            context, link_settings, zone, self.links, self.ancestry, self.logical_addresses, self.mesh
+        )
+        self._link_custody = LinkCustody(context, self.forwarder, self.arrivals, self.loans, self.following)
         self.admission = LinkAdmission(
             context,
             self.forwarder,
             self.topics,
             self.links,
-            LinkCustody(context, self.forwarder, self.arrivals, self.loans, self.following),
+            self._link_custody,
             self.ancestry,
             self.permits,
             self.relocation,
@@ -304,37 +303,12 @@ class NodeCore:
     def dial(
         self, max_frame: int | None = None, name: str = "", relation: Relation = Relation.PARENT
     ) -> Link:
-        """A new link for a carrier that is connected to a parent, or to another node of the mesh.
-
-        `max_frame`: the carrier's limit, bytes. `name`: who is to be there, '' = whoever it is.
-        """
-        link = self._make_link(max_frame, dials=True)
-        self.links.dial(link, name, relation)
-        return link
+        """See `LinkMaker.dial`."""
+        return self._link_maker.dial(max_frame, name, relation)
 
     def accept(self, shown: Shown | None = None, max_frame: int | None = None) -> Link:
-        """A new link for a carrier that a child has connected, and what it has shown there."""
-        link = self._make_link(max_frame, dials=False)
-        self.links.accept(link, shown or Shown())
-        return link
-
-    def _make_link(self, max_frame: int | None, *, dials: bool) -> Link:
-        chain = [self.identity.name] if dials else list(self.ancestry.chain)
-        settings = self._link_settings
-        if max_frame is not None and max_frame < settings.max_frame:
-            settings = replace(settings, max_frame=max_frame)
-        return Link(
-            self.identity,
-            settings,
-            dials=dials,
-            chain=chain,
-            now=self.clock.now,
-            addresses=self.addresses,
-            zone=self._zone,
-            mesh=self.mesh.listing,
-            above=() if dials else self.ancestry.further,
-            nonce=self.context.random_bytes(_NONCE_BYTES),
-        )
+        """See `LinkMaker.accept`."""
+        return self._link_maker.accept(shown or Shown(), max_frame)
 
     def receive(self, link: Link, packet: bytes) -> None:
         for _ in self.hear(link, packet):
@@ -483,7 +457,7 @@ class NodeCore:
         self.forwarder.transfers_known = turn.next_transfer
         self.forwarder.numbered_now = turn.numbered
         for account in turn.accounts:
-            self._go_on(account)
+            self._link_custody.committed(account)
         for queue in turn.queues.values():
             self.forwarder.dispatch(queue)
         self.forwarder.numbered_now = range(0)
@@ -491,26 +465,3 @@ class NodeCore:
         self.switch.producers.confirm(turn.confirms)
         for call in turn.after:
             call()
-
-    def _go_on(self, account: LinkAccount) -> None:
-        """Send what has its number on disk, acknowledge what is."""
-        neighbour, link, epoch, assigned, received = account
-        if link is None or neighbour.link is not link:
-            return
-        if neighbour.epoch == epoch:
-            neighbour.committed = max(neighbour.committed, assigned)
-        neighbour.acknowledged = received
-        if neighbour.unsent:
-            self.forwarder.send_committed(neighbour)
-        if link.owes_much:
-            self._say_received(neighbour)
-        elif not neighbour.will_say and received:
-            neighbour.will_say = True
-            self.clock.after(_SAY_WITHIN, partial(self._say_received, neighbour))
-
-    @staticmethod
-    def _say_received(neighbour: Neighbour) -> None:
-        """Tell the peer what is on disk here: soon, not at once, for it only removes something then."""
-        neighbour.will_say = False
-        if neighbour.link is not None and neighbour.acknowledged:
-            neighbour.link.acknowledge(neighbour.acknowledged)

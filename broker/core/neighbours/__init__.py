@@ -3,6 +3,7 @@
 | module | what to find there |
 |---|---|
 | `admission` | a link says hello, proves itself, is up |
+| `link_maker` | new links, and what each says of the node |
 | `link_custody` | bundles and acknowledgements of a link that is up |
 | `neighbourhood` | who is linked; what a link that comes or goes leads to |
 | `advertising` | advisories in and out |

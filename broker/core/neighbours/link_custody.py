@@ -1,7 +1,10 @@
 """Custody on a link: bundles are acknowledged in their order; either end holds what is too much."""
 
 from collections import deque
+from functools import partial
+from typing import Final
 
+from broker.core.commit import LinkAccount
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.links.peer_holds import MOST as MOST_HOLDS
@@ -16,6 +19,8 @@ from treeconnector import link_events as events
 from treeconnector.bundles import Flag
 from treeconnector.errors import FrameError
 from treeconnector.relations import Relation
+
+_SAY_WITHIN: Final = 0.04
 
 
 class LinkCustody:
@@ -52,6 +57,29 @@ class LinkCustody:
             case _:
                 return False
         return True
+
+    def committed(self, account: LinkAccount) -> None:
+        """Send what has its number on disk, acknowledge what is."""
+        neighbour, link, epoch, assigned, received = account
+        if link is None or neighbour.link is not link:
+            return
+        if neighbour.epoch == epoch:
+            neighbour.committed = max(neighbour.committed, assigned)
+        neighbour.acknowledged = received
+        if neighbour.unsent:
+            self._forwarder.send_committed(neighbour)
+        if link.owes_much:
+            self._say_received(neighbour)
+        elif not neighbour.will_say and received:
+            neighbour.will_say = True
+            self._context.clock.after(_SAY_WITHIN, partial(self._say_received, neighbour))
+
+    @staticmethod
+    def _say_received(neighbour: Neighbour) -> None:
+        """Tell the peer what is on disk here: soon, not at once, for it only removes something then."""
+        neighbour.will_say = False
+        if neighbour.link is not None and neighbour.acknowledged:
+            neighbour.link.acknowledge(neighbour.acknowledged)
 
     def _acked(self, neighbour: Neighbour, received: int) -> None:
         self._confirmed(neighbour, received)
