@@ -200,6 +200,8 @@ class Following(Policy):
 
     def must_stay(self, entry: QueueEntry) -> bool:
         """Before an entry leaves its queue: has each heir got it? If that takes too long, it is to stay."""
+        if entry.stored.header.destination.kind != Kind.TOPIC:
+            return False
         queue = entry.queue
         trail = self._trails.get(self._key(queue))
         if trail is None:

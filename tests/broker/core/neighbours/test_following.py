@@ -11,7 +11,9 @@ from backlogs import SMALL
 from steps import Steps
 
 from broker.core.clock import PART
+from broker.core.messages.queue import QueueEntry
 from broker.core.messages.queue_names import UPWARD
+from broker.core.neighbours.following import Following
 from broker.core.rows import BundleRow, CopyRow, MetaRow
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
@@ -220,6 +222,38 @@ def test_a_child_may_be_forgotten_while_its_heirs_are_served(forest: Forest, hq:
         assert set(numbers(hq, f"moved:{name}:offers")) == set(range(300)), name
     assert unfinished(hq) == []
     steps.check_made()
+
+
+def test_heirs_of_topics_keep_no_message_of_a_queue(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is none of theirs: each goes to the child once, however long the heirs are served."""
+    again = []
+
+    def waits_again(following: Following, entry: QueueEntry) -> bool:
+        kept = waits_before(following, entry)
+        if kept:
+            again.append(entry.stored.header.destination.kind)
+        return kept
+
+    waits_before = Following.waits_again
+    monkeypatch.setattr(Following, "waits_again", waits_again)
+    forest.dial("north")
+    forest.settle(1.0)
+    reader = forest.consumer("york", "queue:sales")
+    forest.settle(1.0)
+    away(forest, "north")
+    publish(hq, 300)
+    producer = forest.producer("hq")
+    for number in range(60):
+        producer.send("queue:sales", b"%d" % number)
+        forest.settle()
+    for number in range(40):
+        lets_go(hq, f"shop{number}")
+    forest.dial("north")
+    forest.settle(20.0)
+    assert set(again) == {Kind.TOPIC}
+    assert sorted(map(int, reader.payloads)) == list(range(60))
 
 
 def test_ever_new_heirs_do_not_keep_the_queue_from_draining(forest: Forest, hq: Site) -> None:
