@@ -2,8 +2,11 @@
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from treeconnector import bundles
 from treeconnector.bundles import Flag, Header
+from treeconnector.destinations import Destination
 
 IN_DOUBT: Final = Flag.REROUTED | Flag.MAYBE_DUPLICATE
 
@@ -51,3 +54,8 @@ class StoredBundle:
         if self.encoded is None:
             self.encoded = bundles.encode_header(self.header)
         return self.encoded
+
+    def readdress(self, destination: Destination) -> None:
+        """It is for another destination. Others may keep its header as it was: it has a new one."""
+        self.header = replace(self.header, destination=destination)
+        self.encoded = None

@@ -146,7 +146,7 @@ class Arrivals:
         destination = stored.header.destination
         here = destination.node == self._forwarder.node
         if destination.kind == Kind.TOPIC and here:
-            stored.header.destination = topic(destination.name)
+            stored.readdress(topic(destination.name))
             self._custody.header_changed(stored)
             self._topics.publish(stored, came, down_only=True)
         elif destination.kind == Kind.TOPIC and not destination.node:
@@ -165,5 +165,5 @@ class Arrivals:
         """It goes on under the address that its alias stands for."""
         address = self._forwarder.address(stored.header.destination)
         if address != stored.header.destination:
-            stored.header.destination = address
+            stored.readdress(address)
             self._custody.header_changed(stored)

@@ -32,7 +32,7 @@ class Readdressing:
             return False
         custody = self._context.custody
         for entry in self._move_some(queue, custody.queue_for(address)):
-            entry.stored.header.destination = address
+            entry.stored.readdress(address)
             custody.header_changed(entry.stored)
         self._go_on(queue, custody.queue_for(address))
         return True

@@ -43,6 +43,17 @@ def test_each_node_remembers_its_part_of_the_way(chain: Forest) -> None:
     }
 
 
+def test_a_bundle_that_is_readdressed_later_was_for_its_destination_of_then(chain: Forest) -> None:
+    hq = chain["hq"]
+    chain.producer("hq").send("queue:prices", b"1")
+    chain.settle(1.0)
+    hq.core.static_routing.add("alias", "prices", "queue:costs")
+    chain.settle(1.0)
+    assert hq.core.custody.queue_for(queue("costs")).messages == 1
+    found = [(NAMES[each.kind], each.destination) for each in hq.core.trace.after(-1)]
+    assert found == [("entered", queue("prices")), ("committed", queue("prices"))]
+
+
 def test_times_are_running_time_and_processing_is_measured_from_the_delivery(chain: Forest) -> None:
     reader, producer = chain.consumer("hq", "queue:prices", auto=False), chain.producer("hq")
     producer.send("queue:prices", b"1")
