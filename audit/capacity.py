@@ -115,7 +115,7 @@ def forecast(figures: Table, limits: Mapping[str, float] | None = None) -> Table
                 case when count(*) > 1 then regr_slope(value, epoch_us("at") / $a_day) end as a_day
             from days group by node, figure),
         left_over as (
-            select *, case when points >= $least and a_day > 0
+            select *, case when points >= $least and a_day > 0 and "limit" is not null
                 then greatest(0.0, ("limit" - now) / a_day) end as days_left
             from lines left join limits using (figure))
         select node, figure, points, now, a_day, "limit", days_left, case when days_left is not null

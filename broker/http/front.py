@@ -67,6 +67,7 @@ _ALL: Final = 2**62
 _LAST: Final = Head("", b"", 0, b"", 0, False)
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TLS: Final = b"\x16\x03"
+_NOTHING_KNOWN: Final[tuple[bytes | None, Facts]] = None, Facts("", "", "", False)
 _NO_PACKET: Final = b"\x81\x80\x00\x00\x00\x00"
 """A frame of text, as no session and no link has: whoever reads the WebSocket looks why."""
 Inner = Callable[[], asyncio.Protocol]
@@ -75,9 +76,6 @@ Prepared = Callable[[Callable[[], None]], bool]
 
 def _always(_call: Callable[[], None]) -> bool:
     return True
-
-
-_NOTHING_KNOWN: Final[tuple[bytes | None, Facts]] = None, Facts("", "", "", False)
 
 
 class Front(asyncio.Protocol):

@@ -328,6 +328,7 @@ def test_a_trend_needs_three_points_and_must_rise() -> None:
         *(("full", "routes", START + timedelta(days=n), 100.0 * n) for n in range(5)),
         *(("empties", "routes", START + timedelta(days=n), 100.0 - n) for n in range(5)),
         *(("young", "links", START + timedelta(days=n), 10.0 * n) for n in range(2)),
+        *(("cellars", "casks", START + timedelta(days=n), 10.0 * n) for n in range(5)),
     ]
     figures = table(("node", "figure", "at", "value"), days)
     found = {each.node: each for each in rows(capacity.forecast(figures, {"routes": 1400.0}))}
@@ -337,6 +338,11 @@ def test_a_trend_needs_three_points_and_must_rise() -> None:
     assert found["full"].full_at.replace(tzinfo=UTC) == datetime(2026, 3, 28, tzinfo=UTC)
     assert (found["empties"].days_left, found["empties"].full_at) == (None, None)
     assert (found["young"].points, found["young"].days_left) == (2, None)
+    assert (found["cellars"].limit, found["cellars"].days_left, found["cellars"].full_at) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_a_link_that_comes_up_twice_without_having_gone_is_one() -> None:

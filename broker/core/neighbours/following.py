@@ -95,7 +95,7 @@ class Following(Policy):
                 self._number += 1
                 found.waiting[name, child] = self._number
             number = found.waiting[name, child]
-            found.heirs[number] = Heir(key, name, child, end)
+            found.put(number, Heir(key, name, child, end))
             if trail is not None:
                 self._keep_heir(found, number)
         if trail is None:
@@ -134,14 +134,16 @@ class Following(Policy):
         if not trail.last:
             trail.begin()
         numbered = islice(trail.heirs.items(), TOGETHER)
-        heirs = [(heir, self._ways(heir)) for number, heir in numbered if number <= trail.last]
+        heirs = [(number, heir, self._ways(heir)) for number, heir in numbered if number <= trail.last]
         room = _ROWS
-        for queue, entry in self._ahead(trail, max(heir.end for heir, _ in heirs)):
+        for queue, entry in self._ahead(trail, max(heir.end for _, heir, _ in heirs)):
             trail.at = queue.name, entry.row
             if room <= 0:
                 self._later(trail)
                 return
-            room -= 1 + self._give(entry, heirs)
+            done = trail.served.get(entry.row, 0)
+            left = ((heir, ways) for number, heir, ways in heirs if number > done)
+            room -= 1 + self._give(entry, left)
         self._pass_over(trail)
         if trail.heirs:
             self._later(trail)
@@ -206,22 +208,25 @@ class Following(Policy):
         trail = self._trails.get(self._key(queue))
         if trail is None:
             return False
-        row, done = trail.fronts.get(queue.name, (0, 0))
-        done = done if row == entry.row else 0
+        done = trail.served.get(entry.row, 0)
         for number, heir in trail.heirs.items():
             if number <= done or trail.has(number, queue.name, entry.row):
                 continue
             if not self._has_room():
-                if done:
-                    trail.fronts[queue.name] = entry.row, done
                 return True
             self._give(entry, ((heir, self._ways(heir)),))
-            done = number
+            trail.served[entry.row] = number
         return False
+
+    def _forget(self, entry: QueueEntry) -> None:
+        """It is in its queue no more, nor on its way from there."""
+        if (trail := self._trails.get(self._key(entry.queue))) is not None:
+            trail.served.pop(entry.row, None)
 
     def waits_again(self, entry: QueueEntry) -> bool:
         """A peer has acknowledged an entry that is to stay: it goes there once more."""
         if not self.must_stay(entry):
+            self._forget(entry)
             return False
         queue, forwarder = entry.queue, self._forwarder
         entry.number = 0
@@ -339,6 +344,7 @@ class Following(Policy):
             if entry.row < queue.unfollowed and self.must_stay(entry):
                 queue.waiting.add(entry)
                 break
+            self._forget(entry)
             self._route_again(entry, queue, gone, touched)
         for each in touched:
             self._forwarder.dispatch(each)

@@ -29,11 +29,11 @@ class Heir(msgspec.Struct, array_like=True, frozen=True):
 class Trail:
     """Heirs of the same queues, by number. Those up to `last` are served now, from the queue and row `at` on.
 
-    `fronts`: by queue, an entry that is about to leave, and the last heir that has it. `kept`: how far it is
-    on disk.
+    `served`: by row of an entry that leaves its queue before its turn, or has left it and may come back, the
+    last heir that was asked. `kept`: how far it is on disk.
     """
 
-    __slots__ = ("at", "fronts", "heirs", "kept", "key", "last", "waiting")
+    __slots__ = ("at", "heirs", "kept", "key", "last", "served", "waiting")
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -41,7 +41,7 @@ class Trail:
         self.waiting: dict[tuple[str, str], int] = {}
         self.last = 0
         self.at = ("", 0)
-        self.fronts: dict[str, tuple[int, int]] = {}
+        self.served: dict[int, int] = {}
         self.kept = 0
 
     def __repr__(self) -> str:
@@ -54,6 +54,15 @@ class Trail:
         for number in chosen:
             heir = self.heirs[number]
             self.waiting.pop((heir.name, heir.child), None)
+
+    def put(self, number: int, heir: Heir) -> None:
+        """One more, or one that waits for its turn and inherits more now: it is asked of that again."""
+        known = self.heirs.get(number)
+        self.heirs[number] = heir
+        if known is not None:
+            for row, asked in self.served.items():
+                if row >= known.end and asked >= number:
+                    self.served[row] = number - 1
 
     def has(self, number: int, queue: str, row: int) -> bool:
         """Did an heir get this entry when its turn was?"""
