@@ -163,7 +163,7 @@ SAID: Final = tuple(
         Send(1, queue("orders"), 1, SENT),
         Send(2, topic("prices/tea"), 1, SENT, retained=True, scope=1, tell=True),
         Acknowledge([(1, 1), (2, 5)]),
-        session_frames.Ping(1),
+        session_frames.SessionPing(1),
         session_frames.Unsubscribe(4, 1),
         session_frames.EndSubscription(5, "durable"),
     )
@@ -176,8 +176,8 @@ HEARD: Final = tuple(
         session_frames.Failed(0, "REFUSED", "no"),
         session_frames.Confirm(3),
         Deliver(1, queue("orders"), 1, 1, b"b" * 16, 0, 1, len(SENT), SENT, skip=b"\x01"),
-        session_frames.Pong(1),
-        session_frames.Ended(1, "NOT_FOUND", "gone"),
+        session_frames.SessionPong(1),
+        session_frames.ReadingEnded(1, "NOT_FOUND", "gone"),
     )
 )
 HEADS: Final = (
