@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from audit import session
+from audit.accounts import totals
 from audit.listing import list_local
-from audit.reading import read, totals
+from audit.reading import read
 
 ROWS = 20
 
@@ -68,8 +69,8 @@ def measure(folder: Path, files: int) -> dict[str, Any]:
     try:
         began = time.monotonic()
         intake = read(spark, listing)
-        counts = totals(intake.files).collect()[0].asDict()
-        used, clocks = intake.events.count(), intake.clocks.count()
+        counts = totals(intake.files).to_pylist()[0]
+        used, clocks = intake.events.count(), len(intake.clocks)
         seconds = time.monotonic() - began
     finally:
         spark.stop()
