@@ -33,6 +33,7 @@ aiohttp only when a connection is opened.
 | `sync` | the same client for programs without asyncio: every call waits for its end |
 | `sync_subscription` | a subscription for programs without asyncio |
 | `tasks` | tasks: what belongs together, from the outermost call down to the last message that it causes |
+| `waits` | waits that end when the caller says so |
 """
 
 from sapwood.client import Client, connect

@@ -14,7 +14,7 @@ import contextlib
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, Self, Unpack
 
 from sapwood.address import session_uri
@@ -36,6 +36,7 @@ from sapwood.outbox import Call, FrameRoute, Outbox, bodies, encode_message
 from sapwood.session import Session
 from sapwood.subscription import Subscription
 from sapwood.tasks import current as current_task
+from sapwood.waits import within
 from treeconnector.bundles import Properties
 from treeconnector.destinations import Destination, Kind, parse
 from treeconnector.session_frames import (
@@ -275,11 +276,7 @@ class Client:
         and errors as of `send`.
         """
         route, message = _message(destination, payload, options)
-        if timeout is None:
-            await self._room()
-        else:
-            async with self._waits(_Waiter(), timeout):
-                await self._room()
+        await self._room(seconds("timeout", timeout))
         self._outbox.add(route, message)
         self._session.work()
 
@@ -295,22 +292,13 @@ class Client:
 
         Raises `SendRejected` for what was not taken, `Unconfirmed` if the confirmations did not come.
         """
-        limit = asyncio.timeout(seconds("timeout", timeout))
-        try:
-            async with limit:
-                await self._flush()
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise Unconfirmed(self._outbox.messages) from None
-
-    async def _flush(self) -> None:
+        limit, outbox = seconds("timeout", timeout), self._outbox
         self._session.check_open()
-        outbox = self._outbox
         target = outbox.seal()
         self._session.work()
-        while outbox.settled_through < target:
-            await self._session.wait_moved()
+        async with within(limit, lambda _: Unconfirmed(outbox.messages)):
+            while outbox.settled_through < target:
+                await self._session.wait_moved()
         if outbox.rejections:
             rejections, outbox.rejections = outbox.rejections, []
             raise SendRejected(rejections)
@@ -346,10 +334,12 @@ class Client:
             waiter.end()
             await waiter.future
 
-    async def _room(self) -> None:
-        """Wait until the window has room; now and then let others run."""
-        while not self._outbox.has_room and self._session.is_open:
-            await self._session.wait_moved()
+    async def _room(self, limit: float | None = None) -> None:
+        """Wait until the window has room, `limit` seconds at most; now and then let others run."""
+        if not self._outbox.has_room:
+            async with within(limit, partial(SendTimeout, sent=False)):
+                while not self._outbox.has_room and self._session.is_open:
+                    await self._session.wait_moved()
         self._session.check_open()
         if self._outbox.total - self._rested > _YIELD_BYTES:
             self._rested = self._outbox.total
@@ -369,14 +359,8 @@ class Client:
 
     async def _request(self, what: str, frame_of: Callable[[int], ClientFrame], timeout: float | None) -> str:
         self._session.check_open()
-        limit = asyncio.timeout(seconds("timeout", timeout))
-        try:
-            async with limit:
-                return await self._session.request(what, frame_of)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise RequestTimeout(what, timeout or 0.0) from None
+        async with within(seconds("timeout", timeout), partial(RequestTimeout, what)):
+            return await self._session.request(what, frame_of)
 
     def subscribe(
         self, destination: Destination | str, *, credit: int = 2000, durable: str = "", auto_ack: bool = False

@@ -121,6 +121,9 @@ class Source:
         self.is_over = False
 
 
+_HERE: Final = Source()
+
+
 class Delivery(NamedTuple):
     """One message. `transfer_id`: the node's number for it; `message_id`: its identity in the tree.
 
@@ -193,7 +196,6 @@ class Batch:
         acknowledge: Callable[["Batch", int, int], None],
         reject: "Reject | None" = None,
         nack: "Callable[[Batch, int], None] | None" = None,
-        source: Source | None = None,
     ) -> None:
         self.destination = frame.destination
         self.bundle = frame.bundle
@@ -204,7 +206,7 @@ class Batch:
         self.redelivered = frame.redelivered or frame.again or bool(frame.flags & Flag.MAYBE_DUPLICATE)
         self.messages = messages
         self.transfer_ids = transfer_ids
-        self.source = source or Source()
+        self.source = _HERE
         self._acknowledge = acknowledge
         self._reject = reject
         self._nack = nack

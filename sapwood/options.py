@@ -113,11 +113,6 @@ def seconds(name: str, given: object) -> float | None:
     return float(given)
 
 
-def text(name: str, given: object) -> str:
-    """A text of Unicode. Raises `TypeError` or `ValueError`."""
-    return _text(name, given)
-
-
 def whole(least: int, **given: object) -> None:
     """Whole numbers of a client's options."""
     for name, value in given.items():
@@ -144,7 +139,8 @@ def _checked(name: str, value: object) -> Any:
     return check(name, value)
 
 
-def _text(name: str, value: object) -> str:
+def text(name: str, value: object) -> str:
+    """A text of Unicode. Raises `TypeError` or `ValueError`."""
     if not isinstance(value, str):
         raise _wrong(name, value, "a text")
     _utf8(name, value)
@@ -229,15 +225,15 @@ def _wrong(name: str, value: object, expected: str) -> TypeError:
 
 _CHECKS: Final[dict[str, Callable[[str, object], Any]]] = {
     "correlation_id": _correlation_id,
-    "reply_to": _text,
-    "task_id": _text,
+    "reply_to": text,
+    "task_id": text,
     "expires_in": _expires_in,
-    "message_id": _text,
-    "content_type": _text,
+    "message_id": text,
+    "content_type": text,
     "timestamp": _timestamp,
     "priority": _priority,
-    "interface": _text,
-    "interface_version": _text,
+    "interface": text,
+    "interface_version": text,
     "headers": _headers,
     "foreign": _foreign,
 }

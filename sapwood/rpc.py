@@ -14,6 +14,7 @@ may be under way. Requests and replies are JSON (`rpc_messages`).
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
@@ -23,6 +24,7 @@ from sapwood.interfaces import Handlers, Interface
 from sapwood.rpc_messages import CONTENT_TYPE, Request, decode_reply, encode_request
 from sapwood.serving import Server, current_request
 from sapwood.tasks import current_task, new_task, task
+from sapwood.waits import within
 
 if TYPE_CHECKING:
     from sapwood.client import Client
@@ -118,13 +120,9 @@ class Rpc:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = _Pending(future, queue, method)
         try:
-            async with asyncio.timeout(seconds) as limit:
+            async with within(seconds, partial(CallTimeout, queue, method)):
                 await self._ask(number, queue, payload, seconds, persistent, interface, version)
                 return await future
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise CallTimeout(queue, method, seconds or 0.0) from None
         finally:
             self._waiting.pop(number, None)
             if not future.cancel() and not future.cancelled():

@@ -25,6 +25,7 @@ from sapwood.inbox import Acks
 from sapwood.outbox import Outbox
 from sapwood.socket import Socket, open_socket
 from sapwood.subscription import Subscription
+from sapwood.waits import within
 from treeconnector import frames
 from treeconnector.destinations import Destination
 from treeconnector.errors import FrameError
@@ -129,15 +130,9 @@ class Session:
         """Connect, within `timeout`. Raises `ConnectFailed` or `SessionRefused`."""
         if self._task or self.error:
             raise ClientClosed("this client was opened before: make a new one with `connect`")
-        limit = asyncio.timeout(self._timeout if len(self._uris) > 1 else None)
-        try:
-            async with limit:
-                await self._connect(self._timeout)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            text = f"none of {', '.join(self._uris)} answered within {self._timeout:g} s"
-            raise ConnectFailed(text) from None
+        text = f"none of {', '.join(self._uris)} answered within {self._timeout:g} s"
+        async with within(self._timeout if len(self._uris) > 1 else None, lambda _: ConnectFailed(text)):
+            await self._connect(self._timeout)
         self._task = asyncio.create_task(self._run(), name=f"sapwood session at {self.uri}")
 
     async def close(self) -> None:

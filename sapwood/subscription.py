@@ -7,11 +7,13 @@ delivery. Closing it gives what was not acknowledged to other readers.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from sapwood.errors import RequestTimeout
 from sapwood.inbox import Acks, Batch, Delivery, Memory, Reject, Source, unpack_delivery
 from sapwood.options import seconds
+from sapwood.waits import within
 from treeconnector.destinations import Destination
 from treeconnector.session_frames import Deliver
 
@@ -68,14 +70,9 @@ class Subscription:
 
         Raises `RequestFailed`, or `RequestTimeout`: it is asked for all the same, until it is closed.
         """
-        limit = asyncio.timeout(seconds("timeout", timeout))
-        try:
-            async with limit:
-                await self._ready.wait()
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise RequestTimeout(f"subscribing to {self.destination}", timeout or 0.0) from None
+        late = partial(RequestTimeout, f"subscribing to {self.destination}")
+        async with within(seconds("timeout", timeout), late):
+            await self._ready.wait()
         if self._error:
             raise self._error
         return self

@@ -80,9 +80,7 @@ class Settlement:
             entry.given &= ~bits
             entry.queue.put_back([entry])
             self._came_back(entry, bits, guilty=True)
-            if given.consumer.tried is given:
-                freed = self._forwarder.trials.answered(given.consumer)
-                touched.update((queue.name, queue) for queue in freed)
+            self._answered(given, touched)
         for queue in touched.values():
             self._forwarder.dispatch(queue)
 
@@ -90,9 +88,13 @@ class Settlement:
         """Is all of a slice dealt with?"""
         if not given.bits & ~given.entry.done and session.unacked.has(given):
             session.unacked.remove(given)
-            if given.consumer.tried is given:
-                for queue in self._forwarder.trials.answered(given.consumer):
-                    touched[queue.name] = queue
+            self._answered(given, touched)
+
+    def _answered(self, given: ConsumerDelivery, touched: dict[str, Queue]) -> None:
+        """Its consumer may have other messages again, if it was given this one alone."""
+        if given.consumer.tried is given:
+            freed = self._forwarder.trials.answered(given.consumer)
+            touched.update((queue.name, queue) for queue in freed)
 
     def give_back(self, session: Session, gone: frozenset[PushConsumer], *, stopping: bool) -> None:
         """These consumers have gone: what they had waits again. `stopping`: by no fault of a message."""
