@@ -276,7 +276,7 @@ class Site:
     )
     zone: str | None = value(
         NAME,
-        "the zone the node stands in; neighbours of one zone are preferred",
+        "the zone the node stands in; neighbours of one zone are preferred, the parents of a mesh too",
         default=None,
         example="london",
     )

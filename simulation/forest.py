@@ -37,11 +37,12 @@ class Forest:
     # --- sites
 
     def add(self, name: str, parent: str = "", role: str = "", **changes: Any) -> Site:
-        """A site that runs. `changes`: of its `CoreSettings`; `links`, `mesh`: as of `Site`."""
+        """A site that runs. `changes`: of its `CoreSettings`; `links`, `mesh`, `zone`: as of `Site`."""
         role = role or ("leaf" if parent else "root")
-        links, mesh = changes.pop("links", self.links), changes.pop("mesh", ())
+        links = changes.pop("links", self.links)
+        given = {key: changes.pop(key) for key in ("mesh", "zone") if key in changes}
         settings = replace(self.settings, **changes)
-        site = self.sites[name] = self.site_type(self, name, parent, role, settings, links, mesh=mesh)
+        site = self.sites[name] = self.site_type(self, name, parent, role, settings, links, **given)
         site.boot()
         return site
 

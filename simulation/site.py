@@ -46,7 +46,8 @@ class Site:
     """One machine. `parent`: the name that its file says, or several of one mesh with spaces between; change
     it and boot again to move the site.
 
-    `mesh`: the other nodes of its mesh, as its file has them; `grant_of`: what it lets its children do.
+    `mesh`: the other nodes of its mesh, `zone`: where it stands, as its file has them; `grant_of`: what it
+    lets its children do.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Site:
         chronicle: AdvisoryRecorder | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
         mesh: Sequence[str] = (),
+        zone: str = "",
         grant_of: GrantOf = everything,
     ) -> None:
         self.world = world
@@ -72,6 +74,7 @@ class Site:
         self.links = links
         self.tree = tree
         self.mesh = tuple(mesh)
+        self.zone = zone
         self.grant_of = grant_of
         self.chronicle: AdvisoryRecorder = chronicle or Silent()
         self.random_bytes = random_bytes
@@ -128,6 +131,7 @@ class Site:
             read_copies=self.disk.read_copies,
             secret_of=lambda name, dials, certified, role: None,
             chronicle=self.chronicle,
+            zone=self.zone,
             mesh=MeshSettings(dict.fromkeys(self.mesh, ()), _MESH_SECRET, ways=self.ways),
         )
         core.permits.configure(self.grant_of, lambda child: None)

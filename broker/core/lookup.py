@@ -109,7 +109,7 @@ class Lookup:
         if live:
             if destination.node:
                 return frozenset((self._incumbent(live),))
-            return frozenset(self._nearest(live) if self.zone and len(live) > 1 else live)
+            return frozenset(self._nearest(live))
         if below:
             return frozenset(route.gateway for route in below)
         if self.static.defaults or len(self.parents) > 1:
@@ -149,10 +149,12 @@ class Lookup:
         known = [name for name in names if name in self.neighbours]
         return [name for name in known if self.neighbours[name].up] or known
 
-    def _nearest(self, live: list[str]) -> list[str]:
+    def _nearest(self, names: list[str]) -> list[str]:
         """Those that are up and stand in this node's zone; all of them if there is none."""
-        neighbours = (self.neighbours[name] for name in live)
-        return [each.name for each in neighbours if each.up and each.detail.zone == self.zone] or live
+        if not self.zone or len(names) < 2:
+            return names
+        neighbours = (self.neighbours[name] for name in names)
+        return [each.name for each in neighbours if each.up and each.detail.zone == self.zone] or names
 
     # --- in a mesh, or next to one
 
@@ -173,7 +175,7 @@ class Lookup:
         chosen = self._one_of_each(ways, destination)
         if node:
             return frozenset((self._incumbent(chosen),))
-        return frozenset(self._nearest(chosen) if self.zone and len(chosen) > 1 else chosen)
+        return frozenset(self._nearest(chosen))
 
     def _or_beside(self, found: frozenset[str], queue: Queue) -> frozenset[str]:
         """What would wait here goes to another node of the mesh; but a queue that was made here stays."""
@@ -199,7 +201,9 @@ class Lookup:
         return [self._line(self._chosen(group, destination), destination) for group in groups.values()]
 
     def _chosen(self, names: list[str], destination: Destination) -> str:
-        return chosen_default(destination, self._up_first(tuple(names))) if len(names) > 1 else names[0]
+        if len(names) == 1:
+            return names[0]
+        return chosen_default(destination, self._nearest(self._up_first(tuple(names))))
 
     def _line(self, name: str, destination: Destination) -> str:
         """The line to a child, or to a node of the mesh that has one."""
@@ -241,8 +245,11 @@ class Lookup:
     # --- what no route names
 
     def _default(self, destination: Destination) -> frozenset[str]:
-        """One of the defaults that are up, chosen by the destination; each parent is one of them."""
-        known = self._up_first(tuple({*self.parents, *self.static.defaults}))
+        """One of the defaults that are up, chosen by the destination; each parent is one of them.
+
+        Those in this node's zone are preferred, so that what leaves it does so over one line of several.
+        """
+        known = self._nearest(self._up_first(tuple({*self.parents, *self.static.defaults})))
         if self.table.mesh and not any(self.neighbours[name].up for name in known):
             known = sorted({peer for name in self.parents for peer in self.peers_to(name)}) or known
             known = known or self._peers_to_strangers()
@@ -261,7 +268,7 @@ class Lookup:
         """The parent over which this destination's messages go up: always the same while that is up."""
         if len(self.parents) < 2:
             return next(iter(self.parents.values()), None)
-        return self.parents[chosen_default(destination, self._up_first(tuple(self.parents)))]
+        return self.parents[self._chosen(list(self.parents), destination)]
 
     def look_for(self, queue: Queue) -> None:
         """There is no way from this queue: if it is an incarnation's that is not known, ask for that."""

@@ -129,6 +129,49 @@ def test_a_child_is_told_of_a_core_that_joined_while_its_own_link_came_up() -> N
     assert list(forest["york"].core.mesh.parents_to_dial()) == ["c2", "c1"]
 
 
+def test_what_goes_up_stays_in_the_zone_while_a_parent_of_it_is_up() -> None:
+    forest = Forest()
+    forest.add("c1", mesh=["c2"], zone="uk")
+    forest.add("c2", mesh=["c1"], zone="fr")
+    forest.add("york", "c1 c2", zone="uk")
+    forest.add("nancy", "c1 c2", zone="fr")
+    forest.add("nowhere", "c1 c2")
+    forest.heal(3)
+    names = [f"q{number}" for number in range(20)]
+
+    def ways(name: str) -> set[str]:
+        core = forest[name].core
+        asked = {core.forwarder.parent_for(queue(each)) for each in names}
+        gateways = {gateway for each in names for gateway in core.forwarder.way(queue(each)).gateways}
+        assert {parent.name for parent in asked if parent is not None} == gateways
+        return gateways
+
+    assert (ways("york"), ways("nancy"), ways("nowhere")) == ({"c1"}, {"c2"}, {"c1", "c2"})
+    isolate(forest, "york", "c1")
+    assert ways("york") == {"c2"}, "another zone rather than a line that is down"
+    forest.cut_off.clear()
+    forest.heal(3)
+    assert ways("york") == {"c1"}
+
+
+def test_of_several_lines_to_one_branch_that_of_the_own_zone_is_taken() -> None:
+    forest = Forest()
+    forest.add("hq", zone="uk")
+    forest.add("w1", "hq", "branch", mesh=["w2"], zone="fr")
+    forest.add("w2", "hq", "branch", mesh=["w1"], zone="uk")
+    forest.add("york", "w1 w2")
+    forest.heal(3)
+    names = [f"queue:q{number}" for number in range(10)]
+    readers = [forest.consumer("york", name) for name in names]
+    forest.settle(1)
+    for number, name in enumerate(names):
+        forest.producer("hq", f"p{number}").send(name, b"near")
+    forest.settle(1)
+    assert [reader.payloads for reader in readers] == [[b"near"]] * 10
+    counted = {name: forest["hq"].core.neighbours[name].counters["out"] for name in ("w1", "w2")}
+    assert counted == {"w1": 0, "w2": 10}
+
+
 def test_a_node_of_a_mesh_is_nobody_s_child_and_a_leaf_is_in_none(forest: Forest) -> None:
     forest.add("c9", "c1", "branch", mesh=["c2"])
     forest.settle(1)

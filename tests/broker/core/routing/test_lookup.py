@@ -1,5 +1,6 @@
 """The look-up against a brute-force oracle that reads DESIGN.md's order as it stands there."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from hypothesis import given
@@ -125,20 +126,25 @@ class Oracle:
                 address, kind, (([name for name in live if name in self.state.up] or live)[0],)
             )
         if live:
-            near = [n for n in live if n in self.state.up and self.state.zones[n] == self.state.zone]
-            preferred = near if self.state.zone and near and len(live) > 1 else live
-            return LookupResult(address, kind, tuple(sorted(preferred)))
+            return LookupResult(address, kind, self.nearest(live))
         if routes:
             return LookupResult(address, kind, tuple(sorted(name for name, _ in routes)))
         defaults = {each.to for each in self.took if each.kind is StaticKind.DEFAULT}
         defaults |= {PARENT} if self.state.has_parent else set()
         if defaults:
-            return LookupResult(address, "default", (chosen_default(address, self.up_first(list(defaults))),))
+            preferred = self.nearest(self.up_first(list(defaults)))
+            return LookupResult(address, "default", (chosen_default(address, preferred),))
         dumpster = any(each.kind is StaticKind.DUMPSTER for each in self.took)
         return LookupResult(address, "dumpster" if dumpster else "none", ())
 
     def up_first(self, names: list[str]) -> tuple[str, ...]:
         return tuple(sorted([name for name in names if name in self.state.up] or names))
+
+    def nearest(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those of the own zone that are up, if there are any; else all."""
+        up = self.state.up
+        near = [name for name in names if name in up and self.state.zones[name] == self.state.zone]
+        return tuple(sorted(near if self.state.zone and near else names))
 
 
 @given(STATES)
