@@ -13,7 +13,7 @@ from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, set
 from config.mesh_rules import mesh
 from config.model import ClientTls, ServerTls, Site
 from config.permit_rules import permits
-from config.schemes import DIRECT
+from config.schemes import DIRECT, LOOKED_UP
 from config.uris import DOMAIN, EMBEDDED, Address, address, is_address
 from treeconnector.names import is_incarnation
 
@@ -207,7 +207,7 @@ def _enrolment(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             message = f"{spell('renew')!r} needs a 'certificate', a 'key' and a 'ca' in 'tls'"
             yield Contradiction((*where, "renew"), message, ((*where, "tls"),))
         if connector.renew and not any(address(uri).reaches_a_port for uri in connector.ways):
-            message = f"{spell('renew')!r} asks the parent's port: give a way with wss:// or srv://"
+            message = f"{spell('renew')!r} asks the parent's port: give a way with {DIRECT.tls_scheme}:// or {LOOKED_UP}://"
             yield Contradiction((*where, "renew"), message, ((*where, "uri"), (*where, "uris")))
 
 

@@ -102,6 +102,12 @@ def speaks_tls(scheme: str) -> bool:
     return scheme in _BY_SCHEME and scheme == _BY_SCHEME[scheme].tls_scheme
 
 
+def shows_certificate(way: str) -> bool:
+    """Does it lead to a node's own port, with TLS? A node can join there, and renew its certificate."""
+    scheme = way.partition(":")[0]
+    return speaks_tls(scheme) and not protocol_of(scheme).brokered
+
+
 def usual_port(scheme: str) -> int:
     """Where a server usually listens; 0 for `srv`."""
     if scheme == LOOKED_UP:

@@ -10,6 +10,7 @@ from broker.enrolment.errors import EnrolmentRefused
 from broker.enrolment.messages import Invite, Invited, Listed, ListedInvitation, ListedMember, Revoked
 from broker.enrolment.tokens import write_token
 from config.kinds import Fault
+from config.schemes import DIRECT, LINK_PATH, LOOKED_UP
 from config.uris import LINK_URI, address
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def _ways(uris: list[str]) -> list[str]:
             raise BadRequest(str(error)) from None
         if not place.reaches_a_port:
             raise BadRequest(
-                f"{uri}: a node joins at the port, so expected wss://HOST:PORT/link or srv://DOMAIN"
+                f"{uri}: a node joins at the port, so expected {DIRECT.tls_scheme}://HOST:PORT{LINK_PATH} or"
+                f" {LOOKED_UP}://DOMAIN"
             )
     return uris
 

@@ -6,6 +6,7 @@ at a broker it would be the broker's. There the broker's permissions can keep ea
 
 from typing import Final
 
+from config.schemes import shows_certificate
 from treeconnector.identity import Shown
 from treeconnector.link import Link
 from treeconnector.relations import Relation
@@ -23,6 +24,6 @@ def proof(link: Link, relation: Relation, shown: Shown, over: str) -> str:
         found.append(f"a certificate for {', '.join(sorted(shown.certified)[:_LISTED])}")
     if shown.place and shown.vouched:
         found.append(f"the broker's permissions for {shown.place}")
-    if link.dials and over.startswith("wss:"):
+    if link.dials and shows_certificate(over):
         found.append("the certificate of its port")
     return ", ".join(found) or NOTHING

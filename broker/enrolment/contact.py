@@ -32,7 +32,7 @@ class NotTheParent(EnrolmentError):
 
 
 def base_of(way: str) -> str:
-    """https://HOST:PORT of a wss:// way."""
+    """https://HOST:PORT of a way that leads to a port with TLS."""
     return f"https://{urlsplit(way).netloc}"
 
 

@@ -42,6 +42,7 @@ from broker.location.ways import finders_of
 from config.kinds import Fault
 from config.model import ClientTls, Enrolment, Listener, Site, SiteBroker, TreeConnector
 from config.rules import check
+from config.schemes import DIRECT, shows_certificate
 from config.uris import EMBEDDED, LINK_URI, address
 from config.write import to_yaml
 
@@ -176,7 +177,7 @@ async def _ask_all(invitation: Invitation, site: Site, key: bytes) -> Granted:
 
 
 async def ways_of(site: Site) -> Sequence[str]:
-    """The wss:// ways to the parent, those that DNS names included. Raises `ParentUnreachable`."""
+    """The ways to the parent where a node can join, those from DNS too. Raises `ParentUnreachable`."""
     connector = site.connector
     assert connector is not None
     finders = finders_of(site, connector)
@@ -191,9 +192,9 @@ async def ways_of(site: Site) -> Sequence[str]:
                 error = str(failed)
         else:
             found.append(uri)
-    found = [way for way in found if way.startswith("wss:")]
+    found = [*filter(shows_certificate, found)]
     if not found:
-        raise ParentUnreachable(error or "no way to the parent is wss://")
+        raise ParentUnreachable(error or f"no way to the parent is {DIRECT.tls_scheme}://")
     return found
 
 

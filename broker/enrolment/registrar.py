@@ -35,6 +35,7 @@ from broker.enrolment.errors import EnrolmentRefused
 from broker.enrolment.messages import Granted, Join, Listed, ListedInvitation, ListedMember, Renew
 from broker.enrolment.tokens import Invitation, new_id, new_secret
 from config.model import Site
+from config.schemes import DIRECT, shows_certificate
 from treeconnector.errors import InvalidName, LinkRefused, Refusal
 from treeconnector.identity import Shown
 from treeconnector.names import own_name
@@ -115,7 +116,8 @@ class Registry:
         if not ways:
             raise EnrolmentRefused(
                 "BAD_REQUEST",
-                "nobody knows where to find this node: give public_uri at the listener, or --uri wss://…",
+                "nobody knows where to find this node: give public_uri at the listener, or --uri"
+                f" {DIRECT.tls_scheme}://…",
             )
         transaction = Transaction()
         self._sweep(transaction, name)
@@ -142,7 +144,7 @@ class Registry:
 
     def _ways(self) -> tuple[str, ...]:
         ways = (*self._site.listener.announced, *self.ways_beside())
-        return tuple(dict.fromkeys(uri for uri in ways if uri.startswith("wss:")))
+        return tuple(dict.fromkeys(filter(shows_certificate, ways)))
 
     def _sweep(self, transaction: Transaction, name: str) -> None:
         """Forget what ended long ago, and what is open for this name."""

@@ -24,6 +24,7 @@ from broker.enrolment.files import PRIVATE, PUBLIC, write
 from broker.enrolment.joining import ways_of
 from broker.enrolment.messages import RENEW_PATH, Granted, Renew
 from config.model import Site
+from config.schemes import shows_certificate
 
 _log = logging.getLogger("sapwood.enrolment")
 _LOOK_EVERY: Final = 60.0
@@ -143,7 +144,7 @@ class CertificateRenewal(Policy):
         raise failed
 
     async def _ways(self) -> list[str]:
-        beside = [way for way in self.ways_beside() if way.startswith("wss:")]
+        beside = [*filter(shows_certificate, self.ways_beside())]
         try:
             return list(dict.fromkeys([*await ways_of(self._site), *beside]))
         except ParentUnreachable:

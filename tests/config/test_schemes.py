@@ -21,6 +21,7 @@ from config.schemes import (
     listed_tls,
     pattern,
     protocol_of,
+    shows_certificate,
     speaks_tls,
     usual_port,
 )
@@ -96,3 +97,10 @@ def test_patterns_and_texts() -> None:
     assert listed_tls(CARRIERS) == "wss, mqtts, amqps"
     assert (either(["a"]), either(["a", "b"]), either(["a", "b", "c"])) == ("a", "a or b", "a, b or c")
     assert advice(SITE_BROKERS) == "mqtt:// or mqtts:// for Mosquitto, amqp:// or amqps:// for RabbitMQ"
+
+
+def test_only_a_port_with_tls_of_a_node_itself_shows_its_certificate() -> None:
+    ways = {scheme: f"{scheme}://hq.example.com/link" for each in PROTOCOLS for scheme in each.schemes}
+    assert [scheme for scheme, way in ways.items() if shows_certificate(way)] == ["wss"]
+    assert not shows_certificate("srv://hq.example.com")
+    assert not shows_certificate("memory")
