@@ -51,6 +51,12 @@ class Diallers(Policy):
     def __repr__(self) -> str:
         return f"<Diallers of {self._site.name}: {', '.join(sorted(self.supervisors)) or 'nobody'}>"
 
+    @property
+    def disconnected(self) -> bool:
+        """Is this node a satellite that is linked with no core?"""
+        linked = any(parent.up for parent in self._host.core.neighbourhood.parents())
+        return self._site.scheme == "satellite" and not linked
+
     def of(self, name: str) -> Supervisor | None:
         """The one that knows how a node is dialled: its own, or the connector's."""
         return self.supervisors.get(name, self.main)

@@ -287,6 +287,10 @@ class Node:
         return self.driver.ready
 
     @property
+    def disconnected(self) -> bool:
+        return self.report.diallers.disconnected
+
+    @property
     def switch(self) -> Switch:
         return self.driver.switch
 

@@ -138,7 +138,7 @@ class StoreSummary(Answer):
 class Status(Answer):
     """Everything the node says of itself. `running_s`: over all its starts. Lists are cut at 500; what is
     cut is counted in `…_more`. Children whose links are in trouble come first. `sessions`: how many.
-    `routes`: counts by 'kind/gateway'.
+    `routes`: counts by 'kind/gateway'. `disconnected`: it is a satellite that is linked with no core.
     """
 
     name: str
@@ -156,6 +156,7 @@ class Status(Answer):
     running_s: float
     ready: bool
     refusing: str
+    disconnected: bool
     parent: StatusLink | None
     parents: list[StatusLink]
     mesh: list[StatusLink]
@@ -215,6 +216,7 @@ def status(node: NodeReport) -> Status:
         running_s=round(now, 3),
         ready=driver.ready,
         refusing=driver.refusing,
+        disconnected=node.diallers.disconnected,
         parent=_parent(node),
         parents=_parents(node),
         mesh=_mesh(node),

@@ -31,7 +31,7 @@ def summary(found: Fields) -> list[str]:
     lines = [
         f"{found.get('name')} · {found.get('role')} of tree {found.get('tree')} · {chain}",
         f"up {duration(found.get('uptime_s', 0))} · start {found.get('start')} · process {found.get('pid')}"
-        f" · {'ready' if found.get('ready') else 'NOT READY ' + str(found.get('refusing', ''))}",
+        f" · {readiness(found)}",
     ]
     store, dead = found.get("store", {}), found.get("dead", {})
     lines.append(
@@ -43,6 +43,13 @@ def summary(found: Fields) -> list[str]:
     lines += _site_broker(found.get("site_broker", {}))
     lines += [_link_broker(broker) for broker in found.get("link_brokers", [])]
     return [*lines, *([f"dead letters: {reasons}"] if reasons else []), *warnings]
+
+
+def readiness(found: Fields) -> str:
+    """Does it take messages, and is it part of its tree?"""
+    if not found.get("ready", True):
+        return f"NOT READY {found.get('refusing', '')}"
+    return "DISCONNECTED: no core is linked" if found.get("disconnected") else "ready"
 
 
 def _site_broker(broker: Fields) -> list[str]:

@@ -74,7 +74,9 @@ class WiresPort(Protocol):
 
 
 class NodePort(Protocol):
-    """The node. `ready`: it takes messages and its links are as they should be. `running`: for operations."""
+    """The node. `ready`: it takes messages. `disconnected`: it is a satellite that is linked with no core.
+    `running`: for operations.
+    """
 
     @property
     def tracing(self) -> TracingPort: ...
@@ -87,6 +89,9 @@ class NodePort(Protocol):
 
     @property
     def ready(self) -> bool: ...
+
+    @property
+    def disconnected(self) -> bool: ...
 
     def wake(self) -> None: ...
 

@@ -16,6 +16,9 @@ class StatusEndpoint:
         return web.Response(text="ok\n")
 
     async def readiness(self, _request: web.Request) -> web.StreamResponse:
-        """200 when the node takes messages, else 503."""
-        ready = self._node.ready
-        return web.Response(status=200 if ready else 503, text="ready\n" if ready else "not ready\n")
+        """200 when the node takes messages, else 503; so does a satellite that no core is linked with."""
+        if not self._node.ready:
+            return web.Response(status=503, text="not ready\n")
+        if self._node.disconnected:
+            return web.Response(status=503, text="disconnected\n")
+        return web.Response(text="ready\n")

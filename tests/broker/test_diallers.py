@@ -4,15 +4,23 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
+import aiohttp
 import pytest
+from rich.console import Console
 
 from broker.cli.demo.plan import free_ports
+from broker.cli.status import readiness as readiness_text
+from broker.cli.status import summary
+from broker.cli.top.look import look
+from broker.cli.top.view import frame
 from broker.node import Node
 from config.behaviour import Advisories, Link
 from config.mesh import Core, Mesh
-from config.model import AdvisoryLog, Listener, Site
+from config.model import AdvisoryLog, Listener, Site, TreeConnector
 from config.rules import check
 
 NAMES = ("hq-1", "hq-2", "hq-3")
@@ -96,3 +104,53 @@ async def test_a_node_that_stays_away_is_warned_of_once_it_has_lasted(
         said = [record for record in caplog.records if "cannot be reached" in record.getMessage()]
         assert [record.levelno for record in said] == [logging.INFO, logging.WARNING]
         assert said[0].getMessage() == said[1].getMessage()
+
+
+async def test_a_satellite_without_a_core_says_that_it_is_disconnected(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    given = {"listener": Listener(port=0), "advisory_log": AdvisoryLog(enabled=False)}
+    links = {"link": Link(backoff_initial=0.05, backoff_max=0.1)}
+    way = TreeConnector(uri=f"ws://127.0.0.1:{port}/link")
+    pool = Site(
+        name="pool", data=tmp_path / "pool", scheme="satellite", tree_connectors=(way,), **given, **links
+    )
+    leaf = Site(
+        name="leaf",
+        data=tmp_path / "leaf",
+        tree_connectors=(replace(way, nodetype="leaf"),),
+        **given,
+        **links,
+    )
+    core = Site(
+        name="core", data=tmp_path / "core", scheme="core", **(given | {"listener": Listener(port=port)})
+    )
+
+    async def readiness(node: Node) -> tuple[int, str]:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{node.port}/readyz") as answer,
+        ):
+            return answer.status, (await answer.text()).strip()
+
+    def said(node: Node) -> str:
+        found = node.status()
+        shown = look(lambda path: found if path == "/api/status" else {}, now=1.0)
+        assert shown.as_json()["disconnected"] == found["disconnected"]
+        told = readiness_text(found)
+        drawn = StringIO()
+        Console(width=100, file=drawn).print(frame(shown, 100))
+        assert told in drawn.getvalue()
+        assert told in "\n".join(summary(found))
+        return told
+
+    async with running(check(pool)) as satellite, running(check(leaf)) as ordinary:
+        assert (await readiness(satellite), said(satellite)) == (
+            (503, "disconnected"),
+            "DISCONNECTED: no core is linked",
+        )
+        assert (await readiness(ordinary), said(ordinary)) == ((200, "ready"), "ready"), "a store works alone"
+        async with running(check(core)):
+            await until(lambda: not satellite.disconnected)
+            assert (await readiness(satellite), said(satellite)) == ((200, "ready"), "ready")
+        await until(lambda: satellite.disconnected)
+        assert said(satellite) == "DISCONNECTED: no core is linked"

@@ -80,7 +80,8 @@ class Look:
 
 
 _SHOWN: Final = (
-    *("name", "tree", "role", "chain", "ready", "refusing", "uptime_s", "sessions", "children_more"),
+    *("name", "tree", "role", "chain", "ready", "refusing", "disconnected"),
+    *("uptime_s", "sessions", "children_more"),
     *("counters", "dead", "spool", "store"),
 )
 

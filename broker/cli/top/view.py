@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from broker.cli.status import duration, size
+from broker.cli.status import duration, readiness, size
 from broker.cli.top.look import Fields, LinkLine, Look, QueueLine, printable
 
 NARROW: Final = 60
@@ -52,8 +52,8 @@ def keys_line(width: int, sort: str, held: bool, interval: float) -> str:
 def _head(look: Look, width: int) -> list[Text]:
     found = look.found
     chain = " < ".join(printable(str(name)) for name in found.get("chain", []))
-    ready = found.get("ready", True)
-    state = "ready" if ready else f"NOT READY {printable(str(found.get('refusing', '')))}"
+    well = found.get("ready", True) and not found.get("disconnected")
+    state, up = printable(readiness(found)), duration(found.get("uptime_s", 0))
     store, dead, spool = found.get("store", {}), found.get("dead", {}), found.get("spool", {})
     lines = [
         _cut(
@@ -61,9 +61,9 @@ def _head(look: Look, width: int) -> list[Text]:
         ),
         _cut(f"{chain}", width, "cyan"),
         _cut(
-            f"{state} · up {duration(found.get('uptime_s', 0))} · {found.get('sessions', 0)} sessions",
+            f"{state} · up {up} · {found.get('sessions', 0)} sessions",
             width,
-            "" if ready else "bold red",
+            "" if well else "bold red",
         ),
         _cut(_flow(look.rates), width),
         _cut(

@@ -147,6 +147,7 @@ class FakeNode:
     switch: FakeSwitch = field(default_factory=FakeSwitch)
     name: str = "here"
     ready: bool = True
+    disconnected: bool = False
     linked: list[list[bytes]] = field(default_factory=list)
     sent_away: list[tuple[str, str]] = field(default_factory=list)
     enrolment: None = None

@@ -20,6 +20,9 @@ async def test_health_and_readiness(port: Any) -> None:
     port.node.ready = False
     assert (await client.ask("/healthz")).status == 200
     assert (await client.ask("/readyz")).status == 503
+    port.node.ready, port.node.disconnected = True, True
+    answer = await client.ask("/readyz")
+    assert (answer.status, answer.body) == (503, b"disconnected\n")
 
 
 async def test_from_elsewhere_status_needs_the_token(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:

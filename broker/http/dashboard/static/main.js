@@ -92,7 +92,7 @@ function buildTop() {
   live.listen(() => {
     const { status } = live;
     drawChain([status?.chain, status?.name, status?.role, status?.tree], () => chainParts(status));
-    drawHealth([live.connection, live.error, status?.ready, status?.refusing, duration(status?.uptime_s)], () => healthParts(status));
+    drawHealth([live.connection, live.error, status?.ready, status?.refusing, status?.disconnected, duration(status?.uptime_s)], () => healthParts(status));
     drawBadges(status);
     drawTitle();
   });
@@ -114,6 +114,7 @@ function healthParts(status) {
   const parts = [];
   if (status) {
     parts.push(h("span", { class: "wide" }, `up ${duration(status.uptime_s)}`));
+    if (status.disconnected) parts.push(h("span", { title: "No core is linked" }, shape("down"), "disconnected"));
     if (status.ready === false) parts.push(h("span", { title: status.refusing }, shape("blocked"), "not ready"));
   }
   const word = { live: "live", connecting: "connecting", lost: "no answer", refused: "token needed" }[live.connection];

@@ -46,6 +46,7 @@ export function attention(status, dormant = []) {
   const add = (weight, state, what, why, side, place) => found.push({ weight, state, what, why, side, place });
   for (const warning of status.warnings ?? []) add(1, "warning", visible(String(warning?.text ?? warning)), "", "", "overview");
   if (status.ready === false) add(0, "blocked", "The node takes no new messages", status.refusing || "", "", "overview");
+  if (status.disconnected) add(0, "down", "This satellite is disconnected", "it is linked with no core", "", "tree");
   // One of several parents stands in for the others.
   const spare = (status.parents ?? []).some((link) => linkState(link) === "running");
   for (const link of linksOf(status)) {
