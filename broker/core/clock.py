@@ -6,9 +6,11 @@ it; between two turns anything may happen, so each looks again whether it is sti
 """
 
 import heapq
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from itertools import count
-from typing import Final
+from typing import Final, Generic, TypeVar
+
+Item = TypeVar("Item")
 
 PART: Final = 500
 """Rows that one turn of long work goes over: some milliseconds."""
@@ -54,3 +56,49 @@ class Clock:
     def run_due(self) -> None:
         while self._timers and self._timers[0][0] <= self.now:
             heapq.heappop(self._timers)[2]()
+
+
+class Round(Generic[Item]):
+    """Looks at each of many things in turn, again and again, so that none waits for it longer than `seconds`.
+
+    `items`: those that there are when a round begins; one may be gone when its turn comes.
+    """
+
+    __slots__ = ("_clock", "_coming", "_few", "_items", "_left", "_look", "_seconds", "_share")
+
+    def __init__(
+        self,
+        clock: Clock,
+        items: Callable[[], Iterable[Item]],
+        look: Callable[[Item], object],
+        seconds: int = 1,
+    ) -> None:
+        self._clock, self._items, self._look, self._seconds = clock, items, look, seconds
+        self._coming: list[Item] = []
+        self._share = self._left = 0
+        self._few = True
+
+    def __repr__(self) -> str:
+        return f"<Round left={self._left} coming={len(self._coming)}>"
+
+    def second_passed(self, *, all_now: bool = False) -> None:
+        """Look at a share of them, `PART` at least, a part in each turn. `all_now`: at all of them."""
+        if all_now or not self._coming:
+            self._coming = list(self._items())
+            self._coming.reverse()
+            self._few = len(self._coming) <= PART
+            self._share = max(-(-len(self._coming) // self._seconds), PART)
+        self._left = max(self._left, len(self._coming) if all_now else self._share)
+        if self._few:
+            self._look_at_part()
+        else:
+            self._clock.go_on(self._look_at_part, self._look_at_part)
+
+    def _look_at_part(self) -> None:
+        for _ in range(min(PART, self._left, len(self._coming))):
+            self._left -= 1
+            self._look(self._coming.pop())
+        if not self._coming:
+            self._left = 0
+        elif self._left:
+            self._clock.go_on(self._look_at_part, self._look_at_part)

@@ -1,9 +1,13 @@
-"""Housekeeping: looked after once a second, not at each message."""
+"""Housekeeping: looked after once a second, not at each message.
+
+Law: no step goes over all that a node has. Queues and subscriptions are looked at in rounds of some seconds,
+neighbours each second, all a part at a time. For what is due at a known moment nothing else is looked at.
+"""
 
 from typing import Final
 
 from broker.core.clients.switch import Switch
-from broker.core.clock import PART
+from broker.core.clock import PART, Round
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import Queue, QueueEntry
@@ -12,11 +16,13 @@ from broker.core.neighbours.relocation import Relocation
 from broker.core.policies.backpressure import Backpressure
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
-from broker.core.routing.topics import Topics
+from broker.core.routing.topics import Subscription, Topics
 from broker.core.rows import MetaRow
 from treeconnector.relations import Relation
 
 _EVERY: Final = 1.0
+_ROUND: Final = 10
+"""Seconds in which each queue and subscription has been looked at; a few are looked at each second."""
 _STALLED: Final = 5.0
 _TICKS_AT_LEAST: Final = 10.0
 MOST_PRODUCERS: Final = 100_000
@@ -49,7 +55,10 @@ class Housekeeping:
         self.next = context.clock.now + _EVERY
         self.ticks = context.clock.now
         self._held: dict[Queue, None] = {}
-        self._unseen: list[str] = []
+        clock, custody, neighbours = context.clock, context.custody, context.neighbours
+        self._queues = Round(clock, custody.queues.values, self._look_at_queue, _ROUND)
+        self._neighbours = Round(clock, neighbours.values, self._look_at_neighbour)
+        self._subscriptions = Round(clock, topics.subscriptions.values, self._look_at_subscription, _ROUND)
 
     def __repr__(self) -> str:
         return f"<Housekeeping next={self.next:.1f}>"
@@ -62,15 +71,16 @@ class Housekeeping:
         self.keep_ticks()
         for second_passed in context.policies.second_passed:
             second_passed()
-        self._waiting()
+        if custody.expiry.is_due(clock.now):
+            clock.go_on(self._expired, self._expired)
         if self._is_full_of_dead():
             clock.go_on(self._dead, self._dead)
         self._arrivals.seen.prune(custody.transaction)
-        self._retention()
-        self._pressure()
-        wanted = {name for neighbour in context.neighbours.values() for name in neighbour.wanting}
-        custody.sweep_queues(wanted)
-        custody.paging.look()
+        self._neighbours.second_passed()
+        self._subscriptions.second_passed()
+        if self._has_forgettable():
+            clock.go_on(self._producers, self._producers)
+        self._queues.second_passed(all_now=custody.paging.look())
 
     def keep_ticks(self, older: float = _TICKS_AT_LEAST) -> None:
         """Keep the running time on disk if what is there is older than `older` seconds: an idle node too."""
@@ -79,17 +89,18 @@ class Housekeeping:
             self.ticks = context.clock.now
             context.custody.transaction.put(MetaRow("ticks", str(int(self.ticks * 1000)).encode()))
 
-    # --- what waits too long
+    def _look_at_queue(self, queue: Queue) -> None:
+        """Has it waited too long, is it needed, and has it too much in memory?"""
+        context, custody = self._context, self._context.custody
+        if custody.queues.get(queue.name) is not queue:
+            return
+        if queue.waiting and queue is not custody.dead and self._is_held_too_long(queue):
+            self._held[queue] = None
+            context.clock.go_on(self._hold_time, self._hold_time)
+        custody.paging.fit(queue)
+        custody.sweep(queue)
 
-    def _waiting(self) -> None:
-        custody = self._context.custody
-        if custody.expiry.is_due(self._context.clock.now):
-            self._context.clock.go_on(self._expired, self._expired)
-        for queue in list(custody.queues.values()):
-            if queue.waiting and queue is not custody.dead and self._is_held_too_long(queue):
-                self._held[queue] = None
-        if self._held:
-            self._context.clock.go_on(self._hold_time, self._hold_time)
+    # --- what waits too long
 
     def _expired(self) -> None:
         custody, now = self._context.custody, self._context.clock.now
@@ -170,32 +181,30 @@ class Housekeeping:
 
     # --- retention
 
-    def _retention(self) -> None:
-        context, settings, now = self._context, self._context.settings, self._context.clock.now
-        spare = any(parent.up for parent in context.parents.values())
-        for neighbour in list(context.neighbours.values()):
-            down = neighbour.detail.down_since
-            if neighbour.relation is Relation.PARENT and not spare:
-                continue
-            if not neighbour.up and down and now - down > settings.route_retention:
-                self._relocation.forget(neighbour, moved=False)
-        self._subscriptions()
-        if self._has_forgettable():
-            context.clock.go_on(self._producers, self._producers)
+    def _look_at_neighbour(self, neighbour: Neighbour) -> None:
+        """Has it been away for too long? Else, is it blocked, and may it go on with what it keeps for us?"""
+        context = self._context
+        if context.neighbours.get(neighbour.name) is not neighbour:
+            return
+        if neighbour.link is not None:
+            self._stalled(neighbour)
+            self._backpressure.look(neighbour)
+        elif self._is_forgotten(neighbour):
+            self._relocation.forget(neighbour, moved=False)
 
-    def _subscriptions(self) -> None:
-        """Look at so many each second, in turn: what ends after days need not be found at once."""
-        now, subscriptions = self._context.clock.now, self._topics.subscriptions
-        longest = self._context.settings.subscription_retention
-        if not self._unseen:
-            self._unseen = list(subscriptions)
-        part = self._unseen[-PART:]
-        del self._unseen[-PART:]
-        for subscription in (subscriptions[each] for each in part if each in subscriptions):
-            if subscription.attached:
-                subscription.seen = now
-            elif subscription.name and now - subscription.seen > longest:
-                self._switch.end_subscription(subscription)
+    def _is_forgotten(self, neighbour: Neighbour) -> bool:
+        """Of parents the last one stays, however long it is away."""
+        context, down = self._context, neighbour.detail.down_since
+        if neighbour.up or not down or context.clock.now - down <= context.settings.route_retention:
+            return False
+        return neighbour.relation is not Relation.PARENT or any(each.up for each in context.parents.values())
+
+    def _look_at_subscription(self, subscription: Subscription) -> None:
+        now = self._context.clock.now
+        if subscription.attached:
+            subscription.seen = now
+        elif subscription.name and now - subscription.seen > self._context.settings.subscription_retention:
+            self._switch.end_subscription(subscription)
 
     def _has_forgettable(self) -> bool:
         """The producer that has not sent for longest is the first."""
@@ -212,17 +221,6 @@ class Housekeeping:
                 return
             sending.forget(next(iter(sending.streams.values())))
         self._context.clock.go_on(self._producers, self._producers)
-
-    # --- back-pressure of the whole spool
-
-    def _pressure(self) -> None:
-        """While a spool is full, neighbours that feed it keep what they have."""
-        context = self._context
-        for neighbour in context.neighbours.values():
-            if neighbour.link is None:
-                continue
-            self._stalled(neighbour)
-            self._backpressure.look(neighbour)
 
     def _stalled(self, neighbour: Neighbour) -> None:
         """A link that is up and does not drain is blocked, and says why."""

@@ -14,10 +14,12 @@ wait.
 """
 
 import json
+from functools import partial
+from itertools import islice, takewhile
 from typing import Final
 
 from broker.core.clients.batching import Batching, BundleClass
-from broker.core.clock import PART
+from broker.core.clock import PART, Round
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.pages import may_be_told
@@ -33,6 +35,8 @@ from treeconnector.names import LOCAL, is_incarnation, node_name, queue_name
 from treeconnector.relations import Relation
 
 NOBODY_SERVES: Final = "NOBODY_SERVES"
+_ROUND: Final = 10
+"""Seconds in which each of very many queues where a sender waits is looked at again."""
 _MOST_GONE: Final = 100_000
 """Queues whose last route has gone, for `linger`; of more the oldest are forgotten."""
 
@@ -49,6 +53,7 @@ class MandatoryNotices(Policy):
         self._gone_here: dict[Destination, float] = {}
         self._here: set[Destination] = set()
         self.watched: dict[str, None] = {}
+        self._looks = Round(context.clock, lambda: self.watched, self._look_again, _ROUND)
         context.counters.setdefault("nobody_serves", 0)
         context.table.watch(self._route_changed)
 
@@ -75,13 +80,19 @@ class MandatoryNotices(Policy):
     def second_passed(self) -> None:
         """May those that wait be told by now?"""
         self._forget_long_gone()
-        for name in list(self.watched):
-            queue = self._context.custody.queues.get(name)
-            if queue is None or not (queue.waiting or queue.resting) or self._settled(queue):
-                del self.watched[name]
+        self._looks.second_passed()
 
-    def _settled(self, queue: Queue) -> bool:
-        return self._is_nobodys(queue) and self._is_certain(queue) and self.answer_waiting(queue)
+    def _look_again(self, name: str) -> None:
+        queue = self._context.custody.queues.get(name)
+        if queue is None or not (queue.waiting or queue.resting):
+            self.watched.pop(name, None)
+        elif self._is_nobodys(queue) and self._is_certain(queue):
+            self._context.clock.go_on((self._answer, queue), partial(self._answer, queue))
+
+    def _answer(self, queue: Queue) -> None:
+        """It has come to its turn. By now somebody may serve it."""
+        if self._is_nobodys(queue) and self._is_certain(queue) and self.answer_waiting(queue):
+            self.watched.pop(queue.name, None)
 
     def doomed(self, queue: Queue) -> None:
         self.answer_waiting(queue)
@@ -178,7 +189,8 @@ class MandatoryNotices(Policy):
     def _forget_long_gone(self) -> None:
         old = self._context.clock.now - self._context.settings.linger
         for gone in (self._gone, self._gone_here):
-            for key in [key for key, at in gone.items() if at <= old]:
+            due = takewhile(lambda left: left[1] <= old, gone.items())
+            for key, _ in list(islice(due, PART)):
                 del gone[key]
 
     # --- the answer

@@ -124,19 +124,18 @@ class Custody:
         )
         return made + [queue for queue in asked if queue is not None]
 
-    def sweep_queues(self, wanted: set[str]) -> None:
-        """Forget queues that hold nothing and that nobody reads or waits for.
+    def sweep(self, queue: Queue) -> None:
+        """Forget a queue that holds nothing and that nobody reads or waits for.
 
         One through which messages go on remembers its way, and stays if any has come since the last look.
         """
-        for queue in list(self.queues.values()):
-            idle = not (queue.messages or queue.consumers or queue.created or queue.held_back)
-            if not idle or queue.destination is None or queue.name in wanted:
-                queue.idle_at = -1
-            elif queue.ways < 0 or queue.idle_at == queue.tally.entered:
-                self.forget(queue)
-            else:
-                queue.idle_at = queue.tally.entered
+        idle = not (queue.messages or queue.consumers or queue.created or queue.held_back)
+        if not idle or queue.destination is None or queue.wanted:
+            queue.idle_at = -1
+        elif queue.ways < 0 or queue.idle_at == queue.tally.entered:
+            self.forget(queue)
+        else:
+            queue.idle_at = queue.tally.entered
 
     def forget(self, queue: Queue) -> None:
         """It is none any more."""
@@ -182,6 +181,7 @@ class Custody:
         entry = QueueEntry(self._next_copy, stored, queue, came, now)
         self._next_copy += 1
         self._added += 1
+        self.paging.warm += 1
         if stored.header.done:
             entry.done = bundles.mask_bits(stored.header.done)
         if stored.doubted and (queue.keeps or queue.destination is not None):
@@ -241,6 +241,7 @@ class Custody:
         if entry.note and entry.note in entry.queue.senders:
             self.sent(entry.queue, entry.note, -entry.open)
         entry.done = entry.all
+        self.paging.warm -= 1
         stored.entries -= 1
         if stored.row:
             self.transaction.changes[CopyRow][entry.row] = None
@@ -445,6 +446,7 @@ class Custody:
             entry.deliveries = max(entry.deliveries, 1)
         stored.entries += 1
         stored.since = entry.since
+        self.paging.warm += 1
         self._next_copy = max(self._next_copy, row.row + 1)
         self._count(entry, 1)
         if entry.note and queue is not self.dead and queue.destination is not None:

@@ -65,7 +65,8 @@ class Keeper(Protocol):
 class Paging:
     """Of one node. `window`: entries of one place that stay in memory; `room`: with more, some go.
 
-    `most`: of all queues together, about; above it each keeps only a few. `crowded`: queues with too many.
+    `most`: of all queues together, about; above it each keeps only a few. `warm`: entries in memory, whether
+    they wait, rest, are with a reader, or on a line. `crowded`: queues with too many.
     `parted`: bundles in memory that have entries which are not. `unsure`: rows of bundles of which a start
     may find further entries.
     `doubted_before`: bundles below that row may have arrived where they go, whatever their header says.
@@ -79,6 +80,7 @@ class Paging:
         self.shared = Shared()
         self.parted: dict[int, Parted] = {}
         self._alone: dict[int, None] = {}
+        self.warm = 0
         self.crowded: dict[Queue, None] = {}
         self.unsure: Container[int] = ()
         self.doubted_before = 0
@@ -90,15 +92,18 @@ class Paging:
     def room(self) -> int:
         return 2 * self.window
 
-    def look(self) -> None:
-        """Now and then: how many are in memory, in all queues together? The next commit lets some go."""
-        queues = [queue for queue in self._custody.queues.values() if queue is not self._custody.dead]
-        warm = sum(len(queue.waiting.warm) for queue in queues)
+    def look(self) -> bool:
+        """Now and then: how many are in memory, in all queues together? True: each has another room now."""
+        before, warm = self.window, self.warm - len(self._custody.dead.waiting.warm)
         if warm > self._most:
             self.window = max(self._most // _LEAST, 1)
         elif warm < self._most // 2:
             self.window = self._wide
-        for queue in queues:
+        return self.window != before
+
+    def fit(self, queue: Queue) -> None:
+        """Where more are in memory than the queue has room for, the next commit lets some go."""
+        if queue is not self._custody.dead:
             queue.waiting.room = self.room
             if len(queue.waiting.warm) > self.room:
                 self.crowded[queue] = None
@@ -140,6 +145,7 @@ class Paging:
                 runs.append([entry])
         pages = [self._page_of(queue, run) for run in runs]
         waiting.let_go(stay, pages)
+        self.warm -= gone
         if gone >= most:
             self.crowded[queue] = None
             waiting.room = self.room
@@ -210,6 +216,7 @@ class Paging:
         """The entries of a page, as they were."""
         custody = self._custody
         custody.transaction.delete(PageRow, page.first)
+        self.warm += len(page)
         return [self._taken(each, page, index) for index, each in enumerate(self._rows_of(page))]
 
     def _taken(self, found: StoredEntry, page: Page, index: int) -> QueueEntry:

@@ -102,7 +102,7 @@ class Neighbour:
         self.window_bytes = 0
         self.max_message = 0
         self.wants: deque[Queue] = deque()
-        self.wanting: set[str] = set()
+        self._wanting: set[Queue] = set()
         self.peer_holds = PeerHolds()
         self.we_hold: set[str] = set()
         self.spool_holds: dict[str, tuple[Destination, Spool]] = {}
@@ -272,9 +272,17 @@ class Neighbour:
 
     def want(self, queue: Queue) -> None:
         """Queue up for room in the outbox; queues are served in turn."""
-        if queue.name not in self.wanting:
-            self.wanting.add(queue.name)
+        if queue not in self._wanting:
+            self._wanting.add(queue)
             self.wants.append(queue)
+            queue.wanted += 1
+
+    def next_wanted(self) -> Queue:
+        """The queue whose turn it is."""
+        queue = self.wants.popleft()
+        self._wanting.remove(queue)
+        queue.wanted -= 1
+        return queue
 
     # --- link
 

@@ -337,6 +337,7 @@ class Queue:
     `swept`: for a link, whether the child may have what is older is to be asked before it is sent.
     `next_hop`: the one neighbour that takes what is for here, as long as the table's `version` is `ways`.
     `idle_at`: how many messages had entered when it was seen idle last, -1 if something has waited since.
+    `wanted`: how many neighbours have it among those that they take from next.
     `spool`: where it counts, None = nowhere; `together`: bytes of entries with no spool of their own.
     """
 
@@ -365,6 +366,7 @@ class Queue:
         "turn",
         "unfollowed",
         "waiting",
+        "wanted",
         "ways",
     )
 
@@ -392,6 +394,7 @@ class Queue:
         self.home = False
         self.policy = DEFAULT_POLICY
         self.owner = ""
+        self.wanted = 0
         self.swept = 0
         self.unfollowed = 0
         self.tally = Tally()

@@ -7,7 +7,7 @@ links, and what follows from a name that came or went.
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 from broker.core.clock import PART
@@ -226,9 +226,9 @@ class Advertising(Policy):
 
     def _forget_former(self, neighbour: Neighbour, before: float) -> None:
         """Nodes that left a child before that moment are strangers to it: it has nothing of theirs now."""
-        for name, since in list(islice(neighbour.former.items(), PART)):
-            if since < before:
-                self._unremember(neighbour, name)
+        due = takewhile(lambda left: left[1] < before, neighbour.former.items())
+        for name, _ in list(islice(due, PART)):
+            self._unremember(neighbour, name)
 
     def local_route_changed(self, key: Destination) -> None:
         """Keep a local route, or its absence, on disk."""

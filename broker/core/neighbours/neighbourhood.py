@@ -70,6 +70,8 @@ class Neighbourhood(Policy):
         """Its routes are withdrawn. Whoever says that it is gone sees to what waits for it."""
         context, name = self._context, neighbour.name
         del context.neighbours[name]
+        while neighbour.wants:
+            neighbour.next_wanted()
         context.table.relate(name, Relation.CHILD)
         context.parents.pop(name, None)
         context.custody.spools.parents.discard(name)

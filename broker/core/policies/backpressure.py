@@ -7,8 +7,10 @@ destination it still grows, in the direction that all its bundles come in (down 
 child). So no backlog below ever stops what a child has for here or above.
 """
 
+from functools import partial
 from typing import Final
 
+from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue_names import Spool, queue_name_of
@@ -75,14 +77,21 @@ class Backpressure(Policy):
 
     def look(self, neighbour: Neighbour) -> None:
         """Now and then: end the holds that are not needed any more."""
-        if neighbour.link is None:
-            return
+        self._hold_all(neighbour)
+        self._end_some(neighbour, list(neighbour.spool_holds))
+
+    def _end_some(self, neighbour: Neighbour, names: list[str]) -> None:
         full = self._admission.full()
-        for name, (destination, spool) in list(neighbour.spool_holds.items()):
+        for name in names[:PART]:
+            destination, spool = neighbour.spool_holds.get(name, (None, None))
+            if destination is None or spool is None:
+                continue
             if spool not in full or not self._still_goes(neighbour, destination, spool):
                 del neighbour.spool_holds[name]
                 self._release(neighbour, name)
-        self._hold_all(neighbour)
+        if further := names[PART:]:
+            again = partial(self._end_some, neighbour, further)
+            self._context.clock.go_on((self._end_some, neighbour.name), again)
 
     def _still_goes(self, neighbour: Neighbour, destination: Destination, spool: Spool) -> bool:
         """Would more of it come to the same spool?"""

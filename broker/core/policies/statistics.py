@@ -30,7 +30,7 @@ from bisect import bisect_left
 from math import exp
 from typing import Final, NamedTuple
 
-from broker.core.clock import Clock
+from broker.core.clock import Clock, Round
 from broker.core.custody.custody import Custody
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import Queue, QueueEntry
@@ -89,10 +89,12 @@ class Statistics(Policy):
         neighbours: dict[str, Neighbour],
     ) -> None:
         self._clock = clock
-        self._neighbours = neighbours
         self._custody = custody
         self._counters = counters
         self._sampled = clock.now
+        self._elapsed = self._weight = 0.0
+        self._queues = Round(clock, self._stirred, self._sample_queue)
+        self._flows = Round(clock, neighbours.values, self._sample_flow)
         self._seen = dict.fromkeys(_RATED, 0)
         self.rates = _AT_REST
         self.latency = Histogram(LATENCY_BOUNDS)
@@ -128,22 +130,27 @@ class Statistics(Policy):
         elapsed = self._clock.now - self._sampled
         if elapsed <= 0:
             return
-        self._sampled = self._clock.now
-        weight = 1.0 - exp(-elapsed / SMOOTH)
-        custody = self._custody
-        custody.stirred = [queue for queue in custody.stirred if self._moves(queue, elapsed, weight)]
-        for neighbour in self._neighbours.values():
-            neighbour.flow.sample(neighbour.counters, elapsed, weight)
+        self._sampled, self._elapsed = self._clock.now, elapsed
+        weight = self._weight = 1.0 - exp(-elapsed / SMOOTH)
+        self._queues.second_passed()
+        self._flows.second_passed()
         if self.rates is _AT_REST and all(self._counters[name] == seen for name, seen in self._seen.items()):
             return
         self.rates = MessageRates(*(self._rate(name, elapsed, weight) for name in _RATED))
         if not any(self.rates):
             self.rates = _AT_REST
 
-    @staticmethod
-    def _moves(queue: Queue, elapsed: float, weight: float) -> bool:
-        queue.tally.active = queue.tally.sample(queue.left, elapsed, weight)
-        return queue.tally.active
+    def _stirred(self) -> list[Queue]:
+        stirred, self._custody.stirred = self._custody.stirred, []
+        return stirred
+
+    def _sample_queue(self, queue: Queue) -> None:
+        queue.tally.active = queue.tally.sample(queue.left, self._elapsed, self._weight)
+        if queue.tally.active:
+            self._custody.stirred.append(queue)
+
+    def _sample_flow(self, neighbour: Neighbour) -> None:
+        neighbour.flow.sample(neighbour.counters, self._elapsed, self._weight)
 
     def _rate(self, name: str, elapsed: float, weight: float) -> float:
         now, before = self._counters[name], float(getattr(self.rates, f"{name}_per_s"))

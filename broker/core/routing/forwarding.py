@@ -225,8 +225,7 @@ class Forwarder(Dispatcher):
 
     def _fill(self, neighbour: Neighbour) -> None:
         while neighbour.wants and neighbour.has_room:
-            queue = neighbour.wants.popleft()
-            neighbour.wanting.discard(queue.name)
+            queue = neighbour.next_wanted()
             if neighbour.name not in queue.targets or (queue.consumers and queue.destination):
                 continue
             if queue.destination and neighbour.holds(queue.destination):

@@ -54,6 +54,7 @@ def check(site: Site) -> None:
         assert len(place.waiting) == len(set(place.waiting)), place
         assert all(copy.open and copy.queue is place for copy in copies), place
         stored |= {copy.stored for copy in copies if copy.stored.row}
+    assert custody.paging.warm == sum(map(len, found.values()))
     assert dict(custody.spools) == spooled(found)
     assert len(site.disk.tables[CopyRow]) == sum(
         1 for copies in found.values() for copy in copies if copy.stored.row

@@ -8,9 +8,9 @@ import pytest
 from backlogs import SMALL, forest_of
 from steps import Steps
 
-from broker.core.clock import PART, Clock
+from broker.core.clock import PART, Clock, Round
 from broker.core.custody.paging import Paging
-from broker.core.messages.queue import QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.summaries import PAGE
 from simulation.forest import Forest
 from simulation.site import Site
@@ -82,6 +82,70 @@ def test_parts_of_all_long_work_have_their_turns_one_by_one() -> None:
         assert len(done) == before + 1
     assert "".join(done) == "abcaca"
     assert turns == 6
+
+
+def test_a_round_looks_at_each_once_in_so_many_seconds_and_at_few_in_a_turn() -> None:
+    clock, looked = Clock(0.0), list[int]()
+    items, most = range(30 * PART), 0
+    round_of = Round(clock, lambda: items, looked.append, seconds=10)
+    for second in range(10):
+        round_of.second_passed()
+        while clock.next is not None:
+            clock.now, already = clock.next, len(looked)
+            clock.run_due()
+            most = max(most, len(looked) - already)
+        assert len(looked) == 3 * PART * (second + 1)
+    assert looked == list(items)
+    assert most == PART
+    round_of.second_passed(all_now=True)
+    while clock.next is not None:
+        clock.now = clock.next
+        clock.run_due()
+    assert looked[30 * PART :] == list(items)
+
+
+def test_a_node_with_very_many_queues_looks_at_few_of_them_at_a_time(
+    hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 30,000 that nothing waits in, none is left; no turn and no second looks at more than its share."""
+    custody, count = hq.core.custody, 60 * PART
+    in_turns, in_seconds, sweep, run = [0], [0], custody.sweep, hq.core.handle_timer
+
+    def counted(place: Queue) -> None:
+        in_turns[-1] += 1
+        in_seconds[-1] += 1
+        sweep(place)
+
+    def turn(*given: float) -> None:
+        in_turns.append(0)
+        run(*given)
+
+    monkeypatch.setattr(custody, "sweep", counted)
+    monkeypatch.setattr(hq.core, "handle_timer", turn)
+    for number in range(count):
+        custody.queue_for(parse(f"queue:q{number}"))
+    for _ in range(22):
+        in_seconds.append(0)
+        forest_of(hq).settle(1.0)
+    assert not [name for name in custody.queues if name.startswith("queue:q")]
+    assert max(in_turns) == PART
+    assert max(in_seconds) <= count // 10 + PART
+
+
+def test_a_queue_that_a_neighbour_is_to_take_from_stays(forest: Forest, hq: Site) -> None:
+    forest.add("york", "hq")
+    forest.dial_all()
+    forest.settle(1.0)
+    york, custody = hq.core.neighbours["york"], hq.core.custody
+    place = custody.queue_for(parse("queue:sales"))
+    york.link = None  # nothing is taken
+    york.want(place)
+    york.want(place)
+    forest.settle(3.0)
+    assert custody.queues["queue:sales"] is place
+    assert (york.next_wanted(), list(york.wants), place.wanted) == (place, [], 0)
+    forest.settle(3.0)
+    assert "queue:sales" not in custody.queues
 
 
 def test_what_is_held_too_long_dies_a_part_at_a_time(forest: Forest, hq: Site, steps: Steps) -> None:
