@@ -261,6 +261,7 @@ class Node:
             desk.pause()
         if driver.failure is None:
             await driver.drain(lambda: desk is not None and desk.busy)
+            self.core.logical_addresses.end()
             await driver.hand_over(text, lambda: desk is not None and desk.busy)
         driver.wires.pause(text)
         await driver.end_tasks()

@@ -94,6 +94,7 @@ class Announced(Answer):
 async def addresses(node: RunningNode, search: str, cut: Cut) -> Addresses:
     """What this node knows; of names and incarnations only those that contain `search`."""
     core, known = node.core, node.core.logical_addresses
+    known.cache.expire(core.clock.now)
     page = await page_of(known.cache, _key, cut, lambda entry: search in "".join(_key(entry)))
     return Addresses(
         node=core.identity.name,

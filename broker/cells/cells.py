@@ -152,7 +152,7 @@ class NodeCells:
         pause = _AGAIN_FIRST
         properties = Properties(correlation_id=number, reply_to=f"{self._replies}@{self._me}")
         while True:
-            self._inside.send(where, Message(body, properties))
+            self._inside.send(where, Message(body, properties), Flag.TELL)
             self._host.wake()
             done, _ = await asyncio.wait((future,), timeout=pause)
             if done:
@@ -190,10 +190,15 @@ class NodeCells:
         self._host.wake()
 
     def _answered(self, letter: InternalMessage) -> None:
-        """An answer counts only from the node that was asked."""
+        """An answer counts only from the node that was asked; that there is none, whoever is certain says."""
         number = letter.message.properties.correlation_id
         node, future = self._asked.get(-1 if number is None else number, ("", None))
-        if future is None or future.done() or letter.origin != node:
+        if future is None or future.done():
+            return
+        if letter.flags & Flag.NOTICE:
+            future.set_exception(NoAnswer(node, f"{letter.origin} knows of no such cell at a node {node!r}"))
+            return
+        if letter.origin != node:
             return
         if len(letter.message.payload) <= _LARGEST_ANSWER:
             try:

@@ -124,6 +124,11 @@ class LogicalAddresses(Policy):
             queue.consumers = []
         self.bury(before)
 
+    def end(self) -> None:
+        """This start of the node is about to end: who asks for it from now on learns that at once."""
+        for neighbour in self._context.neighbours.values():
+            self._invalidate(neighbour, self.identity.incarnation)
+
     # --- what a look-up asks
 
     def named(self, destination: Destination) -> Destination | None:
@@ -333,9 +338,15 @@ class LogicalAddresses(Policy):
 
     def _taken_back(self, neighbour: Neighbour, incarnations: list[bytes]) -> None:
         for incarnation in incarnations:
+            if incarnation == neighbour.detail.incarnation:
+                neighbour.detail.incarnation = b""  # nor after a restart of this node
+                self._context.touch(neighbour)
             entry = self.cache.of(incarnation, self._context.clock.now)
             if entry is not None and neighbour.name in (entry.via, *self._context.parents):
                 self.cache.take(incarnation)
+                if self._is_below(entry) and neighbour.name == entry.via:
+                    for parent in self._context.parents.values():
+                        self._invalidate(parent, incarnation)
                 self._over(entry)
 
     def _over(self, entry: Entry) -> None:
@@ -346,10 +357,13 @@ class LogicalAddresses(Policy):
     def _take_back(self, entry: Entry, but: str) -> None:
         for name in entry.told - {but}:
             self._told_to.get(name, set()).discard(entry.found.incarnation)
-            neighbour = self._context.neighbours.get(name)
-            if neighbour is not None and neighbour.link is not None:
-                neighbour.link.invalidate([entry.found.incarnation])
-                self.counters["invalidate_out"] += 1
+            if name in self._context.neighbours:
+                self._invalidate(self._context.neighbours[name], entry.found.incarnation)
+
+    def _invalidate(self, neighbour: Neighbour, incarnation: bytes) -> None:
+        if neighbour.link is not None:
+            neighbour.link.invalidate([incarnation])
+            self.counters["invalidate_out"] += 1
 
     def _dispatch(self, entry: Entry) -> None:
         context = self._context

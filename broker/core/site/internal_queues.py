@@ -74,9 +74,9 @@ class InternalQueues:
         for queue in queues:
             self._forwarder.dispatch(queue)
 
-    def send(self, destination: Destination, message: Message) -> None:
+    def send(self, destination: Destination, message: Message, flags: int = 0) -> None:
         """Send what may be lost. The caller wakes the node."""
-        kind = BundleClass(destination, 0, 0, "")
+        kind = BundleClass(destination, flags, 0, "")
         self._batching.add(kind, batch_of([message], bundles.encode_message(message)))
 
     def _come(self, frame: NodeFrame) -> None:

@@ -59,6 +59,18 @@ async def test_a_node_that_nobody_knows_is_said_at_once(grove: Any) -> None:
         await grove.cells["hq"].ask("bath", "status")
 
 
+@pytest.mark.parametrize(("asker", "cell"), [("york", "System"), ("north", "System"), ("south", "lm")])
+async def test_a_node_that_the_root_alone_can_deny_is_said_by_it(grove: Any, asker: str, cell: str) -> None:
+    with pytest.raises(NoAnswer, match="hq knows of no such cell at a node 'bath'") as caught:
+        await grove.cells[asker].ask("bath", "status", timeout=60, cell=cell)
+    assert caught.value.node == "bath"
+
+
+async def test_a_cell_that_a_node_does_not_have_is_said_by_that_node(grove: Any) -> None:
+    with pytest.raises(NoAnswer, match="york knows of no such cell at a node 'york'"):
+        await grove.cells["hq"].ask("york", "status", timeout=60, cell="nosuch")
+
+
 async def test_a_link_that_is_down_is_said_at_once(grove: Any) -> None:
     grove.cut("north")
     grove.forest.pass_time(7.0)

@@ -354,3 +354,26 @@ def test_queues_that_have_gone_are_remembered_up_to_a_bound(
     for number in range(20):
         notices._route_changed(queue(f"q{number}"), "", "")
     assert [key.name for key in notices._gone] == [f"q{number}" for number in range(15, 20)]
+
+
+NOWHERE = "01234567-89ab-cdef-0123-456789abcdef"
+
+
+@pytest.mark.parametrize("sender", ["hq", "uk", "york", "leeds"])
+@pytest.mark.parametrize(
+    "where", ["stock", "stock@bath", "stock@hq", "stock@uk", "stock@leeds", f"stock@{NOWHERE}"]
+)
+def test_from_every_node_what_nobody_has_comes_back_as_an_error(sender: str, where: str) -> None:
+    forest = Forest()
+    forest.add("hq")
+    forest.add("uk", "hq", "branch")
+    forest.add("york", "uk")
+    forest.add("leeds", "uk")
+    forest.dial_all()
+    box = mailbox(forest, sender)
+    forest.settle(6.0)
+    ask(forest.producer(sender), f"queue:{where}", b"a", reply_to=f"replies@{sender}")
+    forest.settle(1.0)
+    (notice, _) = box.mail[0]
+    assert notice.properties.headers == {"notice": NOBODY_SERVES}
+    assert kept(forest) == 0

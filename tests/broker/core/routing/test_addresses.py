@@ -129,6 +129,30 @@ def test_what_waits_for_a_store_that_is_away_dies_when_it_comes_back_as_another(
     assert [why for why, _ in tree["north"].dead()] == ["UNKNOWN_INCARNATION"]
 
 
+def test_an_orderly_stop_is_told_to_all_who_may_be_asked(tree):
+    gone = own(tree["york"])
+    producer = tree.producer("bath")
+    till = tree.consumer("york", "queue:till")
+    producer.send(f"queue:till@{gone}", b"served")
+    tree.settle(1.0)
+    assert till.payloads == [b"served"]
+    tree["york"].core.logical_addresses.end()
+    tree.settle()
+    tree["york"].crash()
+    assert not any("york" in known(tree[name]) for name in ("north", "hq", "south", "bath"))
+    producer.send(f"queue:till@{gone}", b"late")
+    tree.settle(1.0)
+    assert [why for why, _ in tree["bath"].dead()] == ["UNKNOWN_INCARNATION"], "while the store is away"
+    for name in ("north", "hq"):
+        tree[name].crash()
+        tree[name].boot()
+    assert "york" not in known(tree["north"]), "what is on disk is no living start of it either"
+    tree["york"].boot()
+    tree.dial_all()
+    tree.settle(2.0)
+    assert {"york"} <= known(tree["north"]) & known(tree["hq"])
+
+
 def test_a_reconnect_keeps_the_incarnation_and_tells_nobody(tree):
     before, told = own(tree["york"]), counts(tree, "i_have_out")
     till = tree.consumer("york", "queue:till")
