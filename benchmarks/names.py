@@ -201,7 +201,7 @@ def _find_all(root: Machine) -> None:
     core = root.core
     for entry in list(core.logical_addresses.cache):
         address = queue("till", incarnation_text(entry.found.incarnation))
-        ways = core.forwarder.targets(Queue(str(address), address, core.custody.paging))
+        ways = core.lookup.targets(Queue(str(address), address, core.custody.paging))
         _expect(ways == frozenset((entry.via,)), True, f"one way to {entry.found.name}")
 
 

@@ -226,7 +226,7 @@ class CoreDriver:
         self.core.advance(self.now())
         if not (at_once or self.core.is_urgent()):
             self._flush()
-            if self._patient is None and (self.core.forwarder.touched or self.core.custody.transaction):
+            if self._patient is None and (self.core.context.touched or self.core.custody.transaction):
                 self._patient = self._loop.call_later(_PATIENCE, self._lose_patience)
             return
         if self._patient is not None:

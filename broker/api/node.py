@@ -155,7 +155,7 @@ def forget(node: RunningNode, name: str) -> Forgotten:
         node.wake()
         return Forgotten(forgotten=name, messages_routed_again=0)
     neighbour = node.core.neighbours.get(name)
-    spare = len(node.core.forwarder.parents) > 1
+    spare = len(node.core.context.parents) > 1
     if neighbour is None or (neighbour.relation is Relation.PARENT and not spare):
         raise NotFound(f"{node.name} has no child {name!r}")
     if neighbour.up:

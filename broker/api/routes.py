@@ -132,7 +132,7 @@ def _counts(node: RunningNode) -> dict[str, int]:
 def _static(node: RunningNode) -> Iterator[SetRoute]:
     """Each parent is a default route by its link."""
     core = node.core
-    for name in core.forwarder.parents:
+    for name in core.context.parents:
         yield SetRoute(StaticKind.DEFAULT, None, name)
     yield from core.table.static
 

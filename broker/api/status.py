@@ -277,7 +277,7 @@ def _parent(node: NodeReport) -> StatusLink | None:
 
 def _parents(node: NodeReport) -> list[StatusLink]:
     """All parents, where these are a mesh; each with how it is dialled."""
-    if not node.core.forwarder.meshed:
+    if not node.core.lookup.meshed:
         return []
     supervisors = node.diallers.supervisors
     parents = troubled_first(node.core.neighbourhood.parents())

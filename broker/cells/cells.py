@@ -162,7 +162,7 @@ class NodeCells:
     def _check_way(self, node: str) -> None:
         """Raise `NoAnswer` at once where nothing can go there now."""
         core = self._host.core
-        ways = core.forwarder.targets(core.custody.queue_for(queue(SYSTEM, node)))
+        ways = core.lookup.targets(core.custody.queue_for(queue(SYSTEM, node)))
         if not ways:
             raise NoAnswer(node, f"nobody here knows a node {node!r}")
         down = [core.neighbours[way] for way in ways if not core.neighbours[way].up]

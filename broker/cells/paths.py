@@ -93,12 +93,12 @@ class Paths:
         cell = _address(str(arguments.get("cell", ""))).name
         core = self._host.core
         return CellPong(
-            self._me, time.time(), cell, core.forwarder.is_here(queue(cell)), core.logical_addresses.own
+            self._me, time.time(), cell, core.lookup.is_here(queue(cell)), core.logical_addresses.own
         )
 
     def _hop(self, _asker: str, arguments: dict[str, Any]) -> PathSaid:
         core = self._host.core
-        way = core.forwarder.way(_address(str(arguments.get("address", ""))))
+        way = core.lookup.way(_address(str(arguments.get("address", ""))))
         gateways = sorted(way.gateways, key=lambda name: not core.neighbours[name].up)[:MOST_GATEWAYS]
         down = [name for name in gateways if not core.neighbours[name].up]
         return PathSaid(self._me, time.time(), str(way.address), way.how, gateways, down)

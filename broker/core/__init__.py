@@ -17,7 +17,8 @@ stands in `node`. From the top down; nothing imports what stands above it, or be
 | `routing/` | from where a bundle came to where it goes next |
 | `delivery/` | from a queue to the consumers here |
 | `lookup`; `tree/` | which way a queue's messages go; links, who is above, what is offered |
-| `context`; `commit` | what nearly all parts need; a transaction, and what may be told after it |
+| `context` | what nearly all parts need |
+| `commit` | a transaction, and what may be told after it |
 | `policy` | the moments of policies |
 | `custody/`; `sessions/` | all that is kept, in memory and on disk; applications and consumers |
 | `links/` | one neighbour's state |

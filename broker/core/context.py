@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker.core.clock import Clock
+from broker.core.commit import NextCommit
 from broker.core.custody.custody import Custody
 from broker.core.links.neighbour import Neighbour
 from broker.core.policy import Policies
@@ -48,6 +49,7 @@ class Context:
     parents: dict[str, Neighbour]
     members: dict[str, list[str]]
     touched: dict[str, Neighbour]
+    next_commit: NextCommit
     counters: dict[str, int]
     random_bytes: Callable[[int], bytes]
     policies: Policies
@@ -56,6 +58,11 @@ class Context:
     @property
     def name(self) -> str:
         return self.identity.name
+
+    @property
+    def lacks_parent(self) -> bool:
+        """Is there a parent that this node has not met yet?"""
+        return self.role.has_parent and not self.parents
 
     def children(self) -> list[Neighbour]:
         return [each for each in self.neighbours.values() if each.relation is Relation.CHILD]

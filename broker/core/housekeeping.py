@@ -9,13 +9,14 @@ from typing import Final
 from broker.core.clients.switch import Switch
 from broker.core.clock import PART, Round
 from broker.core.context import Context
+from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
+from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.summaries import PAGE
 from broker.core.neighbours.relocation import Relocation
 from broker.core.policies.backpressure import Backpressure
 from broker.core.routing.arrivals import Arrivals
-from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Subscription, Topics
 from broker.core.rows import MetaRow
 from treeconnector.relations import Relation
@@ -38,7 +39,8 @@ class Housekeeping:
     def __init__(
         self,
         context: Context,
-        forwarder: Forwarder,
+        lookup: Lookup,
+        dispatcher: Dispatcher,
         topics: Topics,
         arrivals: Arrivals,
         switch: Switch,
@@ -46,7 +48,8 @@ class Housekeeping:
         backpressure: Backpressure,
     ) -> None:
         self._context = context
-        self._forwarder = forwarder
+        self._lookup = lookup
+        self._dispatcher = dispatcher
         self._topics = topics
         self._arrivals = arrivals
         self._switch = switch
@@ -126,7 +129,7 @@ class Housekeeping:
         over = queue.waiting.take_these(taken)
         context.custody.expiry.postpone(entries.difference(over), context.clock.now)
         for entry in over:
-            self._forwarder.bury(entry, "EXPIRED")
+            self._dispatcher.bury(entry, "EXPIRED")
             context.counters["buried"] += entry.open
 
     def _is_held_too_long(self, queue: Queue) -> bool:
@@ -134,9 +137,9 @@ class Housekeeping:
         context = self._context
         if not self._is_old(queue) or queue.destination is None:
             return False
-        if queue.consumers or queue.created or self._forwarder.targets(queue):
+        if queue.consumers or queue.created or self._lookup.targets(queue):
             return False
-        lacks_parent = self._forwarder.lacks_parent and queue.destination.node != context.name
+        lacks_parent = self._context.lacks_parent and queue.destination.node != context.name
         return not (queue.home or lacks_parent)
 
     def _is_old(self, queue: Queue) -> bool:
@@ -152,7 +155,7 @@ class Housekeeping:
             known = context.custody.queues.get(queue.name) is queue
             if known and self._is_held_too_long(queue):
                 entry = queue.waiting.popleft()
-                self._forwarder.bury(entry, "QUEUE_DOES_NOT_EXIST")
+                self._dispatcher.bury(entry, "QUEUE_DOES_NOT_EXIST")
                 context.counters["buried"] += entry.open
             else:
                 del self._held[queue]

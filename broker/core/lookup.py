@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import Queue, QueueEntry
-from broker.core.messages.queue_names import queue_name_of
+from broker.core.messages.queue_names import Spool, queue_name_of
 from treeconnector import destinations
 from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.names import is_incarnation
@@ -44,8 +44,7 @@ class Lookup:
     `strangers`: children of the other roots of the mesh that were never linked with this one.
     """
 
-    def __init__(self, context: Context) -> None:
-        self.node = context.name
+    def __init__(self, context: Context, zone: str) -> None:
         self.policies = context.policies
         self.custody = context.custody
         self.table = context.table
@@ -55,8 +54,11 @@ class Lookup:
         self.meshed = False
         self.leaving = False
         self.strangers: set[str] = set()
-        self.zone = ""
+        self.zone = zone
         self.mine = frozenset((context.name,))
+
+    def __repr__(self) -> str:
+        return f"<Lookup with {len(self.neighbours)} neighbours meshed={self.meshed}>"
 
     def _named(self, destination: Destination) -> Destination | None:
         for name in self.policies.named:
@@ -115,6 +117,13 @@ class Lookup:
         if self.static.defaults or len(self.parents) > 1:
             return self._default(destination)
         return frozenset(self.parents)
+
+    def spool_of(self, queue: Queue) -> Spool:
+        """Where messages go that enter here and wait in a queue."""
+        return Spool.UP if queue.consumers else self.spool_to(self.targets(queue))
+
+    def spool_to(self, targets: frozenset[str]) -> Spool:
+        return Spool.DOWN if targets and targets.isdisjoint(self.parents) else Spool.UP
 
     def way(self, destination: Destination) -> LookupResult:
         """The same for people, with the reason; nothing is kept of the question."""

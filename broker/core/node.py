@@ -14,12 +14,14 @@ from broker.core.clients import duplicate_injection
 from broker.core.clients.batching import Batching
 from broker.core.clients.mandatory import MandatoryNotices
 from broker.core.clock import Clock
-from broker.core.commit import CommitBatch, LinkAccount
+from broker.core.commit import CommitBatch, LinkAccount, NextCommit
 from broker.core.context import AdvisoryRecorder, Context
 from broker.core.custody.custody import Custody, ReadBodies
 from broker.core.custody.paging import ReadCopies
+from broker.core.delivery.delivery import Dispatcher
 from broker.core.housekeeping import Housekeeping
 from broker.core.links.neighbour import Neighbour
+from broker.core.lookup import Lookup
 from broker.core.messages.trace import Trace
 from broker.core.neighbours.admission import LinkAdmission, Secrets
 from broker.core.neighbours.advertising import Advertising
@@ -69,7 +71,6 @@ from treeconnector.routes import Route, RoutingTable
 _TICKS_EVERY: Final = 1.0
 _PATIENT: Final = frozenset((BundleRow, CopyRow, PageRow, SeenRow))
 _URGENT: Final = tuple(table for table in KEYS if table not in _PATIENT)
-_TRANSFER_BLOCK: Final = 1_000_000
 
 
 class NodeCore:
@@ -120,38 +121,56 @@ class NodeCore:
             {},
             {},
             {},
+            NextCommit(self.custody.transaction),
             self.counters,
             random_bytes,
             self.policies,
             chronicle,
         )
-        self.forwarder = Forwarder(context)
-        self.forwarder.zone = zone
-        self.topics = Topics(self.forwarder)
-        self.message_admission = MessageAdmission(context, self.forwarder, self.topics)
-        self.arrivals = Arrivals(self.forwarder, self.topics, self.message_admission)
+        self.lookup = Lookup(context, zone)
+        self.dispatcher = Dispatcher(context)
+        self.forwarder = Forwarder(context, self.lookup, self.dispatcher)
+        self.topics = Topics(context, self.forwarder, self.lookup)
+        self.message_admission = MessageAdmission(context, self.lookup, self.topics)
+        self.arrivals = Arrivals(
+            context, self.forwarder, self.lookup, self.dispatcher, self.topics, self.message_admission
+        )
         self.batching = Batching(identity, BundleIds(random_bytes), self.arrivals.enter, self.trace.entered)
         self.switch = duplicate_injection.switch_for(settings)(
-            context, self.forwarder, self.topics, self.interests, self.batching, self.message_admission
+            context,
+            self.forwarder,
+            self.dispatcher,
+            self.topics,
+            self.interests,
+            self.batching,
+            self.message_admission,
         )
-        self.removal = Removal(context, self.forwarder, self.topics, self.switch)
-        self.static_routing = StaticRouting(context, self.forwarder)
+        self.removal = Removal(context, self.dispatcher, self.topics, self.switch)
+        self.static_routing = StaticRouting(context, self.forwarder, self.lookup)
         self.dead_letters = Redrive(context, self.forwarder, self.topics, self.arrivals, self.removal)
-        self.mandatory = MandatoryNotices(context, self.forwarder, self.batching)
+        self.mandatory = MandatoryNotices(context, self.lookup, self.dispatcher, self.batching)
         self.backpressure = Backpressure(context, self.message_admission)
-        self.logical_addresses = LogicalAddresses(context, self.forwarder, addresses or [])
+        self.logical_addresses = LogicalAddresses(
+            context, self.forwarder, self.lookup, self.dispatcher, addresses or []
+        )
         self.links = OpenLinks(context)
         self.offers = Offers(context)
         self.root = ChainRoot(context)
         self.ancestry = Ancestry(context, self.links, self.root)
-        self.loans = Loans(context, self.forwarder, self.dead_letters)
+        self.loans = Loans(context, self.dead_letters)
         self.replies = Replies(context, self.message_admission)
         self.permits = ChildPermits(context, self.message_admission, self.ancestry, self.loans, self.replies)
-        self.following = Following(context, self.forwarder)
+        self.following = Following(context, self.forwarder, self.lookup)
         self.relocation = Relocation(context, self.links, self.loans, self.following)
-        self.handover = Handover(context, self.forwarder, self.loans, self.following)
+        self.handover = Handover(context, self.forwarder, self.lookup, self.loans, self.following)
         self.neighbourhood = Neighbourhood(
-            context, self.forwarder, self.ancestry, self.permits, self.static_routing, self.handover
+            context,
+            self.forwarder,
+            self.lookup,
+            self.ancestry,
+            self.permits,
+            self.static_routing,
+            self.handover,
         )
         self.advertising = Advertising(
             context,
@@ -178,7 +197,7 @@ class NodeCore:
         self._link_custody = LinkCustody(context, self.forwarder, self.arrivals, self.loans, self.following)
         self.admission = LinkAdmission(
             context,
-            self.forwarder,
+            self.lookup,
             self.topics,
             self.links,
             self._link_custody,
@@ -195,6 +214,7 @@ class NodeCore:
         self.site = SiteClient(
             context,
             self.forwarder,
+            self.dispatcher,
             self.topics,
             self.interests,
             self.switch,
@@ -203,7 +223,8 @@ class NodeCore:
         )
         self.housekeeping = Housekeeping(
             context,
-            self.forwarder,
+            self.lookup,
+            self.dispatcher,
             self.topics,
             self.arrivals,
             self.switch,
@@ -212,8 +233,6 @@ class NodeCore:
         )
         self._changed_routes: dict[Destination, None] = {}
         self._unsaid = True
-        self._transfer_reserved = 0
-        self.forwarder.has_parent = self.role.has_parent
         self.table.watch(self._route_changed)
         self.policies.add(self._policies())
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))
@@ -234,7 +253,7 @@ class NodeCore:
     @property
     def parent(self) -> Neighbour | None:
         """The parent, of several the first whose link is up. For people: messages choose by destination."""
-        parents = self.forwarder.parents.values()
+        parents = self.context.parents.values()
         return next((parent for parent in parents if parent.up), next(iter(parents), None))
 
     def _policies(self) -> Iterable[Policy]:
@@ -265,7 +284,7 @@ class NodeCore:
     def start(self, loaded: Rows) -> None:
         """Put back what was on disk, before anything else is called. What it offered counts as told."""
         meta: dict[str, bytes] = {row.name: row.value for row in loaded.rows(MetaRow)}
-        self.start_transfer_ids(int(meta.get("transfer", b"1")))
+        self.dispatcher.transfer_ids.begin(int(meta.get("transfer", b"1")))
         Restoration(
             self.context,
             self.interests,
@@ -292,11 +311,6 @@ class NodeCore:
         self._settle()
         for queue in list(self.custody.queues.values()):
             self.forwarder.dispatch(queue)
-
-    def start_transfer_ids(self, first_free: int) -> None:
-        """Transfer ids go on above every block that an earlier start has reserved."""
-        self.forwarder.next_transfer = self._transfer_reserved = max(first_free, 1)
-        self.forwarder.transfers_known = self._transfer_reserved
 
     # --- links
 
@@ -410,57 +424,52 @@ class NodeCore:
         if self.batching.open:
             self.batching.seal()
         self._settle()
-        if self.forwarder.turn or self.custody.fresh:
+        if self.context.next_commit.batch or self.custody.fresh:
             return True
         changes = self.custody.transaction.changes
         for table in _URGENT:
             if changes.get(table):
                 return True
-        return any(neighbour.is_owed for neighbour in self.forwarder.touched.values())
+        return any(neighbour.is_owed for neighbour in self.context.touched.values())
 
     def take(self) -> CommitBatch | None:
         """Everything since the last turn, to be committed; None if there is nothing."""
         if self.batching.open:
             self.batching.seal()
         self._settle()
-        forwarder, custody = self.forwarder, self.custody
-        turn, first = forwarder.turn, forwarder.next_transfer
+        context, custody, ids = self.context, self.custody, self.dispatcher.transfer_ids
+        turn, first = context.next_commit.batch, ids.next
         for queue in turn.queues.values():
-            forwarder.number(queue)
-        turn.numbered = range(first, forwarder.next_transfer)
+            self.dispatcher.number(queue)
+        turn.numbered = range(first, ids.next)
         links = custody.transaction.changes[LinkRow]
-        for name, neighbour in forwarder.touched.items():
+        for name, neighbour in context.touched.items():
             if self.neighbours.get(name) is neighbour:
                 links[name] = neighbour.row()
                 up_to = neighbour.epoch, neighbour.assigned, neighbour.received
                 turn.accounts.append(LinkAccount(neighbour, neighbour.link, *up_to))
-        forwarder.touched.clear()
-        if forwarder.next_transfer + _TRANSFER_BLOCK // 2 >= self._transfer_reserved:
-            self._reserve()
+        context.touched.clear()
+        if ids.next >= ids.low_at:
+            ids.reserve(custody.transaction)
         if not (turn.accounts or turn or custody.transaction or custody.fresh):
             return None
         if self.clock.now - self.housekeeping.ticks >= _TICKS_EVERY:
             self.housekeeping.keep_ticks(_TICKS_EVERY)
         turn.fresh = custody.take()
-        turn.next_transfer = forwarder.next_transfer
-        forwarder.turn = CommitBatch(custody.transaction)
+        turn.next_transfer = ids.next
+        context.next_commit.batch = CommitBatch(custody.transaction)
         return turn
-
-    def _reserve(self) -> None:
-        """Transfer ids are reserved on disk a block at a time, and in time, so that none is given twice."""
-        self._transfer_reserved = self.forwarder.next_transfer + _TRANSFER_BLOCK
-        self.custody.transaction.put(MetaRow("transfer", str(self._transfer_reserved).encode()))
 
     def committed(self, turn: CommitBatch) -> None:
         """The turn is on disk: tell everybody."""
         self.custody.committed(turn.fresh)
-        self.forwarder.transfers_known = turn.next_transfer
-        self.forwarder.numbered_now = turn.numbered
+        ids = self.dispatcher.transfer_ids
+        ids.known, ids.numbered_now = turn.next_transfer, turn.numbered
         for account in turn.accounts:
             self._link_custody.committed(account)
         for queue in turn.queues.values():
             self.forwarder.dispatch(queue)
-        self.forwarder.numbered_now = range(0)
+        ids.numbered_now = range(0)
         self.loans.tell()
         self.switch.producers.confirm(turn.confirms)
         for call in turn.after:

@@ -40,7 +40,7 @@ def test_a_satellite_without_a_core_is_disconnected_and_no_root() -> None:
     forest.add("n", "nowhere", "leaf")
     forest.producer("n").send("topic:t", b"1")
     forest.settle(1)
-    assert forest["n"].core.forwarder.lacks_parent
+    assert forest["n"].core.context.lacks_parent
     assert forest["n"].waiting() == 1
 
 
@@ -54,19 +54,19 @@ def test_satellites_link_with_all_cores_and_the_smaller_core_dials(star: Forest)
 
 
 def test_a_default_route_appears_with_each_core_link_and_one_that_is_down_is_skipped(star: Forest) -> None:
-    forwarder = star["sat-1"].core.forwarder
-    assert set(forwarder.parents) == set(CORES)
-    ways = {forwarder.way(queue(f"q{number}")).gateways for number in range(20)}
+    satellite = star["sat-1"].core
+    assert set(satellite.context.parents) == set(CORES)
+    ways = {satellite.lookup.way(queue(f"q{number}")).gateways for number in range(20)}
     assert ways == {("core-a",), ("core-b",)}
     star["core-a"].crash()
     star.settle(1)
-    assert {forwarder.way(queue(f"q{number}")).gateways for number in range(20)} == {("core-b",)}
+    assert {satellite.lookup.way(queue(f"q{number}")).gateways for number in range(20)} == {("core-b",)}
     core = star["core-b"].core
     link = core.neighbours["sat-1"].link
     assert link is not None
     core.admission.handle(link, link.goodbye("leaves"))
     star.settle()
-    assert set(forwarder.parents) == {"core-a"}
+    assert set(satellite.context.parents) == {"core-a"}
 
 
 def test_consumers_in_a_satellite_are_known_in_all_cores_and_not_in_other_satellites(star: Forest) -> None:

@@ -21,12 +21,13 @@ from typing import Final
 from broker.core.clients.batching import Batching, BundleClass
 from broker.core.clock import PART, Round
 from broker.core.context import Context
+from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
+from broker.core.lookup import Lookup
 from broker.core.messages.pages import may_be_told
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.stored import IN_DOUBT, StoredBundle
 from broker.core.policy import Policy, first_reason
-from broker.core.routing.forwarding import Forwarder
 from treeconnector import bundles, destinations
 from treeconnector.bundles import Flag, Message, Properties
 from treeconnector.destinations import Destination, Kind
@@ -44,9 +45,10 @@ _MOST_GONE: Final = 100_000
 class MandatoryNotices(Policy):
     """Answers for queues that nobody serves. `watched`: queues where a sender waits to be told."""
 
-    def __init__(self, context: Context, forwarder: Forwarder, batching: Batching) -> None:
+    def __init__(self, context: Context, lookup: Lookup, dispatcher: Dispatcher, batching: Batching) -> None:
         self._context = context
-        self._forwarder = forwarder
+        self._lookup = lookup
+        self._dispatcher = dispatcher
         self._batching = batching
         self._began = context.clock.now
         self._gone: dict[Destination, float] = {}
@@ -114,7 +116,7 @@ class MandatoryNotices(Policy):
         for entry in told:
             custody.discard(entry)
         for entry, why in refused.items():
-            self._forwarder.bury(entry, why)
+            self._dispatcher.bury(entry, why)
         return len(asking) <= PART and not any(page.tells for page in queue.waiting.pages)
 
     @staticmethod
@@ -131,7 +133,7 @@ class MandatoryNotices(Policy):
     def _stays_here(self, queue: Queue) -> bool:
         """Is it this node's own queue, whoever reads one of that name elsewhere?"""
         destination = queue.destination
-        return destination is not None and (queue.home or destination.node in self._forwarder.mine)
+        return destination is not None and (queue.home or destination.node in self._lookup.mine)
 
     def _decides(self, queue: Queue) -> bool:
         """Would a message wait in this queue here, and nowhere else?"""
@@ -146,7 +148,7 @@ class MandatoryNotices(Policy):
         if self._stays_here(queue):
             return context.table.route(destinations.queue(destination.name), LOCAL) is None
         return self._decides(queue) and not (
-            destination.route_key in context.table or self._forwarder.targets(queue)
+            destination.route_key in context.table or self._lookup.targets(queue)
         )
 
     def _is_certain(self, queue: Queue) -> bool:
@@ -223,7 +225,7 @@ class MandatoryNotices(Policy):
     def _notice(self, asked: Properties, destination: Destination) -> Message:
         node = self._context.name
         text = f"nobody serves {destination}: node {node} knows of no reader in the whole tree"
-        if is_incarnation(destination.node) and destination.node not in self._forwarder.mine:
+        if is_incarnation(destination.node) and destination.node not in self._lookup.mine:
             text = (
                 f"unknown incarnation: nobody serves {destination}, for that node has left or started again"
             )

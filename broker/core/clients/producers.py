@@ -8,10 +8,10 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from broker.core.clients.batching import Batching, BundleClass, batch_of, flags_of
+from broker.core.context import Context
 from broker.core.errors import BadRequest, QueueFull, SwitchError, TooLarge
 from broker.core.messages.queue_names import SITE
 from broker.core.routing.admission import MessageAdmission
-from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import ProducerRow, RejectedRow
 from broker.core.sessions.producer_streams import ProducerStream, Rejections
 from broker.core.sessions.sessions import Connection, Session
@@ -19,7 +19,6 @@ from treeconnector import bundles, destinations
 from treeconnector.bundles import Message
 from treeconnector.destinations import Destination, Kind, cell
 from treeconnector.errors import FrameError, PatternError, SapwoodError, TooMuchInside
-from treeconnector.identity import Identity
 from treeconnector.names import LOCAL, node_name, queue_name
 from treeconnector.patterns import check_topic
 from treeconnector.positions import MAX_NUMBER
@@ -29,12 +28,10 @@ from treeconnector.session_frames import MAX_PACKET, Confirm, Reject, Send, Welc
 class Producers:
     """The way in for messages. `streams`: by name; those that have sent last are the last."""
 
-    def __init__(
-        self, identity: Identity, forwarder: Forwarder, entry: Batching, admission: MessageAdmission
-    ) -> None:
-        self._node = identity.name
-        self._store = blake2b(identity.store_id, digest_size=8).digest()
-        self._forwarder = forwarder
+    def __init__(self, context: Context, entry: Batching, admission: MessageAdmission) -> None:
+        self._node = context.name
+        self._context = context
+        self._store = blake2b(context.identity.store_id, digest_size=8).digest()
         self._entry = entry
         self.streams: dict[str, ProducerStream] = {}
         self._admission = admission
@@ -47,13 +44,13 @@ class Producers:
         name = f"{session}/{producer}" if producer else ""
         found = self.streams.get(name) if name else None
         if found is None:
-            found = self._made(name, 0, self._forwarder.clock.now)
+            found = self._made(name, 0, self._context.clock.now)
         return found
 
     def _made(self, name: str, committed: int, seen: float) -> ProducerStream:
         if not name:
             return ProducerStream(name, committed, seen)
-        custody = self._forwarder.custody
+        custody = self._context.custody
         made = ProducerStream(name, committed, seen, Rejections(name, lambda: custody.transaction))
         self.streams[name] = made
         return made
@@ -71,7 +68,7 @@ class Producers:
         if stream.rejections is not None:
             stream.rejections.forget()
         del self.streams[stream.name]
-        self._forwarder.custody.transaction.delete(ProducerRow, stream.name)
+        self._context.custody.transaction.delete(ProducerRow, stream.name)
 
     def welcome(self, connection: Connection, session: Session, producer: str) -> None:
         """Answer a login: how far the producer's sends are on disk, once all that it has sent are, and which
@@ -91,7 +88,7 @@ class Producers:
             )
 
         if stream.taken > stream.committed:
-            self._forwarder.turn.after.append(answer)
+            self._context.next_commit.then(answer)
         else:
             answer()
 
@@ -104,7 +101,7 @@ class Producers:
             self._admission.check_rights(session.rights, destination, [message], self._named)
             self._check(destination, session.token, 1, len(body), self._scope(destination, -1))
         except SwitchError as error:
-            self._forwarder.custody.trace.refused(session.token, destination, 1, error.code)
+            self._context.custody.trace.refused(session.token, destination, 1, error.code)
             raise
         kind = BundleClass(destination, flags_of(True, False), self._scope(destination, -1), session.token)
         self._entry.add(kind, batch_of([message], body))
@@ -124,14 +121,14 @@ class Producers:
         return _checked_queue(destination)
 
     def _topic(self, name: str) -> Destination:
-        settings = self._forwarder.settings
+        settings = self._context.settings
         try:
             return Destination(Kind.TOPIC, check_topic(name, settings.max_filter_length, settings.max_levels))
         except PatternError as error:
             raise BadRequest(str(error)) from None
 
     def _scope(self, destination: Destination, scope: int) -> int:
-        return scope if scope in (0, 1) else int(self._forwarder.settings.policy(destination).scope)
+        return scope if scope in (0, 1) else int(self._context.settings.policy(destination).scope)
 
     def _check(self, destination: Destination, sender: str, count: int, size: int, scope: int) -> int:
         """How many of `count` messages may enter. Raises `QueueFull` if none may, or `TooLarge`."""
@@ -167,14 +164,14 @@ class Producers:
                 raise
             except SapwoodError as error:
                 code = getattr(error, "code", BadRequest.code)
-                self._forwarder.custody.trace.refused(session.token, frame.destination, frame.count, code)
+                self._context.custody.trace.refused(session.token, frame.destination, frame.count, code)
                 reject = Reject(max(frame.first, stream.taken + 1), last, code, str(error))
                 connection.send(reject)
                 stream.taken = last
                 self._record(stream)
                 if stream.rejections is not None:
                     stream.rejections.add(reject)
-        confirms = self._forwarder.turn.confirms
+        confirms = self._context.next_commit.batch.confirms
         confirms[connection] = max(last, confirms.get(connection, 0))
 
     def _take(self, session: Session, stream: ProducerStream, frame: Send, known: int) -> None:
@@ -208,8 +205,8 @@ class Producers:
         if stream.name:
             self.streams.pop(stream.name, None)
             self.streams[stream.name] = stream
-            stream.seen = self._forwarder.clock.now
-            self._forwarder.custody.transaction.put(
+            stream.seen = self._context.clock.now
+            self._context.custody.transaction.put(
                 ProducerRow(stream.name, stream.taken, int(stream.seen * 1000))
             )
 

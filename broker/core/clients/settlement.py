@@ -1,5 +1,7 @@
 """Settlement: what becomes of messages that a session was given: acknowledged, refused, or given back."""
 
+from broker.core.context import Context
+from broker.core.delivery.delivery import Dispatcher
 from broker.core.delivery.poison_messages import SUSPECTED
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.trace import RETURNED
@@ -10,13 +12,15 @@ from broker.core.sessions.sessions import ConsumerDelivery, PushConsumer, Sessio
 class Settlement:
     """Of all sessions of one node."""
 
-    def __init__(self, forwarder: Forwarder) -> None:
+    def __init__(self, context: Context, forwarder: Forwarder, dispatcher: Dispatcher) -> None:
+        self._context = context
         self._forwarder = forwarder
-        self._custody = forwarder.custody
-        self._policies = forwarder.policies
+        self._dispatcher = dispatcher
+        self._custody = context.custody
+        self._policies = context.policies
 
     def __repr__(self) -> str:
-        return f"<Settlement of {self._forwarder.node}>"
+        return f"<Settlement of {self._context.name}>"
 
     def acknowledge(self, session: Session, first: int, last: int) -> int:
         """Those with these transfer ids are dealt with. Returns how many had not been before."""
@@ -28,7 +32,7 @@ class Settlement:
         for queue in touched.values():
             self._forwarder.dispatch(queue)
             if queue.held_back:
-                self._forwarder.holds.relieve(queue)
+                self._dispatcher.holds.relieve(queue)
         return count
 
     def count(self, entry: QueueEntry, messages: int) -> None:
@@ -47,7 +51,7 @@ class Settlement:
             self.count(entry, count)
         self._custody.trace.dealt_with(given, bits, count)
         if self._custody.mark_done(entry, bits):
-            self._forwarder.finished(entry)
+            self._dispatcher.finished(entry)
         given.consumer.outstanding -= count
         self._clear(session, given, touched)
         return count
@@ -60,7 +64,7 @@ class Settlement:
             touched.update((queue.name, queue) for queue in given.consumer.queues)
             if bits:
                 given.consumer.outstanding -= bits.bit_count()
-                self._forwarder.bury_part(entry, bits, reason)
+                self._dispatcher.bury_part(entry, bits, reason)
             self._clear(session, given, touched)
         for queue in touched.values():
             self._forwarder.dispatch(queue)
@@ -93,14 +97,14 @@ class Settlement:
     def _answered(self, given: ConsumerDelivery, touched: dict[str, Queue]) -> None:
         """Its consumer may have other messages again, if it was given this one alone."""
         if given.consumer.tried is given:
-            freed = self._forwarder.trials.answered(given.consumer)
+            freed = self._dispatcher.trials.answered(given.consumer)
             touched.update((queue.name, queue) for queue in freed)
 
     def give_back(self, session: Session, gone: frozenset[PushConsumer], *, stopping: bool) -> None:
         """These consumers have gone: what they had waits again. `stopping`: by no fault of a message."""
         again: dict[Queue, dict[QueueEntry, int]] = {}
         told: dict[QueueEntry, int] = {}
-        tried = self._forwarder.trials.gone(gone)
+        tried = self._dispatcher.trials.gone(gone)
         for given in session.unacked.of(None):
             if given.consumer not in gone:
                 continue
@@ -125,7 +129,7 @@ class Settlement:
 
     def _came_back(self, entry: QueueEntry, bits: int, *, guilty: bool) -> None:
         """A consumer went and left these. `guilty`: it was by the fault of the first of them."""
-        most = self._forwarder.settings.max_deliveries
+        most = self._context.settings.max_deliveries
         entry.deliveries = (
             entry.deliveries + 1 if guilty else max(entry.deliveries, min(entry.deliveries + 1, SUSPECTED))
         )
@@ -133,5 +137,5 @@ class Settlement:
         self._custody.changed(entry)
         if guilty and entry.deliveries >= most:
             entry.deliveries = 1
-            if self._forwarder.bury_part(entry, bits & -bits, "TOO_MANY_DELIVERIES"):
+            if self._dispatcher.bury_part(entry, bits & -bits, "TOO_MANY_DELIVERIES"):
                 entry.queue.waiting.remove(entry)

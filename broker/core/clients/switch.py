@@ -14,6 +14,7 @@ from broker.core.clients.settlement import Settlement
 from broker.core.clients.transfers import Fetched, Transfers
 from broker.core.context import Context
 from broker.core.custody.custody import Custody
+from broker.core.delivery.delivery import Dispatcher
 from broker.core.errors import BadRequest, NotFound, NotLoggedIn, SwitchError
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import TRANSIENT
@@ -67,25 +68,28 @@ class Switch:
         self,
         context: Context,
         forwarder: Forwarder,
+        dispatcher: Dispatcher,
         topics: Topics,
         interests: Interests,
         batching: Batching,
         admission: MessageAdmission,
     ) -> None:
         node = self._node = context.name
+        self._context = context
         self._start = context.identity.start
         self._forwarder = forwarder
-        self._custody: Custody = forwarder.custody
+        self._dispatcher = dispatcher
+        self._custody: Custody = context.custody
         self._topics = topics
         self._interests = interests
         self._events = 0
-        self._policies = forwarder.policies
+        self._policies = context.policies
         self.stopping = False
         self.warnings: list[str] = []
         self.sessions: dict[str, Session] = {}
-        self.producers = Producers(context.identity, forwarder, batching, admission)
-        self._transfers = Transfers(forwarder)
-        self._settlement = Settlement(forwarder)
+        self.producers = Producers(context, batching, admission)
+        self._transfers = Transfers(context, forwarder, dispatcher)
+        self._settlement = Settlement(context, forwarder, dispatcher)
         self.local_queues = LocalQueues(node, context.settings, context.custody, context.random_bytes)
 
     def __repr__(self) -> str:
@@ -115,7 +119,7 @@ class Switch:
         if session is None:
             session = self.sessions[token] = Session(token, rights)
         session.connections.add(connection)
-        connection.session, connection.heard = session, self._forwarder.clock.now
+        connection.session, connection.heard = session, self._context.clock.now
         return session
 
     def _owner_of(self, token: str) -> str:
@@ -144,7 +148,7 @@ class Switch:
     def _session(self, connection: Connection) -> Session:
         if connection.session is None:
             raise NotLoggedIn("log in first: this connection has no session")
-        connection.heard = self._forwarder.clock.now
+        connection.heard = self._context.clock.now
         return connection.session
 
     # --- queues
@@ -209,7 +213,7 @@ class Switch:
         self._forwarder.dispatch(subscription.queue)
 
     def _filter(self, pattern: str) -> str:
-        settings = self._forwarder.settings
+        settings = self._context.settings
         try:
             return check_pattern(pattern, settings.max_filter_length, settings.max_levels)
         except PatternError as error:
@@ -226,9 +230,9 @@ class Switch:
         for log in self._policies.consumer_changed:
             log(op, key, cause)
         if op == "add":
-            changed = self._interests.add(key, consumer, cause, self._forwarder.clock.now) is not None
+            changed = self._interests.add(key, consumer, cause, self._context.clock.now) is not None
         else:
-            changed = self._interests.remove(key, consumer, cause, self._forwarder.clock.now)
+            changed = self._interests.remove(key, consumer, cause, self._context.clock.now)
         if changed:
             for keep in self._policies.local_route_changed:
                 keep(key)
@@ -285,7 +289,7 @@ class Switch:
         count = self._settlement.acknowledge(session, transfer, transfer)
         if not count and not self._returned(session, transfer):
             raise NotFound(f"no message {transfer} waits for an acknowledgement of this session")
-        self._forwarder.turn.after.append(lambda: done(None))
+        self._context.next_commit.then(lambda: done(None))
 
     def _returned(self, session: Session, transfer: int) -> bool:
         """Was it given to a session that is no more, and is with nobody now?"""
@@ -307,7 +311,7 @@ class Switch:
 
     def when_told(self, found: list[Fetched], call: Callable[[], None]) -> None:
         """Call once it is on disk that these may have been given: at once, where it is."""
-        if any(each.number >= self._forwarder.transfers_known for each in found):
+        if any(each.number >= self._dispatcher.transfer_ids.known for each in found):
             self.when_committed(call)
         else:
             call()
@@ -324,11 +328,11 @@ class Switch:
         self.producers.one(self._session(connection), name, message)
         connection.messages_in += 1
         connection.bytes_in += len(message.payload)
-        self._forwarder.turn.after.append(lambda: done(None))
+        self._context.next_commit.then(lambda: done(None))
 
     def when_committed(self, call: Callable[[], None]) -> None:
         """Call once everything that was done so far is on disk."""
-        self._forwarder.turn.after.append(call)
+        self._context.next_commit.then(call)
 
     # --- streaming
 

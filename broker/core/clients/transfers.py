@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
+from broker.core.context import Context
+from broker.core.delivery.delivery import Dispatcher
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.routing.forwarding import Forwarder
 from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session, Waiter, slice_of
@@ -40,13 +42,15 @@ class Transfers:
     `unreadable`: the caller refuses these.
     """
 
-    def __init__(self, forwarder: Forwarder) -> None:
+    def __init__(self, context: Context, forwarder: Forwarder, dispatcher: Dispatcher) -> None:
+        self._context = context
         self._forwarder = forwarder
-        self._custody = forwarder.custody
+        self._dispatcher = dispatcher
+        self._custody = context.custody
         self.unreadable: list[tuple[ConsumerDelivery, str]] = []
 
     def __repr__(self) -> str:
-        return f"<Transfers at {self._forwarder.node}>"
+        return f"<Transfers at {self._context.name}>"
 
     def transfer(self, session: Session, connection: Connection, ack_to: int) -> list[Fetched]:
         """Some megabytes and a thousand messages at most, unpacked, the lowest ids first; ask again with a
@@ -128,7 +132,7 @@ class Transfers:
         queue = entry.queue
         if self._custody.mark_done(entry, bit):
             queue.waiting.remove(entry)
-            self._forwarder.finished(entry)
+            self._dispatcher.finished(entry)
         return entry
 
 

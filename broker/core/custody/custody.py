@@ -204,6 +204,13 @@ class Custody:
         if stored.row and stored.row not in self.fresh:
             self.transaction.changes[BundleRow][stored.row] = BundleRow(stored.row, stored.head, None)
 
+    def flag(self, stored: StoredBundle, flags: int) -> None:
+        """Tell all later nodes, and keep it on disk."""
+        header = stored.header
+        if flags & ~header.flags:
+            header.flags |= flags
+            self.header_changed(stored)
+
     def leave_out(self, stored: StoredBundle, bits: int) -> None:
         """The bundle does not bring these messages any more: others do, or did."""
         known = bundles.mask_bits(stored.header.done)

@@ -13,15 +13,13 @@ from functools import partial
 from typing import Final
 
 from broker.core.clock import PART, PAUSE
-from broker.core.commit import CommitBatch
 from broker.core.context import Context
 from broker.core.delivery.delivery_order import DeliveryOrder
 from broker.core.delivery.poison_messages import SUSPECTED, PoisonWatch, tries
 from broker.core.delivery.queue_limits import QueueLimits
-from broker.core.lookup import Lookup
+from broker.core.delivery.transfer_ids import TransferIds
 from broker.core.messages.deduplication import DeliveredIdentities
 from broker.core.messages.queue import Queue, QueueEntry
-from broker.core.messages.stored import StoredBundle
 from broker.core.policy import first_reason
 from broker.core.sessions.sessions import ConsumerDelivery, PushConsumer
 from treeconnector import bundles
@@ -36,39 +34,31 @@ SPEED: Final = 400 * 1024 * 1024
 PAYS: Final = 3
 
 
-class Dispatcher(Lookup):
-    """Of one node: see `forwarding.Forwarder`, which is what there is to use.
-
-    `transfers_known`: those who have a transfer id below it have it on disk. `numbered_now`: ids that the
-    commit has just brought, for what is given next; no answer can have told a higher one yet.
-    """
+class Dispatcher:
+    """Gives messages to the consumers of one node."""
 
     def __init__(self, context: Context) -> None:
-        super().__init__(context)
         self.settings = settings = context.settings
         self.clock = clock = context.clock
         self.counters = context.counters
-        self.turn = CommitBatch(self.custody.transaction)
+        self.custody = context.custody
+        self.policies = context.policies
+        self._next_commit = context.next_commit
         self.order = DeliveryOrder()
-        self.next_transfer = self.transfers_known = 1
-        self.numbered_now = range(0)
+        self.transfer_ids = TransferIds()
         self.trials = PoisonWatch(clock, self.deliver)
         self.seen = DeliveredIdentities(clock, settings.dedup_window)
         self._paid_at = 0.0
         self._resting: set[Queue] = set()
-        self.holds = QueueLimits(settings, self.custody, self.neighbours, self.bury)
+        self.holds = QueueLimits(settings, self.custody, context.neighbours, self.bury)
+
+    def __repr__(self) -> str:
+        return f"<Dispatcher {self.transfer_ids!r}>"
 
     def finished(self, entry: QueueEntry) -> None:
         """What is done of an entry now comes to no consumer again; what is left, if anything, goes on."""
         if entry.stored.row:
             self.seen.add(entry, self.custody.transaction)
-
-    def flag(self, stored: StoredBundle, flags: int) -> None:
-        """Tell all later nodes, and keep it on disk."""
-        header = stored.header
-        if flags & ~header.flags:
-            header.flags |= flags
-            self.custody.header_changed(stored)
 
     # --- consumers
 
@@ -83,7 +73,7 @@ class Dispatcher(Lookup):
                 self.clock.go_on((self.deliver, queue), partial(self.deliver, queue))
                 return
             if not entry.stored.safe:
-                self.turn.queues[queue.name] = queue
+                self._next_commit.batch.queues[queue.name] = queue
                 return
             if entry.stored.header.expires_first and self._drop_expired(entry):
                 continue
@@ -96,7 +86,7 @@ class Dispatcher(Lookup):
                 return
             if consumer.connection is not None and not self._known_on_disk(entry):
                 queue.turn = before
-                self.turn.queues[queue.name] = queue
+                self._next_commit.batch.queues[queue.name] = queue
                 return
             alone = suspected and tries(consumer)
             position, count = next_run(entry, 1 if alone else consumer.room)
@@ -154,7 +144,7 @@ class Dispatcher(Lookup):
 
     def _known_on_disk(self, entry: QueueEntry) -> bool:
         """Would a start after a crash know that this may have been given? By its row; or it comes again."""
-        if 0 < entry.transfer < self.transfers_known:
+        if 0 < entry.transfer < self.transfer_ids.known:
             return True
         return not entry.stored.row or entry.stored.row in self.custody.fresh
 
@@ -172,15 +162,14 @@ class Dispatcher(Lookup):
 
     def _number(self, entry: QueueEntry) -> None:
         """Give it its transfer ids, and see whether it is late."""
-        entry.transfer = self.next_transfer
-        self.next_transfer += entry.stored.header.count
+        entry.transfer = self.transfer_ids.give(entry.stored.header.count)
         if entry.came and self.order.is_late(entry.stored.header, entry.queue.name):
-            self.flag(entry.stored, Flag.REROUTED)
+            self.custody.flag(entry.stored, Flag.REROUTED)
             self.counters["out_of_order"] += entry.open
 
     def _give(self, entry: QueueEntry, consumer: PushConsumer, position: int, count: int) -> bool:
         """Hand a slice over. False: what came here as this bundle's body is no such thing."""
-        known = entry.transfer > 0 and entry.transfer not in self.numbered_now
+        known = entry.transfer > 0 and entry.transfer not in self.transfer_ids.numbered_now
         if not entry.transfer:
             self._number(entry)
             self.custody.changed(entry)

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
+from broker.core.lookup import Lookup
 from broker.core.neighbours.link_custody import LinkCustody
 from broker.core.neighbours.mesh import OwnMesh
 from broker.core.neighbours.neighbourhood import Neighbourhood
 from broker.core.neighbours.relocation import Relocation
 from broker.core.policies.permits import ChildPermits
-from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
 from broker.core.rows import ENDED, MetaRow
 from broker.core.tree.ancestry import Ancestry, way_of
@@ -55,7 +55,7 @@ class LinkAdmission:
     def __init__(
         self,
         context: Context,
-        forwarder: Forwarder,
+        lookup: Lookup,
         topics: Topics,
         links: OpenLinks,
         custody: LinkCustody,
@@ -68,7 +68,7 @@ class LinkAdmission:
         secret_of_core: Secrets | None,
     ) -> None:
         self._context = context
-        self._forwarder = forwarder
+        self._lookup = lookup
         self._topics = topics
         self._links = links
         self._custody = custody
@@ -102,7 +102,7 @@ class LinkAdmission:
     def _handle(self, link: Link, event: Any) -> None:
         match event:
             case events.PeerHello(hello):
-                self._forwarder.turn.after.append(lambda: self._hello(link, hello))
+                self._context.next_commit.then(lambda: self._hello(link, hello))
             case events.Proven(hello):
                 self._proven(link, hello)
             case events.LinkUp():
@@ -145,7 +145,7 @@ class LinkAdmission:
     def _check(self, link: Link, hello: Hello) -> None:
         context, ancestry = self._context, self._ancestry
         me = context.name
-        if self._forwarder.leaving:
+        if self._lookup.leaving:
             raise LinkRefused(Refusal.BUSY, f"{me!r} is about to stop, and hands over what it has")
         if hello.name != me:
             self._mesh.check(link, hello)
@@ -222,7 +222,7 @@ class LinkAdmission:
         context.clock.after(context.settings.probe_time, decide)
 
     def _admit_later(self, link: Link, hello: Hello) -> None:
-        self._forwarder.turn.after.append(lambda: self._admit(link, hello))
+        self._context.next_commit.then(lambda: self._admit(link, hello))
 
     def _admit(self, link: Link, hello: Hello) -> None:
         """Let it up, if it may still be here: since its hello it may have been revoked, or we may be leaving.
@@ -253,7 +253,7 @@ class LinkAdmission:
         context.touch(neighbour)
         if neighbour.relation is Relation.PARENT:
             self._ancestry.heard(neighbour, hello.chain, hello.above)
-        if hello.mesh or self._forwarder.meshed or neighbour.relation is not Relation.CHILD:
+        if hello.mesh or self._lookup.meshed or neighbour.relation is not Relation.CHILD:
             self._neighbourhood.look_again()
         self._neighbourhood.wake(neighbour)
         for link_up in context.policies.link_up:

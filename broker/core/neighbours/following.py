@@ -22,6 +22,8 @@ import msgspec
 from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
+from broker.core.links.outgoing import outgoing
+from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import UPWARD
 from broker.core.messages.summaries import PAGE
@@ -51,9 +53,10 @@ class Gone(msgspec.Struct, array_like=True, frozen=True):
 class Following(Policy):
     """Of one node."""
 
-    def __init__(self, context: Context, forwarder: Forwarder) -> None:
+    def __init__(self, context: Context, forwarder: Forwarder, lookup: Lookup) -> None:
         self._context = context
         self._forwarder = forwarder
+        self._lookup = lookup
         self._trails: dict[str, Trail] = {}
         self._number = 0
         self._gone: dict[Queue, Gone] = {}
@@ -230,7 +233,7 @@ class Following(Policy):
             return False
         queue, forwarder = entry.queue, self._forwarder
         entry.number = 0
-        forwarder.flag(entry.stored, Flag.MAYBE_DUPLICATE)
+        self._context.custody.flag(entry.stored, Flag.MAYBE_DUPLICATE)
         self._context.custody.changed(entry)
         queue.waiting.add(entry)
         self._context.clock.go_on((forwarder.dispatch, queue), partial(forwarder.dispatch, queue))
@@ -279,7 +282,7 @@ class Following(Policy):
     def follow(self, entry: QueueEntry, node: str, flags: int) -> None:
         """A topic's entry goes after a node that moved, or that another node of the mesh has a line to."""
         custody, now = self._context.custody, self._context.clock.now
-        old = self._forwarder.outgoing(entry)
+        old = outgoing(entry, self._context.clock.now)
         header = Header(
             id=old.id,
             destination=Destination(Kind.TOPIC, old.destination.name, node),
@@ -325,7 +328,7 @@ class Following(Policy):
             if entry.stored.header.destination.kind == Kind.QUEUE:
                 self._forwarder.requeue(entry, Flag.MAYBE_DUPLICATE | Flag.REROUTED)
             else:
-                self._forwarder.flag(entry.stored, Flag.MAYBE_DUPLICATE)
+                self._context.custody.flag(entry.stored, Flag.MAYBE_DUPLICATE)
                 custody.changed(entry)
                 waiting.append(entry)
         queue.put_back(waiting)
@@ -368,7 +371,7 @@ class Following(Policy):
             forwarder.requeue(entry, Flag.REROUTED)
             return
         if gone.relation is Relation.PARENT:
-            parent = forwarder.parent_for(destination)
+            parent = self._lookup.parent_for(destination)
             upward = parent.queue if parent is not None else context.custody.queue_named(UPWARD)
             context.custody.move(entry, upward)
             upward.waiting.add(entry)

@@ -13,6 +13,7 @@ from functools import partial
 from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
+from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.trace import EVERY, REROUTED
 from broker.core.neighbours.following import Following
@@ -27,9 +28,12 @@ from treeconnector.relations import Relation
 class Handover(Policy):
     """Of one node. Costs nothing where there is one parent and no mesh."""
 
-    def __init__(self, context: Context, forwarder: Forwarder, loans: Loans, following: Following) -> None:
+    def __init__(
+        self, context: Context, forwarder: Forwarder, lookup: Lookup, loans: Loans, following: Following
+    ) -> None:
         self._context = context
         self._forwarder = forwarder
+        self._lookup = lookup
         self._loans = loans
         self._following = following
         self._busy: set[str] = set()
@@ -70,7 +74,7 @@ class Handover(Policy):
 
     def leave(self) -> None:
         """This node is about to stop, and its children have gone elsewhere: what it has for them follows."""
-        self._forwarder.leaving = True
+        self._lookup.leaving = True
         self.look_at_all()
         for queue in list(self._context.custody.queues.values()):
             self._forwarder.dispatch(queue)
@@ -92,8 +96,8 @@ class Handover(Policy):
             case Relation.PARENT:
                 return any(parent.up for parent in self._context.parents.values())
             case Relation.CHILD:
-                leaving = self._forwarder.leaving and any(peer.up for peer in self._context.peers())
-                return leaving or bool(self._forwarder.peers_to(neighbour.name))
+                leaving = self._lookup.leaving and any(peer.up for peer in self._context.peers())
+                return leaving or bool(self._lookup.peers_to(neighbour.name))
             case Relation.MESH:
                 return True
 
@@ -136,7 +140,7 @@ class Handover(Policy):
         for entry in entries:
             queue = self._queue_of(entry, neighbour, flags)
             if queue is not None:
-                self._forwarder.flag(entry.stored, flags)
+                self._context.custody.flag(entry.stored, flags)
                 self._context.custody.trace.happened(REROUTED, entry, EVERY, "")
                 self._context.custody.move(entry, queue)
                 queues.setdefault(queue, []).append(entry)
@@ -150,7 +154,7 @@ class Handover(Policy):
         if _has_queue(entry) or destination.node:
             return custody.queue_for(destination)
         if neighbour.relation is Relation.PARENT:
-            parent = self._forwarder.parent_for(destination)
+            parent = self._lookup.parent_for(destination)
             assert parent is not None
             return parent.queue
         self._following.follow(entry, neighbour.name, flags)

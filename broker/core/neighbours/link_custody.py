@@ -147,5 +147,5 @@ class LinkCustody:
             neighbour.number(entry)
 
     def _may_have_arrived(self, entry: QueueEntry) -> None:
-        self._forwarder.flag(entry.stored, Flag.MAYBE_DUPLICATE)
+        self._context.custody.flag(entry.stored, Flag.MAYBE_DUPLICATE)
         self._context.custody.changed(entry)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
+from broker.core.lookup import Lookup
 from broker.core.messages.queue_names import Spool
 from broker.core.neighbours.handover import Handover
 from broker.core.operations.static_routing import StaticRouting
@@ -28,6 +29,7 @@ class Neighbourhood(Policy):
         self,
         context: Context,
         forwarder: Forwarder,
+        lookup: Lookup,
         ancestry: Ancestry,
         permits: ChildPermits,
         static_routing: StaticRouting,
@@ -35,6 +37,7 @@ class Neighbourhood(Policy):
     ) -> None:
         self._context = context
         self._forwarder = forwarder
+        self._lookup = lookup
         self._ancestry = ancestry
         self._permits = permits
         self._static_routing = static_routing
@@ -61,7 +64,7 @@ class Neighbourhood(Policy):
         if relation is Relation.PARENT:
             context.parents[name] = made
             context.custody.spools.parents.add(name)
-        self._forwarder.strangers.discard(name)
+        self._lookup.strangers.discard(name)
         if relation is not Relation.CHILD:
             self.look_again()
         return made
@@ -78,9 +81,9 @@ class Neighbourhood(Policy):
         self._permits.gone(neighbour)
         if neighbour.relation is Relation.PARENT:
             self._ancestry.look()
-        if self._forwarder.meshed:
+        if self._lookup.meshed:
             self.look_again()
-            self.meet((name, *self._forwarder.strangers))
+            self.meet((name, *self._lookup.strangers))
 
     def look_again(self) -> None:
         """Is this node in a mesh now, or next to one? And which neighbours are of one mesh?"""
@@ -89,7 +92,7 @@ class Neighbourhood(Policy):
             if neighbour.detail.mesh or neighbour.kin:
                 neighbour.stand_with(context.neighbours)
         in_mesh = len(context.parents) > 1 or bool(context.table.mesh)
-        self._forwarder.meshed = in_mesh or any(child.detail.mesh for child in context.children())
+        self._lookup.meshed = in_mesh or any(child.detail.mesh for child in context.children())
 
     def meet(self, names: Iterable[str]) -> None:
         """Which of these are linked with another root of the mesh, and were never with this one? What finds
@@ -98,7 +101,7 @@ class Neighbourhood(Policy):
         context, table = self._context, self._context.table
         if context.role.has_parent:
             return
-        strangers, more = self._forwarder.strangers, False
+        strangers, more = self._lookup.strangers, False
         for name in names:
             elsewhere = any(table.route(domain(name), peer) for peer in table.mesh)
             if elsewhere and name not in context.neighbours and name not in context.members:
@@ -133,7 +136,7 @@ class Neighbourhood(Policy):
             for key in list(context.table.routes_of(neighbour.name)):
                 forwarder.route_changed(key)
         forwarder.pump(neighbour)
-        if forwarder.meshed:
+        if self._lookup.meshed:
             self._handover.look_soon()
 
     def link_down(self, neighbour: Neighbour) -> None:
@@ -144,7 +147,7 @@ class Neighbourhood(Policy):
         if neighbour.relation is Relation.MESH:
             for child in context.children():
                 self.line_elsewhere(child.name)
-        if self._forwarder.meshed:
+        if self._lookup.meshed:
             self._handover.look(neighbour)
             self._go_other_ways(neighbour)
 
@@ -174,7 +177,7 @@ class Neighbourhood(Policy):
 
     def _sleep(self, neighbour: Neighbour) -> None:
         """Unless another node of the mesh has a line to it: then it is looked at when that goes."""
-        if not neighbour.dormant and not self._forwarder.peers_to(neighbour.name):
+        if not neighbour.dormant and not self._lookup.peers_to(neighbour.name):
             neighbour.dormant = True
             neighbour.held.set_dormant()
 
@@ -183,7 +186,7 @@ class Neighbourhood(Policy):
         neighbour = self._context.neighbours.get(name)
         if neighbour is None or neighbour.up or neighbour.relation is not Relation.CHILD:
             return
-        if self._forwarder.peers_to(name):
+        if self._lookup.peers_to(name):
             self._wake(neighbour)
             self._handover.look(neighbour)
         else:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from broker.core.context import Context
+from broker.core.links.outgoing import outgoing
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.stored import StoredBundle
 from broker.core.messages.trace import RETURNED
@@ -122,7 +123,7 @@ class Redrive:
             found = self._anew(letter, bits, flags)
         else:
             found = stored
-            self._forwarder.flag(stored, flags)
+            self._context.custody.flag(stored, flags)
         if queued:
             self._custody.leave_out(stored, bits if again else letter.done)
         return found
@@ -149,7 +150,7 @@ class Redrive:
     def _anew(self, letter: QueueEntry, bits: int, flags: int) -> StoredBundle:
         """The same bundle, of which all else is done; if it expired, or is a topic's, it never does."""
         context = self._context
-        old = self._forwarder.outgoing(letter)
+        old = outgoing(letter, self._context.clock.now)
         expires = old.destination.kind == Kind.QUEUE and not letter.note.startswith(_EXPIRED)
         header = Header(
             id=old.id,

@@ -13,12 +13,12 @@ from typing import Final
 from broker.core.clients.switch import Switch
 from broker.core.clock import PART
 from broker.core.context import Context
+from broker.core.delivery.delivery import Dispatcher
 from broker.core.errors import NotFound, SwitchError
 from broker.core.messages.queue import Backlog, Queue, QueueEntry
 from broker.core.messages.queue_names import is_internal, queue_name_of
 from broker.core.messages.trace import DROPPED
 from broker.core.policy import Policy
-from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Subscription, Topics
 from broker.core.rows import QueueRow
 from broker.core.sessions.sessions import PushConsumer
@@ -75,9 +75,9 @@ def queue_key(text: str) -> Destination:
 class Removal(Policy):
     """Deletes at one node. All calls are synchronous; `NodePort.wake` must follow."""
 
-    def __init__(self, context: Context, forwarder: Forwarder, topics: Topics, switch: Switch) -> None:
+    def __init__(self, context: Context, dispatcher: Dispatcher, topics: Topics, switch: Switch) -> None:
         self._context = context
-        self._forwarder = forwarder
+        self._dispatcher = dispatcher
         self._topics = topics
         self._switch = switch
         self._custody = context.custody
@@ -223,10 +223,10 @@ class Removal(Policy):
         self._custody.trace.happened(DROPPED, entry, bit, "", "deleted")
         if self._custody.mark_done(entry, bit):
             self.unlist(queue, frozenset((entry,)))
-            self._forwarder.finished(entry)
+            self._dispatcher.finished(entry)
         self._count("deleted", 1)
         if queue.held_back:
-            self._forwarder.holds.relieve(queue)
+            self._dispatcher.holds.relieve(queue)
 
     @staticmethod
     def unlist(queue: Queue, gone: frozenset[QueueEntry]) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from broker.core.context import Context
 from broker.core.errors import BadRequest, NotFound, SwitchError
 from broker.core.links.neighbour import Neighbour
+from broker.core.lookup import Lookup
 from broker.core.messages.queue_names import is_internal
 from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
@@ -27,9 +28,10 @@ _ROW: Final = "static routes"
 class StaticRouting(Policy):
     """Changes `table.static`. Calls raise `SwitchError`s."""
 
-    def __init__(self, context: Context, forwarder: Forwarder) -> None:
+    def __init__(self, context: Context, forwarder: Forwarder, lookup: Lookup) -> None:
         self._context = context
         self._forwarder = forwarder
+        self._lookup = lookup
         self._routes = context.table.static
 
     def __repr__(self) -> str:
@@ -79,7 +81,7 @@ class StaticRouting(Policy):
         defaults = bool(self._routes.defaults) and neighbour.relation is Relation.PARENT
         if defaults or self._routes.uses(neighbour.name):
             self._look_again()
-        elif self._forwarder.zone and neighbour.relation is not Relation.PARENT:
+        elif self._lookup.zone and neighbour.relation is not Relation.PARENT:
             for key in list(context.table.routes_of(neighbour.name)):
                 self._forwarder.route_changed(key)
 

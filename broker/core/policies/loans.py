@@ -28,7 +28,6 @@ from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import QueueEntry
 from broker.core.operations.dead_letters import Redrive
 from broker.core.policy import Policy
-from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import MetaRow
 from treeconnector.bundles import Flag, Header, mask_bits, mask_bytes
 from treeconnector.destinations import Kind
@@ -57,9 +56,8 @@ _EARLY: Final = "came back early "
 class Loans(Policy):
     """Of one node, and of the others of its mesh."""
 
-    def __init__(self, context: Context, forwarder: Forwarder, redrive: Redrive) -> None:
+    def __init__(self, context: Context, redrive: Redrive) -> None:
         self._context = context
-        self._forwarder = forwarder
         self._redrive = redrive
         self._digests: dict[bytes, tuple[tuple[bytes, int], ...]] = {}
         self._news: list[Entry] = []
@@ -122,7 +120,7 @@ class Loans(Policy):
         which = b"" if whole else mask_bytes(brought)
         back = entry[0], entry[1] + header.reroutes.to_bytes(_REROUTES, "big") + which
         self._write([back])
-        self._forwarder.turn.after.append(lambda: self._note(back))
+        self._context.next_commit.then(lambda: self._note(back))
         return True
 
     def _has_come_back(self, entry: Entry, header: Header) -> bool:

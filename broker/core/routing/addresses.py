@@ -19,7 +19,9 @@ from msgspec.structs import replace
 
 from broker.core.clock import PART
 from broker.core.context import Context
+from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
+from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue
 from broker.core.messages.stored import StoredBundle
 from broker.core.policy import Policy, first_reason
@@ -48,10 +50,14 @@ class LogicalAddresses(Policy):
         self,
         context: Context,
         forwarder: Forwarder,
+        lookup: Lookup,
+        dispatcher: Dispatcher,
         addresses: list[str],
     ) -> None:
         self._context = context
         self._forwarder = forwarder
+        self._lookup = lookup
+        self._dispatcher = dispatcher
         self.identity = context.identity
         self.addresses = addresses
         self.cache = AddressCache(lambda: self.capacity)
@@ -59,7 +65,7 @@ class LogicalAddresses(Policy):
             dict.fromkeys(("who_has_in", "who_has_out", "i_have_in", "i_have_out"), 0)
             | dict.fromkeys(("invalidate_in", "invalidate_out", "not_believed"), 0)
         )
-        self.questions = Questions(context, forwarder, self)
+        self.questions = Questions(context, lookup, self)
         self.knew_others = False
         self._below: set[str] = set()
         self._changed: dict[str, None] = {}
@@ -82,7 +88,7 @@ class LogicalAddresses(Policy):
     def _answer_to(self, incarnation: bytes) -> None:
         context = self._context
         self.own = incarnation_text(incarnation)
-        self._forwarder.mine = context.custody.mine = frozenset((context.name, self.own))
+        self._lookup.mine = context.custody.mine = frozenset((context.name, self.own))
 
     def begin(self) -> None:
         """After a start: what was known of the neighbours, and everything that waits, is looked at."""
@@ -159,7 +165,7 @@ class LogicalAddresses(Policy):
         """A bundle came; while too much waits for unknown incarnations, its sender keeps the rest of it."""
         if self._is_too_much(destination):
             queue = self._context.custody.queue_for(destination)
-            self._forwarder.holds.hold(queue, destination, neighbour)
+            self._dispatcher.holds.hold(queue, destination, neighbour)
 
     def _is_too_much(self, destination: Destination) -> bool:
         if not is_incarnation(destination.node) or destination.node == self.own:
@@ -388,9 +394,9 @@ class LogicalAddresses(Policy):
         for _ in range(min(len(queue.waiting), PART)):
             queued = queue.waiting.popleft()
             context.counters["buried"] += queued.open
-            self._forwarder.bury(queued, UNKNOWN_INCARNATION)
+            self._dispatcher.bury(queued, UNKNOWN_INCARNATION)
         if queue.held_back:
-            self._forwarder.holds.relieve(queue)
+            self._dispatcher.holds.relieve(queue)
         if queue.waiting:
             context.clock.go_on((self.bury, queue), partial(self._bury_more, queue, key))
 
@@ -442,7 +448,7 @@ class LogicalAddresses(Policy):
         """Say who came below, once the way there is offered; not before."""
         context = self._context
         parents = [each for each in context.parents.values() if each.up]
-        if self._forwarder.lacks_parent or (context.role.has_parent and not parents):
+        if self._context.lacks_parent or (context.role.has_parent and not parents):
             return
         due = [name for name in self._untold if not parents or self._is_offered(name)]
         entries = [self.cache.named(name, context.clock.now) for name in due]

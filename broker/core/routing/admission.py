@@ -21,10 +21,10 @@ from typing import Final
 from broker.core.context import Context
 from broker.core.errors import QueueFull, SwitchError, TooLarge
 from broker.core.links.neighbour import Neighbour
+from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import SITE, Spool, is_internal
 from broker.core.policy import first_reason
-from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
 from broker.core.sessions.rights import Rights
 from broker.core.settings import Overflow
@@ -49,9 +49,9 @@ class MessageAdmission:
     messages of clients that were not taken since the start, by the error's code. `limits`: bytes by spool.
     """
 
-    def __init__(self, context: Context, forwarder: Forwarder, topics: Topics) -> None:
+    def __init__(self, context: Context, lookup: Lookup, topics: Topics) -> None:
         self._context = context
-        self._forwarder = forwarder
+        self._lookup = lookup
         self._topics = topics
         self._policies = context.policies
         self._table = context.table
@@ -107,7 +107,7 @@ class MessageAdmission:
         """Where a message would wait that a client sends here."""
         if destination.kind == Kind.TOPIC:
             return self._topics.ways(destination, scope)
-        return {self._forwarder.spool_of(self._context.custody.queue_for(destination))}
+        return {self._lookup.spool_of(self._context.custody.queue_for(destination))}
 
     def stored(self, size: int) -> None:
         """So many bytes of a client's messages were taken: they need room on the disk."""

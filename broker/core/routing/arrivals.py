@@ -6,7 +6,10 @@ id, at the node that delivered it.
 
 from collections.abc import Callable
 
+from broker.core.context import Context
+from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
+from broker.core.lookup import Lookup
 from broker.core.messages.deduplication import ALL
 from broker.core.messages.queue import QueueEntry
 from broker.core.messages.queue_names import is_internal
@@ -24,14 +27,25 @@ class Arrivals:
     `taps` are called with each bundle before it goes anywhere, while its body is in memory.
     """
 
-    def __init__(self, forwarder: Forwarder, topics: Topics, admission: MessageAdmission) -> None:
+    def __init__(
+        self,
+        context: Context,
+        forwarder: Forwarder,
+        lookup: Lookup,
+        dispatcher: Dispatcher,
+        topics: Topics,
+        admission: MessageAdmission,
+    ) -> None:
+        self._context = context
+        self._node = context.name
         self._admission = admission
         self._forwarder = forwarder
+        self._lookup = lookup
         self._topics = topics
-        self._custody = forwarder.custody
-        self._aliases = forwarder.static.aliases
-        self.seen = forwarder.seen
-        self._policies = forwarder.policies
+        self._custody = context.custody
+        self._aliases = context.table.static.aliases
+        self.seen = dispatcher.seen
+        self._policies = context.policies
         self.taps: list[Callable[[StoredBundle], None]] = []
 
     def __repr__(self) -> str:
@@ -45,8 +59,8 @@ class Arrivals:
     def enter(self, header: Header, body: bytes, sender: str) -> None:
         """A bundle made here. Messages between nodes do not count as an application's."""
         if not is_internal(header.destination):
-            self._forwarder.counters["entered"] += header.count
-        stored = self._custody.store(header, body, self._forwarder.clock.now)
+            self._context.counters["entered"] += header.count
+        stored = self._custody.store(header, body, self._context.clock.now)
         self._route(stored, "", sender)
 
     def from_neighbour(
@@ -63,11 +77,11 @@ class Arrivals:
         `doubted`: it may have come before a crash, and have been given to consumers here.
         """
         neighbour.counters["in"] += header.count
-        self._forwarder.counters["in"] += header.count
+        self._context.counters["in"] += header.count
         neighbour.counters["in_bundles"] += 1
         self._custody.trace.arrived(header, neighbour.name)
         destination = header.destination
-        stored = self._custody.store(header, body, self._forwarder.clock.now, encoded)
+        stored = self._custody.store(header, body, self._context.clock.now, encoded)
         stored.safe, stored.doubted = True, doubted
         fault = self._admission.why_not_take(neighbour, header, body)
         left = (1 << header.count) - 1
@@ -76,7 +90,7 @@ class Arrivals:
         if not left:
             self._custody.trace.dropped(header, "none of its messages is left")
         elif fault and any(is_twin(neighbour, header, body) for is_twin in self._policies.is_twin):
-            self._forwarder.counters["duplicates_dropped"] += left.bit_count()
+            self._context.counters["duplicates_dropped"] += left.bit_count()
             self._custody.trace.dropped(header, "it was given back before")
         elif fault:
             self._bury(stored, neighbour, fault)
@@ -90,8 +104,8 @@ class Arrivals:
 
     def refuse(self, header: Header, body: bytes, reason: str) -> None:
         """A bundle made here of what cannot go into the tree: it is dead where it entered."""
-        self._forwarder.counters["entered"] += header.count
-        stored = self._custody.store(header, body, self._forwarder.clock.now)
+        self._context.counters["entered"] += header.count
+        stored = self._custody.store(header, body, self._context.clock.now)
         self._dead(stored, "", reason)
 
     def _is_left(self, stored: StoredBundle, left: int) -> bool:
@@ -107,12 +121,12 @@ class Arrivals:
             found = ALL
         here = left & found
         if here:
-            self._forwarder.counters["duplicates_dropped"] += here.bit_count()
+            self._context.counters["duplicates_dropped"] += here.bit_count()
             if here == left:
                 self._custody.trace.dropped(stored.header, "it was here before")
                 return False
             self._custody.leave_out(stored, here)
-            self._forwarder.flag(stored, Flag.MAYBE_DUPLICATE)
+            self._context.custody.flag(stored, Flag.MAYBE_DUPLICATE)
         return True
 
     def _was_here(self, header: Header, identity: bytes) -> bool:
@@ -120,7 +134,7 @@ class Arrivals:
 
         One that follows another node is none of ours, and what is retained is asked for again.
         """
-        if header.destination.node not in ("", self._forwarder.node):
+        if header.destination.node not in ("", self._node):
             return False
         if header.flags & Flag.RETAINED and not header.flags & Flag.MAYBE_DUPLICATE:
             return False
@@ -135,7 +149,7 @@ class Arrivals:
             self._custody.buried[reason.partition(":")[0]] += stored.header.count
 
     def _dead(self, stored: StoredBundle, came: str, reason: str) -> QueueEntry:
-        entry = self._custody.add(stored, self._custody.dead, came, self._forwarder.clock.now)
+        entry = self._custody.add(stored, self._custody.dead, came, self._context.clock.now)
         entry.note = reason
         self._custody.note_dead(entry)
         return entry
@@ -144,7 +158,7 @@ class Arrivals:
         for tap in self.taps:
             tap(stored)
         destination = stored.header.destination
-        here = destination.node == self._forwarder.node
+        here = destination.node == self._node
         if destination.kind == Kind.TOPIC and here:
             stored.readdress(topic(destination.name))
             self._custody.header_changed(stored)
@@ -163,7 +177,7 @@ class Arrivals:
 
     def _readdress(self, stored: StoredBundle) -> None:
         """It goes on under the address that its alias stands for."""
-        address = self._forwarder.address(stored.header.destination)
+        address = self._lookup.address(stored.header.destination)
         if address != stored.header.destination:
             stored.readdress(address)
             self._custody.header_changed(stored)

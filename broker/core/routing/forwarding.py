@@ -18,13 +18,14 @@ from broker.core.context import Context
 from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
 from broker.core.links.outgoing import head_of, is_too_large, outgoing
+from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import Spool
 from broker.core.messages.stored import StoredBundle
 from broker.core.messages.trace import EVERY, REROUTED
 from broker.core.policy import first_reason
 from broker.core.routing.readdressing import Readdressing
-from treeconnector.bundles import MAX_HEADER, Flag, Header
+from treeconnector.bundles import MAX_HEADER, Flag
 from treeconnector.destinations import Destination, Kind
 from treeconnector.relations import Relation
 
@@ -34,48 +35,54 @@ _LOOK_THROUGH: Final = 1000
 _MOST_RESTING: Final = 50_000
 
 
-class Forwarder(Dispatcher):
+class Forwarder:
     """Moves entries on. One for each node; the only one that takes entries out of `waiting`."""
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
+    def __init__(self, context: Context, lookup: Lookup, dispatcher: Dispatcher) -> None:
+        self._lookup = lookup
+        self._dispatcher = dispatcher
+        self._holds = dispatcher.holds
+        self._node = context.name
+        self._custody = context.custody
+        self._policies = context.policies
+        self._table = context.table
+        self._static = context.table.static
+        self._neighbours = context.neighbours
+        self._parents = context.parents
+        self._clock = context.clock
+        self._counters = context.counters
+        self._cache_bytes = context.settings.cache_bytes
+        self._touched = context.touched
         self._rests: dict[tuple[str, str, int], list[QueueEntry]] = {}
-        self.has_parent = False
-        self.touched = context.touched
         self._woken: dict[str, Neighbour] = {}
-        self._readdressing = Readdressing(context, self, self.holds, self.dispatch)
+        self._readdressing = Readdressing(context, lookup, self._holds, self.dispatch)
 
     def __repr__(self) -> str:
-        return f"<Forwarder of {self.node} next_transfer={self.next_transfer}>"
-
-    @property
-    def lacks_parent(self) -> bool:
-        """Is there a parent that this node has not met yet?"""
-        return self.has_parent and not self.parents
+        return f"<Forwarder of {self._node} resting={len(self._rests)}>"
 
     # --- arrival
 
     def wait(self, stored: StoredBundle, came: str, sender: str = "") -> QueueEntry | None:
         """A bundle for one place: let it wait in its queue, and go on if it can. None: it was dropped."""
-        queue = self.custody.queue_for(stored.header.destination)
-        if queue.ways == self.table.version and (hop := self._free_way(stored, queue, came)) is not None:
+        queue = self._custody.queue_for(stored.header.destination)
+        if queue.ways == self._table.version and (hop := self._free_way(stored, queue, came)) is not None:
             return self._go_straight(stored, queue, hop, came)
         if not stored.row and not self.takes_volatile(queue):
             self._send_volatile_to_one(stored, queue, came)
             return None
-        entry = self.custody.add(stored, queue, came, self.clock.now)
+        entry = self._custody.add(stored, queue, came, self._clock.now)
         if sender and stored.row:
             entry.note = sender
-            self.custody.sent(queue, sender, stored.header.count)
+            self._custody.sent(queue, sender, stored.header.count)
         queue.waiting.append(entry)
-        self.holds.check(queue, came)
+        self._holds.check(queue, came)
         self.dispatch(queue)
         return entry
 
     def _free_way(self, stored: StoredBundle, queue: Queue, came: str) -> Neighbour | None:
         """The neighbour that takes this bundle now: nothing waits before it or speaks against it."""
-        hop = self.neighbours[queue.next_hop]
-        header, static, policy = stored.header, self.static, queue.policy
+        hop = self._neighbours[queue.next_hop]
+        header, static, policy = stored.header, self._static, queue.policy
         if (
             hop.link is None
             or hop.wants
@@ -85,7 +92,7 @@ class Forwarder(Dispatcher):
             or stored.size + MAX_HEADER > hop.max_message
         ):
             return None
-        if queue.messages or queue.consumers or queue.home or queue.held_back or self.meshed:
+        if queue.messages or queue.consumers or queue.home or queue.held_back or self._lookup.meshed:
             return None
         if static.aliases or static.exact or static.defaults or came == hop.name:
             return None
@@ -102,19 +109,19 @@ class Forwarder(Dispatcher):
         header = stored.header
         queue.tally.entered += header.count
         if not queue.tally.active:
-            self.custody.stir(queue)
-        for routed in self.policies.routed:
+            self._custody.stir(queue)
+        for routed in self._policies.routed:
             routed(header.destination, hop.name, header.count)
-        entry = self.custody.add(stored, hop.queue, came, self.clock.now)
+        entry = self._custody.add(stored, hop.queue, came, self._clock.now)
         if not hop.outbox:
-            hop.progress_at = self.clock.now
+            hop.progress_at = self._clock.now
         hop.number(entry)
-        self.touched[hop.name] = hop
+        self._touched[hop.name] = hop
         return entry
 
     def takes_volatile(self, queue: Queue) -> bool:
         """What is not persistent waits for consumers that are here, and in memory only: so not for many."""
-        return bool(queue.consumers) and queue.size < self.settings.cache_bytes
+        return bool(queue.consumers) and queue.size < self._cache_bytes
 
     def let_volatile_go(self, queue: Queue) -> None:
         """The last consumer has gone: what is not persistent goes on at once, or not at all."""
@@ -124,18 +131,18 @@ class Forwarder(Dispatcher):
             if queue.destination is not None and not entry.done:
                 self._send_volatile_to_one(entry.stored, queue, entry.came)
             else:
-                self.counters["volatile_dropped"] += entry.open
-            self.custody.discard(entry)
+                self._counters["volatile_dropped"] += entry.open
+            self._custody.discard(entry)
 
     def _send_volatile_to_one(self, stored: StoredBundle, queue: Queue, came: str) -> None:
-        targets = self.targets(queue)
+        targets = self._lookup.targets(queue)
         if not targets:
-            self.look_for(queue)
+            self._lookup.look_for(queue)
         for name in sorted(targets):
-            if name != came and self.send_volatile(self.neighbours[name], stored):
+            if name != came and self.send_volatile(self._neighbours[name], stored):
                 return
-        self.counters["volatile_dropped"] += stored.header.count
-        self.custody.trace.dropped(stored.header, "nobody takes it now, and it is not persistent")
+        self._counters["volatile_dropped"] += stored.header.count
+        self._custody.trace.dropped(stored.header, "nobody takes it now, and it is not persistent")
 
     def send_volatile(self, neighbour: Neighbour, stored: StoredBundle) -> bool:
         """Send without a number, if the link is up and not blocked; nothing is kept."""
@@ -144,38 +151,38 @@ class Forwarder(Dispatcher):
         if is_too_large(stored, neighbour):
             return False
         neighbour.link.send_volatile(stored.head, stored.body)
-        for routed in self.policies.routed:
+        for routed in self._policies.routed:
             routed(stored.header.destination, neighbour.name, stored.header.count)
         self._count_out(neighbour, 1, stored.header.count)
-        self.custody.trace.sent_volatile(stored.header, neighbour.name)
+        self._custody.trace.sent_volatile(stored.header, neighbour.name)
         return True
 
     # --- going on
 
     def dispatch(self, queue: Queue) -> None:
         """Something changed for this queue: let go on what can."""
-        if not (queue.waiting or queue.resting) or queue is self.custody.dead:
+        if not (queue.waiting or queue.resting) or queue is self._custody.dead:
             return
         if queue.consumers:
             self._turn(queue, Spool.UP)
             if queue.resting:
                 queue.end_rest()
-            self.deliver(queue)
+            self._dispatcher.deliver(queue)
             return
-        if self.static.aliases and self._readdressing.by_alias(queue):
+        if self._static.aliases and self._readdressing.by_alias(queue):
             return
-        targets = self.targets(queue)
+        targets = self._lookup.targets(queue)
         if not targets:
-            self.look_for(queue)
-            if self.static.dumpster and self._readdressing.by_dumpster(queue):
+            self._lookup.look_for(queue)
+            if self._static.dumpster and self._readdressing.by_dumpster(queue):
                 return
         if queue.resting and targets != queue.targets:
             queue.end_rest()
         queue.targets = targets
         queue.ways = self._remembered(queue, targets)
-        self._turn(queue, self._way(targets))
+        self._turn(queue, self._lookup.spool_to(targets))
         for name in self._in_turn(queue):
-            neighbour = self.neighbours[name]
+            neighbour = self._neighbours[name]
             neighbour.want(queue)
             if neighbour.up:
                 self.pump(neighbour)
@@ -185,24 +192,23 @@ class Forwarder(Dispatcher):
 
         So it is where routes or the one parent decide, and nothing that is set or asked for besides.
         """
-        destination, static = queue.destination, self.static
-        if len(targets) != 1 or destination is None or destination.node or len(self.parents) > 1:
+        destination, static = queue.destination, self._static
+        if len(targets) != 1 or destination is None or destination.node or len(self._parents) > 1:
             return -1
-        if self.meshed or static.exact or static.aliases or static.defaults or destination.kind != Kind.QUEUE:
+        if (
+            self._lookup.meshed
+            or static.exact
+            or static.aliases
+            or static.defaults
+            or destination.kind != Kind.QUEUE
+        ):
             return -1
         (queue.next_hop,) = targets
-        return self.table.version
-
-    def spool_of(self, queue: Queue) -> Spool:
-        """Where messages go that enter here and wait in a queue."""
-        return Spool.UP if queue.consumers else self._way(self.targets(queue))
-
-    def _way(self, targets: frozenset[str]) -> Spool:
-        return Spool.DOWN if targets and targets.isdisjoint(self.parents) else Spool.UP
+        return self._table.version
 
     def _turn(self, queue: Queue, spool: Spool) -> None:
         if queue.spool is not spool and queue.destination is not None:
-            self.custody.spools.turn(queue, spool)
+            self._custody.spools.turn(queue, spool)
 
     def _in_turn(self, queue: Queue) -> Iterable[str]:
         """The neighbours that may take these entries: the least loaded first, equals in turn."""
@@ -211,7 +217,7 @@ class Forwarder(Dispatcher):
         names = sorted(queue.targets)
         queue.turn += 1
         first = queue.turn % len(names)
-        return sorted(names[first:] + names[:first], key=lambda name: len(self.neighbours[name].outbox))
+        return sorted(names[first:] + names[:first], key=lambda name: len(self._neighbours[name].outbox))
 
     def pump(self, neighbour: Neighbour) -> None:
         """Fill the outbox as far as its window allows, one bundle of each queue in turn.
@@ -235,39 +241,39 @@ class Forwarder(Dispatcher):
                 continue
             self._assign(self._back_to(entry, neighbour), entry)
             if queue.held_back:
-                self.holds.relieve(queue)
+                self._holds.relieve(queue)
             if queue.waiting or (queue.resting and len(queue.targets) > 1):
                 neighbour.want(queue)
 
     def _back_to(self, entry: QueueEntry, neighbour: Neighbour) -> Neighbour:
         """What goes back to a mesh goes to the very node that gave it, while that takes it."""
-        giver = self.neighbours.get(entry.came)
+        giver = self._neighbours.get(entry.came)
         if giver is None or giver is neighbour or not entry.queue.destination:
             return neighbour
         takes = giver.has_room and not giver.holds(entry.queue.destination)
-        return giver if takes and self.is_back(entry, neighbour) else neighbour
+        return giver if takes and self._lookup.is_back(entry, neighbour) else neighbour
 
     def _next_for(self, neighbour: Neighbour, queue: Queue) -> QueueEntry | None:
         """Take the first entry that this neighbour may have; what cannot go is put aside, if not too many."""
-        buried = self.custody.buried.total()
+        buried = self._custody.buried.total()
         while entry := self._first_for(neighbour, queue):
-            if self.custody.buried.total() - buried >= PART:
+            if self._custody.buried.total() - buried >= PART:
                 self._keep_for_later(queue, entry)
                 return None
-            if entry.row < queue.unfollowed and any(stays(entry) for stays in self.policies.must_stay):
+            if entry.row < queue.unfollowed and any(stays(entry) for stays in self._policies.must_stay):
                 self._keep_for_later(queue, entry)
                 return None
-            if self.expired(entry):
-                self.bury(entry, "EXPIRED")
+            if self._dispatcher.expired(entry):
+                self._dispatcher.bury(entry, "EXPIRED")
             elif is_too_large(entry.stored, neighbour):
-                self.bury(entry, "TOO_LARGE")
+                self._dispatcher.bury(entry, "TOO_LARGE")
             elif queue.destination and not entry.backed_off and self._goes_back(entry, neighbour):
                 self._rest(entry, neighbour)
             elif entry.row < queue.swept and (why := self._why_not(entry, neighbour)):
                 neighbour.refusals.add(why, entry.open)
-                self.bury(entry, why)
-            elif why := first_reason(self.policies.why_not_go_on, entry):
-                self.bury(entry, why)
+                self._dispatcher.bury(entry, why)
+            elif why := first_reason(self._policies.why_not_go_on, entry):
+                self._dispatcher.bury(entry, why)
             elif not queue.destination and neighbour.holds(entry.stored.header.destination):
                 queue.resting[entry.row] = entry
             else:
@@ -276,7 +282,7 @@ class Forwarder(Dispatcher):
 
     def _keep_for_later(self, queue: Queue, entry: QueueEntry) -> None:
         queue.waiting.add(entry)
-        self.clock.go_on((self.dispatch, queue), partial(self.dispatch, queue))
+        self._clock.go_on((self.dispatch, queue), partial(self.dispatch, queue))
 
     @staticmethod
     def _why_not(entry: QueueEntry, neighbour: Neighbour) -> str:
@@ -306,16 +312,16 @@ class Forwarder(Dispatcher):
     def _others(self, queue: Queue, neighbour: Neighbour) -> list[Neighbour]:
         """Who else can take these entries now."""
         names = (name for name in queue.targets if name != neighbour.name)
-        return [self.neighbours[name] for name in names if self.neighbours[name].up]
+        return [self._neighbours[name] for name in names if self._neighbours[name].up]
 
     def _let_rest(self, queue: Queue, neighbour: Neighbour, entries: list[QueueEntry], delay: float) -> None:
-        due = int((self.clock.now + delay) / _FIRST_REST) + 1
+        due = int((self._clock.now + delay) / _FIRST_REST) + 1
         key = queue.name, neighbour.name, due
         together = self._rests.setdefault(key, [])
         together += entries
         if len(together) == len(entries):
             wake = partial(self._wake, key, queue, neighbour, delay)
-            self.clock.after(due * _FIRST_REST - self.clock.now, wake)
+            self._clock.after(due * _FIRST_REST - self._clock.now, wake)
 
     def _wake(self, key: tuple[str, str, int], queue: Queue, neighbour: Neighbour, delay: float) -> None:
         """They have rested. While others can take them they do not go back, however slow those are.
@@ -331,8 +337,8 @@ class Forwarder(Dispatcher):
             del queue.resting[each.row]
             route_key = each.stored.header.destination.route_key
             each.backed_off = not (
-                neighbour.name in self.parents
-                and any(is_offered(route_key) for is_offered in self.policies.is_offered_up)
+                neighbour.name in self._parents
+                and any(is_offered(route_key) for is_offered in self._policies.is_offered_up)
             )
         queue.put_back(entries)
         self.dispatch(queue)
@@ -343,32 +349,32 @@ class Forwarder(Dispatcher):
             header.reroutes += 1
             header.flags |= Flag.REROUTED
             entry.backed_off = False
-            self.counters["rerouted"] += header.count
-            self.custody.trace.happened(REROUTED, entry, EVERY, neighbour.name)
-            self.custody.header_changed(entry.stored)
-        if entry.deliveries or (self.meshed and self._may_be_elsewhere(entry)):
-            self.flag(entry.stored, Flag.MAYBE_DUPLICATE)
+            self._counters["rerouted"] += header.count
+            self._custody.trace.happened(REROUTED, entry, EVERY, neighbour.name)
+            self._custody.header_changed(entry.stored)
+        if entry.deliveries or (self._lookup.meshed and self._may_be_elsewhere(entry)):
+            self._custody.flag(entry.stored, Flag.MAYBE_DUPLICATE)
         if entry.note:
-            self.custody.sent(entry.queue, entry.note, -entry.open)
+            self._custody.sent(entry.queue, entry.note, -entry.open)
             entry.note = ""
-        self.parted(entry)
-        for routed in self.policies.routed:
+        self._dispatcher.parted(entry)
+        for routed in self._policies.routed:
             routed(entry.queue.destination or entry.stored.header.destination, neighbour.name, entry.open)
-        self.custody.move(entry, neighbour.queue)
+        self._custody.move(entry, neighbour.queue)
         if not neighbour.outbox:
-            neighbour.progress_at = self.clock.now
+            neighbour.progress_at = self._clock.now
         neighbour.number(entry)
-        self.touched[neighbour.name] = neighbour
+        self._touched[neighbour.name] = neighbour
 
     def _goes_back(self, entry: QueueEntry, neighbour: Neighbour) -> bool:
         """To where it came from; or up, though it came down from a parent that is ours no more."""
-        if self.is_back(entry, neighbour):
+        if self._lookup.is_back(entry, neighbour):
             return True
-        return neighbour.name in self.parents and bool(entry.came) and entry.came not in self.neighbours
+        return neighbour.name in self._parents and bool(entry.came) and entry.came not in self._neighbours
 
     def _may_be_elsewhere(self, entry: QueueEntry) -> bool:
         """Has its sender lost its line to this node since? Then it may have sent the same over another."""
-        sender = self.neighbours.get(entry.came)
+        sender = self._neighbours.get(entry.came)
         return sender is not None and entry.since <= sender.broken_at
 
     def send_committed(self, neighbour: Neighbour) -> None:
@@ -379,13 +385,13 @@ class Forwarder(Dispatcher):
         ready, messages = neighbour.sendable(), 0
         if not ready:
             return
-        self.custody.trace.sent(ready, neighbour.name)
+        self._custody.trace.sent(ready, neighbour.name)
         for entry in ready:
-            body = self.custody.body(entry)
-            link.send_bundle(entry.number, head_of(entry, self.clock.now), body)
+            body = self._custody.body(entry)
+            link.send_bundle(entry.number, head_of(entry, self._clock.now), body)
             if neighbour.relation is Relation.CHILD:
-                header = self.outgoing(entry) if entry.done else entry.stored.header
-                for sent in self.policies.sent:
+                header = outgoing(entry, self._clock.now) if entry.done else entry.stored.header
+                for sent in self._policies.sent:
                     sent(neighbour, header, body)
             messages += entry.open
         self._count_out(neighbour, len(ready), messages)
@@ -393,19 +399,16 @@ class Forwarder(Dispatcher):
     def _count_out(self, neighbour: Neighbour, count: int, messages: int) -> None:
         neighbour.counters["out"] += messages
         neighbour.counters["out_bundles"] += count
-        self.counters["out"] += messages
-
-    def outgoing(self, entry: QueueEntry) -> Header:
-        return outgoing(entry, self.clock.now)
+        self._counters["out"] += messages
 
     # --- other ways
 
     def requeue(self, entry: QueueEntry, flags: int = 0) -> None:
         """Let an entry wait in its queue again: its link will not take it any more."""
-        self.flag(entry.stored, flags)
-        self.custody.trace.happened(REROUTED, entry, EVERY, "")
-        queue = self.custody.queue_for(entry.stored.header.destination)
-        self.custody.move(entry, queue)
+        self._custody.flag(entry.stored, flags)
+        self._custody.trace.happened(REROUTED, entry, EVERY, "")
+        queue = self._custody.queue_for(entry.stored.header.destination)
+        self._custody.move(entry, queue)
         queue.waiting.add(entry)
         self.dispatch(queue)
 
@@ -414,9 +417,9 @@ class Forwarder(Dispatcher):
     def route_changed(self, key: Destination) -> None:
         """A route came, went, woke or fell asleep: what waits for it is routed again."""
         if key.kind == Kind.QUEUE:
-            queue = self.custody.queues.get(f"queue:{key.name}")
+            queue = self._custody.queues.get(f"queue:{key.name}")
             if queue is not None:
                 self.dispatch(queue)
         elif key.kind == Kind.DOMAIN:
-            for queue in list(self.custody.directed.get(key.name, {}).values()):
+            for queue in list(self._custody.directed.get(key.name, {}).values()):
                 self.dispatch(queue)

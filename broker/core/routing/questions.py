@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from broker.core.routing.forwarding import Forwarder
+from broker.core.lookup import Lookup
 from treeconnector import destinations
 from treeconnector.addresses import Entry
 from treeconnector.destinations import domain
@@ -63,9 +63,9 @@ class _OpenQuestion:
 class Questions:
     """The questions of one node that have no answer yet."""
 
-    def __init__(self, context: Context, forwarder: Forwarder, addresses: Answerer) -> None:
+    def __init__(self, context: Context, lookup: Lookup, addresses: Answerer) -> None:
         self._context = context
-        self._forwarder = forwarder
+        self._lookup = lookup
         self._addresses = addresses
         self._open: dict[str, _OpenQuestion] = {}
         self.unsent: dict[str, None] = {}
@@ -149,7 +149,7 @@ class Questions:
             asked = [each for each in children if each.name not in question.askers]
             if asked:
                 return next((each for each in asked if each.up), asked[0])
-        parent = self._forwarder.parent_for(destinations.queue(key))
+        parent = self._lookup.parent_for(destinations.queue(key))
         return parent if parent is not None and parent.name not in question.askers else self._beside(question)
 
     def _beside(self, question: _OpenQuestion) -> Neighbour | None:
@@ -163,7 +163,7 @@ class Questions:
     def _nobody_here(self, key: str) -> None:
         """There is nobody whom this node could ask."""
         context = self._context
-        if self._forwarder.lacks_parent:
+        if self._context.lacks_parent:
             return
         unsure = self._began + context.settings.reattach_time - context.clock.now
         if is_incarnation(key) and unsure > 0 and self._addresses.knew_others:

@@ -9,8 +9,10 @@ import re
 from collections import Counter
 from typing import Final
 
+from broker.core.context import Context
 from broker.core.errors import BadRequest
 from broker.core.links.neighbour import Neighbour
+from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue
 from broker.core.messages.queue_names import SUBSCRIPTION, UPWARD, Spool
 from broker.core.messages.retained import Kept, Retained
@@ -61,14 +63,16 @@ class Subscription:
 class Topics:
     """Subscriptions of this node, retained messages, and the fan-out of topic bundles."""
 
-    def __init__(self, forwarder: Forwarder) -> None:
+    def __init__(self, context: Context, forwarder: Forwarder, lookup: Lookup) -> None:
+        self._context = context
         self._forwarder = forwarder
-        self._custody = forwarder.custody
+        self._lookup = lookup
+        self._custody = context.custody
         self._trie: PatternTrie[Subscription] = PatternTrie()
         self.subscriptions: dict[str, Subscription] = {}
         self._durable: Counter[str] = Counter()
         self.retained = Retained()
-        self._policies = forwarder.policies
+        self._policies = context.policies
 
     def __repr__(self) -> str:
         return f"<Topics subscriptions={len(self.subscriptions)} retained={len(self.retained)}>"
@@ -82,10 +86,10 @@ class Topics:
         """
         found = self.find(session, name, pattern)
         if found is not None:
-            found.seen = self._forwarder.clock.now
+            found.seen = self._context.clock.now
             self._put(found)
             return found, False
-        return self._add(session, name, pattern, self._forwarder.clock.now), True
+        return self._add(session, name, pattern, self._context.clock.now), True
 
     def find(self, session: str, name: str, pattern: str) -> Subscription | None:
         return self.subscriptions.get(_id(session, name, pattern))
@@ -137,7 +141,7 @@ class Topics:
         client, and keeps its patterns itself. Deaf to its own.
         """
         queue = self._custody.queue_named(SUBSCRIPTION + name)
-        made = Subscription(session, "", "", queue, self._forwarder.clock.now)
+        made = Subscription(session, "", "", queue, self._context.clock.now)
         made.deaf = made.attached = True
         self.subscriptions[made.id] = made
         return made
@@ -145,7 +149,7 @@ class Topics:
     def end_several(self, subscription: Subscription) -> None:
         """It has no patterns any more, and is over."""
         queue = subscription.queue
-        self._forwarder.counters["unsubscribed"] += queue.messages
+        self._context.counters["unsubscribed"] += queue.messages
         left = queue.empty()
         for abandoned in self._policies.abandoned:
             abandoned(left)
@@ -179,16 +183,16 @@ class Topics:
             self._keep(stored, came, sender)
         reached = self._locally(stored, came, sender)
         for neighbour in self._onward(header, came, down_only):
-            if neighbour.name in self._forwarder.parents and stored.row and self._are_orphans_left:
+            if neighbour.name in self._context.parents and stored.row and self._are_orphans_left:
                 self._copy(stored, self._custody.queue_named(UPWARD), came)
             else:
                 self.copy_to(neighbour, stored, came)
             reached = True
-        if self._forwarder.lacks_parent and header.scope == Scope.TREE and stored.row and not down_only:
+        if self._context.lacks_parent and header.scope == Scope.TREE and stored.row and not down_only:
             self._copy(stored, self._custody.queue_named(UPWARD), came)
             reached = True
         if not reached:
-            self._forwarder.counters["unmatched"] += header.count
+            self._context.counters["unmatched"] += header.count
             self._custody.trace.dropped(header, "no subscriber")
 
     @property
@@ -205,51 +209,51 @@ class Topics:
             if stored.row or self._forwarder.takes_volatile(subscription.queue):
                 self._copy(stored, subscription.queue, came)
             else:
-                self._forwarder.counters["volatile_dropped"] += stored.header.count
+                self._context.counters["volatile_dropped"] += stored.header.count
         return bool(matched)
 
     def _copy(self, stored: StoredBundle, queue: Queue, came: str) -> None:
-        entry = self._custody.add(stored, queue, came, self._forwarder.clock.now)
+        entry = self._custody.add(stored, queue, came, self._context.clock.now)
         queue.waiting.append(entry)
         self._forwarder.dispatch(queue)
 
     def _onward(self, header: Header, came: str, down_only: bool) -> list[Neighbour]:
-        forwarder, parents = self._forwarder, self._forwarder.parents
-        asked = forwarder.table.match(header.destination.name)
+        context, parents = self._context, self._context.parents
+        asked = context.table.match(header.destination.name)
         from_below = came != "" and came not in parents
         down = down_only or header.scope == Scope.TREE or not from_below
         found = [
-            forwarder.neighbours[name]
+            context.neighbours[name]
             for name in asked
-            if name not in (LOCAL, came) and name in forwarder.neighbours and name not in parents
+            if name not in (LOCAL, came) and name in context.neighbours and name not in parents
         ]
-        if forwarder.meshed:
+        if self._lookup.meshed:
             found = self._in_mesh(header, came, asked, down)
             down = True
         onward = found if down else []
-        if came not in parents and not down_only and came not in forwarder.table.mesh:
-            parent = forwarder.parent_for(header.destination)
+        if came not in parents and not down_only and came not in context.table.mesh:
+            parent = self._lookup.parent_for(header.destination)
             if parent is not None and (header.scope == Scope.TREE or not asked.isdisjoint(parents)):
                 onward.append(parent)
         return onward
 
     def _in_mesh(self, header: Header, came: str, asked: frozenset[str], down: bool) -> list[Neighbour]:
         """Below as far as it may go; the other nodes of the mesh as this one, and retained ones always."""
-        forwarder = self._forwarder
-        found = forwarder.fan_out(asked, came, header.destination)
-        if header.flags & Flag.RETAINED and came not in forwarder.table.mesh:
-            found += [forwarder.neighbours[name] for name in forwarder.table.mesh if name not in asked]
+        context = self._context
+        found = self._lookup.fan_out(asked, came, header.destination)
+        if header.flags & Flag.RETAINED and came not in context.table.mesh:
+            found += [context.neighbours[name] for name in context.table.mesh if name not in asked]
         return [each for each in found if down or each.relation is Relation.MESH]
 
     def ways(self, destination: Destination, scope: int) -> set[Spool]:
         """Where a topic's message waits that enters here."""
         header = Header(id=b"", destination=destination, scope=scope)
-        forwarder = self._forwarder
+        context = self._context
         found = {
-            Spool.UP if neighbour.name in forwarder.parents else Spool.DOWN
+            Spool.UP if neighbour.name in context.parents else Spool.DOWN
             for neighbour in self._onward(header, "", down_only=False)
         }
-        orphan = forwarder.lacks_parent and scope == Scope.TREE
+        orphan = context.lacks_parent and scope == Scope.TREE
         return found | {Spool.UP} if orphan or self._trie.match(destination.name) else found
 
     def copy_to(self, neighbour: Neighbour, stored: StoredBundle, came: str) -> None:
@@ -260,8 +264,8 @@ class Topics:
                 neighbour.counters["volatile_dropped"] += stored.header.count
             return
         queue = neighbour.queue
-        entry = self._custody.add(stored, queue, came, forwarder.clock.now)
-        policy = forwarder.settings.policy(stored.header.destination)
+        entry = self._custody.add(stored, queue, came, self._context.clock.now)
+        policy = self._context.settings.policy(stored.header.destination)
         if queue.messages > policy.max_messages or queue.size > policy.max_bytes:
             if policy.overflow is not Overflow.DROP_OLDEST or not queue.waiting:
                 self._custody.bury(entry, f"QUEUE_FULL for {neighbour.name}")
@@ -270,7 +274,7 @@ class Topics:
         queue.waiting.append(entry)
         queue.targets = frozenset((neighbour.name,))
         forwarder.dispatch(queue)
-        if forwarder.meshed and not neighbour.up:
+        if self._lookup.meshed and not neighbour.up:
             for waits in self._policies.waits_for_lost:
                 waits(neighbour)
 
@@ -283,14 +287,14 @@ class Topics:
         try:
             last = _last(header, body)
         except FrameError:
-            self._forwarder.counters["unreadable"] = self._forwarder.counters.get("unreadable", 0) + 1
+            self._context.counters["unreadable"] = self._context.counters.get("unreadable", 0) + 1
             return
         name = header.destination.name
         if last is None or not all(may(header, sender) for may in self._policies.may_retain):
             self.forget(name)
             return
         kept, small = last
-        neighbour = self._forwarder.neighbours.get(came)
+        neighbour = self._context.neighbours.get(came)
         if neighbour is not None and neighbour.permit and not self.retained.has_room(name, header.origin):
             neighbour.refusals.add(f"RETAINED: of {header.origin} no more topics are kept, not {name}")
             return
@@ -299,7 +303,7 @@ class Topics:
         for topic_gone in gone:
             self._custody.transaction.delete(RetainedRow, topic_gone)
             self._tell_forgotten(topic_gone)
-        counters = self._forwarder.counters
+        counters = self._context.counters
         if gone:
             counters["retained_overflow"] = counters.get("retained_overflow", 0) + len(gone)
 
@@ -320,12 +324,12 @@ class Topics:
     def greet(self, subscription: Subscription, pattern: str = "") -> None:
         """Give a new subscription, or a new pattern of it, the retained messages that match."""
         for header, body in self.retained.matching(pattern or subscription.pattern):
-            if not (subscription.deaf and header.origin == self._forwarder.node):
+            if not (subscription.deaf and header.origin == self._context.name):
                 self._copy(self._store(header, body), subscription.queue, "")
 
     def greet_neighbour(self, neighbour: Neighbour, key: Destination) -> None:
         """A neighbour asks for a pattern for the first time: the retained messages follow."""
-        upward = neighbour.name in self._forwarder.parents
+        upward = neighbour.name in self._context.parents
         if neighbour.relation is Relation.MESH:
             return
         for header, body in self.retained.matching(key.name):
@@ -341,25 +345,23 @@ class Topics:
 
     def _greets(self, child: Neighbour, destination: Destination) -> bool:
         """Of the nodes of a mesh one greets their child: which one depends on the topic."""
-        peers = self._forwarder.peers_to(child.name)
-        return (
-            not peers or chosen_default(destination, [self._forwarder.node, *peers]) == self._forwarder.node
-        )
+        peers = self._lookup.peers_to(child.name)
+        return not peers or chosen_default(destination, [self._context.name, *peers]) == self._context.name
 
     def _came_from_here(self, header: Header) -> bool:
         """Made here or below: what came from above is known there."""
         return bool(
-            set(self._forwarder.table.gateways(domain(header.origin))).difference(self._forwarder.table.apart)
+            set(self._context.table.gateways(domain(header.origin))).difference(self._context.table.apart)
         )
 
     def _may_go_down(self, header: Header, neighbour: Neighbour) -> bool:
         """As when it came: not back where it came from; and on its way up into no sibling's subtree."""
-        gateways = self._forwarder.table.gateways(domain(header.origin))
-        below = set(gateways).difference((LOCAL, *self._forwarder.table.apart))
+        gateways = self._context.table.gateways(domain(header.origin))
+        below = set(gateways).difference((LOCAL, *self._context.table.apart))
         return neighbour.name not in below and (header.scope == Scope.TREE or not below)
 
     def _store(self, header: Header, body: bytes) -> StoredBundle:
-        return self._custody.store(header, body, self._forwarder.clock.now)
+        return self._custody.store(header, body, self._context.clock.now)
 
 
 def _last(header: Header, body: bytes) -> Kept | None:

@@ -17,6 +17,7 @@ from typing import Final
 
 from broker.core.clients.switch import Switch
 from broker.core.context import Context
+from broker.core.delivery.delivery import Dispatcher
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import SITE
 from broker.core.messages.retained import last_of
@@ -53,6 +54,7 @@ class SiteClient(Policy):
         self,
         context: Context,
         forwarder: Forwarder,
+        dispatcher: Dispatcher,
         topics: Topics,
         interests: Interests,
         switch: Switch,
@@ -61,6 +63,7 @@ class SiteClient(Policy):
     ) -> None:
         self._context = context
         self._forwarder = forwarder
+        self._dispatcher = dispatcher
         self._topics = topics
         self._interests = interests
         self._switch = switch
@@ -234,7 +237,7 @@ class SiteClient(Policy):
             self._deliver(deliveries)
         else:
             known = [delivery.id for delivery in deliveries]
-            self._forwarder.turn.after.append(lambda: self.confirm(known))
+            self._context.next_commit.then(lambda: self.confirm(known))
 
     def _deliver(self, deliveries: list[BrokerDelivery]) -> None:
         for for_site in self._context.policies.for_site:
@@ -316,7 +319,7 @@ class SiteClient(Policy):
             entry, bits = given.entry, given.bits_of(id, id) & ~given.entry.done
             if not bits:
                 continue
-            self._forwarder.bury_part(entry, bits, reason)
+            self._dispatcher.bury_part(entry, bits, reason)
             given.consumer.outstanding -= 1
             if not given.bits & ~entry.done:
                 self._session.unacked.remove(given)

@@ -324,7 +324,7 @@ def test_what_rests_wakes_together(forest: Forest) -> None:
 def test_transfer_ids_are_reserved_before_the_first_is_given(forest: Forest, hq: Site) -> None:
     forest.settle()
     reserved = next(int(row.value) for row in hq.disk.rows(MetaRow) if row.name == "transfer")
-    assert reserved > hq.core.forwarder.next_transfer
+    assert reserved > hq.core.dispatcher.transfer_ids.next
 
 
 # --- retained messages

@@ -50,15 +50,15 @@ def test_what_waits_for_nobody_finds_its_reader_wherever_that_comes(forest: Fore
 
 
 def test_a_stranger_that_links_is_none_any_more(forest: Forest) -> None:
-    assert forest["c2"].core.forwarder.strangers == {"north"}
-    assert forest["c1"].core.forwarder.strangers == set()
+    assert forest["c2"].core.lookup.strangers == {"north"}
+    assert forest["c1"].core.lookup.strangers == set()
     forest["c2"].crash()
     forest["c2"].boot()
     forest.settle(1)
-    assert forest["c2"].core.forwarder.strangers == {"north"}
+    assert forest["c2"].core.lookup.strangers == {"north"}
     forest.cut_off.clear()
     forest.heal(3)
-    assert forest["c2"].core.forwarder.strangers == set()
+    assert forest["c2"].core.lookup.strangers == set()
 
 
 def test_a_branch_core_that_never_met_its_parent_keeps_what_goes_up_until_it_does() -> None:
@@ -67,7 +67,7 @@ def test_a_branch_core_that_never_met_its_parent_keeps_what_goes_up_until_it_doe
     forest.add_mesh("n1", "n2", parent="hq")
     apart(forest, "n2", "hq")
     forest.heal(4)
-    assert not forest["n2"].core.forwarder.parents
+    assert not forest["n2"].core.context.parents
     reader = forest.consumer("hq", "queue:sales")
     forest.settle(1)
     forest.producer("n2").send("queue:sales", b"sold")

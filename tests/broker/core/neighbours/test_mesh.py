@@ -141,8 +141,8 @@ def test_what_goes_up_stays_in_the_zone_while_a_parent_of_it_is_up() -> None:
 
     def ways(name: str) -> set[str]:
         core = forest[name].core
-        asked = {core.forwarder.parent_for(queue(each)) for each in names}
-        gateways = {gateway for each in names for gateway in core.forwarder.way(queue(each)).gateways}
+        asked = {core.lookup.parent_for(queue(each)) for each in names}
+        gateways = {gateway for each in names for gateway in core.lookup.way(queue(each)).gateways}
         assert {parent.name for parent in asked if parent is not None} == gateways
         return gateways
 
@@ -315,7 +315,7 @@ def test_a_core_without_a_line_to_a_child_hands_over_to_one_that_has_it(forest: 
     forest.settle(1)
     isolate(forest, "c1", "south")
     forest.settle(5)
-    assert forest["c1"].core.forwarder.peers_to("south") == ["c2", "c3"]
+    assert forest["c1"].core.lookup.peers_to("south") == ["c2", "c3"]
     assert not forest["c1"].core.neighbours["south"].dormant
     producer = forest.producer("c1")
     producer.send("queue:till", b"1")

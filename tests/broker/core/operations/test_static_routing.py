@@ -68,7 +68,7 @@ def test_a_default_route_that_is_down_is_skipped_while_another_is_up(forest: For
         core.static_routing.add("default", "", name)
     forest["north"].core.static_routing.add("alias", "lost", "found@north")
     forest["south"].core.static_routing.add("alias", "lost", "found@south")
-    chosen = core.forwarder.way(queue("lost")).gateways[0]
+    chosen = core.lookup.way(queue("lost")).gateways[0]
     wire = forest.wire_of(chosen)
     assert wire is not None
     forest.cut(wire)
@@ -79,7 +79,7 @@ def test_a_default_route_that_is_down_is_skipped_while_another_is_up(forest: For
     assert forest[other].core.custody.queue_for(queue("found", other)).messages == 2
     forest.dial(chosen)
     forest.settle()
-    assert core.forwarder.way(queue("lost")).gateways == (chosen,)
+    assert core.lookup.way(queue("lost")).gateways == (chosen,)
 
 
 def test_the_dumpster_takes_what_nothing_else_does_and_keeps_its_address(forest: Forest) -> None:
@@ -219,7 +219,7 @@ def test_queues_of_one_zone_are_preferred_while_they_are_up() -> None:
     forest.settle()
     north, south = forest.consumer("north", "queue:till"), forest.consumer("south", "queue:till")
     forest.settle()
-    hq.core.forwarder.zone = "uk"
+    hq.core.lookup.zone = "uk"
     hq.core.neighbours["south"].detail.zone = "uk"
     forest.producer("hq").send("queue:till", *numbers(10))
     forest.settle()

@@ -72,7 +72,7 @@ def core_in(state: State) -> tuple[NodeCore, list[StaticRoute]]:
         neighbour = core.neighbourhood.add(name, Relation.PARENT if name == PARENT else Relation.CHILD)
         neighbour.link = core.accept() if name in state.up else None
         neighbour.detail.zone = state.zones[name]
-    core.forwarder.zone = state.zone
+    core.lookup.zone = state.zone
     for name in state.local:
         core.table.put(Route(queue(name), LOCAL))
     for key, gateway, live in state.learned:
@@ -152,7 +152,7 @@ def test_every_address_goes_where_the_law_says(state: State) -> None:
     core, took = core_in(state)
     oracle = Oracle(state, took)
     for address in ADDRESSES:
-        assert core.forwarder.way(address) == oracle.look_up(address), (address, took)
+        assert core.lookup.way(address) == oracle.look_up(address), (address, took)
 
 
 @given(STATES)
@@ -160,7 +160,7 @@ def test_a_look_up_for_people_leaves_nothing_behind(state: State) -> None:
     core, _ = core_in(state)
     before = set(core.custody.queues)
     for address in ADDRESSES:
-        core.forwarder.way(address)
+        core.lookup.way(address)
     assert set(core.custody.queues) == before
 
 
@@ -179,7 +179,7 @@ def test_removing_a_gateway_leaves_no_route_of_it(state: State, name: str) -> No
 
 def test_the_kinds_of_a_destination_are_queues_for_the_dumpster() -> None:
     core = Forest().add(ME).core
-    lookup: Lookup = core.forwarder
+    lookup: Lookup = core.lookup
     topic_place = core.custody.queue_for(Destination(Kind.TOPIC, "prices", "york"))
     assert not lookup.is_unroutable(topic_place)
     assert lookup.is_unroutable(core.custody.queue_for(queue("a")))
