@@ -19,6 +19,7 @@ from broker.core.custody.spools import Spools
 from broker.core.messages.deduplication import HeldIdentities
 from broker.core.messages.pages import row_of, summary_of
 from broker.core.messages.queue import Backlog, Page, Queue, QueueEntry
+from broker.core.messages.resting import RestingTotal
 from broker.core.messages.stored import StoredBundle
 from broker.core.messages.summaries import PAGE, WIDEST, EntryShare, Summary
 from broker.core.rows import BundleRow, CopyRow, PageRow, StoredEntry, Transaction
@@ -81,6 +82,7 @@ class Paging:
         self.parted: dict[int, Parted] = {}
         self._alone: dict[int, None] = {}
         self.warm = 0
+        self.resting = RestingTotal()
         self.crowded: dict[Queue, None] = {}
         self.unsure: Container[int] = ()
         self.doubted_before = 0

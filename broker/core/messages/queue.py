@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from broker.core.messages.queue_names import SUBSCRIPTION, Spool
+from broker.core.messages.resting import Resting, RestingTotal
 from broker.core.messages.stored import StoredBundle
 from broker.core.messages.summaries import NEVER, SPOOLS, Summary, is_sparse, unpacked
 from broker.core.messages.tally import Tally
@@ -145,7 +146,12 @@ class Page:
 
 
 class PageReader(Protocol):
-    """Reads pages. `room`: so many entries of one queue stay in memory; with more, some go."""
+    """Reads pages. `room`: so many entries of one queue stay in memory; with more, some go.
+
+    `resting`: how many rest in all queues.
+    """
+
+    resting: RestingTotal
 
     @property
     def room(self) -> int: ...
@@ -377,7 +383,7 @@ class Queue:
         self.keeps = (destination is not None and not for_a_node) or name.startswith(SUBSCRIPTION)
         self._paging = paging
         self.waiting = Backlog(paging)
-        self.resting: dict[int, QueueEntry] = {}
+        self.resting: Resting[QueueEntry] = Resting(paging.resting)
         self.messages = 0
         self.size = 0
         self.spool: Spool | None = Spool.UP
@@ -414,8 +420,7 @@ class Queue:
 
     def end_rest(self) -> None:
         """Let those that would only go back where they came from wait with the others again."""
-        self.put_back(self.resting.values())
-        self.resting.clear()
+        self.put_back(self.resting.take_all())
 
     def put_back(self, entries: Iterable[QueueEntry]) -> None:
         """Let entries wait again, oldest first, in front of what came after them."""

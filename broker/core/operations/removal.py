@@ -231,7 +231,7 @@ class Removal(Policy):
     @staticmethod
     def unlist(queue: Queue, gone: frozenset[QueueEntry]) -> None:
         """These entries wait here no more."""
-        waiting = [entry for entry in gone if queue.resting.pop(entry.row, None) is None]
+        waiting = [entry for entry in gone if queue.resting.take(entry.row) is None]
         if len(waiting) == 1 and waiting[0] in queue.waiting:
             queue.waiting.remove(waiting[0])
         elif waiting:

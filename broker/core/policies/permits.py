@@ -247,7 +247,7 @@ class ChildPermits(Policy):
         queue.waiting.take_out(doomed.__contains__)
         queue.swept = max((page.last + 1 for page in queue.waiting.pages), default=0)
         for entry in doomed:
-            queue.resting.pop(entry.row, None)
+            queue.resting.take(entry.row)
             why = reasons[entry.stored.header.destination]
             neighbour.refusals.add(why, entry.open)
             self._context.custody.bury(entry, why)

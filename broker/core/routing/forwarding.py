@@ -32,7 +32,7 @@ from treeconnector.relations import Relation
 _FIRST_REST: Final = 0.05
 _LONGEST_REST: Final = 10.0
 _LOOK_THROUGH: Final = 1000
-_MOST_RESTING: Final = 50_000
+_ROOM_AGAIN: Final = 1.0
 
 
 class Forwarder:
@@ -55,6 +55,7 @@ class Forwarder:
         self._touched = context.touched
         self._rests: dict[tuple[str, str, int], list[QueueEntry]] = {}
         self._woken: dict[str, Neighbour] = {}
+        self._crowded: dict[Queue, None] = {}
         self._readdressing = Readdressing(context, lookup, self._holds, self.dispatch)
 
     def __repr__(self) -> str:
@@ -255,9 +256,9 @@ class Forwarder:
 
     def _next_for(self, neighbour: Neighbour, queue: Queue) -> QueueEntry | None:
         """Take the first entry that this neighbour may have; what cannot go is put aside, if not too many."""
-        buried = self._custody.buried.total()
+        passed = self._custody.buried.total() + len(queue.resting)
         while entry := self._first_for(neighbour, queue):
-            if self._custody.buried.total() - buried >= PART:
+            if self._custody.buried.total() + len(queue.resting) - passed >= PART:
                 self._keep_for_later(queue, entry)
                 return None
             if entry.row < queue.unfollowed and any(stays(entry) for stays in self._policies.must_stay):
@@ -295,9 +296,26 @@ class Forwarder:
         if queue.resting and len(queue.targets) > 1:
             for entry in islice(queue.resting.values(), _LOOK_THROUGH):
                 if not self._goes_back(entry, neighbour):
-                    return queue.resting.pop(entry.row)
-        full = len(queue.resting) >= _MOST_RESTING
-        return queue.waiting.popleft() if queue.waiting and not full else None
+                    return queue.resting.take(entry.row)
+        if not queue.waiting:
+            return None
+        if queue.resting.has_room:
+            return queue.waiting.popleft()
+        if not queue.resting.is_full:
+            self._wait_for_room(queue)
+        return None
+
+    def _wait_for_room(self, queue: Queue) -> None:
+        """So many of other queues rest that this one has to wait; of those that are full the next to rest no
+        more makes room."""
+        if not self._crowded:
+            self._clock.after(_ROOM_AGAIN, self._look_for_room)
+        self._crowded[queue] = None
+
+    def _look_for_room(self) -> None:
+        crowded, self._crowded = self._crowded, {}
+        for queue in crowded:
+            self._clock.go_on((self.dispatch, queue), partial(self.dispatch, queue))
 
     def _rest(self, entry: QueueEntry, neighbour: Neighbour) -> None:
         """Keep an entry that would go back where it came from for a while, or until a consumer comes."""
@@ -334,7 +352,7 @@ class Forwarder:
             self._let_rest(queue, neighbour, entries, min(2 * delay, _LONGEST_REST))
             return
         for each in entries:
-            del queue.resting[each.row]
+            queue.resting.take(each.row)
             route_key = each.stored.header.destination.route_key
             each.backed_off = not (
                 neighbour.name in self._parents

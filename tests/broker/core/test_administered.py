@@ -54,6 +54,7 @@ def check(site: Site) -> None:
         assert len(place.waiting) == len(set(place.waiting)), place
         assert all(copy.open and copy.queue is place for copy in copies), place
         stored |= {copy.stored for copy in copies if copy.stored.row}
+    assert custody.paging.resting.count == sum(len(place.resting) for place in found)
     assert custody.paging.warm == sum(map(len, found.values()))
     assert dict(custody.spools) == spooled(found)
     assert len(site.disk.tables[CopyRow]) == sum(

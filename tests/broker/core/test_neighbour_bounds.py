@@ -2,10 +2,13 @@
 
 import pytest
 
+from broker.core.clock import PART
+from broker.core.messages import resting
 from broker.core.neighbours import admission, advertising
 from broker.core.policies import loans
 from broker.core.rows import FORMER, MetaRow, RouteRow
 from simulation.forest import Forest
+from simulation.site import Site
 from treeconnector.bundles import Flag, Header, Message, encode_message
 from treeconnector.destinations import Kind, queue
 from treeconnector.frames import Advice
@@ -80,3 +83,93 @@ def test_of_very_many_bundles_that_were_lent_the_latest_are_known(
     hq.run()
     assert len(lent._digests) <= len(lent._taken) == 3
     assert len([row for row in hq.disk.rows(MetaRow) if row.name.startswith("given ")]) == 3
+
+
+# --- what rests
+
+
+def held_from(forest: Forest, *children: str) -> Site:
+    """A root; each child reads topics of its own, and asks that what is for `topic:NAME/held` be kept."""
+    hq = forest.add("hq")
+    for name in children:
+        forest.add(name, "hq")
+    forest.heal(2)
+    for name in children:
+        forest.consumer(name, f"topic:{name}/#")
+        link = forest[name].core.neighbours["hq"].link
+        assert link is not None
+        link.hold(f"topic:{name}/held")
+    forest.settle(1.0)
+    return hq
+
+
+def publish(forest: Forest, topic: str, count: int) -> None:
+    producer = forest.producer("hq", f"producer of {topic}")
+    for number in range(count):
+        producer.send(topic, b"%d" % number)
+        forest.settle()
+
+
+def test_what_rests_is_bounded_of_a_queue_and_of_all_together(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the bound of all a queue has its few, and the others of it wait."""
+    monkeypatch.setattr(resting, "OF_A_QUEUE", 30)
+    monkeypatch.setattr(resting, "MOST", 35)
+    hq = held_from(forest, "york", "bath", "leeds")
+    for name in ("york", "bath", "leeds"):
+        publish(forest, f"topic:{name}/held", 40)
+    here = {name: len(hq.core.neighbours[name].queue.resting) for name in ("york", "bath", "leeds")}
+    assert here == {"york": 30, "bath": resting.ALWAYS, "leeds": resting.ALWAYS}
+    assert hq.core.custody.paging.resting.count == sum(here.values())
+    assert len(hq.core.neighbours["york"].queue.waiting) == 10
+
+
+def test_what_rests_is_bounded_in_bytes_and_a_queue_has_its_few(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resting, "MOST_BYTES", 50)
+    hq = held_from(forest, "york", "bath")
+    publish(forest, "topic:york/held", 40)
+    publish(forest, "topic:bath/held", 3)
+    publish(forest, "topic:bath/other", 3)
+    rests = [len(hq.core.neighbours[name].queue.resting) for name in ("york", "bath")]
+    assert rests == [resting.ALWAYS, 3]
+    assert forest.clients[1].payloads == [b"0", b"1", b"2"]
+
+
+def test_a_queue_that_had_no_room_to_rest_goes_on_in_order_once_others_rest_no_more(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resting, "MOST", 20)
+    hq = held_from(forest, "york", "bath")
+    for name in ("york", "bath"):
+        publish(forest, f"topic:{name}/held", 40)
+    publish(forest, "topic:bath/other", 1)
+    assert not forest.clients[1].payloads
+    for name in ("york", "bath"):
+        link = forest[name].core.neighbours["hq"].link
+        assert link is not None
+        link.release(f"topic:{name}/held")
+        forest.settle(3.0)
+    assert forest.clients[0].payloads == [b"%d" % number for number in range(40)]
+    assert forest.clients[1].payloads == [*(b"%d" % number for number in range(40)), b"0"]
+    assert hq.core.custody.paging.resting.count == hq.core.custody.paging.resting.size == 0
+
+
+def test_no_step_passes_over_more_than_a_part_of_what_is_held(
+    forest: Forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hq = held_from(forest, "york")
+    link = forest["york"].core.neighbours["hq"].link
+    assert link is not None
+    link.hold("")
+    forest.settle(1.0)
+    publish(forest, "topic:york/held", 3 * PART)
+    link.release("")
+    most, rests = 0, hq.core.neighbours["york"].queue.resting
+    while len(rests) < 3 * PART:
+        before = len(rests)
+        assert forest.step() or not forest.settle(0.001)
+        most = max(most, len(rests) - before)
+    assert 0 < most <= PART

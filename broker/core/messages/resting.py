@@ -1,0 +1,80 @@
+"""Entries that rest: passed over for now, so that others go first, and in memory all the while.
+
+Law: they are bounded, of one queue and of all together. A queue has room for a few, whatever others have, so
+that none is stopped by the rest of another.
+"""
+
+from typing import Final, Protocol, TypeVar
+
+from broker.core.messages.stored import StoredBundle
+
+OF_A_QUEUE: Final = 10_000
+"""So many come to wait with the others again in one step, in a millisecond or two."""
+MOST: Final = 100_000
+MOST_BYTES: Final = 256 * 1024 * 1024
+ALWAYS: Final = 16
+
+
+class Storing(Protocol):
+    """An entry, as far as its bundle is asked for."""
+
+    stored: StoredBundle
+
+
+Entry = TypeVar("Entry", bound=Storing)
+
+
+class RestingTotal:
+    """Of all queues of a node: how many, and the bytes of their bundles."""
+
+    __slots__ = ("count", "size")
+
+    def __init__(self) -> None:
+        self.count = self.size = 0
+
+    def __repr__(self) -> str:
+        return f"<RestingTotal {self.count} of {self.size} bytes>"
+
+
+class Resting(dict[int, Entry]):
+    """Of one queue: entries by their rows."""
+
+    __slots__ = ("_total",)
+
+    def __init__(self, total: RestingTotal) -> None:
+        super().__init__()
+        self._total = total
+
+    def __repr__(self) -> str:
+        return f"<Resting {len(self)} of {self._total!r}>"
+
+    @property
+    def is_full(self) -> bool:
+        """Has it as many as one queue may have?"""
+        return len(self) >= OF_A_QUEUE
+
+    @property
+    def has_room(self) -> bool:
+        total = self._total
+        return len(self) < ALWAYS or (not self.is_full and total.count < MOST and total.size < MOST_BYTES)
+
+    def __setitem__(self, row: int, entry: Entry) -> None:
+        """Caller's duty: it does not rest here yet."""
+        super().__setitem__(row, entry)
+        self._total.count += 1
+        self._total.size += entry.stored.size
+
+    def take(self, row: int) -> Entry | None:
+        """The entry of that row, which rests no more; None if it does not rest here."""
+        entry = super().pop(row, None)
+        if entry is not None:
+            self._total.count -= 1
+            self._total.size -= entry.stored.size
+        return entry
+
+    def take_all(self) -> list[Entry]:
+        entries = list(self.values())
+        self._total.count -= len(entries)
+        self._total.size -= sum(entry.stored.size for entry in entries)
+        self.clear()
+        return entries
