@@ -64,6 +64,7 @@ class Flag:
     COMPRESSED: Final = 16
     TELL: Final = 32  # the sender wants to be told at once when nobody serves the queue
     NOTICE: Final = 64  # a node says so; only nodes set it, a client's message never has it
+    KEPT: Final = 128  # a retained message that follows a new filter: it was kept, and is not new
 
 
 class Foreign(msgspec.Struct, omit_defaults=True, rename="kebab", gc=False, frozen=True):

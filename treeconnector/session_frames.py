@@ -53,7 +53,8 @@ class Subscribe(SessionFrame, frozen=True, tag=3):
     """Read a queue or a topic pattern. `credit`: messages that may be unacknowledged here at once.
 
     `durable`: (topics) the subscription outlives the session. `subscription` is chosen by the client and
-    comes back in Deliver.
+    comes back in Deliver. `own`: (topics) it is given what its own session sends, too. `retained`: (topics) a
+    new subscription is given the retained messages that match.
     """
 
     request: int
@@ -61,6 +62,8 @@ class Subscribe(SessionFrame, frozen=True, tag=3):
     destination: Destination
     credit: int
     durable: str = ""
+    own: bool = True
+    retained: bool = True
 
 
 class Unsubscribe(SessionFrame, frozen=True, tag=4):

@@ -12,6 +12,7 @@ from typing import Final
 
 from broker.core.clients import duplicate_injection
 from broker.core.clients.batching import Batching
+from broker.core.clients.kept_sessions import KeptSessions
 from broker.core.clients.mandatory import MandatoryNotices
 from broker.core.clock import Clock
 from broker.core.commit import CommitBatch, LinkAccount, NextCommit
@@ -145,6 +146,7 @@ class NodeCore:
             self.batching,
             self.message_admission,
         )
+        self.kept_sessions = KeptSessions(context, self.topics)
         self.removal = Removal(context, self.dispatcher, self.topics, self.switch)
         self.static_routing = StaticRouting(context, self.forwarder, self.lookup)
         self.dead_letters = Redrive(context, self.forwarder, self.topics, self.arrivals, self.removal)
@@ -276,6 +278,7 @@ class NodeCore:
             self.following,
             self.handover,
             self.removal,
+            self.kept_sessions,
             self.statistics,
         )
 
@@ -291,6 +294,7 @@ class NodeCore:
             self.topics,
             self.arrivals,
             self.switch,
+            self.kept_sessions,
             self.removal,
             self.static_routing,
             self.ancestry,

@@ -5,6 +5,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from broker.core.clients.kept_sessions import KeptSessions
 from broker.core.clients.switch import Switch
 from broker.core.context import Context
 from broker.core.custody.custody import DOUBTED
@@ -23,6 +24,7 @@ from broker.core.rows import (
     ENDED,
     FORMER,
     BundleRow,
+    ClientRow,
     CopyRow,
     LinkRow,
     MetaRow,
@@ -72,6 +74,7 @@ class Restoration:
         topics: Topics,
         arrivals: Arrivals,
         switch: Switch,
+        kept_sessions: KeptSessions,
         removal: Removal,
         static_routing: StaticRouting,
         ancestry: Ancestry,
@@ -85,6 +88,7 @@ class Restoration:
         self._topics = topics
         self._arrivals = arrivals
         self._switch = switch
+        self._kept_sessions = kept_sessions
         self._removal = removal
         self._static_routing = static_routing
         self._ancestry = ancestry
@@ -119,6 +123,8 @@ class Restoration:
                     forgotten(gone)
         for seen in sorted(loaded.rows(SeenRow), key=lambda row: row.at):
             self._arrivals.seen.restore(seen)
+        for client in loaded.rows(ClientRow):
+            self._kept_sessions.restore_row(client)
         self._subscriptions(loaded)
         self._entries(loaded)
 

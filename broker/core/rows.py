@@ -151,6 +151,16 @@ class SeenRow(NamedTuple):
     part: bytes = b""
 
 
+class ClientRow(NamedTuple):
+    """What is kept of a client's session that outlives its connections: see `kept_sessions`. `name`: '' = the
+    session itself.
+    """
+
+    session: str
+    name: str
+    value: bytes
+
+
 class InvitationRow(NamedTuple):
     """An invitation to join this node. `stored`: what is kept of its secret. `ends`: seconds since 1970;
     `until`: tick; whichever comes first. `key`: public key of the node that used it, empty = nobody yet.
@@ -198,6 +208,7 @@ Row = (
     | RejectedRow
     | RetainedRow
     | SeenRow
+    | ClientRow
     | InvitationRow
     | MemberRow
     | MetaRow
@@ -215,6 +226,7 @@ KEYS: Final[dict[type[Any], int]] = {
     RejectedRow: 2,
     RetainedRow: 1,
     SeenRow: 1,
+    ClientRow: 2,
     InvitationRow: 1,
     MemberRow: 1,
     MetaRow: 1,

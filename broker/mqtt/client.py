@@ -10,16 +10,20 @@ packets it gives way to all others, as a link does between frames (`broker.share
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final, cast
 
 from bridges.tls import shown_by
+from broker.core.clients.kept_sessions import NEVER
 from broker.core.errors import TOO_MANY, NotLoggedIn, SwitchError
+from broker.core.node import NodeCore
 from broker.core.sessions.rights import Rights
 from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Caller
 from broker.entrance.near import is_near
 from broker.intake import Guest
 from broker.mqtt import packets
+from broker.mqtt.packet_ids import ReceivedIds
 from broker.mqtt.packets import (
     Connect,
     Disconnect,
@@ -33,6 +37,7 @@ from broker.mqtt.packets import (
 from broker.mqtt.ports import Clients
 from broker.mqtt.publishing import Publishing
 from broker.mqtt.reading import MqttReading
+from broker.mqtt.unread import Outlet
 from broker.shares import LoopShare
 from treeconnector.errors import SapwoodError
 from treeconnector.session_frames import (
@@ -51,9 +56,6 @@ from treeconnector.session_frames import (
 _log = logging.getLogger("sapwood.mqtt")
 _CONNECT_TIMEOUT: Final = 10.0
 _MOST_OF_A_STRANGER: Final = 64 * 1024
-_ENOUGH_UNREAD: Final = 4 * 1024 * 1024
-_MAX_UNREAD: Final = 64 * 1024 * 1024
-_LOOK_AGAIN: Final = 0.05
 _LAST_WORDS: Final = 10.0
 _MAX_ID: Final = 250
 PREFIX: Final = "mqtt/"
@@ -76,7 +78,7 @@ class MqttConnection(asyncio.Protocol):
         self._reading = MqttReading(self)
         self._connect: Connect | None = None
         self._running = self._over = False
-        self._is_behind = self._rests = self._floods = False
+        self._rests = False
         self._share = LoopShare(port.host.shares, port.host.wake)
         self._requests = self._failures = 0
         self._heard = 0.0
@@ -106,6 +108,7 @@ class MqttConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername") or ("?", 0)
         shown = f"{peer[0]}:{peer[1]}"
         self._connection = Connection(self._said, shown, "mqtt", rights=None, end=self._sent_away)
+        self._outlet = Outlet(self._host, self._transport, self._connection, self._flooded)
         self._port.arrived(self)
         self._timer = self._loop.call_later(_CONNECT_TIMEOUT, self.end, "it did not log in in time")
 
@@ -185,9 +188,7 @@ class MqttConnection(asyncio.Protocol):
         will = self._connect.will if self._connect and self._running else None
         if will is not None:
             try:
-                self._publishing.take(
-                    Publish(will.topic, will.payload, min(will.qos, 1), will.retain, False, 0)
-                )
+                self._publishing.take(Publish(will.topic, will.payload, will.qos, will.retain, False, 0))
                 self._publishing.flush()
             except SapwoodError as error:
                 _log.warning("! MQTT client %r: its will could not be sent: %s", self.client_id, error)
@@ -197,11 +198,15 @@ class MqttConnection(asyncio.Protocol):
         _log.info("- MQTT client %r at %s: %s", self.client_id, self._connection.address, reason)
         self.leave()
 
+    def _flooded(self) -> None:
+        self.end("it leaves its messages unread")
+
     def leave(self) -> None:
         """End it without a will. Once."""
         if self._over:
             return
         self._over = True
+        self._outlet.close()
         self._timer.cancel()
         self._guest.leave()
         self._reader.forget()
@@ -213,35 +218,7 @@ class MqttConnection(asyncio.Protocol):
         self._host.wake()
 
     def write(self, data: bytes) -> None:
-        """To the client; one that leaves too much unread is sent away."""
-        if self._over or not data or self._floods:
-            return
-        self._transport.write(data)
-        self._connection.bytes_out += len(data)
-        if self._transport.get_write_buffer_size() > _MAX_UNREAD:
-            self._floods = True  # what comes in this turn of the loop is not written any more
-            self._loop.call_soon(self.end, "it leaves its messages unread")
-
-    def _wait_for_reader(self) -> None:
-        """Whoever has much unread is given more once he has read; till then it waits on disk."""
-        if self._transport.get_write_buffer_size() > _ENOUGH_UNREAD:
-            self._reading.pause(self._connection)
-            if not self._is_behind:
-                self._is_behind = True
-                self._loop.call_later(_LOOK_AGAIN, self._look_at_reader)
-
-    def _look_at_reader(self) -> None:
-        if self._over:
-            return
-        if self._transport.get_write_buffer_size() > _ENOUGH_UNREAD // 2:
-            self._loop.call_later(_LOOK_AGAIN, self._look_at_reader)
-            return
-        self._is_behind = False
-        host = self._host
-        host.core.advance(host.now())
-        for place in self._reading.resume(self._connection):
-            host.core.forwarder.dispatch(place)
-        host.wake()
+        self._outlet.write(data)
 
     def _look(self) -> None:
         """Has it been silent for half as long again as it said it would be?"""
@@ -272,15 +249,16 @@ class MqttConnection(asyncio.Protocol):
         match packet:
             case PacketAnswer(kind=packets.PUBACK, packet_id=number):
                 self._reading.acknowledged(number)
-            case PacketAnswer(kind=packets.PUBREL, packet_id=number):
+            case PacketAnswer(kind=packets.PUBREC, packet_id=number):
+                self._reading.received(number)
+            case PacketAnswer(kind=packets.PUBCOMP, packet_id=number):
+                self._reading.completed(number)
+            case PacketAnswer(packet_id=number):
                 self._publishing.received.discard(number)
-                self.write(packets.answer(packets.PUBCOMP, number))
-            case PacketAnswer():
-                raise PacketError("an answer to a QoS 2 message, of which this node sends none")
+                self._answer_after_commit(packets.answer(packets.PUBCOMP, number))
             case Subscribe(packet_id=number, filters=filters):
-                clean = self._connect is None or self._connect.clean
-                codes = [self._reading.subscribe(each, qos, clean=clean) for each, qos in filters]
-                self._answer_after_commit(packets.suback(number, codes))
+                codes = [self._reading.subscribe(each, qos) for each, qos in filters]
+                self._reading.write_committed(packets.suback(number, codes))
             case Unsubscribe(packet_id=number, filters=filters):
                 for each in filters:
                     self._reading.unsubscribe(each)
@@ -293,7 +271,7 @@ class MqttConnection(asyncio.Protocol):
                 raise PacketError("a second CONNECT")
 
     def _answer_after_commit(self, answer: bytes) -> None:
-        self._switch.when_committed(lambda: self.write(answer))
+        self.after_commit(lambda: self.write(answer))
 
     def _flush(self) -> None:
         if self._over:
@@ -354,23 +332,31 @@ class MqttConnection(asyncio.Protocol):
         self._running = True
         self._guest.prove()
         self._reader.most = self._port.max_packet
-        kept = self._port.kept(self.session)
-        self._publishing.received = self._port.received(self.session, new=connect.clean)
-        if connect.clean:
-            self._reading.forget(kept)
-        self.write(packets.connack(present=bool(kept) and not connect.clean, code=packets.ACCEPTED))
+        self._reader.cuts = True
+        before = self._port.resume(self.session)
+        present = before is not None and not connect.clean
+        self.write(packets.connack(present=present, code=packets.ACCEPTED))
         self._timer.cancel()
         if connect.keep_alive:
             self._look()
         try:
-            if not connect.clean:
-                self._reading.go_on(kept)
+            self._keep(connect)
         except SapwoodError as error:
             self.end(str(error))
             return
         self._read(b"")
         self._read_on()
         self._host.wake()
+
+    def _keep(self, connect: Connect) -> None:
+        """A clean session: nothing of the one before remains. Else it goes on, or one begins that is kept."""
+        kept_sessions = self.core.kept_sessions
+        if connect.clean:
+            kept_sessions.end(self.session)
+            return
+        kept = kept_sessions.keep(self.session, NEVER)
+        self._publishing.received = ReceivedIds(kept)
+        self._reading.go_on(kept)
 
     def _read_on(self) -> None:
         if not self._over and not self._rests and not self._publishing.crowded:
@@ -383,6 +369,13 @@ class MqttConnection(asyncio.Protocol):
         failures = self._failures
         self._switch.receive(self._connection, list(frames))
         return self._failures == failures
+
+    @property
+    def core(self) -> NodeCore:
+        return self._host.core
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        self._switch.when_committed(call)
 
     def new_request(self) -> int:
         self._requests += 1
@@ -419,8 +412,8 @@ class MqttConnection(asyncio.Protocol):
 
     def _deliver(self, frame: Deliver) -> None:
         try:
-            self.write(self._reading.deliver(frame))
-            self._wait_for_reader()
+            self._reading.deliver(frame)
+            self._outlet.wait_for_reader(self._reading)
         except SapwoodError as error:
             self._loop.call_soon(self.end, str(error))
         self._loop.call_soon(self._acknowledge)

@@ -10,19 +10,19 @@ import secrets
 import ssl
 from typing import Final, Self
 
+from broker.core.clients.kept_sessions import NEVER, KeptSession
 from broker.entrance.entrance import Entrance
 from broker.host import Host
 from broker.http.encrypted import Encrypted, Failed
 from broker.intake import Acceptor, Admission, Guest, Narrow, open_listeners
 from broker.mqtt.client import MqttConnection
-from broker.mqtt.packet_ids import PacketIds
 from broker.mqtt.ports import Entered
+from broker.mqtt.reading import MqttReading
 from config.model import Site
 from treeconnector.errors import SapwoodError
 
 _log = logging.getLogger("sapwood.mqtt")
 _HEADROOM: Final = 64 * 1024 + 16
-_MOST_REMEMBERED: Final = 10_000
 
 
 class Door:
@@ -42,7 +42,6 @@ class Door:
         self.max_packet = site.limits.max_message + _HEADROOM
         self._clients: dict[str, Entered] = {}
         self._lines: set[Entered] = set()
-        self._received: dict[str, PacketIds] = {}
         self._context: ssl.SSLContext | None = None
         self._acceptor: Acceptor | None = None
         self.port = 0
@@ -90,7 +89,7 @@ class Door:
 
     def entered(self, client: Entered) -> None:
         """A client said who it is. Who was here under that name must go."""
-        before = self._clients.pop(client.session, None)
+        before = self._clients.get(client.session)
         if before is not None:
             before.end("another connection has its client id now")
         client.entered_as = client.session
@@ -100,22 +99,22 @@ class Door:
         self._lines.discard(client)
         if self._clients.get(client.entered_as) is client:
             del self._clients[client.entered_as]
+            self.host.core.kept_sessions.leave(client.entered_as)
 
     @staticmethod
     def new_id() -> str:
         """For a client that names none."""
         return f"auto-{secrets.token_urlsafe(9)}"
 
-    def kept(self, session: str) -> dict[str, str]:
-        """The patterns of a session's durable subscriptions, by name."""
+    def resume(self, session: str) -> KeptSession | None:
+        """What was kept of a session, None if nothing was; of an older version's its subscriptions were."""
+        kept_sessions = self.host.core.kept_sessions
+        kept = kept_sessions.get(session)
+        if kept is not None:
+            return kept
         found = self.host.core.topics.subscriptions.values()
-        return {each.name: each.pattern for each in found if each.name and each.session == session}
-
-    def received(self, session: str, *, new: bool) -> PacketIds:
-        """Identifiers of QoS 2 messages that are here and not released; kept in memory only."""
-        if new:
-            self._received.pop(session, None)
-            return PacketIds()
-        if len(self._received) >= _MOST_REMEMBERED and session not in self._received:
-            del self._received[next(iter(self._received))]
-        return self._received.setdefault(session, PacketIds())
+        older = {each.name: each.pattern for each in found if each.name and each.session == session}
+        if older:
+            kept = kept_sessions.keep(session, NEVER)
+            MqttReading.adopt(kept, older)
+        return kept

@@ -56,7 +56,7 @@ class Connect(NamedTuple):
 
 
 class Publish(NamedTuple):
-    """`packet_id`: 0 with QoS 0."""
+    """`packet_id`: 0 with QoS 0. `cut`: why nothing of the payload is here, '' if all of it is."""
 
     topic: str
     payload: bytes
@@ -64,6 +64,7 @@ class Publish(NamedTuple):
     retain: bool
     again: bool
     packet_id: int
+    cut: str = ""
 
 
 class PacketAnswer(NamedTuple):
@@ -100,11 +101,16 @@ _FLAGS: Final = {_CONNECT: 0, PUBACK: 0, PUBREC: 0, PUBREL: 2, PUBCOMP: 0, _SUBS
 
 
 class PacketReader:
-    """Takes bytes as they come. `most`: bytes that one packet may have; may be changed at any time."""
+    """Takes bytes as they come. `most`: bytes that one packet may have; may be changed at any time.
+
+    `cuts`: the payload of a PUBLISH with more is passed over; else no packet may have more.
+    """
 
     def __init__(self, most: int) -> None:
         self.most = most
+        self.cuts = False
         self._buffer = bytearray()
+        self._passing = 0
 
     def __len__(self) -> int:
         """Bytes that wait here."""
@@ -132,16 +138,29 @@ class PacketReader:
         buffer += data
         start = 0
         try:
-            while (place := self._body(start)) is not None:
-                begin, end = place
+            while (place := self._body(start := self._passed(start))) is not None:
+                begin, end, length = place
                 packet = _packet(buffer[start], bytes(buffer[begin:end]))
+                if end - begin < length and isinstance(packet, Publish):
+                    why = f"a packet of {length} bytes: this node takes {self.most} at most"
+                    packet = packet._replace(cut=why)
+                    self._passing = length - (end - begin)
                 start = end
                 yield packet
         finally:
             del buffer[:start]
 
-    def _body(self, start: int) -> tuple[int, int] | None:
-        """Where the body of the packet at `start` lies, None while it is not complete."""
+    def _passed(self, start: int) -> int:
+        """Where the next packet begins: what is passed over of the one before is not kept."""
+        now = min(self._passing, len(self._buffer) - start)
+        self._passing -= now
+        return start + now
+
+    def _body(self, start: int) -> tuple[int, int, int] | None:
+        """Where the body of the packet at `start` lies, and its length; None while it is not complete.
+
+        Of a PUBLISH that is too long only the head, which is all that is read of it.
+        """
         buffer = self._buffer
         length = shift = 0
         for place in range(start + 1, start + 1 + _MOST_LENGTH_BYTES):
@@ -153,10 +172,15 @@ class PacketReader:
                 break
         else:
             raise PacketError("the length of a packet has more than four bytes")
+        begin, size = place + 1, length
         if length > self.most:
-            raise PacketError(f"a packet of {length} bytes: this node takes {self.most} at most")
-        end = place + 1 + length
-        return (place + 1, end) if end <= len(buffer) else None
+            if not self.cuts or buffer[start] >> 4 != _PUBLISH:
+                raise PacketError(f"a packet of {length} bytes: this node takes {self.most} at most")
+            if len(buffer) < begin + 2:
+                return None
+            size = 2 + int.from_bytes(buffer[begin : begin + 2]) + (2 if buffer[start] & 6 else 0)
+        end = begin + size
+        return (begin, end, length) if end <= len(buffer) else None
 
 
 def _packet(first: int, body: bytes) -> Packet:

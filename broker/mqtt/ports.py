@@ -1,17 +1,19 @@
 """The ports between the parts of the MQTT door."""
 
+from collections.abc import Callable
 from typing import Protocol
 
+from broker.core.clients.kept_sessions import KeptSession
+from broker.core.node import NodeCore
 from broker.entrance.entrance import Entrance
 from broker.host import Host
-from broker.mqtt.packet_ids import PacketIds
 from treeconnector.session_frames import ClientFrame
 
 
 class Speaker(Protocol):
     """One connection, as its publishing and its reading know it.
 
-    `queue_prefix`: begins topics that are queues.
+    `queue_prefix`: begins topics that are queues. `session`: the name of its session.
     """
 
     @property
@@ -19,6 +21,12 @@ class Speaker(Protocol):
 
     @property
     def queue_prefix(self) -> str: ...
+
+    @property
+    def session(self) -> str: ...
+
+    @property
+    def core(self) -> NodeCore: ...
 
     def ask(self, *frames: ClientFrame) -> bool:
         """Tell the switch. Whether it did all of it."""
@@ -28,6 +36,10 @@ class Speaker(Protocol):
 
     def write(self, data: bytes) -> None:
         """To the client."""
+        ...
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Call once everything that was done so far is on disk."""
         ...
 
 
@@ -67,6 +79,6 @@ class Clients(Protocol):
 
     def new_id(self) -> str: ...
 
-    def kept(self, session: str) -> dict[str, str]: ...
-
-    def received(self, session: str, *, new: bool) -> PacketIds: ...
+    def resume(self, session: str) -> KeptSession | None:
+        """What was kept of a session, None if nothing was."""
+        ...

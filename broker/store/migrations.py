@@ -46,11 +46,19 @@ def _remember_pages(connection: sqlite3.Connection) -> None:
     )
 
 
+def _remember_clients(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        'CREATE TABLE "client" ("session" TEXT NOT NULL, "name" TEXT NOT NULL, "value" BLOB NOT NULL,'
+        ' PRIMARY KEY ("session", "name")) WITHOUT ROWID'
+    )
+
+
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     _remember_rejections,
     _remember_members,
     _remember_parts,
     _remember_pages,
+    _remember_clients,
 )
 VERSION: Final = len(MIGRATIONS) + 1
 

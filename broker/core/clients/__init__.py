@@ -7,6 +7,7 @@
 | `transfers` | messages out that a session fetches |
 | `settlement` | what becomes of messages that a session was given |
 | `local_queues` | queues that applications made |
+| `kept_sessions` | sessions that outlive their connections: what is kept of them on disk |
 | `mandatory` | a sender is told at once that nobody serves a queue |
 | `duplicate_injection` | debug: some messages are given twice |
 """

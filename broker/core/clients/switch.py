@@ -188,8 +188,8 @@ class Switch:
         for queue in consumer.queues:
             self._forwarder.dispatch(queue)
 
-    def _read_topic(self, consumer: PushConsumer, name: str, pattern: str, request: int) -> None:
-        session = consumer.session
+    def _read_topic(self, consumer: PushConsumer, frame: Subscribe) -> None:
+        session, name, pattern = consumer.session, frame.durable, frame.destination.name
         before = self._topics.find(session.token, name, self._filter(pattern))
         if before is not None and before.pattern != pattern:
             if before.queue.consumers:
@@ -201,14 +201,14 @@ class Switch:
         if name and before is None:
             self._topics.check_room(session.token)
         subscription, new = self._topics.subscribe(session.token, name, pattern)
-        subscription.attached = True
+        subscription.attached, subscription.deaf = True, not frame.own
         if consumer.connection is not None:
-            consumer.connection.send(Done(request))
+            consumer.connection.send(Done(frame.request))
         consumer.queues.append(subscription.queue)
         session.consumers.append(consumer)
         subscription.queue.consumers.append(consumer)
         self.consumer_changed("add", Destination(Kind.TOPIC, pattern), subscription.id)
-        if new:
+        if new and frame.retained:
             self._topics.greet(subscription)
         self._forwarder.dispatch(subscription.queue)
 
@@ -405,7 +405,7 @@ class Switch:
                 )
             session.rights.check_consume(Destination(Kind.TOPIC, self._filter(destination.name)))
             consumer = PushConsumer(session, connection, frame.subscription, frame.credit, [])
-            self._read_topic(consumer, frame.durable, destination.name, frame.request)
+            self._read_topic(consumer, frame)
             return
         name = self.local_queues.local_name(str(destination).removeprefix("queue:"))
         if name.startswith(TRANSIENT):  # who lost its line comes back for the answers that are on their way

@@ -9,6 +9,8 @@ import re
 from collections import Counter
 from typing import Final
 
+import msgspec
+
 from broker.core.context import Context
 from broker.core.errors import BadRequest
 from broker.core.links.neighbour import Neighbour
@@ -38,7 +40,7 @@ _SPACE: Final = re.compile("[^/:]*[/:]")
 class Subscription:
     """A session's interest in a topic pattern; entries for it wait in its place. `name`: '' = not durable.
 
-    `deaf`: it is not given what its own session sent.
+    `deaf`: it is not given what its own session sends. `pattern`: '' = it has several.
     """
 
     __slots__ = ("attached", "deaf", "id", "name", "pattern", "queue", "seen", "session")
@@ -104,7 +106,7 @@ class Topics:
         They outlive their sessions, so they are counted for all of an account, whose sessions' names begin
         alike, and for all that there are.
         """
-        space = _space(session)
+        space = space_of(session)
         if space and self._durable[space] >= MOST_DURABLE_OF_ONE:
             most, whose = MOST_DURABLE_OF_ONE, f"sessions called {space[:40]}… have"
         elif self._durable[_ALL] >= MOST_DURABLE:
@@ -159,7 +161,7 @@ class Topics:
         self._custody.queues.pop(queue.name, None)
 
     def _count(self, session: str, sign: int) -> None:
-        for space in {_ALL, _space(session)}:
+        for space in {_ALL, space_of(session)}:
             self._durable[space] += sign
             if not self._durable[space]:
                 del self._durable[space]
@@ -324,7 +326,7 @@ class Topics:
     def greet(self, subscription: Subscription, pattern: str = "") -> None:
         """Give a new subscription, or a new pattern of it, the retained messages that match."""
         for header, body in self.retained.matching(pattern or subscription.pattern):
-            if not (subscription.deaf and header.origin == self._context.name):
+            if subscription.pattern or header.origin != self._context.name:
                 self._copy(self._store(header, body), subscription.queue, "")
 
     def greet_neighbour(self, neighbour: Neighbour, key: Destination) -> None:
@@ -361,6 +363,7 @@ class Topics:
         return neighbour.name not in below and (header.scope == Scope.TREE or not below)
 
     def _store(self, header: Header, body: bytes) -> StoredBundle:
+        header = msgspec.structs.replace(header, flags=header.flags | Flag.KEPT)
         return self._custody.store(header, body, self._context.clock.now)
 
 
@@ -380,7 +383,7 @@ def _last(header: Header, body: bytes) -> Kept | None:
         id=header.id,
         destination=topic(header.destination.name),
         scope=header.scope,
-        flags=(header.flags & ~Flag.COMPRESSED) | compressed,
+        flags=(header.flags & ~(Flag.COMPRESSED | Flag.KEPT)) | compressed,
         count=header.count,
         size=len(plain),
         origin_store=header.origin_store,
@@ -391,7 +394,7 @@ def _last(header: Header, body: bytes) -> Kept | None:
     return kept, small
 
 
-def _space(session: str) -> str:
+def space_of(session: str) -> str:
     """How the names of all sessions of its account or certificate begin; '' = it is nobody's."""
     found = _SPACE.match(session)
     return found.group() if found else ""

@@ -2,7 +2,7 @@ import sqlite3
 
 import pytest
 
-from broker.core.rows import MemberRow, PageRow, QueueRow, RejectedRow, SeenRow, Transaction
+from broker.core.rows import ClientRow, MemberRow, PageRow, QueueRow, RejectedRow, SeenRow, Transaction
 from broker.store import StoreMismatch, migrations, schema
 
 ALL = migrations.MIGRATIONS
@@ -25,7 +25,12 @@ def with_queue(opened) -> None:
     store.close()
 
 
+def without_clients(connection: sqlite3.Connection) -> None:
+    connection.execute("DROP TABLE client")
+
+
 def without_pages(connection: sqlite3.Connection) -> None:
+    without_clients(connection)
     connection.execute("DROP TABLE page")
 
 
@@ -60,7 +65,7 @@ def test_a_newer_database_is_refused_and_untouched(opened, monkeypatch):
     with monkeypatch.context() as later:
         later.setattr(migrations, "MIGRATIONS", (*ALL, rename_queue))
         opened().close()
-    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 6, this one knows 5\)"):
+    with pytest.raises(StoreMismatch, match=r"newer Sapwood \(schema 7, this one knows 6\)"):
         opened()
 
 
@@ -134,3 +139,19 @@ def test_a_database_of_the_fourth_version_has_pages_from_now_on(opened):
     transaction.put(PageRow(7, "queue:prices", b"summary"))
     store.apply(transaction)
     assert store.load().rows(PageRow) == [PageRow(7, "queue:prices", b"summary")]
+
+
+def test_a_database_of_the_fifth_version_keeps_clients_sessions_from_now_on(opened):
+    with_queue(opened)
+    store = opened()
+    without_clients(store._writing())
+    migrations.set_version(store._writing(), 5)
+    store.close()
+    store = opened()
+    assert schema.missing(store._writing()) == ""
+    (made,) = store._writing().execute("SELECT sql FROM sqlite_schema WHERE name = 'client'").fetchone()
+    assert made == f'CREATE TABLE "client" {schema.TABLES["client"]}'
+    transaction = Transaction()
+    transaction.put(ClientRow("mqtt/till", "", b"value"))
+    store.apply(transaction)
+    assert store.load().rows(ClientRow) == [ClientRow("mqtt/till", "", b"value")]

@@ -1,0 +1,174 @@
+"""Sessions that outlive their connections: what a client's protocol has to know of it when it comes back.
+
+A kept session has values by name, each a row on disk. Values whose names begin with `READS` are of the
+durable subscription of that name. With the session all of them end, and what waits for its subscriptions.
+
+Law: a value is in the transaction of whatever was done with it. A session is kept for `expires_in` seconds of
+running time after its last connection, and for `subscription_retention` at most; a crash ends connections.
+"""
+
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from broker.core.clock import PART
+from broker.core.context import Context
+from broker.core.errors import Busy
+from broker.core.policy import Policy
+from broker.core.routing.topics import Topics, space_of
+from broker.core.rows import ClientRow
+
+READS: Final = "reads "
+NEVER: Final = 0xFFFF_FFFF
+"""As `expires_in`: no end of its own."""
+MOST: Final = 100_000
+MOST_OF_ONE: Final = 10_000
+MOST_VALUES: Final = 1_000_000
+MOST_BYTES: Final = 256 * 1024 * 1024
+_ALL: Final = ""
+
+
+class _Use:
+    """What the values of all sessions take."""
+
+    __slots__ = ("count", "size")
+
+    def __init__(self) -> None:
+        self.count = self.size = 0
+
+
+class KeptSession:
+    """One session. `left`: since when it has no connection, in running time; 0.0 = it has one."""
+
+    __slots__ = ("_context", "_use", "expires_in", "left", "token", "values")
+
+    def __init__(self, token: str, context: Context, use: _Use) -> None:
+        self.token = token
+        self.expires_in = NEVER
+        self.left = 0.0
+        self.values: dict[str, bytes] = {}
+        self._context = context
+        self._use = use
+
+    def __repr__(self) -> str:
+        return f"<KeptSession values={len(self.values)} expires_in={self.expires_in} left={self.left:.0f}>"
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value. Raises `Busy` where all sessions together have no room for it."""
+        use, before = self._use, self.values.get(name)
+        if before is None and use.count >= MOST_VALUES:
+            raise Busy(f"{MOST_VALUES} values are kept of clients' sessions, and no more: end some sessions")
+        if use.size + len(value) > MOST_BYTES:
+            raise Busy(f"{MOST_BYTES} bytes are kept of clients' sessions, and no more: end some sessions")
+        self.restore(name, value)
+        self._context.custody.transaction.put(ClientRow(self.token, name, value))
+
+    def restore(self, name: str, value: bytes) -> None:
+        """A value that is on disk already."""
+        before = self.values.get(name)
+        self._use.count += before is None
+        self._use.size += len(value) - len(before or b"")
+        self.values[name] = value
+
+    def drop(self, name: str) -> None:
+        """A value is needed no more; no error if it is not there."""
+        value = self.values.pop(name, None)
+        if value is not None:
+            self._use.count -= 1
+            self._use.size -= len(value)
+            self._context.custody.transaction.delete(ClientRow, (self.token, name))
+
+    def record(self) -> None:
+        """Keep on disk how long it is kept, and since when."""
+        value = msgspec.msgpack.encode((self.expires_in, int(self.left * 1000)))
+        self._context.custody.transaction.put(ClientRow(self.token, "", value))
+
+
+class KeptSessions(Policy):
+    """Of one node, by token."""
+
+    def __init__(self, context: Context, topics: Topics) -> None:
+        self._context = context
+        self._topics = topics
+        self._sessions: dict[str, KeptSession] = {}
+        self._of: Counter[str] = Counter()
+        self._use = _Use()
+        self._unseen: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"<KeptSessions {len(self)} with {self._use.count} values of {self._use.size} bytes>"
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, token: str) -> KeptSession | None:
+        return self._sessions.get(token)
+
+    def keep(self, token: str, expires_in: int) -> KeptSession:
+        """The session of a client that is here now. Raises `Busy` where no other can be kept."""
+        session = self._sessions.get(token)
+        if session is None:
+            space = space_of(token)
+            if self._of[_ALL] >= MOST or (space and self._of[space] >= MOST_OF_ONE):
+                raise Busy("so many sessions are kept here already: end some, or ask for one that ends")
+            session = self._add(token)
+        elif session.expires_in == expires_in and not session.left:
+            return session
+        session.expires_in, session.left = expires_in, 0.0
+        session.record()
+        return session
+
+    def _add(self, token: str) -> KeptSession:
+        session = self._sessions[token] = KeptSession(token, self._context, self._use)
+        for space in {_ALL, space_of(token)}:
+            self._of[space] += 1
+        return session
+
+    def restore_row(self, row: ClientRow) -> None:
+        """At a start: of a session its own row comes first."""
+        if not row.name:
+            session = self._add(row.session)
+            session.expires_in, left = msgspec.msgpack.decode(row.value, type=tuple[int, int])
+            session.left = left / 1000 or max(self._context.clock.now, 0.001)
+        elif (known := self._sessions.get(row.session)) is not None:
+            known.restore(row.name, row.value)
+
+    def leave(self, token: str) -> None:
+        """Its last connection has gone: it is kept for as long as it asked for."""
+        session = self._sessions.get(token)
+        if session is None:
+            return
+        if not session.expires_in:
+            self.end(token)
+            return
+        session.left = max(self._context.clock.now, 0.001)
+        session.record()
+
+    def end(self, token: str) -> None:
+        """Nothing is kept of it any more; no error if nothing is."""
+        session = self._sessions.pop(token, None)
+        if session is None:
+            return
+        for space in {_ALL, space_of(token)}:
+            self._of[space] -= 1
+            if not self._of[space]:
+                del self._of[space]
+        for name in list(session.values):
+            session.drop(name)
+            found = self._topics.durable(token, name.removeprefix(READS)) if name.startswith(READS) else None
+            if found is not None:
+                for ended in self._context.policies.subscription_ended:
+                    ended(found.id)
+        self._context.custody.transaction.delete(ClientRow, (token, ""))
+
+    def second_passed(self) -> None:
+        """Look at so many each second, in turn."""
+        if not self._unseen:
+            self._unseen = list(self._sessions)
+        part = self._unseen[-PART:]
+        del self._unseen[-PART:]
+        now, longest = self._context.clock.now, self._context.settings.subscription_retention
+        for session in [self._sessions[token] for token in part if token in self._sessions]:
+            if session.left and now - session.left > min(session.expires_in, longest):
+                self.end(session.token)

@@ -1,0 +1,111 @@
+"""Sessions that outlive their connections, their values and their end; crashes in between."""
+
+import pytest
+
+from broker.core.clients import kept_sessions
+from broker.core.clients.kept_sessions import NEVER, READS
+from broker.core.errors import Busy
+from simulation.forest import Forest
+from simulation.site import Site
+
+
+@pytest.fixture
+def hq(forest: Forest) -> Site:
+    return forest.add("hq", subscription_retention=100.0)
+
+
+def crash(forest: Forest, hq: Site) -> None:
+    forest.settle()
+    hq.crash()
+    hq.boot()
+
+
+def test_values_come_back_after_a_crash(forest: Forest, hq: Site) -> None:
+    session = hq.core.kept_sessions.keep("mqtt/till", 50)
+    for name, value in (("a", b"1"), ("b", b"2"), ("a", b"3")):
+        session.put(name, value)
+    session.drop("b")
+    crash(forest, hq)
+    again = hq.core.kept_sessions.get("mqtt/till")
+    assert again is not None
+    assert (again.expires_in, again.values) == (50, {"a": b"3"})
+    assert repr(hq.core.kept_sessions) == "<KeptSessions 1 with 1 values of 1 bytes>"
+
+
+def test_it_ends_when_its_time_is_over_and_not_while_its_client_is_there(forest: Forest, hq: Site) -> None:
+    kept = hq.core.kept_sessions
+    kept.keep("mqtt/till", 10)
+    forest.settle(60)
+    assert kept.get("mqtt/till") is not None
+    kept.leave("mqtt/till")
+    forest.settle(5)
+    assert kept.get("mqtt/till") is not None
+    forest.settle(10)
+    assert kept.get("mqtt/till") is None
+    crash(forest, hq)
+    assert len(hq.core.kept_sessions) == 0
+
+
+def test_a_crash_ends_its_connection_and_it_is_kept_for_as_long_as_subscriptions_are(
+    forest: Forest, hq: Site
+) -> None:
+    hq.core.kept_sessions.keep("mqtt/till", NEVER)
+    crash(forest, hq)
+    forest.settle(90)
+    assert len(hq.core.kept_sessions) == 1
+    forest.settle(20)
+    assert len(hq.core.kept_sessions) == 0
+
+
+def test_one_that_is_not_to_be_kept_ends_with_its_connection(forest: Forest, hq: Site) -> None:
+    kept = hq.core.kept_sessions
+    kept.keep("mqtt/till", NEVER).expires_in = 0
+    kept.leave("mqtt/till")
+    assert kept.get("mqtt/till") is None
+
+
+def test_its_durable_subscriptions_end_with_it(forest: Forest, hq: Site) -> None:
+    forest.consumer("hq", "topic:prices/#", durable="p")
+    forest.settle()
+    (token,) = (each.session for each in hq.core.topics.subscriptions.values())
+    hq.core.kept_sessions.keep(token, 10).put(READS + "p", b"")
+    assert hq.core.topics.durable(token, "p") is not None
+    hq.core.kept_sessions.end(token)
+    forest.settle()
+    assert hq.core.topics.durable(token, "p") is None
+
+
+def test_so_many_sessions_are_kept_and_no_more(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_sessions, "MOST", 3)
+    monkeypatch.setattr(kept_sessions, "MOST_OF_ONE", 2)
+    kept = hq.core.kept_sessions
+    for token in ("till/a", "till/b"):
+        kept.keep(token, NEVER)
+    kept.keep("till/a", NEVER)
+    with pytest.raises(Busy):
+        kept.keep("till/c", NEVER)
+    kept.keep("desk/a", NEVER)
+    with pytest.raises(Busy):
+        kept.keep("desk/b", NEVER)
+    kept.end("till/a")
+    kept.keep("till/c", NEVER)
+
+
+def test_what_is_kept_of_sessions_is_bounded(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_sessions, "MOST_VALUES", 3)
+    monkeypatch.setattr(kept_sessions, "MOST_BYTES", 100)
+    one, other = (hq.core.kept_sessions.keep(f"till/{name}", NEVER) for name in "ab")
+    one.put("a", bytes(40))
+    other.put("a", bytes(40))
+    with pytest.raises(Busy, match="bytes"):
+        other.put("b", bytes(40))
+    one.put("a", b"")
+    other.put("b", bytes(40))
+    with pytest.raises(Busy, match="values"):
+        one.put("b", b"")
+    other.drop("b")
+    one.put("b", b"")
