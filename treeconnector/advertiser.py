@@ -5,9 +5,10 @@ Law, up: everything that a local consumer wants or a child has told; live if any
 what a local consumer wants or the parent has told; never what a child has told, and no domain routes.
 Both follow from the table alone.
 
-Law: for each key one *add* when its first route appears, and one *remove* when the last has been gone for
-`linger` seconds; at once where its node has moved, for nobody is to go on sending the old way. `take`
-returns what is due: what came and went between two takes costs nothing.
+Law: for each key one *add* when its first route appears, and one *remove* when the last has gone. A consumer
+of this node lingers: its route is offered for `linger` seconds more, once in the whole tree, by this node. A
+neighbour's route has lingered where its consumer was, so it is withdrawn at once; so is what is given back
+(`end_linger`). `take` returns what is due: what came and went between two takes costs nothing.
 
 Caller's duty: call `take(now)` after each batch of changes (a change carries no time, so a removal
 lingers from the take that first sees it) and again at `next_deadline()`. What `take` has returned counts
@@ -28,6 +29,8 @@ from treeconnector.routes import Route, RoutingTable
 LINGER: Final = 10.0
 MOVED: Final = "moved"
 RESYNC: Final = "resync"
+GIVEN_BACK: Final = "given-back"
+"""The cause of a remove that did not wait for its linger: messages of that key are on their way back."""
 AT_ONCE: Final = 0.0
 
 ADVISE_DOWN: Final[Mapping[str, tuple[Kind, ...]]] = {
@@ -131,14 +134,16 @@ class _Leaving(NamedTuple):
 
 
 class Advertiser:
-    """Watches a table and says what its audience is to be told. `linger`: seconds of running time.
+    """Watches a table and says what its audience is to be told. `node`: whose table it is. `linger`: seconds
+    of running time.
 
     What is in the table now counts as told. Caller's duty: restore the table first, name its
     parents, and then make the advertiser, so that a restart tells nobody anything new.
     """
 
-    def __init__(self, table: RoutingTable, audience: Audience, linger: float = LINGER) -> None:
+    def __init__(self, table: RoutingTable, audience: Audience, node: str, linger: float = LINGER) -> None:
         self._table = table
+        self._node = node
         self._audience = audience
         self._linger = linger
         self._offered: dict[Destination, OfferStanding] = {}
@@ -238,14 +243,27 @@ class Advertiser:
             self._changed[key] = (cause, origin)
 
     def _start_lingering(self, now: float) -> None:
-        """Linger times are alike, so keys leave in the order in which they began to; what moved, first."""
+        """Linger times are alike, so keys leave in the order in which they began; those due now first."""
         for key in self._unseen:
             leaving = self._leaving[key]
-            moved = leaving.cause == MOVED
-            self._leaving[key] = leaving._replace(due=now if moved else now + self._linger)
-            if moved:
+            lingers = leaving.origin == self._node and leaving.cause != MOVED
+            self._leaving[key] = leaving._replace(due=now + self._linger if lingers else now)
+            if not lingers:
                 self._leaving.move_to_end(key, last=False)
         self._unseen.clear()
+
+    def end_linger(self, key: Destination) -> bool:
+        """Messages of this key go back to the audience: withdraw it with the next take, if it only lingers.
+
+        Returns whether the audience sends no more of it then.
+        """
+        leaving = self._leaving.get(key)
+        if leaving is None:
+            return key not in self._offered
+        self._leaving[key] = leaving._replace(due=AT_ONCE, cause=GIVEN_BACK)
+        self._leaving.move_to_end(key, last=False)
+        self._unseen.pop(key, None)
+        return True
 
     def _announce(self, key: Destination, cause: str, origin: str) -> Advice:
         wanted = self._audience.standing(self._table, key)

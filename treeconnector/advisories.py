@@ -11,7 +11,18 @@ second consumer of the same on the same node none, and the last one's going as m
 
 from collections.abc import Iterable
 
-from treeconnector.advertiser import AT_ONCE, LINGER, MOVED, RESYNC, Advertiser, Audience, Beside, Down, Up
+from treeconnector.advertiser import (
+    AT_ONCE,
+    GIVEN_BACK,
+    LINGER,
+    MOVED,
+    RESYNC,
+    Advertiser,
+    Audience,
+    Beside,
+    Down,
+    Up,
+)
 from treeconnector.destinations import Destination
 from treeconnector.frames import Advice
 from treeconnector.held import Applied, Held, Kept, Limits, StoredRoute
@@ -19,6 +30,7 @@ from treeconnector.offers import OfferStanding, Tally, digest_of, standing
 
 __all__ = [
     "AT_ONCE",
+    "GIVEN_BACK",
     "LINGER",
     "MOVED",
     "RESYNC",

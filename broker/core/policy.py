@@ -81,6 +81,10 @@ class Policy:
         """Does this node's own offer of a destination stand at its parents?"""
         return False
 
+    def may_go_back_up(self, key: Destination) -> bool:
+        """Will the parents send what goes back to them elsewhere, since nobody reads it here any more?"""
+        return False
+
     def named(self, destination: Destination) -> Destination | None:
         """The address by its node's name, where it has an incarnation that is known here."""
         return None
@@ -212,6 +216,7 @@ class Policies:
         self.takes_from_site: tuple[Callable[[str], bool], ...] = ()
         self.is_answered: tuple[Callable[[StoredBundle], bool], ...] = ()
         self.is_offered_up: tuple[Callable[[Destination], bool], ...] = ()
+        self.may_go_back_up: tuple[Callable[[Destination], bool], ...] = ()
         self.named: tuple[Callable[[Destination], Destination | None], ...] = ()
         self.bundle_arrived: tuple[Callable[[Neighbour, Destination, StoredBundle], None], ...] = ()
         self.refused: tuple[Callable[[Neighbour, Destination, str], None], ...] = ()

@@ -31,10 +31,9 @@ PATIENCE = 60.0
 WARNINGS_ARE_ERRORS = {"PYTHONWARNINGS": "error"}
 QUICK: dict[str, Any] = {
     "tree": "test",
-    "advisories": {"linger": "0s"},
     "link": {"backoff_initial": "50ms", "backoff_max": "500ms"},
 }
-"""What differs from the defaults in every test: no waiting where a test would only wait."""
+"""A quick line; else every test has what a user gets."""
 
 Settings = dict[str, Any]
 

@@ -16,13 +16,14 @@ class Branch:
     def __init__(self, linger: float = 0.0, advise: str = "all") -> None:
         self.table = RoutingTable()
         self.table.relate("hq", Relation.PARENT)
-        self.up = Advertiser(self.table, Up(), linger)
-        self.down = Advertiser(self.table, Down(advise), linger)
+        self.up = Advertiser(self.table, Up(), "branch", linger)
+        self.down = Advertiser(self.table, Down(advise), "branch", linger)
 
     def put(
         self, key: Destination, gateway: str, live: bool = True, cause: str = "c", reads: int = 0
     ) -> None:
-        self.table.put(Route(key, gateway, live, f"origin-of-{cause}", cause, reads))
+        origin = "branch" if gateway == LOCAL else f"origin-of-{cause}"
+        self.table.put(Route(key, gateway, live, origin, cause, reads))
 
 
 def said(advices: list[Advice]) -> list[tuple[str, str]]:
@@ -173,7 +174,7 @@ def test_what_was_in_the_table_before_counts_as_told() -> None:
     table.relate("hq", Relation.PARENT)
     table.put(Route(ORDERS, LOCAL))
     table.put(Route(PRICES, "hq"))
-    up = Advertiser(table, Up())
+    up = Advertiser(table, Up(), "branch")
     assert up.take(0.0) == []
     assert up.digest == digest_of([(ORDERS, standing(True))])
     assert said(up.snapshot()) == [("add", "queue:orders")]
@@ -184,7 +185,7 @@ def test_a_snapshot_is_what_was_told_and_says_resync() -> None:
     branch.put(ORDERS, LOCAL, cause="c1")
     branch.up.take(0.0)
     branch.put(PRICES, LOCAL, cause="c2")
-    assert branch.up.snapshot() == [Advice("add", "queue", "orders", "origin-of-c1", "resync")]
+    assert branch.up.snapshot() == [Advice("add", "queue", "orders", "branch", "resync")]
     assert said(branch.up.take(0.0)) == [("add", "topic:prices/#")]
 
 

@@ -176,8 +176,8 @@ class Node:
             held.restore(row for row in disk.values() if row.gateway == neighbour)
         local = [Destination(Kind(row.kind), row.name) for row in disk.values() if row.gateway == LOCAL]
         self.interests.recover(local, now)
-        self.up = Advertiser(self.table, Up(), linger) if tree.parents[name] else None
-        self.down = Advertiser(self.table, Down(), linger) if tree.children[name] else None
+        self.up = Advertiser(self.table, Up(), name, linger) if tree.parents[name] else None
+        self.down = Advertiser(self.table, Down(), name, linger) if tree.children[name] else None
 
     def keep(self, gateway: str, applied: Applied) -> None:
         assert not applied.declined

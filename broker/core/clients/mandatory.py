@@ -2,11 +2,12 @@
 
 Law: only who is certain says so. The root knows all routes; any node knows who reads a queue that is
 directed to it or at home on it. All others pass the message on, or let it wait. A route counts even when it
-is dormant or recovering, and for `linger` seconds after it has gone: a service that restarts is not nobody.
+is dormant or recovering, and for `linger` seconds after its consumer has gone: a service that restarts is not
+nobody. The node that had the consumer waits for that before it withdraws the route, and nobody waits again.
 The root is not certain while a child sends its routes anew, nor after a start until all children it knew
 have been here (`reattach_time` at most). Then the message waits, and is looked at again once a second.
 
-A message that a consumer had, or that was sent back, waits for the service's successor as any message does.
+A message that a consumer may have had waits for the service's successor as any message does.
 
 The answer is a bundle of its own with `Flag.NOTICE`, which no client can set, in the transaction in which
 the request goes. Wrinkle: a bundle is told of as a whole; if one of its messages names no `reply_to`, all
@@ -26,9 +27,10 @@ from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
 from broker.core.messages.pages import may_be_told
 from broker.core.messages.queue import Queue, QueueEntry
-from broker.core.messages.stored import IN_DOUBT, StoredBundle
+from broker.core.messages.stored import StoredBundle
 from broker.core.policy import Policy, first_reason
 from treeconnector import bundles, destinations
+from treeconnector.advisories import GIVEN_BACK
 from treeconnector.bundles import Flag, Message, Properties
 from treeconnector.destinations import Destination, Kind
 from treeconnector.errors import FrameError, InvalidName
@@ -39,7 +41,7 @@ NOBODY_SERVES: Final = "NOBODY_SERVES"
 _ROUND: Final = 10
 """Seconds in which each of very many queues where a sender waits is looked at again."""
 _MOST_GONE: Final = 100_000
-"""Queues whose last route has gone, for `linger`; of more the oldest are forgotten."""
+"""Queues whose last route has just gone, for `linger`; of more the oldest are forgotten."""
 
 
 class MandatoryNotices(Policy):
@@ -75,9 +77,8 @@ class MandatoryNotices(Policy):
         if not (self._is_nobodys(queue) and self._is_certain(queue)):
             self.watched[queue.name] = None
             return False
-        return not stored.header.flags & IN_DOUBT and self._tell(
-            stored, bundles.mask_bits(stored.header.done)
-        )
+        had = stored.header.flags & Flag.MAYBE_DUPLICATE
+        return not had and self._tell(stored, bundles.mask_bits(stored.header.done))
 
     def second_passed(self) -> None:
         """May those that wait be told by now?"""
@@ -174,7 +175,8 @@ class MandatoryNotices(Policy):
             return
         table, now = self._context.table, self._context.clock.now
         if key not in table:
-            self._gone.setdefault(key, now)
+            if cause == GIVEN_BACK or origin == self._context.name:
+                self._gone.setdefault(key, now)
             if len(self._gone) > _MOST_GONE:
                 del self._gone[next(iter(self._gone))]
         elif self._gone:

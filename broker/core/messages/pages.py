@@ -11,7 +11,6 @@ from typing import Final
 
 from broker.core.messages.deduplication import IdentitySet
 from broker.core.messages.queue import Page, Queue, QueueEntry
-from broker.core.messages.stored import IN_DOUBT
 from broker.core.messages.summaries import (
     BUNDLE,
     CODES,
@@ -35,7 +34,8 @@ _FULL: Final = (1 << BLOCK) - 1
 def may_be_told(entry: QueueEntry) -> bool:
     """Does its sender want to hear at once that nobody serves the queue, and has nobody had it?"""
     flags = entry.stored.header.flags
-    return bool(flags & Flag.TELL) and not (flags & IN_DOUBT or entry.given or entry.deliveries)
+    had = flags & Flag.MAYBE_DUPLICATE or entry.given or entry.deliveries
+    return bool(flags & Flag.TELL) and not had
 
 
 def summary_of(queue: Queue, entries: Sequence[QueueEntry]) -> Summary:

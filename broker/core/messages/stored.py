@@ -1,14 +1,10 @@
 """A bundle that a node keeps: stored once, however many entries refer to it."""
 
-from typing import Final
-
 from msgspec.structs import replace
 
 from treeconnector import bundles
-from treeconnector.bundles import Flag, Header
+from treeconnector.bundles import Header
 from treeconnector.destinations import Destination
-
-IN_DOUBT: Final = Flag.REROUTED | Flag.MAYBE_DUPLICATE
 
 
 class StoredBundle:

@@ -244,6 +244,9 @@ class Advertising(Policy):
     def is_offered_up(self, key: Destination) -> bool:
         return self._offers.up.offers(key)
 
+    def may_go_back_up(self, key: Destination) -> bool:
+        return self._offers.up.end_linger(key)
+
     def flush(self) -> None:
         """Tell the neighbours what is due."""
         context, offers, now = self._context, self._offers, self._context.clock.now

@@ -151,8 +151,9 @@ class Loans(Policy):
                 if (header.id, digest) not in self._taken:
                     self._keep((header.id, digest), entry.all & ~entry.done)
                     self._note((header.id, digest))
-            if given := dict(self._digests.get(header.id, ())).get(digest):
-                which = () if given & entry.all == entry.all else (mask_bytes(given),)
+            given = dict(self._digests.get(header.id, ())).get(digest, 0)
+            if given := given & entry.all:  # a whole one has no end
+                which = () if given == entry.all else (mask_bytes(given),)
                 pairs.append((header.id, digest, *which))
         if pairs:
             self._write(pairs)

@@ -5,7 +5,8 @@ that a route points to, and whichever has room in its outbox takes the next bund
 Nothing is pushed, so a slow line holds up nobody but itself.
 
 Wrinkle: a queue message may go back where it came from, when the consumer there has gone. It rests a little
-longer each time, and rests without going back while our own offer there still stands (lingering).
+longer each time. What goes back to a parent ends the linger of our own offer there; it rests on while that
+offer stands for another reason.
 """
 
 from collections.abc import Iterable
@@ -353,13 +354,13 @@ class Forwarder:
             return
         for each in entries:
             queue.resting.take(each.row)
-            route_key = each.stored.header.destination.route_key
-            each.backed_off = not (
-                neighbour.name in self._parents
-                and any(is_offered(route_key) for is_offered in self._policies.is_offered_up)
-            )
+            each.backed_off = neighbour.name not in self._parents or self._may_go_back_up(each)
         queue.put_back(entries)
         self.dispatch(queue)
+
+    def _may_go_back_up(self, entry: QueueEntry) -> bool:
+        key = entry.stored.header.destination.route_key
+        return any(may_go(key) for may_go in self._policies.may_go_back_up)
 
     def _assign(self, neighbour: Neighbour, entry: QueueEntry) -> None:
         if entry.queue.destination and self._goes_back(entry, neighbour):

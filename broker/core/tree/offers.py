@@ -21,12 +21,13 @@ class Offers:
     def begin(self) -> None:
         """At a start: what is in the table counts as told."""
         table, settings = self._context.table, self._context.settings
-        self.up = Advertiser(table, Up(), settings.linger)
-        self.down = Advertiser(table, Down(settings.advise_down), settings.linger)
+        self.up = Advertiser(table, Up(), self._context.name, settings.linger)
+        self.down = Advertiser(table, Down(settings.advise_down), self._context.name, settings.linger)
 
     def begin_beside(self) -> None:
         """There is another node in the mesh: what is in the table counts as told."""
-        self.beside = Advertiser(self._context.table, Beside(), self._context.settings.linger)
+        context = self._context
+        self.beside = Advertiser(context.table, Beside(), context.name, context.settings.linger)
 
     @property
     def pending(self) -> bool:

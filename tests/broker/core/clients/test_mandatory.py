@@ -7,6 +7,7 @@ import pytest
 
 from broker.core.clients import mandatory
 from broker.core.clients.mandatory import NOBODY_SERVES
+from broker.core.settings import CoreSettings
 from simulation.clients import Producer, SimulatedConsumer
 from simulation.forest import Forest
 from treeconnector import bundles
@@ -352,7 +353,7 @@ def test_queues_that_have_gone_are_remembered_up_to_a_bound(
     hq = forest.add("hq")
     notices = hq.core.mandatory
     for number in range(20):
-        notices._route_changed(queue(f"q{number}"), "", "")
+        notices._route_changed(queue(f"q{number}"), "", "hq")
     assert [key.name for key in notices._gone] == [f"q{number}" for number in range(15, 20)]
 
 
@@ -377,3 +378,57 @@ def test_from_every_node_what_nobody_has_comes_back_as_an_error(sender: str, whe
     (notice, _) = box.mail[0]
     assert notice.properties.headers == {"notice": NOBODY_SERVES}
     assert kept(forest) == 0
+
+
+@pytest.fixture
+def usual() -> Forest:
+    """HQ, a region, two stores, with the settings that a user gets; the caller is at HQ."""
+    forest = Forest(CoreSettings())
+    forest.add("hq")
+    forest.add("uk", "hq", "branch")
+    forest.add("york", "uk")
+    forest.add("leeds", "uk")
+    forest.dial_all()
+    forest.settle()
+    return forest
+
+
+def gone_from(forest: Forest, site: str) -> SimulatedConsumer:
+    """A service that was there, and is not any more."""
+    service = forest.consumer(site, "queue:stock")
+    forest.settle()
+    service.disconnect()
+    return service
+
+
+def test_nobody_waits_for_a_second_linger(usual: Forest) -> None:
+    box, producer = mailbox(usual, "hq"), usual.producer("hq")
+    gone_from(usual, "york")
+    usual.settle(CoreSettings().linger + 1)
+    ask(producer, "queue:stock", b"a", reply_to="replies@hq")
+    usual.settle(2.0)
+    assert told(box) == [1]
+
+
+def test_a_call_on_its_way_to_a_service_that_has_just_gone_is_told_of_after_one_linger(usual: Forest) -> None:
+    box, producer = mailbox(usual, "hq"), usual.producer("hq")
+    gone_from(usual, "york")
+    ask(producer, "queue:stock", b"a", reply_to="replies@hq")
+    usual.settle(CoreSettings().linger - 1)
+    ask(producer, "queue:stock", b"b", reply_to="replies@hq")
+    usual.settle(0.5)
+    assert not box.mail
+    usual.settle(4.0)
+    assert sorted(told(box)) == [1, 1]
+    assert kept(usual) == 0
+
+
+def test_a_call_that_came_back_is_answered_by_the_service_that_returns(usual: Forest) -> None:
+    box, producer = mailbox(usual, "hq"), usual.producer("hq")
+    service = gone_from(usual, "york")
+    ask(producer, "queue:stock", b"a", b"b", reply_to="replies@hq")
+    usual.settle(CoreSettings().linger / 2)
+    service.connect()
+    usual.settle(2 * CoreSettings().linger)
+    assert service.payloads == [b"a", b"b"]
+    assert not box.mail

@@ -65,8 +65,7 @@ def test_while_an_interest_lingers_what_it_brought_stays_and_is_renewed(forest: 
     forest.settle(1.0)
     assert sorted(late.payloads) == [b"1", b"10"]
     leaves(late)
-    for _ in ("york's linger", "north's"):
-        forest.settle(60.0)
+    forest.settle(60.0)
     assert kept(forest, "north", "york") == [0, 0]
 
 
