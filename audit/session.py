@@ -96,7 +96,7 @@ def start(master: str = "", data_bytes: int = 0, options: dict[str, str] | None 
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise SetUpError("the audit needs Spark: pip install 'sapwood[spark]'") from None
+        raise SetUpError("the audit needs Spark: pip install 'sapwood-node[spark]'") from None
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     settings = dict(_RESULTS_DEPEND_ON)
     settings["spark.sql.shuffle.partitions"] = str(shuffle_partitions(data_bytes, _cores(master)))

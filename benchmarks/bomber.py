@@ -15,9 +15,10 @@ from typing import Final
 import aiohttp
 import msgspec
 
-from treeconnector import bundles, frames
-from treeconnector.bundles import Header, Message
-from treeconnector.destinations import Kind, parse
+from sapwood.protocol import bundles, packets
+from sapwood.protocol.bundles import Header, Message
+from sapwood.protocol.destinations import Kind, parse
+from treeconnector import frames
 from treeconnector.frames import Advice, Advise, Frame, Position, Volatile
 from treeconnector.identity import BundleIds, Identity, new_uuid
 from treeconnector.link import Link, LinkSettings, PeerHello, Standing
@@ -100,7 +101,7 @@ def packet_of(kind: str, name: str) -> bytes:
     """A packet as large as links take, full of them."""
     encoded = [frames.encode(frame) for frame in KINDS[kind](name)]
     times = max(1, min(_PACKET // sum(map(len, encoded)), 60_000 // len(encoded)))
-    return frames.packets(encoded * times, _PACKET)[0]
+    return packets.packets(encoded * times, _PACKET)[0]
 
 
 class Bomber:

@@ -25,14 +25,14 @@ from typing import Any, Final
 
 from benchmarks.processes import machine
 from broker.core.messages.queue import Queue
+from sapwood.protocol.destinations import domain, queue
+from sapwood.protocol.names import incarnation_text
 from simulation.deployment import generated
 from simulation.machine import Machine
 from simulation.run import Simulation, Task
 from simulation.workload import Workload
 from treeconnector.addresses import AddressCache
-from treeconnector.destinations import domain, queue
 from treeconnector.frames import Whereabouts
-from treeconnector.names import incarnation_text
 from treeconnector.routes import Route, RoutingTable
 
 _SETTLED: Final = 60.0

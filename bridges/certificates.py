@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 MAX_REQUEST: Final = 8192
 AUTHORITY_LIFETIME: Final = 20 * 365 * 86_400.0

@@ -1,9 +1,9 @@
 """All that a message carries beside its payload: MQTT's and AMQP's words for it, and ours between them.
 
-Law: `treeconnector.bundles.Properties` is the form in the tree. A property that both protocols have keeps its
-place; what one of them lacks is a user property (MQTT) or a header (AMQP) there, of a name that begins with
-`sapwood-`, and finds its place again when it comes back from there. So MQTT to MQTT and AMQP to AMQP is the
-identity, but for what this table says ("mode" is the delivery mode):
+Law: `sapwood.protocol.bundles.Properties` is the form in the tree. A property that both protocols have keeps
+its place; what one of them lacks is a user property (MQTT) or a header (AMQP) there, of a name that begins
+with `sapwood-`, and finds its place again when it comes back from there. So MQTT to MQTT and AMQP to AMQP is
+the identity, but for what this table says ("mode" is the delivery mode):
 
 | in the tree          | MQTT 5                      | AMQP 0-9-1           | lost                          |
 | -------------------- | --------------------------- | -------------------- | ----------------------------- |
@@ -49,7 +49,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bridges.mqtt.texts import MAX_BYTES, escaped, fits, is_plain, json_name, unescaped
-from treeconnector.bundles import DEEPEST, Foreign, Properties
+from sapwood.protocol.bundles import DEEPEST, Foreign, Properties
 
 PREFIX: Final = "sapwood-"
 RETAINED: Final = "sapwood-retained"

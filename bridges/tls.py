@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from config.files import read_plain
-from treeconnector.errors import LocalError
+from sapwood.protocol.errors import LocalError
 from treeconnector.identity import Shown
 
 CERTIFICATE: Final = "it may ask for a client certificate, or not take ours: see its log, and `tls`"

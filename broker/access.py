@@ -18,7 +18,7 @@ from broker.host import Host
 from broker.link_secrets import LinkSecrets
 from config.errors import ConfigurationError
 from config.model import Site
-from treeconnector.errors import Refusal
+from sapwood.protocol.errors import Refusal
 from treeconnector.identity import Shown
 
 if TYPE_CHECKING:

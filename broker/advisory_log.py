@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from broker.advisory_files import LogFiles, current_file, finished_files, log_files
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 from treeconnector.frames import Advice
 
 _log = logging.getLogger("sapwood.advisories")

@@ -8,7 +8,7 @@ from broker.advisory_log import AdvisoryLog
 from broker.operator_log import OperatorLog
 from broker.usage import UsageLog
 from config.model import Site
-from treeconnector.destinations import Destination
+from sapwood.protocol.destinations import Destination
 from treeconnector.frames import Advice
 
 if TYPE_CHECKING:

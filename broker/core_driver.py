@@ -22,7 +22,7 @@ from broker.operator_log import OperatorLog
 from broker.room import Room
 from broker.shares import Shares
 from broker.store import GroupCommit, Store
-from treeconnector.errors import SapwoodError, StoreError
+from sapwood.protocol.errors import SapwoodError, StoreError
 
 _log = logging.getLogger("sapwood.node")
 _LONGEST_SLEEP: Final = 1.0

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from broker.core.node import NodeCore
 from broker.shares import Shares
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 
 class Host(Protocol):

@@ -30,7 +30,7 @@ from config import model
 from config.credentials import link_broker_secret
 from config.model import Site
 from config.uris import address
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 from treeconnector.identity import Shown
 
 _log = logging.getLogger("sapwood.link")

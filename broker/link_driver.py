@@ -15,7 +15,7 @@ from broker.host import Host
 from broker.log_throttle import LogThrottle
 from broker.shares import LoopShare
 from broker.unread import LINKS, UnreadBytes
-from treeconnector.errors import Refusal
+from sapwood.protocol.errors import Refusal
 from treeconnector.link import Link
 
 MOST_UNREAD: Final = 64 * 1024 * 1024

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from bridges.tls import is_certified
 from config.credentials import children_secrets, connector_secret, permitted_children
 from config.model import Site
-from treeconnector.errors import LinkRefused, Refusal
+from sapwood.protocol.errors import LinkRefused, Refusal
 from treeconnector.identity import Shown
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from broker.core.rows import MetaRow
 from broker.host import Host
 from broker.store import Store
 from config.model import Site
-from treeconnector.errors import Refusal
+from sapwood.protocol.errors import Refusal
 from treeconnector.link import Link
 
 _SETTLED: Final = 30.0

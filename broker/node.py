@@ -54,7 +54,7 @@ from broker.store import Store
 from broker.store.files import RECOVERED
 from broker.store.loaded import Loaded
 from config.model import Listener, Site
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 from treeconnector.identity import Identity, new_uuid
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from broker.metrics.label_limit import Labels
 from config.credentials import mesh_secret, token
 from config.model import ClientTls, DestinationPolicy, Site
 from config.schemes import DIRECT
-from treeconnector.bundles import Scope
-from treeconnector.destinations import Kind
+from sapwood.protocol.bundles import Scope
+from sapwood.protocol.destinations import Kind
 from treeconnector.link import LinkSettings
 
 _EVERYWHERE: Final = ("0.0.0.0", "::", "[::]")  # noqa: S104 (nothing is bound here)

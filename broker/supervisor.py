@@ -26,7 +26,7 @@ from broker.settings import client_tls
 from config.credentials import connector_password
 from config.model import Site, TreeConnector
 from config.uris import address
-from treeconnector.errors import LinkRefused, Refusal, SapwoodError
+from sapwood.protocol.errors import LinkRefused, Refusal, SapwoodError
 from treeconnector.link import Link
 from treeconnector.relations import Relation
 

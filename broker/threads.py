@@ -18,7 +18,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, ParamSpec, TypeVar
 
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

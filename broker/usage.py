@@ -21,7 +21,7 @@ import msgspec
 from broker.advisory_log import iso_time
 from broker.core.policies.usage import RouteUsage, UsageRow
 from broker.core.policy import Policy
-from treeconnector.destinations import Destination, Kind
+from sapwood.protocol.destinations import Destination, Kind
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore

@@ -16,8 +16,8 @@ from config.errors import ConfigurationError, Problem
 from config.files import open_plain
 from config.kinds import Fault
 from config.model import LinkBroker, Site
-from treeconnector.errors import InvalidName
-from treeconnector.names import node_name
+from sapwood.protocol.errors import InvalidName
+from sapwood.protocol.names import node_name
 
 MAX_SECRET: Final = 4096
 MAX_TABLE: Final = 16 * 2**20

@@ -1,6 +1,6 @@
 """What is wrong with a configuration, all of it at once, and where.
 
-ConfigurationError (a treeconnector.errors.SapwoodError)
+ConfigurationError (a sapwood.protocol.errors.SapwoodError)
     one error for a whole file or table: `problems` lists every mistake that was found in it
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 LISTED: Final = 100
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from config.contradictions import Contradiction
 from config.fields import Path, Spelling
 from config.model import Account, Child, Permits, Site
-from treeconnector.errors import PatternError
+from sapwood.protocol.errors import PatternError
 from treeconnector.permits import NOTHING, check_node_rule, read_rule
 
 _LISTS = ("consume", "send", "nodes")

@@ -15,7 +15,7 @@ from config.model import ClientTls, ServerTls, Site
 from config.permit_rules import permits
 from config.schemes import DIRECT, LOOKED_UP
 from config.uris import DOMAIN, EMBEDDED, Address, address, is_address
-from treeconnector.names import is_incarnation
+from sapwood.protocol.names import is_incarnation
 
 _LONGEST_PATH = 200
 

@@ -54,7 +54,7 @@ class Protocol:
     @property
     def install(self) -> str:
         """The command that installs its library."""
-        return f"pip install 'sapwood[{self.extra}]'"
+        return f"pip install 'sapwood-node[{self.extra}]'"
 
 
 PROTOCOLS: Final = (

@@ -5,8 +5,8 @@
     python requirements/licences.py --check    # exit code 1 where the list is not what it would write
 
 Everything that pyproject.toml asks for, and what that asks for in turn, for the node and its extras. Packages
-must be installed (`pip install -e '.[mqtt,amqp,dns,join,simulation,idl,spark]'`). Versions are not listed: a
-licence seldom changes, and the locks have them.
+must be installed (`pip install -e ./client -e '.[mqtt,amqp,dns,join,simulation,idl,spark]'`). Versions are
+not listed: a licence seldom changes, and the locks have them.
 """
 
 import re
@@ -67,7 +67,7 @@ def rows() -> list[str]:
 def closure(texts: list[str]) -> set[str]:
     """Names of these requirements and of all that they require here."""
     found: set[str] = set()
-    waiting = [Requirement(text) for text in texts]
+    waiting = [Requirement(text) for text in texts if not text.startswith("sapwood-client")]
     while waiting:
         requirement = waiting.pop()
         name = normal(requirement.name)

@@ -9,7 +9,8 @@
         level = await rpc.call("stock", "level", article=4711)
 
 `sapwood.sync` is the same for programs without asyncio. The library imports nothing of the node, and
-aiohttp only when a connection is opened.
+aiohttp only when a connection is opened. A name is imported when it is first asked for: the node, which needs
+`protocol` alone, does not wait for asyncio.
 
 | module | |
 |---|---|
@@ -24,6 +25,7 @@ aiohttp only when a connection is opened.
 | `journal` | a producer's journal: write locally first, publish when the node can be reached |
 | `options` | options of messages and of clients: types for editors, and checks at the call |
 | `outbox` | what a client has sent and the node has not confirmed: numbers, frames, window, rejections |
+| `protocol` | what a client and its node both need: names, destinations, messages, session frames |
 | `rpc` | calls: a request on a service's queue, its reply on the caller's own |
 | `rpc_messages` | requests and replies on the wire: JSON in the payload |
 | `serving` | a server: takes requests from a queue, lets handlers work, replies, and only then acknowledges |
@@ -36,32 +38,36 @@ aiohttp only when a connection is opened.
 | `waits` | waits that end when the caller says so |
 """
 
-from sapwood.client import Client, connect
-from sapwood.errors import (
-    BadReply,
-    CallTimeout,
-    ClientClosed,
-    ClientError,
-    ConnectFailed,
-    NobodyServes,
-    NotKnown,
-    Rejection,
-    ReplyLost,
-    RequestFailed,
-    RequestTimeout,
-    RpcError,
-    SendRejected,
-    SendTimeout,
-    ServiceError,
-    SessionRefused,
-    Unconfirmed,
-)
-from sapwood.inbox import Batch, Delivery
-from sapwood.interfaces import Interface
-from sapwood.rpc import Rpc
-from sapwood.serving import Server, current_request
-from sapwood.subscription import Subscription
-from sapwood.tasks import current_task, task
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sapwood.client import Client, connect
+    from sapwood.errors import (
+        BadReply,
+        CallTimeout,
+        ClientClosed,
+        ClientError,
+        ConnectFailed,
+        NobodyServes,
+        NotKnown,
+        Rejection,
+        ReplyLost,
+        RequestFailed,
+        RequestTimeout,
+        RpcError,
+        SendRejected,
+        SendTimeout,
+        ServiceError,
+        SessionRefused,
+        Unconfirmed,
+    )
+    from sapwood.inbox import Batch, Delivery
+    from sapwood.interfaces import Interface
+    from sapwood.rpc import Rpc
+    from sapwood.serving import Server, current_request
+    from sapwood.subscription import Subscription
+    from sapwood.tasks import current_task, task
 
 __all__ = [
     "BadReply",
@@ -93,3 +99,47 @@ __all__ = [
     "current_task",
     "task",
 ]
+
+_HOMES: Final = {
+    "Client": "sapwood.client",
+    "connect": "sapwood.client",
+    "BadReply": "sapwood.errors",
+    "CallTimeout": "sapwood.errors",
+    "ClientClosed": "sapwood.errors",
+    "ClientError": "sapwood.errors",
+    "ConnectFailed": "sapwood.errors",
+    "NobodyServes": "sapwood.errors",
+    "NotKnown": "sapwood.errors",
+    "Rejection": "sapwood.errors",
+    "ReplyLost": "sapwood.errors",
+    "RequestFailed": "sapwood.errors",
+    "RequestTimeout": "sapwood.errors",
+    "RpcError": "sapwood.errors",
+    "SendRejected": "sapwood.errors",
+    "SendTimeout": "sapwood.errors",
+    "ServiceError": "sapwood.errors",
+    "SessionRefused": "sapwood.errors",
+    "Unconfirmed": "sapwood.errors",
+    "Batch": "sapwood.inbox",
+    "Delivery": "sapwood.inbox",
+    "Interface": "sapwood.interfaces",
+    "Rpc": "sapwood.rpc",
+    "Server": "sapwood.serving",
+    "current_request": "sapwood.serving",
+    "Subscription": "sapwood.subscription",
+    "current_task": "sapwood.tasks",
+    "task": "sapwood.tasks",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'sapwood' has no attribute {name!r}")
+    found = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

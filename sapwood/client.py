@@ -33,13 +33,9 @@ from sapwood.options import (
     whole,
 )
 from sapwood.outbox import Call, FrameRoute, Outbox, bodies, encode_message
-from sapwood.session import Session
-from sapwood.subscription import Subscription
-from sapwood.tasks import current as current_task
-from sapwood.waits import within
-from treeconnector.bundles import Properties
-from treeconnector.destinations import Destination, Kind, parse
-from treeconnector.session_frames import (
+from sapwood.protocol.bundles import Properties
+from sapwood.protocol.destinations import Destination, Kind, parse
+from sapwood.protocol.session_frames import (
     MAX_PACKET,
     VERSION,
     ClientFrame,
@@ -47,6 +43,10 @@ from treeconnector.session_frames import (
     EndSubscription,
     Login,
 )
+from sapwood.session import Session
+from sapwood.subscription import Subscription
+from sapwood.tasks import current as current_task
+from sapwood.waits import within
 
 DEFAULT_ADDRESS: Final = "http://127.0.0.1:7600"
 _YIELD_BYTES: Final = 512 * 1024

@@ -20,7 +20,7 @@ ClientError
 
 from typing import Any, NamedTuple
 
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 
 class ClientError(SapwoodError):

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from treeconnector.bundles import (
+from sapwood.protocol.bundles import (
     UNREADABLE,
     Flag,
     Header,
@@ -23,9 +23,9 @@ from treeconnector.bundles import (
     plain_body,
     unpack,
 )
-from treeconnector.destinations import Destination
-from treeconnector.errors import FrameError
-from treeconnector.session_frames import Deliver
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.errors import FrameError
+from sapwood.protocol.session_frames import Deliver
 
 MAX_RANGES_IN_FRAME: Final = 4096
 LARGEST: Final = 256 * 1024 * 1024  # of a bundle, unpacked, whatever the node says

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import msgspec
 
 from sapwood.errors import ClientError, SendRejected
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 if TYPE_CHECKING:
     from sapwood.client import Client

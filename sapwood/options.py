@@ -13,14 +13,14 @@ from typing import Any, Final, TypedDict, Unpack
 
 import msgspec
 
-from treeconnector.bundles import Foreign, Properties
+from sapwood.protocol.bundles import Foreign, Properties
 
 _LARGEST: Final = (1 << 64) - 1
 _foreign_decoder = msgspec.msgpack.Decoder(Foreign)
 
 
 class PropertyOptions(TypedDict, total=False):
-    """Properties of a message (see `treeconnector.bundles.Properties`).
+    """Properties of a message (see `sapwood.protocol.bundles.Properties`).
 
     `expires_in`: milliseconds, or a `timedelta`. `timestamp`: seconds since 1970, or a `datetime`; a fraction
     is cut off. `correlation_id`: a whole number; bytes or a text are `foreign=Foreign(correlation=b"…")`.
@@ -212,7 +212,7 @@ def _foreign(name: str, value: object) -> Foreign | None:
     if value is None:
         return None
     if not isinstance(value, Foreign):
-        raise _wrong(name, value, "treeconnector.bundles.Foreign")
+        raise _wrong(name, value, "sapwood.protocol.bundles.Foreign")
     try:
         return _foreign_decoder.decode(msgspec.msgpack.encode(value))
     except (TypeError, ValueError) as error:

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import msgspec
 
 from sapwood.errors import Rejection
-from treeconnector.bundles import MAX_BYTES, MAX_MESSAGES, Properties
-from treeconnector.destinations import Destination
-from treeconnector.session_frames import Send, encode
+from sapwood.protocol.bundles import MAX_BYTES, MAX_MESSAGES, Properties
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.session_frames import Send, encode
 
 _encoder = msgspec.msgpack.Encoder()
 

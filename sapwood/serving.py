@@ -23,6 +23,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from sapwood.errors import ClientError, RequestFailed, SendRejected, ServiceError
 from sapwood.inbox import Delivery
 from sapwood.interfaces import Interface, Method, find
+from sapwood.protocol.destinations import Destination, parse
+from sapwood.protocol.errors import InvalidName
+from sapwood.protocol.names import is_incarnation
 from sapwood.rpc_messages import (
     CONTENT_TYPE,
     FAILED,
@@ -32,9 +35,6 @@ from sapwood.rpc_messages import (
     encode_result,
 )
 from sapwood.tasks import current as current_task
-from treeconnector.destinations import Destination, parse
-from treeconnector.errors import InvalidName
-from treeconnector.names import is_incarnation
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -6,6 +6,7 @@ Everything that the node and the client say to each other passes here; the bookk
 
 import asyncio
 import logging
+import random
 import ssl
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -23,13 +24,10 @@ from sapwood.errors import (
 )
 from sapwood.inbox import Acks
 from sapwood.outbox import Outbox
-from sapwood.socket import Socket, open_socket
-from sapwood.subscription import Subscription
-from sapwood.waits import within
-from treeconnector import frames
-from treeconnector.destinations import Destination
-from treeconnector.errors import FrameError
-from treeconnector.session_frames import (
+from sapwood.protocol import packets
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.errors import FrameError
+from sapwood.protocol.session_frames import (
     Acknowledge,
     ClientFrame,
     Confirm,
@@ -49,10 +47,15 @@ from treeconnector.session_frames import (
     decode_node_packet,
     encode,
 )
+from sapwood.socket import Socket, open_socket
+from sapwood.subscription import Subscription
+from sapwood.waits import within
 
 _log = logging.getLogger("sapwood.session")
 _PACKET_BYTES: Final = 1024 * 1024
 _MOST_SAID: Final = 300
+_FIRST_PAUSE: Final = 0.05  # seconds between two attempts; each is twice the one before, up to
+_LONGEST_PAUSE: Final = 5.0
 _FINAL_CODES: Final = frozenset({"REFUSED", "BAD_REQUEST", "NOT_LOGGED_IN"})
 
 
@@ -263,18 +266,19 @@ class Session:
 
     async def _connect(self, seconds: float | None) -> None:
         """Try until it works, `seconds` at most; None = for ever."""
-        import tenacity
-
-        attempts = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type(ConnectFailed),
-            wait=tenacity.wait_exponential(multiplier=0.05, max=5.0) + tenacity.wait_random(0, 0.1),
-            stop=tenacity.stop_never if seconds is None else tenacity.stop_after_delay(seconds),
-            reraise=True,
-        )
-        async for attempt in attempts:
-            with attempt:
+        loop = asyncio.get_running_loop()
+        end = None if seconds is None else loop.time() + seconds
+        pause = _FIRST_PAUSE
+        while True:
+            try:
                 self._socket = await self._log_in_anywhere()
-        self._watch.connected(self.node, self.uri, asyncio.get_running_loop().time(), self.committed)
+                break
+            except ConnectFailed:
+                if end is not None and loop.time() >= end:
+                    raise
+            await asyncio.sleep(pause + random.uniform(0, 0.1))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        self._watch.connected(self.node, self.uri, loop.time(), self.committed)
 
     async def _log_in_anywhere(self) -> Socket:
         """At the first address that answers, which is the first from then on. Raises the last's error."""
@@ -291,7 +295,7 @@ class Session:
     async def _log_in(self) -> Socket:
         socket = await open_socket(self.uri, self._context, self._timeout)
         try:
-            await socket.send(frames.packet([encode(self._login)]))
+            await socket.send(packets.packet([encode(self._login)]))
             async with asyncio.timeout(self._timeout):
                 first, *rest = _decode(await socket.receive())
             self._welcome(first)
@@ -377,7 +381,7 @@ class Session:
         encoded, self._loose = self._loose, []
         encoded += [encode(Acknowledge(ranges)) for ranges in self.acks.take()]
         encoded += self.outbox.frames_to_send()
-        for packet in frames.packets(encoded, _PACKET_BYTES):
+        for packet in packets.packets(encoded, _PACKET_BYTES):
             await socket.send(packet)
 
     async def _probe(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from sapwood.errors import ConnectFailed
-from treeconnector.session_frames import MAX_PACKET
+from sapwood.protocol.session_frames import MAX_PACKET
 
 if TYPE_CHECKING:
     import aiohttp

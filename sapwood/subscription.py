@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Self
 from sapwood.errors import RequestTimeout
 from sapwood.inbox import Acks, Batch, Delivery, Memory, Reject, Source, unpack_delivery
 from sapwood.options import seconds
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.session_frames import Deliver
 from sapwood.waits import within
-from treeconnector.destinations import Destination
-from treeconnector.session_frames import Deliver
 
 if TYPE_CHECKING:
     from collections.abc import Callable

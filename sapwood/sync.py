@@ -25,11 +25,11 @@ from sapwood.background import Background
 from sapwood.errors import ClientClosed
 from sapwood.interfaces import Handlers, Interface
 from sapwood.options import ClientOptions, SendOptions
+from sapwood.protocol.destinations import Destination
 from sapwood.rpc import DEFAULT_TIMEOUT, Rpc, Service
 from sapwood.serving import Server
 from sapwood.subscription import Subscription
 from sapwood.sync_subscription import SyncBatch, SyncDelivery, SyncSubscription
-from treeconnector.destinations import Destination
 
 if TYPE_CHECKING:
     from sapwood.journal import Journal

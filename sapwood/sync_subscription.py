@@ -7,9 +7,9 @@ from typing import Self
 from sapwood.background import Background
 from sapwood.inbox import Batch, Delivery
 from sapwood.options import seconds
+from sapwood.protocol.bundles import Properties
+from sapwood.protocol.destinations import Destination
 from sapwood.subscription import Subscription
-from treeconnector.bundles import Properties
-from treeconnector.destinations import Destination
 
 
 class SyncDelivery:

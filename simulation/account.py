@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sapwood.protocol.bundles import Flag, Message
 from simulation.clients import Producer, Receipt, SimulatedConsumer
 from simulation.forest import Forest
 from simulation.invariants import check_nothing_counts
-from treeconnector.bundles import Flag, Message
 
 EVERYWHERE = {"hq", "s2", "s3"}
 """The sites of the topic's three subscribers."""

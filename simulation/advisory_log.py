@@ -17,8 +17,8 @@ from urllib.parse import quote
 import msgspec
 
 from config.errors import ConfigurationError
-from treeconnector.destinations import Destination
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.errors import SapwoodError
 from treeconnector.frames import Advice
 
 SCHEMA: Final = 1
@@ -142,7 +142,7 @@ class ParquetLog:
         except ImportError:
             raise SapwoodError(
                 "the advisory log is written as Parquet, which needs pyarrow:"
-                " install the extra, pip install 'sapwood[simulation]'"
+                " install the extra, pip install 'sapwood-node[simulation]'"
             ) from None
         if any(folder.rglob("*.parquet")):
             raise ConfigurationError(

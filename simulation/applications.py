@@ -10,12 +10,11 @@ from random import Random
 from typing import Any, Final
 
 from broker.core.sessions.sessions import Connection
-from simulation.site import Site
-from treeconnector import bundles
-from treeconnector.bundles import Message, Properties
-from treeconnector.destinations import Destination, Kind
-from treeconnector.errors import SapwoodError
-from treeconnector.session_frames import (
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Message, Properties
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.errors import SapwoodError
+from sapwood.protocol.session_frames import (
     VERSION,
     Acknowledge,
     Confirm,
@@ -28,6 +27,7 @@ from treeconnector.session_frames import (
     Subscribe,
     Unsubscribe,
 )
+from simulation.site import Site
 
 _CREDIT: Final = 1000
 _HEAD: Final = struct.Struct(">dQ")

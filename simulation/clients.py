@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.core.sessions.sessions import Connection
-from simulation.site import Site
-from treeconnector import bundles
-from treeconnector.bundles import Flag, Message, Properties
-from treeconnector.destinations import Destination, parse
-from treeconnector.session_frames import (
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag, Message, Properties
+from sapwood.protocol.destinations import Destination, parse
+from sapwood.protocol.session_frames import (
     VERSION,
     Acknowledge,
     ClientFrame,
@@ -29,6 +28,7 @@ from treeconnector.session_frames import (
     Unsubscribe,
     Welcome,
 )
+from simulation.site import Site
 
 
 class SimulatedClient:

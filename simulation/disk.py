@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from broker.core.messages.pages import Covered, rows_of
 from broker.core.rows import KEYS, BundleRow, CopyRow, PageRow, RouteRow, StoredEntry, Transaction
-from treeconnector.destinations import Destination, Kind
+from sapwood.protocol.destinations import Destination, Kind
 from treeconnector.routes import Route
 
 

@@ -9,10 +9,10 @@ of names is its parent's and its own.
 
 from collections.abc import Iterable, Sequence
 
+from sapwood.protocol.destinations import Destination, Kind, domain
+from sapwood.protocol.names import LOCAL
 from simulation.site import Site
 from treeconnector.advertiser import ADVISE_DOWN, Advertiser
-from treeconnector.destinations import Destination, Kind, domain
-from treeconnector.names import LOCAL
 
 Routes = dict[str, set[tuple[Destination, str]]]
 

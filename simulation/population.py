@@ -9,13 +9,13 @@ from random import Random
 from typing import Final
 
 from broker.core.settings import CoreSettings
+from sapwood.protocol.destinations import parse
 from simulation.applications import Application, Delivered
 from simulation.deployment import Deployment
 from simulation.lines import LineSettings
 from simulation.machine import Machine
 from simulation.workload import DAY, Consumers, Faults, Messages, Workload, seconds
 from simulation.world import World
-from treeconnector.destinations import parse
 
 _REATTACH: Final = (0.5, 3.0)
 """Seconds after a start of its node within which a site's consumers are known again."""

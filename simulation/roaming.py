@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
+from sapwood.protocol.session_frames import Acknowledge
 from simulation.actions import Action
 from simulation.chaos import Chaos, Tree
 from simulation.clients import SimulatedConsumer
-from treeconnector.session_frames import Acknowledge
 
 SMALL: Tree = [("hq", "", "root"), ("r1", "hq", "branch"), ("s1", "r1", "leaf"), ("s3", "r1", "leaf")]
 SMALL_MESH: Tree = [

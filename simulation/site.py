@@ -14,10 +14,10 @@ from broker.core.node import NodeCore
 from broker.core.policies.permits import GrantOf, everything
 from broker.core.rows import MetaRow
 from broker.core.settings import CoreSettings, MeshSettings
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import Destination
 from simulation.disk import Disk
-from treeconnector import bundles
-from treeconnector.bundles import Message
-from treeconnector.destinations import Destination
 from treeconnector.identity import Identity
 from treeconnector.link import LinkSettings
 

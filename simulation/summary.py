@@ -3,10 +3,10 @@
 from collections import Counter
 from typing import Any, Final
 
+from sapwood.protocol.destinations import Destination, Kind
 from simulation.advisory_log import Counts
 from simulation.deployment import Deployment
 from simulation.machine import Machine
-from treeconnector.destinations import Destination, Kind
 
 _SHARES: Final = (("p50_s", 0.5), ("p99_s", 0.99))
 

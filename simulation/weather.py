@@ -17,6 +17,8 @@ from random import Random
 from typing import Any, Final
 
 from broker.core.settings import CoreSettings
+from sapwood.protocol.destinations import Destination, Kind, parse
+from sapwood.protocol.names import LOCAL
 from simulation.actions import Action
 from simulation.advisory_log import Row
 from simulation.applications import Application
@@ -25,9 +27,7 @@ from simulation.invariants import check_routes
 from simulation.lines import LineSettings
 from simulation.machine import Machine
 from simulation.world import World, WorldSettings, populate
-from treeconnector.destinations import Destination, Kind, parse
 from treeconnector.link import LinkSettings
-from treeconnector.names import LOCAL
 
 _SHAPES: Final = ((6, 2, 0, 2), (12, 4, 0, 2), (8, 2, 2, 3), (3, 0, 0, 1))
 """Deployments, as arguments of `generated`."""

@@ -19,9 +19,9 @@ from config.fields import YAML, Path, Spelling, part, parts, section, value
 from config.files import read_plain
 from config.kinds import Choice, Duration, Share, Size, Text, Whole
 from config.values import FLAG, NAME, TIME
+from sapwood.protocol.destinations import Kind, parse
+from sapwood.protocol.errors import InvalidName, PatternError
 from simulation.applications import LARGEST_SIZE, LEAST_SIZE
-from treeconnector.destinations import Kind, parse
-from treeconnector.errors import InvalidName, PatternError
 from treeconnector.patterns import MAX_LENGTH, check_pattern, has_wildcard
 
 ROOT: Final = "workload"

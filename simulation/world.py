@@ -24,12 +24,12 @@ from typing import Any, Final
 from broker.core.policies.permits import GrantOf, everything
 from broker.core.policy import Policy
 from broker.core.settings import CoreSettings
+from sapwood.protocol.destinations import parse
 from simulation.advisory_log import NodeLog, Row
 from simulation.deployment import Deployment
 from simulation.lines import End, LineSettings
 from simulation.machine import Machine
 from simulation.site import Site
-from treeconnector.destinations import parse
 from treeconnector.link import LinkSettings
 from treeconnector.relations import Relation
 

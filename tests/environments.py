@@ -51,7 +51,16 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
         "network/test_66_cores_are_found_by_one_name.py",
         "network/test_88_a_broker_that_forgot_who_reads.py",
     ),
-    "unit": ("arrows", "broker/core", "compatibility", "config", "interfaces", "simulation", "treeconnector"),
+    "unit": (
+        "arrows",
+        "broker/core",
+        "compatibility",
+        "config",
+        "interfaces",
+        "sapwood/protocol",
+        "simulation",
+        "treeconnector",
+    ),
 }
 """Of `network` are also five files of the pure houses: they take long, or start processes.
 

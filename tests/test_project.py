@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("treeconnector", "broker", "bridges", "config", "sapwood", "simulation", "audit", "interfaces")
+NODE = [package for package in PACKAGES if package != "sapwood"]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Places that exist on no reader's machine; spelled in pieces so that this file does not hold them.
 FORBIDDEN = (
@@ -36,17 +37,20 @@ def tracked_files() -> list[Path]:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_other_distribution_owns_our_names(package: str) -> None:
     """An editable install is found by its path and owns no names; then nobody else may own them either."""
-    assert set(packages_distributions().get(package, ["sapwood"])) == {"sapwood"}
+    ours = "sapwood-client" if package == "sapwood" else "sapwood-node"
+    assert set(packages_distributions().get(package, [ours])) == {ours}
     found = find_spec(package)
     assert found is not None
     assert found.origin is not None
-    ours = [ROOT, Path(str(distribution("sapwood").locate_file("")))]
-    assert any(Path(found.origin).is_relative_to(folder) for folder in ours)
+    folders = [ROOT, Path(str(distribution(ours).locate_file("")))]
+    assert any(Path(found.origin).is_relative_to(folder) for folder in folders)
 
 
-def test_every_package_is_in_the_wheel_and_under_the_arrows() -> None:
+def test_every_package_is_in_one_wheel_and_under_the_arrows() -> None:
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
-    assert set(tool["hatch"]["build"]["targets"]["wheel"]["packages"]) == set(PACKAGES)
+    client = tomllib.loads((ROOT / "client" / "pyproject.toml").read_text())["tool"]
+    assert set(tool["hatch"]["build"]["targets"]["wheel"]["packages"]) == set(NODE)
+    assert client["hatch"]["build"]["targets"]["wheel"]["packages"] == ["sapwood"]
     assert set(tool["importlinter"]["root_packages"]) == set(PACKAGES)
     assert set(tool["mypy"]["packages"]) == set(PACKAGES)
 
@@ -57,7 +61,8 @@ def test_every_package_tells_type_checkers_that_it_is_typed(package: str) -> Non
 
 
 def test_the_version_is_everywhere_the_same() -> None:
-    assert version("sapwood") == PROJECT["version"]
+    assert version("sapwood-node") == version("sapwood-client") == PROJECT["version"]
+    assert f"sapwood-client=={PROJECT['version']}" in PROJECT["dependencies"]
     changelog = (ROOT / "CHANGELOG.md").read_text()
     assert f"## [{PROJECT['version']}]" in changelog or "## [Unreleased]" in changelog
 

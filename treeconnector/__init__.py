@@ -1,4 +1,4 @@
-"""Sapwood's protocol, sans I/O: addresses, destinations, bundles, frames, routes, advisories, links.
+"""The tree's protocol, sans I/O: addresses, frames, routes, advisories, links; on `sapwood.protocol`.
 
 | module | |
 |---|---|
@@ -6,10 +6,7 @@
 | `addresses` | a node's cache of logical addresses: which incarnation has which name, who said so |
 | `advertiser` | what this node tells one audience: its parents (`Up`), its children (`Down`) |
 | `advisories` | the advisory rules: who is told of which consumer |
-| `bundles` | bundles: what is stored, forwarded and acknowledged between nodes as one |
-| `destinations` | where a message goes: a queue (one consumer gets it), a topic (every subscriber does) |
 | `edge` | what passes between a node and the broker of its site's applications, as values |
-| `errors` | the tree of errors |
 | `frames` | what two neighbours say to each other, as values and as bytes |
 | `held` | what one neighbour has told this node: routes in the table, and offers that were declined |
 | `hellos` | what a hello may say, and whether two hellos fit together |
@@ -22,7 +19,6 @@
 | `link_machine` | every link's state, time and end |
 | `link_settings` | what a link is told when it is made, and the hello that follows from it |
 | `link_states` | which frame is legal when: the link's one table, and the diagram made from it |
-| `names` | names of trees, nodes and queues: what is allowed, checked once at the edge |
 | `offers` | what one end of a link has told the other about routes |
 | `outgoing` | what one end of a link has to send, in the order that the protocol demands |
 | `pacing` | time on a link: is the peer alive, and does it send too much |
@@ -35,7 +31,6 @@
 | `relations` | what a neighbour is to this node: above it, below it, or beside it in a mesh of cores |
 | `roles` | roles are types: what a leaf, a branch and the root may do |
 | `routes` | the routing table: for each destination, through which gateways it is reached |
-| `session_frames` | what a client and its node say to each other on a streaming session |
 | `static_routes` | routes that an operator sets: exact, alias, default and dumpster |
 | `trie` | finds which of many patterns match a topic, without trying each |
 """

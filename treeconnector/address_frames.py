@@ -6,10 +6,11 @@ Limits hold for everybody, whoever sends: what cannot be is a `FrameError`.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from treeconnector.errors import FrameError, InvalidName
-from treeconnector.frames import PACKET_OVERHEAD, Frame, Whereabouts, encode
+from sapwood.protocol.errors import FrameError, InvalidName
+from sapwood.protocol.names import node_name, own_name
+from sapwood.protocol.packets import PACKET_OVERHEAD
+from treeconnector.frames import Frame, Whereabouts, encode
 from treeconnector.hellos import MAX_ADDRESS, MAX_ADDRESSES
-from treeconnector.names import node_name, own_name
 
 MAX_IN_FRAME: Final = 500
 _ID_BYTES: Final = 16

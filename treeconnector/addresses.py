@@ -14,9 +14,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
+from sapwood.protocol.names import incarnation_text
 from treeconnector.frames import Whereabouts
-from treeconnector.names import incarnation_text
 
 LEAST: Final = 1_000
 MOST_BYTES: Final = 16 * 1024 * 1024

@@ -20,9 +20,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from treeconnector.destinations import Destination, Kind
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.names import LOCAL
 from treeconnector.frames import Advice
-from treeconnector.names import LOCAL
 from treeconnector.offers import OfferStanding, Tally, standing
 from treeconnector.routes import Route, RoutingTable
 

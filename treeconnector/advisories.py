@@ -11,6 +11,7 @@ second consumer of the same on the same node none, and the last one's going as m
 
 from collections.abc import Iterable
 
+from sapwood.protocol.destinations import Destination
 from treeconnector.advertiser import (
     AT_ONCE,
     GIVEN_BACK,
@@ -23,7 +24,6 @@ from treeconnector.advertiser import (
     Down,
     Up,
 )
-from treeconnector.destinations import Destination
 from treeconnector.frames import Advice
 from treeconnector.held import Applied, Held, Kept, Limits, StoredRoute
 from treeconnector.offers import OfferStanding, Tally, digest_of, standing

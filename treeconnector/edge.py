@@ -5,8 +5,8 @@ The port itself is `bridges.site_brokers.base`; what a broker is to the tree is 
 
 from typing import Final, NamedTuple
 
-from treeconnector.bundles import Message
-from treeconnector.destinations import Destination
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import Destination
 
 CREDIT: Final = 500
 """Deliveries that may be unanswered at once, for one queue, or for all topics together."""

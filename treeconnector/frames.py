@@ -16,8 +16,9 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from treeconnector.destinations import Destination, Kind
-from treeconnector.errors import FrameError
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.errors import FrameError
+from sapwood.protocol.packets import packets
 
 VERSION: Final = 1
 OLDEST_VERSION: Final = 1
@@ -25,10 +26,8 @@ FIRST_OPTIONAL: Final = 64
 DEFAULT_MAX_FRAME: Final = 64 * 1024
 MAX_ADVICES_IN_FRAME: Final = 500
 MAX_GIVEN_IN_FRAME: Final = 500
-PACKET_OVERHEAD: Final = 5
 MOMENT: Final = 16 * 1024
 _MOST_IN_PIECE: Final = 1000
-_MOST_IN_PACKET: Final = 0xFFFF
 
 
 class Advice(NamedTuple):
@@ -357,29 +356,6 @@ _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 def encode(frame: Frame) -> bytes:
     return _encoder.encode(frame)
-
-
-def packet(encoded: list[bytes]) -> bytes:
-    """Join encoded frames to one packet."""
-    count = len(encoded)
-    head = bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
-    return head + b"".join(encoded)
-
-
-def packets(encoded: list[bytes], max_frame: int) -> list[bytes]:
-    """Join encoded frames to as few packets of at most `max_frame` bytes as their order allows."""
-    result: list[bytes] = []
-    batch: list[bytes] = []
-    size = PACKET_OVERHEAD
-    for item in encoded:
-        if batch and (size + len(item) > max_frame or len(batch) == _MOST_IN_PACKET):
-            result.append(packet(batch))
-            batch, size = [], PACKET_OVERHEAD
-        batch.append(item)
-        size += len(item)
-    if batch:
-        result.append(packet(batch))
-    return result
 
 
 def pieces(data: bytes) -> Iterator[bytes]:

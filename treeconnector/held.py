@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterable, Sequence
 from sys import intern
 from typing import Final, NamedTuple, Protocol
 
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.errors import FrameError, InvalidName, PatternError, SequenceError
+from sapwood.protocol.names import node_name, queue_name
 from treeconnector.advertiser import RESYNC
-from treeconnector.destinations import Destination, Kind
-from treeconnector.errors import FrameError, InvalidName, PatternError, SequenceError
 from treeconnector.frames import Advice
-from treeconnector.names import node_name, queue_name
 from treeconnector.offers import OfferStanding, Tally, standing
 from treeconnector.patterns import MAX_LENGTH, check_pattern
 from treeconnector.routes import Route, RoutingTable

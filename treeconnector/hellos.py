@@ -7,9 +7,9 @@ Limits hold before anybody is trusted. What cannot be is a `FrameError`; what is
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from treeconnector.errors import FrameError, InvalidName, Refusal
+from sapwood.protocol.errors import FrameError, InvalidName, Refusal
+from sapwood.protocol.names import node_name, own_name
 from treeconnector.frames import DEFAULT_MAX_FRAME, Hello, Member
-from treeconnector.names import node_name, own_name
 from treeconnector.positions import MAX_NUMBER
 from treeconnector.roles import role_of, why_not_below, why_not_beside
 

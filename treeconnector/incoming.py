@@ -8,10 +8,10 @@ than `window_bytes` are unacknowledged. What is buffered here is at most one unf
 from collections import deque
 from typing import Final
 
+from sapwood.protocol.bundles import decode_header
+from sapwood.protocol.destinations import Destination, parse
+from sapwood.protocol.errors import FrameError, InvalidName, LocalError, PatternError, SequenceError
 from treeconnector import link_events as events
-from treeconnector.bundles import decode_header
-from treeconnector.destinations import Destination, parse
-from treeconnector.errors import FrameError, InvalidName, LocalError, PatternError, SequenceError
 from treeconnector.frames import (
     MAX_ADVICES_IN_FRAME,
     Advise,

@@ -13,8 +13,8 @@ events twice. Every method says which keys changed, so that the caller can keep 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from treeconnector.destinations import Destination
-from treeconnector.names import LOCAL
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.names import LOCAL
 from treeconnector.routes import Route, RoutingTable
 
 REATTACH_TIME = 60.0

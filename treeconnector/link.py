@@ -15,9 +15,10 @@ is told about routes or numbers to a child that has not proved itself.
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from treeconnector import address_frames, bundles, frames, hellos
-from treeconnector.destinations import Destination
-from treeconnector.errors import FrameError, InvalidName, LocalError, SequenceError
+from sapwood.protocol import bundles
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.errors import FrameError, InvalidName, LocalError, SequenceError
+from treeconnector import address_frames, frames, hellos
 from treeconnector.frames import Advice, Frame, Member, Whereabouts
 from treeconnector.identity import BUNDLE_ID_BYTES
 from treeconnector.incoming import declined_keys, destination_text

@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from treeconnector.bundles import Header
-from treeconnector.destinations import Destination
-from treeconnector.errors import LinkRefused, RemoteError
+from sapwood.protocol.bundles import Header
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.errors import LinkRefused, RemoteError
 from treeconnector.frames import Advice, Hello, Member, Whereabouts
 from treeconnector.permits import Rules
 from treeconnector.positions import Resumption

@@ -6,8 +6,8 @@ only by `admit`. That is also the moment until which an older link of the same c
 
 from typing import Final
 
+from sapwood.protocol.errors import FrameError, LinkRefused, LocalError, Refusal
 from treeconnector import frames, hellos, positions, proofs
-from treeconnector.errors import FrameError, LinkRefused, LocalError, Refusal
 from treeconnector.frames import Hello
 from treeconnector.incoming import Incoming
 from treeconnector.link_events import Event, LinkUp, PeerHello, Proven

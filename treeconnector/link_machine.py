@@ -5,8 +5,9 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from treeconnector import bundles, frames, hellos
-from treeconnector.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
+from sapwood.protocol import bundles, packets
+from sapwood.protocol.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
+from treeconnector import frames, hellos
 from treeconnector.frames import Frame, Hello, Member
 from treeconnector.identity import Identity
 from treeconnector.incoming import Incoming
@@ -54,7 +55,7 @@ class LinkMachine:
         self.bytes_in = self.bytes_out = 0
         self._settings = settings
         self.hello = hello_of(identity, settings, chain, addresses, zone, mesh, above, nonce, reads)
-        self._hello_packet = frames.packet([frames.encode(self.hello)])
+        self._hello_packet = packets.packet([frames.encode(self.hello)])
         self._peer_packet = b""
         self._secret: bytes | None = None
         self._standing: Standing | None = None

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sapwood.protocol.errors import FrameError, InvalidName, LocalError
+from sapwood.protocol.names import node_name
 from treeconnector import frames, hellos
-from treeconnector.errors import FrameError, InvalidName, LocalError
 from treeconnector.frames import Hello, Member, Position
 from treeconnector.identity import Identity
-from treeconnector.names import node_name
 
 MAX_TEXT: Final = 1000
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from treeconnector.destinations import Destination, Kind
+from sapwood.protocol.destinations import Destination, Kind
 
 DIGEST_BYTES: Final = 16
 _MODULUS: Final = 1 << (8 * DIGEST_BYTES)

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from treeconnector.destinations import Destination, Kind
-from treeconnector.errors import LocalError, SequenceError
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.errors import LocalError, SequenceError
+from sapwood.protocol.packets import PACKET_OVERHEAD, packets
 from treeconnector.frames import (
     MAX_ADVICES_IN_FRAME,
-    PACKET_OVERHEAD,
     Ack,
     Advice,
     Advise,
@@ -27,7 +27,6 @@ from treeconnector.frames import (
     SnapshotEnd,
     Volatile,
     encode,
-    packets,
 )
 from treeconnector.parts import VOLATILE, split
 

@@ -7,8 +7,9 @@ never holds more than has arrived, nor more than the limit that is checked at th
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from treeconnector.errors import FrameError, SequenceError
-from treeconnector.frames import PACKET_OVERHEAD, Part, encode
+from sapwood.protocol.errors import FrameError, SequenceError
+from sapwood.protocol.packets import PACKET_OVERHEAD
+from treeconnector.frames import Part, encode
 
 VOLATILE: Final = 0
 _PART_OVERHEAD: Final = 64

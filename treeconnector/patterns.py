@@ -20,7 +20,7 @@ Wrinkle: empty levels are levels (`/a`, `a//b`); the empty text is no topic.
 import re
 from typing import Final
 
-from treeconnector.errors import PatternError
+from sapwood.protocol.errors import PatternError
 
 ONE: Final = "+"
 MANY: Final = "#"

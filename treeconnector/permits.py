@@ -27,9 +27,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from treeconnector.destinations import Destination, Kind
-from treeconnector.errors import PatternError
-from treeconnector.names import node_name
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.errors import PatternError
+from sapwood.protocol.names import node_name
 from treeconnector.patterns import check_pattern
 from treeconnector.permit_patterns import ANY, NAME, PatternSet, Test, glob
 

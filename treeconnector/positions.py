@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from treeconnector.errors import FrameError
+from sapwood.protocol.errors import FrameError
 from treeconnector.frames import Position
 
 MAX_NUMBER: Final = 1 << 62

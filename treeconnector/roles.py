@@ -6,7 +6,7 @@ where there is a parent and down where there may be children.
 
 from typing import ClassVar, Final
 
-from treeconnector.errors import InvalidName
+from sapwood.protocol.errors import InvalidName
 
 
 class Leaf:

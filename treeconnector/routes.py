@@ -18,9 +18,9 @@ before, since most nodes of a simulation never look one up.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from treeconnector.destinations import Destination, Kind
-from treeconnector.errors import RouteError
-from treeconnector.names import LOCAL
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.errors import RouteError
+from sapwood.protocol.names import LOCAL
 from treeconnector.patterns import has_wildcard
 from treeconnector.relations import Relation
 from treeconnector.static_routes import StaticRoute, StaticRoutes

@@ -14,9 +14,9 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
-from treeconnector.destinations import Destination, parse
-from treeconnector.errors import RouteError
-from treeconnector.names import node_name, queue_name
+from sapwood.protocol.destinations import Destination, parse
+from sapwood.protocol.errors import RouteError
+from sapwood.protocol.names import node_name, queue_name
 
 MOST: Final = 10_000
 

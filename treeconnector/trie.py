@@ -8,7 +8,7 @@ hold; for patterns without `#` in the middle it is a handful of dictionary look-
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from treeconnector.errors import RouteError
+from sapwood.protocol.errors import RouteError
 from treeconnector.patterns import MANY, ONE
 
 V = TypeVar("V")

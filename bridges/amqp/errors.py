@@ -11,7 +11,7 @@ AmqpError
 
 from typing import Final
 
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 ACCESS_REFUSED: Final = 403
 NOT_FOUND: Final = 404

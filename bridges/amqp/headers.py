@@ -17,7 +17,7 @@ from typing import Any
 
 import pika.data
 
-from treeconnector.bundles import DEEPEST
+from sapwood.protocol.bundles import DEEPEST
 
 _nested = threading.local()
 _encode, _decode = pika.data.encode_value, pika.data.decode_value

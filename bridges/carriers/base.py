@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-from treeconnector.errors import LocalError, SapwoodError
+from sapwood.protocol.errors import LocalError, SapwoodError
 from treeconnector.identity import Shown
 
 BUFFER_BYTES: Final = 1024 * 1024

@@ -5,7 +5,7 @@ SapwoodError
     └── NotThere           it has answered, and says that there is nothing
 """
 
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 
 class LocationError(SapwoodError):
@@ -19,5 +19,5 @@ class NotThere(LocationError):
 def without_library(error: ModuleNotFoundError) -> LocationError:
     """The error where dnspython is not installed."""
     return LocationError(
-        f"srv:// and registration need the Python package {error.name!r}: pip install 'sapwood[dns]'"
+        f"srv:// and registration need the Python package {error.name!r}: pip install 'sapwood-node[dns]'"
     )

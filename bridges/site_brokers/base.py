@@ -2,7 +2,7 @@
 
 A bridge knows one kind of broker and nothing of the tree; the node's desk knows the tree and nothing of
 brokers. All names here are as the site's applications know them, in our spelling (`treeconnector.patterns`,
-`treeconnector.destinations`); renaming is the desk's. `docs/site-brokers.md` tells the whole contract.
+`sapwood.protocol.destinations`); renaming is the desk's. `docs/site-brokers.md` tells the whole contract.
 
 Law: everything runs on one event loop, and all calls but `run` and `inspect` are synchronous, buffered and
 quick. A bridge lives as long as the node; a *connection* is one call of `run`. All that the desk handed over
@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from config.site_brokers import SiteBroker
-from treeconnector.destinations import Destination
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.errors import SapwoodError
 from treeconnector.edge import CREDIT, BrokerConsumer, BrokerDelivery, Taken
-from treeconnector.errors import SapwoodError
 
 __all__ = [
     "CREDIT",

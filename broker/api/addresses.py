@@ -12,10 +12,10 @@ from broker.cells.errors import CellError
 from broker.core.errors import BadRequest
 from config.kinds import Fault
 from config.uris import ANNOUNCED_URI
+from sapwood.protocol.errors import InvalidName
+from sapwood.protocol.names import incarnation_text, node_name
 from treeconnector.addresses import Entry
-from treeconnector.errors import InvalidName
 from treeconnector.hellos import MAX_ADDRESS, MAX_ADDRESSES
-from treeconnector.names import incarnation_text, node_name
 
 
 class Address(Answer):

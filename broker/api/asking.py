@@ -13,7 +13,7 @@ from broker.api.errors import in_words
 from broker.api.operation import Operation
 from broker.cells.cells import Arguments, CellCommand
 from broker.core.errors import SwitchError
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 _TIMEOUT: Final = 10.0
 

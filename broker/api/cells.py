@@ -11,7 +11,7 @@ from broker.cells.errors import CellError
 from broker.cells.paths import MOST_GATEWAYS
 from broker.cells.paths import PathHop as AskedHop
 from broker.core.messages.queue import Queue
-from treeconnector.names import LOCAL
+from sapwood.protocol.names import LOCAL
 
 _ADDRESS: Final = Parameter(
     "address",

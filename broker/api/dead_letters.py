@@ -12,7 +12,7 @@ from broker.api.operation import PAGE, Answer, Parameter, PlainCommand, operatio
 from broker.api.pages import Cut, Key, chunks, cursor, page_of, place_in
 from broker.core.errors import BadRequest
 from broker.core.messages.queue import QueueEntry
-from treeconnector.bundles import Message
+from sapwood.protocol.bundles import Message
 
 _MOST_IDS: Final = 10_000
 _PAGE_BYTES: Final = 8 * 1024 * 1024

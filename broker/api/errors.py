@@ -4,7 +4,7 @@ import msgspec
 
 from broker.cells.errors import RefusedByCell
 from broker.core.errors import BadRequest, NotFound, SwitchError
-from treeconnector.errors import InvalidName
+from sapwood.protocol.errors import InvalidName
 
 _ERRORS = {each.code: each for each in (NotFound, BadRequest)}
 

@@ -1,8 +1,8 @@
 """What a person means by 'these destinations': a kind, a name with wildcards, perhaps a node."""
 
 from broker.core.errors import BadRequest
-from treeconnector.destinations import Destination, Kind
-from treeconnector.errors import PatternError
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.errors import PatternError
 from treeconnector.patterns import check_pattern, has_wildcard, matches
 
 

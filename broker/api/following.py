@@ -25,9 +25,9 @@ from broker.core.messages.stored import StoredBundle
 from broker.core.messages.trace import NAMES, Record
 from broker.core.sessions.masking import masked
 from broker.host import Host
-from treeconnector import bundles
-from treeconnector.bundles import Message
-from treeconnector.errors import FrameError
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.errors import FrameError
 
 MOST_FOLLOWERS: Final = 16
 _LINES: Final = 10_000

@@ -7,7 +7,7 @@ from broker.api.proofs import proof
 from broker.core.errors import NotFound
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue_names import LOCATION_MANAGER
-from treeconnector.names import incarnation_text
+from sapwood.protocol.names import incarnation_text
 from treeconnector.relations import Relation
 
 

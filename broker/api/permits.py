@@ -13,8 +13,8 @@ from broker.api.operation import AT, AWAY, PAGE, Answer, Parameter, PlainCommand
 from broker.api.pages import Cut, page_of
 from broker.core.errors import BadRequest
 from broker.core.links.neighbour import Neighbour
-from treeconnector.errors import InvalidName
-from treeconnector.names import node_name
+from sapwood.protocol.errors import InvalidName
+from sapwood.protocol.names import node_name
 from treeconnector.permits import OWN
 from treeconnector.permits import Grant as Granted
 

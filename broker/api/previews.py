@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from broker.core.custody.custody import Custody
 from broker.core.messages.queue import QueueEntry
-from treeconnector import bundles
-from treeconnector.errors import FrameError
+from sapwood.protocol import bundles
+from sapwood.protocol.errors import FrameError
 
 PREVIEW: Final = 256
 _NO_MESSAGE: Final = bundles.Message(b"")

@@ -9,8 +9,8 @@ from broker.api.context import RunningNode
 from broker.api.operation import AT, AWAY, PAGE, SEARCH, Answer, Parameter, PlainCommand, operation
 from broker.api.pages import Cut, page_of
 from broker.core.messages.queue_names import ROUTING_MANAGER
-from treeconnector.destinations import Kind
-from treeconnector.names import LOCAL
+from sapwood.protocol.destinations import Kind
+from sapwood.protocol.names import LOCAL
 from treeconnector.routes import Route as LearnedRoute
 from treeconnector.static_routes import StaticKind, one_of
 from treeconnector.static_routes import StaticRoute as SetRoute

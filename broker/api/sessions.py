@@ -16,8 +16,8 @@ from broker.core.sessions.masking import masked
 from broker.core.sessions.sessions import Connection as ClientConnection
 from broker.core.sessions.sessions import PushConsumer
 from broker.core.sessions.sessions import Session as ClientSession
-from treeconnector.destinations import Destination, Kind
-from treeconnector.names import LOCAL
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.names import LOCAL
 
 _MOST_LISTED: Final = 100
 

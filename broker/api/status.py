@@ -24,7 +24,7 @@ from broker.core.sessions.masking import masked
 from broker.report import NodeReport
 from broker.supervisor import Supervisor
 from config.uris import EMBEDDED
-from treeconnector.names import incarnation_text
+from sapwood.protocol.names import incarnation_text
 
 RoleName = Literal["leaf", "branch", "root"]
 _LISTED: Final = 500

@@ -9,7 +9,7 @@ from broker.api.context import RunningNode
 from broker.api.operation import AWAY, NODE, PAGE, Answer, operation
 from broker.api.pages import Cut, page_at_once
 from broker.core.links.neighbour import Neighbour
-from treeconnector.destinations import Kind
+from sapwood.protocol.destinations import Kind
 
 _MOST_NAMES: Final = 10_000
 _FIELDS: Final = {"in": "messages_in", "out": "messages_out"}

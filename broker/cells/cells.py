@@ -23,10 +23,10 @@ from broker.core.errors import SwitchError
 from broker.core.messages.queue_names import SYSTEM
 from broker.core.site.internal_queues import InternalMessage, InternalQueues
 from broker.host import Host
-from treeconnector.bundles import Flag, Message, Properties
-from treeconnector.destinations import Destination, parse, queue
-from treeconnector.errors import SapwoodError
-from treeconnector.names import node_name
+from sapwood.protocol.bundles import Flag, Message, Properties
+from sapwood.protocol.destinations import Destination, parse, queue
+from sapwood.protocol.errors import SapwoodError
+from sapwood.protocol.names import node_name
 
 Arguments = dict[str, Any]
 Handler = Callable[[str, Arguments], Any]

@@ -6,7 +6,7 @@ CellError
 └── Busy       this node asks too much at once
 """
 
-from treeconnector.errors import LocalError
+from sapwood.protocol.errors import LocalError
 
 
 class CellError(LocalError):

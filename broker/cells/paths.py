@@ -19,10 +19,10 @@ from broker.cells.errors import NoAnswer
 from broker.core.errors import BadRequest
 from broker.core.messages.queue_names import LOCATION_MANAGER, ROUTING_MANAGER, SYSTEM
 from broker.host import Host
+from sapwood.protocol.destinations import Destination, queue
+from sapwood.protocol.errors import InvalidName, RouteError, SapwoodError
+from sapwood.protocol.names import is_incarnation
 from treeconnector.addresses import Entry
-from treeconnector.destinations import Destination, queue
-from treeconnector.errors import InvalidName, RouteError, SapwoodError
-from treeconnector.names import is_incarnation
 from treeconnector.static_routes import address_of
 
 ANSWER_WITHIN: Final = 5.0

@@ -16,7 +16,7 @@ from broker.core.errors import BadRequest
 from broker.core.messages.trace import DEALT_WITH, DELIVERED, ENTERED, Record
 from broker.core.sessions.masking import masked
 from broker.host import Host
-from treeconnector.destinations import Kind
+from sapwood.protocol.destinations import Kind
 from treeconnector.identity import MessageId, parse_message_id
 
 MOST_EVENTS: Final = 1000

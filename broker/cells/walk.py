@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from broker.cells.errors import CellError, RefusedByCell
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 MOST_NODES: Final = 200
 MOST_MESSAGES: Final = 300

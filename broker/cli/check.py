@@ -42,7 +42,7 @@ from config.errors import ConfigurationError
 from config.load import load
 from config.model import LinkBroker, Site
 from config.uris import EMBEDDED
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 
@@ -279,7 +279,7 @@ def check_certificate(site: Site) -> Iterator[SiteFinding]:
     try:
         from bridges.certificates import CertificateError, facts
     except ModuleNotFoundError as error:
-        text = f"the Python package {error.name!r} is missing: pip install 'sapwood[join]'"
+        text = f"the Python package {error.name!r} is missing: pip install 'sapwood-node[join]'"
         yield SiteFinding("certificates", "failed", text)
         return
     if renewed is not None:

@@ -18,7 +18,7 @@ from broker.cli.finding import SiteFinding
 from broker.settings import client_tls
 from config.model import ClientTls, Site, TreeConnector
 from config.uris import Address, address
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 CONNECT_TIMEOUT: Final = 3.0
 _ANSWER_WITHIN: Final = 1.0

@@ -29,7 +29,7 @@ class CommandError(Exception):
 
 def explain(error: Exception) -> tuple[str, int]:
     """Return (text, exit code) for an error that ended a command."""
-    from treeconnector.errors import SapwoodError
+    from sapwood.protocol.errors import SapwoodError
 
     if isinstance(error, CommandError):
         return str(error), error.exit_code
@@ -67,7 +67,7 @@ def wants_traceback() -> bool:
 
 def _is_wrong_use(error: Exception) -> bool:
     from config.errors import ConfigurationError
-    from treeconnector.errors import LocalError
+    from sapwood.protocol.errors import LocalError
 
     return isinstance(error, ConfigurationError | LocalError)
 

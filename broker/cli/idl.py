@@ -17,7 +17,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "lark":
         raise
-    raise CommandError("the Python package 'lark' is missing: pip install 'sapwood[idl]'") from None
+    raise CommandError("the Python package 'lark' is missing: pip install 'sapwood-node[idl]'") from None
 
 
 def check_definitions(paths: list[Path], *, as_json: bool) -> int:

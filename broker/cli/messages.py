@@ -14,8 +14,8 @@ from broker.cli.http import node_url
 from broker.cli.output import counted, note, patience, print_json
 from broker.cli.tls import Tls
 from sapwood.client import Client, connect
-from treeconnector.destinations import Destination, Kind, parse
-from treeconnector.errors import InvalidName, PatternError
+from sapwood.protocol.destinations import Destination, Kind, parse
+from sapwood.protocol.errors import InvalidName, PatternError
 from treeconnector.patterns import check_topic
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from broker.core.custody.custody import Custody
 from broker.core.links.neighbour import Neighbour
 from broker.core.policy import Policies
 from broker.core.settings import CoreSettings
-from treeconnector.destinations import Destination
+from sapwood.protocol.destinations import Destination
 from treeconnector.frames import Advice
 from treeconnector.identity import Identity
 from treeconnector.relations import Relation

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from treeconnector.errors import LocalError
+from sapwood.protocol.errors import LocalError
 
 TOO_MANY: Final = "this node has as many applications as it may have: try again later"
 

@@ -13,9 +13,9 @@ from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import Spool, queue_name_of
-from treeconnector import destinations
-from treeconnector.destinations import Destination, Kind, domain
-from treeconnector.names import is_incarnation
+from sapwood.protocol import destinations
+from sapwood.protocol.destinations import Destination, Kind, domain
+from sapwood.protocol.names import is_incarnation
 from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL, Route
 from treeconnector.static_routes import chosen_default

@@ -57,14 +57,14 @@ from broker.core.tree.ancestry import Ancestry
 from broker.core.tree.offers import Offers
 from broker.core.tree.open_links import OpenLinks
 from broker.core.tree.root import ChainRoot
-from treeconnector import bundles
-from treeconnector.destinations import Destination, domain
-from treeconnector.errors import Refusal, RemoteError
+from sapwood.protocol import bundles
+from sapwood.protocol.destinations import Destination, domain
+from sapwood.protocol.errors import Refusal, RemoteError
+from sapwood.protocol.names import LOCAL
 from treeconnector.identity import BundleIds, Identity, Shown
 from treeconnector.interests import Interests
 from treeconnector.link import Link, LinkSettings
 from treeconnector.link_events import Acked, BundleArrived, parts
-from treeconnector.names import LOCAL
 from treeconnector.relations import Relation
 from treeconnector.roles import Role, role_of
 from treeconnector.routes import Route, RoutingTable

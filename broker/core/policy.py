@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import Backlog, Queue, QueueEntry
 from broker.core.messages.stored import StoredBundle
-from treeconnector.bundles import Header, Opening
-from treeconnector.destinations import Destination
+from sapwood.protocol.bundles import Header, Opening
+from sapwood.protocol.destinations import Destination
 from treeconnector.edge import BrokerDelivery
 from treeconnector.frames import Advice
 from treeconnector.link_events import Event, LinkUp

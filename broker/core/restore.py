@@ -40,10 +40,10 @@ from broker.core.rows import (
 )
 from broker.core.site.site import SiteClient
 from broker.core.tree.ancestry import Ancestry
-from treeconnector.bundles import decode_header
-from treeconnector.destinations import Destination, Kind
+from sapwood.protocol.bundles import decode_header
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.names import LOCAL
 from treeconnector.interests import Interests
-from treeconnector.names import LOCAL
 from treeconnector.relations import Relation
 
 _RECOVERED = "recovered"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from treeconnector.bundles import Scope
-from treeconnector.destinations import Destination, Kind
+from sapwood.protocol.bundles import Scope
+from sapwood.protocol.destinations import Destination, Kind
 from treeconnector.patterns import matches
 
 DAY = 86_400.0

@@ -10,7 +10,7 @@ SapwoodError
 
 from typing import Final
 
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 STATUS: Final = {
     "BAD_REQUEST": 400,
@@ -50,5 +50,6 @@ class ParentUnreachable(EnrolmentError):
 def without_library(error: ModuleNotFoundError) -> EnrolmentError:
     """What to say where `cryptography` is not installed."""
     return EnrolmentError(
-        f"invitations and certificates need the Python package {error.name!r}: pip install 'sapwood[join]'"
+        f"invitations and certificates need the Python package {error.name!r}:"
+        " pip install 'sapwood-node[join]'"
     )

@@ -36,9 +36,9 @@ from broker.enrolment.messages import Granted, Join, Listed, ListedInvitation, L
 from broker.enrolment.tokens import Invitation, new_id, new_secret
 from config.model import Site
 from config.schemes import DIRECT, shows_certificate
-from treeconnector.errors import InvalidName, LinkRefused, Refusal
+from sapwood.protocol.errors import InvalidName, LinkRefused, Refusal
+from sapwood.protocol.names import own_name
 from treeconnector.identity import Shown
-from treeconnector.names import own_name
 
 _log = logging.getLogger("sapwood.enrolment")
 MOST_INVITATIONS: Final = 10_000

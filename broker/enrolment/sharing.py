@@ -22,9 +22,9 @@ from broker.core.errors import BadRequest
 from broker.core.rows import MemberRow, MetaRow, Transaction
 from broker.enrolment.registrar import Registry
 from broker.host import Host
-from treeconnector.errors import InvalidName
+from sapwood.protocol.errors import InvalidName
+from sapwood.protocol.names import own_name
 from treeconnector.link import MAX_AUTHORITIES
-from treeconnector.names import own_name
 from treeconnector.roles import ROLES
 
 _log = logging.getLogger("sapwood.enrolment")

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from broker.core.errors import NotLoggedIn
-from treeconnector.errors import InvalidName, LinkRefused
+from sapwood.protocol.errors import InvalidName, LinkRefused
+from sapwood.protocol.names import own_name
 from treeconnector.identity import Shown
-from treeconnector.names import own_name
 
 if TYPE_CHECKING:
     from broker.enrolment.registrar import Registry

@@ -12,7 +12,7 @@ import hmac
 import secrets
 from typing import Final, NamedTuple
 
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 _COST: Final = 2**14
 _BLOCK: Final = 8

@@ -17,7 +17,7 @@ from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Caller
 from broker.http.ports import NodePort
 from broker.intake import Guest
-from treeconnector.session_frames import NodeFrame
+from sapwood.protocol.session_frames import NodeFrame
 
 
 class HttpLine:

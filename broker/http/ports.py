@@ -11,8 +11,8 @@ from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Entrance
 from broker.report import NodeReport
 from broker.shares import Shares
-from treeconnector.bundles import Message
-from treeconnector.session_frames import ClientFrame
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.session_frames import ClientFrame
 
 if TYPE_CHECKING:
     from broker.enrolment.registrar import Registry

@@ -28,9 +28,9 @@ from broker.intake import Guest
 from broker.log_throttle import LogThrottle
 from broker.shares import LoopShare
 from broker.unread import LOOKS, SESSIONS, UnreadBytes
-from treeconnector import frames
-from treeconnector.errors import FrameError
-from treeconnector.session_frames import (
+from sapwood.protocol import packets
+from sapwood.protocol.errors import FrameError
+from sapwood.protocol.session_frames import (
     MAX_PACKET,
     VERSION,
     Acknowledge,
@@ -46,6 +46,7 @@ from treeconnector.session_frames import (
     decode_client_packet,
     encode,
 )
+from treeconnector import frames
 
 _log = logging.getLogger("sapwood.http")
 _PACKET_BYTES: Final = 1024 * 1024
@@ -295,9 +296,9 @@ class StreamingSession:
         if not outgoing:
             return
         try:
-            packets = frames.packets([encode(frame) for frame in outgoing], _PACKET_BYTES)
-            self._connection.bytes_out += sum(map(len, packets))
-            self._carrier.send(packets)
+            made = packets.packets([encode(frame) for frame in outgoing], _PACKET_BYTES)
+            self._connection.bytes_out += sum(map(len, made))
+            self._carrier.send(made)
         except CarrierError:
             return
         if self.unread > self._settings.max_unread:

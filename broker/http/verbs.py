@@ -26,8 +26,8 @@ from broker.http.heads import parts_of, path_of
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
 from broker.shares import Shares
-from treeconnector.bundles import Message, Properties
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.bundles import Message, Properties
+from sapwood.protocol.errors import SapwoodError
 
 _STATUS: Final = {
     "QUEUE_FULL": 429,

@@ -243,6 +243,6 @@ def _routes(core: NodeCore) -> list[Family]:
 
 def _version() -> str:
     try:
-        return version("sapwood")
+        return version("sapwood-node")
     except PackageNotFoundError:
         return "unknown"

@@ -14,7 +14,7 @@ from broker.core.policies.statistics import LATENCY_BOUNDS
 from broker.histogram import Histogram
 from broker.metrics.exposition import Family, counter, gauge, histogram
 from broker.metrics.label_limit import OTHER, Counters, LabelLimit
-from treeconnector.destinations import Kind
+from sapwood.protocol.destinations import Kind
 
 if TYPE_CHECKING:
     from broker.core.node import NodeCore

@@ -39,8 +39,8 @@ from broker.mqtt.publishing import Publishing
 from broker.mqtt.reading import MqttReading
 from broker.mqtt.unread import Outlet
 from broker.shares import LoopShare
-from treeconnector.errors import SapwoodError
-from treeconnector.session_frames import (
+from sapwood.protocol.errors import SapwoodError
+from sapwood.protocol.session_frames import (
     VERSION,
     ClientFrame,
     Confirm,

@@ -19,7 +19,7 @@ from broker.mqtt.client import MqttConnection
 from broker.mqtt.ports import Entered
 from broker.mqtt.reading import MqttReading
 from config.model import Site
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 _log = logging.getLogger("sapwood.mqtt")
 _HEADROOM: Final = 64 * 1024 + 16

@@ -8,7 +8,7 @@ release is on disk before PUBREL or PUBCOMP is written.
 from typing import Final
 
 from broker.core.clients.kept_sessions import KeptSession
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 MOST_IDS: Final = 65_535
 _RECEIVED: Final = "received "

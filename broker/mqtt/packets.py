@@ -9,7 +9,7 @@ what is not in the standard is a `PacketError`, upon which the connection ends.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, TypeVar
 
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 Item = TypeVar("Item")
 

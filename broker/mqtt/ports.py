@@ -7,7 +7,7 @@ from broker.core.clients.kept_sessions import KeptSession
 from broker.core.node import NodeCore
 from broker.entrance.entrance import Entrance
 from broker.host import Host
-from treeconnector.session_frames import ClientFrame
+from sapwood.protocol.session_frames import ClientFrame
 
 
 class Speaker(Protocol):

@@ -16,13 +16,13 @@ from broker.mqtt import packets
 from broker.mqtt.packet_ids import ReceivedIds
 from broker.mqtt.packets import PacketError, Publish
 from broker.mqtt.ports import Speaker
-from treeconnector import bundles
-from treeconnector.bundles import Foreign, Message, Properties
-from treeconnector.destinations import Destination, Kind, queue, topic
-from treeconnector.errors import SapwoodError
-from treeconnector.names import queue_name
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Foreign, Message, Properties
+from sapwood.protocol.destinations import Destination, Kind, queue, topic
+from sapwood.protocol.errors import SapwoodError
+from sapwood.protocol.names import queue_name
+from sapwood.protocol.session_frames import Reject, Send
 from treeconnector.patterns import topic_from_mqtt
-from treeconnector.session_frames import Reject, Send
 
 _MAX_UNCONFIRMED: Final = 4 * 1024 * 1024
 _LONGEST_NAME: Final = 1024

@@ -18,13 +18,12 @@ from broker.mqtt import packets
 from broker.mqtt.packet_ids import GivenIds
 from broker.mqtt.packets import PacketError
 from broker.mqtt.ports import Speaker
-from treeconnector import bundles
-from treeconnector.bundles import Flag, Header, Message
-from treeconnector.destinations import Destination, Kind, queue, topic
-from treeconnector.errors import FrameError, InvalidName, PatternError
-from treeconnector.names import queue_name
-from treeconnector.patterns import from_mqtt, to_mqtt
-from treeconnector.session_frames import (
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag, Header, Message
+from sapwood.protocol.destinations import Destination, Kind, queue, topic
+from sapwood.protocol.errors import FrameError, InvalidName, PatternError
+from sapwood.protocol.names import queue_name
+from sapwood.protocol.session_frames import (
     Acknowledge,
     ClientFrame,
     Create,
@@ -34,6 +33,7 @@ from treeconnector.session_frames import (
     Subscribe,
     Unsubscribe,
 )
+from treeconnector.patterns import from_mqtt, to_mqtt
 
 _log = logging.getLogger("sapwood.mqtt")
 _CREDIT: Final = 100

@@ -23,9 +23,9 @@ from broker.site.line import SiteLine
 from broker.site.rules import Rules
 from config.model import Site
 from config.uris import EMBEDDED
-from treeconnector.destinations import Destination, Kind, parse
+from sapwood.protocol.destinations import Destination, Kind, parse
+from sapwood.protocol.errors import InvalidName, PatternError
 from treeconnector.edge import BrokerConsumer, BrokerDelivery
-from treeconnector.errors import InvalidName, PatternError
 from treeconnector.patterns import MANY, check_pattern
 
 _log = logging.getLogger("sapwood.site")

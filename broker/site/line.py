@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from bridges.site_brokers.base import Bridge
 from broker.host import Host
 from broker.site.rules import Rules
-from treeconnector.destinations import Destination, topic
+from sapwood.protocol.destinations import Destination, topic
 from treeconnector.edge import BrokerConsumer, BrokerDelivery, Taken
 
 _log = logging.getLogger("sapwood.site")

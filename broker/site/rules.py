@@ -14,8 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from config.model import SiteRule
-from treeconnector.bundles import Message
-from treeconnector.destinations import Destination, Kind, topic
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import Destination, Kind, topic
 from treeconnector.edge import BrokerDelivery, Taken
 from treeconnector.patterns import intersection, matches, to_mqtt
 

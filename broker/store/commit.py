@@ -20,7 +20,7 @@ from broker.core.rows import BundleRow, Transaction
 from broker.histogram import COMMIT_SECONDS, Histogram
 from broker.store.store import Store
 from broker.threads import Threads
-from treeconnector.errors import StoreError
+from sapwood.protocol.errors import StoreError
 
 THRESHOLD: Final = 0.001
 IDLE_AFTER: Final = 1.0

@@ -1,6 +1,6 @@
 """Why the store cannot be used. Every text names the file and what to do.
 
-StoreError (treeconnector.errors)
+StoreError (sapwood.protocol.errors)
 ├── StoreFull       the disk is full
 ├── StoreIOFailed   the disk, or the database library, failed to read or write
 ├── StoreCorrupt    the file is no sound database: `sapwood node recover`
@@ -16,7 +16,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from treeconnector.errors import StoreError
+from sapwood.protocol.errors import StoreError
 
 _PRIMARY_CODE: Final = 0xFF
 _NEARLY_FULL: Final = 64 * 1024

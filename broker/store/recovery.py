@@ -20,7 +20,7 @@ from typing import Any, Final
 from broker.core.rows import KEYS, CopyRow, MetaRow, PageRow
 from broker.store import files, marks, migrations, salvage, schema
 from broker.store.errors import StoreCorrupt, mapped
-from treeconnector.errors import StoreError
+from sapwood.protocol.errors import StoreError
 
 NOTE: Final = "RECOVERED"
 _BATCH: Final = 1000

@@ -18,8 +18,8 @@ from typing import Any, Final, get_type_hints
 from broker.core.rows import KEYS, BundleRow, CopyRow, RetainedRow
 from broker.store import files
 from broker.store.schema import STATEMENTS
-from treeconnector import bundles
-from treeconnector.errors import FrameError
+from sapwood.protocol import bundles
+from sapwood.protocol.errors import FrameError
 
 NUMBERED: Final = (BundleRow, CopyRow)
 _FARTHEST: Final = 1 << 48

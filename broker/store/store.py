@@ -25,7 +25,7 @@ from broker.store import files, marks, migrations, schema
 from broker.store.checkpoints import LIMIT, Checkpoints
 from broker.store.errors import StoreCorrupt, StoreFull, StoreIOFailed, StoreMismatch, disk_free, mapped
 from broker.store.loaded import Loaded
-from treeconnector.errors import StoreError
+from sapwood.protocol.errors import StoreError
 
 BEFORE_COMMIT: Final = "before commit"
 AFTER_COMMIT: Final = "after commit"

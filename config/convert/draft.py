@@ -9,8 +9,8 @@ from config.kinds import Fault
 from config.model import ClientTls, Link, SiteBroker, SiteRule, TreeConnector
 from config.uris import LINK_URI
 from config.values import PATTERN, PREFIX
-from treeconnector.errors import InvalidName, SapwoodError
-from treeconnector.names import node_name
+from sapwood.protocol.errors import InvalidName, SapwoodError
+from sapwood.protocol.names import node_name
 from treeconnector.patterns import check_pattern, intersection, to_mqtt
 
 Direction = Literal["in", "out", "both"]

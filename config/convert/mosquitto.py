@@ -19,7 +19,7 @@ from config.convert.draft import (
 )
 from config.kinds import shown
 from config.schemes import protocol_of
-from treeconnector.errors import PatternError
+from sapwood.protocol.errors import PatternError
 from treeconnector.patterns import from_mqtt
 
 _DIRECTIONS: Final = ("in", "out", "both")

@@ -17,7 +17,7 @@ from config.document import Unreadable
 from config.kinds import shown
 from config.schemes import protocol_of
 from config.uris import is_loopback
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 from treeconnector.patterns import from_amqp
 
 Fields = dict[str, Any]

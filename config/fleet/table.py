@@ -18,7 +18,7 @@ from config.fleet.row import ROLES, SiteRow
 from config.fleet.tree import tree_problems
 from config.kinds import Choice, Fault, Kind, shown
 from config.model import ClientTls, Listener, ServerTls, Site, SiteBroker, TreeConnector
-from treeconnector.errors import PatternError
+from sapwood.protocol.errors import PatternError
 from treeconnector.permits import read_rule
 
 MAX_BYTES: Final = 64 * 2**20

@@ -52,7 +52,7 @@ def test_no_java_at_all_is_said_with_what_to_do(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(java, "_packaged_java", lambda: None)
     with pytest.raises(
-        SetUpError, match=r"Java 17 or later.*version 11.*openjdk-17.*sapwood\[spark\]"
+        SetUpError, match=r"Java 17 or later.*version 11.*openjdk-17.*sapwood-node\[spark\]"
     ) as said:
         java.java_home()
     assert str(old) in str(said.value)

@@ -12,7 +12,7 @@ from pika import BasicProperties
 
 from bridges.mqtt.texts import fits, is_plain, unescaped
 from bridges.properties import MqttProperties, from_amqp, from_mqtt, to_amqp, to_mqtt
-from treeconnector.bundles import DEEPEST, Foreign, Message, Properties, decode_messages, encode_message
+from sapwood.protocol.bundles import DEEPEST, Foreign, Message, Properties, decode_messages, encode_message
 
 
 def same(name: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker.advisory_log import AdvisoryLog, LogError, LogRow, iso_time, read_log
-from treeconnector.destinations import Kind
+from sapwood.protocol.destinations import Kind
 from treeconnector.frames import Advice
 
 COLUMNS = {

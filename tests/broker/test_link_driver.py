@@ -9,9 +9,9 @@ from broker import link_driver
 from broker.link_driver import DrivenLink, LinkDriver
 from broker.shares import LoopShare, Shares
 from broker.unread import UnreadBytes
+from sapwood.protocol.errors import Refusal
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.errors import Refusal
 from treeconnector.link import Link, LinkSettings
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from broker.link_secrets import LinkSecrets
 from config.model import Child, Core, Listener, Mesh, ServerTls, Site
-from treeconnector.errors import LinkRefused, Refusal
+from sapwood.protocol.errors import LinkRefused, Refusal
 from treeconnector.identity import Shown
 
 CERTIFIED = Listener(

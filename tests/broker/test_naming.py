@@ -11,7 +11,7 @@ from broker.node import Node
 from broker.store import Store, StoreCorrupt
 from config.load import load
 from config.model import AdvisoryLog, Listener, Site
-from treeconnector.names import own_name
+from sapwood.protocol.names import own_name
 
 
 def test_a_drawn_name_is_readable_and_legal() -> None:

@@ -16,10 +16,10 @@ from broker.node import Node
 from config.model import AdvisoryLog, Limits, Listener, Site, Spool
 from sapwood.client import connect
 from sapwood.errors import Unconfirmed
-from treeconnector.bundles import Message, encode_message
-from treeconnector.destinations import queue
-from treeconnector.errors import StoreError
-from treeconnector.session_frames import VERSION, Confirm, Login, Send, decode_node_packet, encode_packet
+from sapwood.protocol.bundles import Message, encode_message
+from sapwood.protocol.destinations import queue
+from sapwood.protocol.errors import StoreError
+from sapwood.protocol.session_frames import VERSION, Confirm, Login, Send, decode_node_packet, encode_packet
 
 
 def _site(folder: Path) -> Site:

@@ -12,8 +12,8 @@ from broker.core.rows import QueueRow
 from broker.node import Node
 from broker.operator_log import OperatorLog, Seldom
 from config.model import AdvisoryLog, Listener, Site
-from treeconnector.bundles import Header
-from treeconnector.destinations import queue
+from sapwood.protocol.bundles import Header
+from sapwood.protocol.destinations import queue
 from treeconnector.relations import Relation
 
 

@@ -9,8 +9,8 @@ from broker.core.settings import CoreSettings
 from broker.settings import core_settings
 from config.model import Site
 from config.rules import check
+from sapwood.protocol.destinations import domain, queue, topic
 from simulation.forest import QUICK, Forest
-from treeconnector.destinations import domain, queue, topic
 from treeconnector.relations import Relation
 
 CORES = ("core-a", "core-b")

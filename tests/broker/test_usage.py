@@ -10,7 +10,7 @@ from broker.core.policies import usage
 from broker.core.policies.usage import UsageRow
 from broker.core.policy import Policies
 from broker.usage import UsageLog
-from treeconnector.destinations import parse
+from sapwood.protocol.destinations import parse
 from treeconnector.routes import Route, RoutingTable
 
 DAY = 86_400.0

@@ -13,8 +13,8 @@ from rabbitmq_server import RabbitServer
 
 from bridges.site_brokers.base import BrokerConsumer, BrokerDelivery, Setup, Taken
 from bridges.site_brokers.rabbitmq.bridge import RabbitBridge
-from treeconnector.bundles import Message, Properties
-from treeconnector.destinations import parse
+from sapwood.protocol.bundles import Message, Properties
+from sapwood.protocol.destinations import parse
 
 PATIENCE = 150.0  # the broker is asked once a minute for what it did not tell
 _ids = itertools.count(1)

@@ -113,7 +113,7 @@ def test_every_command_can_speak_json(command: list[str]) -> None:
 def test_the_version_is_printed() -> None:
     from importlib.metadata import version
 
-    assert sapwood("--version").stdout.decode().split() == ["sapwood", version("sapwood")]
+    assert sapwood("--version").stdout.decode().split() == ["sapwood", version("sapwood-node")]
 
 
 @pytest.mark.parametrize(

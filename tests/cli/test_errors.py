@@ -4,7 +4,7 @@ import pytest
 
 from broker.cli.errors import FAILED, WRONG_USE, CommandError, explain
 from config.errors import ConfigurationError
-from treeconnector.errors import InvalidName, StoreError
+from sapwood.protocol.errors import InvalidName, StoreError
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_what_is_compared_must_be_right(tmp_path: Path) -> None:
 def test_the_extra_is_named_where_the_library_is_missing() -> None:
     done = sapwood("idl", "check", EXAMPLES, begin=("-c", WITHOUT_LARK))
     assert done.returncode == 1
-    assert done.stderr == "sapwood: the Python package 'lark' is missing: pip install 'sapwood[idl]'\n"
+    assert done.stderr == "sapwood: the Python package 'lark' is missing: pip install 'sapwood-node[idl]'\n"
 
 
 def test_other_commands_do_without_it() -> None:

@@ -9,9 +9,9 @@ import pytest
 from broker.cli.errors import WRONG_USE, CommandError
 from broker.cli.messages import Login, SendOptions, _payloads, as_fields, send_all
 from sapwood.inbox import Batch, Delivery
-from treeconnector.bundles import Message, Properties
-from treeconnector.destinations import parse
-from treeconnector.session_frames import Deliver
+from sapwood.protocol.bundles import Message, Properties
+from sapwood.protocol.destinations import parse
+from sapwood.protocol.session_frames import Deliver
 
 
 class Input:

@@ -8,7 +8,7 @@ import pytest
 from broker.cli.check import examine
 from broker.cli.recover import recover_file
 from broker.store import Store
-from treeconnector.errors import StoreError
+from sapwood.protocol.errors import StoreError
 
 
 def site(folder: Path) -> Path:

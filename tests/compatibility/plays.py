@@ -6,12 +6,12 @@ from typing import Any
 from recording import Play, RecordedSite, Recorder
 
 from broker.core.settings import QueuePolicy
+from sapwood.protocol.bundles import Foreign, Message, Properties, Scope
+from sapwood.protocol.destinations import Kind, parse
+from sapwood.protocol.names import incarnation_text
+from sapwood.protocol.session_frames import Send
 from simulation.clients import Producer
-from treeconnector.bundles import Foreign, Message, Properties, Scope
-from treeconnector.destinations import Kind, parse
 from treeconnector.link import LinkSettings
-from treeconnector.names import incarnation_text
-from treeconnector.session_frames import Send
 
 LONG = b"sold: 12 apples, 3 pears; " * 40
 """A text that is worth compressing."""
@@ -25,7 +25,7 @@ def noise(size: int, seed: bytes = b"noise") -> bytes:
 
 def send(producer: Producer, destination: str, *messages: Message, **options: Any) -> None:
     """Messages with all their properties, as one frame."""
-    from treeconnector import bundles
+    from sapwood.protocol import bundles
 
     body = b"".join(map(bundles.encode_message, messages))
     frame = Send(producer.number + 1, parse(destination), len(messages), body, **options)

@@ -19,7 +19,8 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
 from plays import PLAYS
 from recording import Recorder, text_of
 
-from treeconnector import bundles, frames, session_frames
+from sapwood.protocol import bundles, session_frames
+from treeconnector import frames
 
 HOUSES = {
     "link": frames.AnyFrame,

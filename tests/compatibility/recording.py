@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import zstandard
 
 import simulation.forest
+from sapwood.protocol import session_frames
 from simulation.clients import SimulatedClient
 from simulation.forest import LINKS, QUICK, Forest
 from simulation.site import Site
 from simulation.wire import Way, Wire
-from treeconnector import session_frames
 from treeconnector.permits import Grant
 
 

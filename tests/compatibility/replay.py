@@ -16,11 +16,11 @@ import msgspec
 from recording import LINKS, QUICK, Recording, bytes_of, say_last_words
 
 from broker.core.sessions.sessions import Connection
+from sapwood.protocol.session_frames import Acknowledge, decode_client_packet, encode_packet
 from simulation.site import Site
 from treeconnector.link import Link
 from treeconnector.permits import Grant
 from treeconnector.relations import Relation
-from treeconnector.session_frames import Acknowledge, decode_client_packet, encode_packet
 
 HELLO, PROVE, POSITION, SESSION = 1, 2, 2, 4
 DELIVER, FIRST, COUNT = 26, 3, 4

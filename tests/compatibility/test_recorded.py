@@ -11,7 +11,8 @@ from recording import Recording, bytes_of, load
 from replay import Replay
 from sameness import differences, frames_of, grown
 
-from treeconnector import bundles, frames, session_frames
+from sapwood.protocol import bundles, session_frames
+from treeconnector import frames
 
 VERSIONS = sorted(folder for folder in Path(__file__).parent.iterdir() if (folder / "frames.json").exists())
 FILES = [file for folder in VERSIONS for file in sorted(folder.glob("*.jsonl.zst"))]
@@ -72,7 +73,7 @@ def test_every_packet_of_a_recorded_conversation_is_read(file: Path) -> None:
         found = frames.decode_packet(packet, frames.DEFAULT_MAX_FRAME)
         assert not any(isinstance(frame, frames.Unknown) for frame in found)
         assert all(
-            map(grown, frames_of([packet]), frames_of([frames.packet(list(map(frames.encode, found)))]))
+            map(grown, frames_of([packet]), frames_of([packets.packet(list(map(frames.encode, found)))]))
         )
 
 

@@ -1,5 +1,5 @@
 from config.errors import LISTED, ConfigurationError, Problem, did_you_mean
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 
 def test_a_problem_says_where_it_is_as_far_as_known() -> None:

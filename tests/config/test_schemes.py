@@ -52,7 +52,7 @@ def test_the_package_of_each_site_broker_makes_a_bridge(protocol: Protocol) -> N
 
 
 def test_each_extra_is_one_of_the_distribution() -> None:
-    extras = importlib.metadata.metadata("sapwood").get_all("Provides-Extra") or []
+    extras = importlib.metadata.metadata("sapwood-node").get_all("Provides-Extra") or []
     assert {each.extra for each in PROTOCOLS if each.extra} <= set(extras)
 
 

@@ -13,12 +13,11 @@ from bridges import certificates
 from broker.advisory_log import LogRow
 from broker.enrolment import tokens
 from config.reference import reference_xml, reference_yaml
-from treeconnector import bundles, frames, permits, session_frames
-from treeconnector.bundles import Flag, Header, Message, Properties
-from treeconnector.destinations import Kind as Sort
-from treeconnector.destinations import queue, topic
-from treeconnector.frames import Advice, Position
-from treeconnector.session_frames import (
+from sapwood.protocol import bundles, packets, session_frames
+from sapwood.protocol.bundles import Flag, Header, Message, Properties
+from sapwood.protocol.destinations import Kind as Sort
+from sapwood.protocol.destinations import queue, topic
+from sapwood.protocol.session_frames import (
     VERSION,
     Acknowledge,
     Create,
@@ -28,6 +27,8 @@ from treeconnector.session_frames import (
     Subscribe,
     Welcome,
 )
+from treeconnector import frames, permits
+from treeconnector.frames import Advice, Position
 
 ROOT: Final = Path(__file__).parents[2]
 HELLO: Final = frames.Hello(
@@ -94,13 +95,13 @@ FRAMES: Final[tuple[frames.Frame, ...]] = (
     frames.Pause("stops"),
     frames.Goodbye(""),
 )
-PACKETS: Final = tuple(frames.packet([frames.encode(frame)]) for frame in FRAMES)
+PACKETS: Final = tuple(packets.packet([frames.encode(frame)]) for frame in FRAMES)
 TALK: Final = (
     msgspec.msgpack.encode(PACKETS[2:8]),
     msgspec.msgpack.encode(PACKETS[8:16]),
     msgspec.msgpack.encode(PACKETS[16:20]),
     msgspec.msgpack.encode(
-        [frames.packet([frames.encode(each)]) for each in (FRAMES[6], frames.Ack(1), FRAMES[9])]
+        [packets.packet([frames.encode(each)]) for each in (FRAMES[6], frames.Ack(1), FRAMES[9])]
     ),
     *(msgspec.msgpack.encode([packet]) for packet in PACKETS),
 )

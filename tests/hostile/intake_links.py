@@ -8,9 +8,10 @@ from typing import Any
 
 from intake_peers import MUCH, Raw, frame_head, upgraded
 
-from treeconnector import bundles, frames, parts
-from treeconnector.bundles import Flag, Header
-from treeconnector.destinations import parse
+from sapwood.protocol import bundles, packets
+from sapwood.protocol.bundles import Flag, Header
+from sapwood.protocol.destinations import parse
+from treeconnector import parts
 from treeconnector.frames import Position
 from treeconnector.identity import BundleIds, Identity, new_uuid
 from treeconnector.link import Link, LinkSettings, Standing
@@ -57,7 +58,7 @@ class Child:
         where = parse(f"queue:{self.name}/sales")
         header = Header(id=self._ids.next(), destination=where, count=1, size=len(_BODY), **given)
         for part in parts.split(1, bundles.encode_header(header), _BODY, FRAME):
-            packet = frames.packet([part])
+            packet = packets.packet([part])
             yield frame_head(len(packet)) + packet
 
 

@@ -18,8 +18,8 @@ import trustme
 
 from broker.cli.demo.plan import free_ports
 from broker.cli.demo.processes import NodeProcess, Nodes, Status
-from treeconnector import frames
-from treeconnector.session_frames import VERSION, Login, Welcome, decode_node_packet, encode
+from sapwood.protocol import packets
+from sapwood.protocol.session_frames import VERSION, Login, Welcome, decode_node_packet, encode
 
 MIB = 1024 * 1024
 MUCH = 15 * MIB
@@ -257,7 +257,7 @@ async def frame_of_a_stranger(target: Target) -> Raw:
 
 async def frame_of_a_session(target: Target) -> Raw:
     raw = await upgraded(target.port, "/session")
-    login = frames.packet([encode(Login(VERSION, secrets.token_hex(4), ""))])
+    login = packets.packet([encode(Login(VERSION, secrets.token_hex(4), ""))])
     await raw.say(frame_head(len(login)) + login)
     heard = await raw.hear()
     assert isinstance(decode_node_packet(heard[2:])[0], Welcome)

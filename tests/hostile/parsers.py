@@ -72,9 +72,10 @@ from examples import (
     talk_spoil,
     token_spoil,
 )
+from sapwood.protocol import bundles, session_frames
+from sapwood.protocol.errors import FrameError, InvalidName, PatternError
 from simulation.workload import parse_workload
-from treeconnector import bundles, permits, session_frames
-from treeconnector.errors import FrameError, InvalidName, PatternError
+from treeconnector import permits
 
 
 @dataclass(frozen=True)

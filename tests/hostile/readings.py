@@ -29,13 +29,14 @@ from config.kinds import Fault, Kind
 from sapwood import rpc_messages
 from sapwood.address import session_uri
 from sapwood.errors import BadReply, ConnectFailed, ServiceError
-from treeconnector import bundles, frames, hellos, patterns, permits, session_frames
-from treeconnector.bundles import Header, Message
-from treeconnector.destinations import parse
-from treeconnector.errors import InvalidName, PatternError
-from treeconnector.session_frames import (
+from sapwood.protocol import bundles, session_frames
+from sapwood.protocol.bundles import Header, Message
+from sapwood.protocol.destinations import parse
+from sapwood.protocol.errors import InvalidName, PatternError
+from sapwood.protocol.session_frames import (
     Deliver,
 )
+from treeconnector import frames, hellos, patterns, permits
 
 Errors = tuple[type[Exception], ...]
 

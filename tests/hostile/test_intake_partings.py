@@ -14,14 +14,15 @@ from pathlib import Path
 
 import pytest_asyncio
 
+from sapwood.protocol import packets
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from intake_peers import MIB, Target, frame_head, frame_of_a_stranger, mqtt_length, running, running_over_tls
 
 from bridges.carriers.base import CLOSE_TIMEOUT
 from broker.http.port import TO_FINISH
-from treeconnector import frames
-from treeconnector.session_frames import VERSION, Login, encode
+from sapwood.protocol.session_frames import VERSION, Login, encode
 
 OF_EACH = 3
 ENDINGS = ("reset", "end", "half-close")
@@ -42,7 +43,7 @@ def name() -> bytes:
 
 
 def log_in() -> bytes:
-    login = frames.packet([encode(Login(VERSION, secrets.token_hex(4), ""))])
+    login = packets.packet([encode(Login(VERSION, secrets.token_hex(4), ""))])
     return frame_head(len(login)) + login
 
 

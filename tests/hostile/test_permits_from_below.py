@@ -10,7 +10,7 @@ import pytest
 from harness import Network, receiving
 from thieves import Thief, advise, thief
 
-from treeconnector.destinations import Kind, parse
+from sapwood.protocol.destinations import Kind, parse
 from treeconnector.link import Advised
 
 

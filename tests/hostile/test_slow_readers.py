@@ -11,9 +11,9 @@ import pytest_asyncio
 from intake_peers import MIB, Raw, Target, frame_head, mqtt_length, running, upgraded
 
 from sapwood.client import connect
-from treeconnector import frames
-from treeconnector.destinations import topic
-from treeconnector.session_frames import VERSION, Login, Subscribe, encode
+from sapwood.protocol import packets
+from sapwood.protocol.destinations import topic
+from sapwood.protocol.session_frames import VERSION, Login, Subscribe, encode
 
 LEVELS = 9
 FILTERS = ["/".join("+" if bits >> at & 1 else "a" for at in range(LEVELS)) for bits in range(1 << LEVELS)]
@@ -53,7 +53,7 @@ async def session_that_stops(target: Target) -> Raw:
     raw = await upgraded(target.port, "/session")
     asks = [Subscribe(number, number, topic(each), 1_000_000) for number, each in enumerate(FILTERS, 1)]
     for frame in (Login(VERSION, "reader", ""), *asks):
-        packet = frames.packet([encode(frame)])
+        packet = packets.packet([encode(frame)])
         await raw.say(frame_head(len(packet)) + packet)
     return raw
 

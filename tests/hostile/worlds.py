@@ -7,12 +7,12 @@ what it keeps of them is bounded.
 import msgspec
 
 from broker.core.sessions.sessions import Connection
+from sapwood.protocol.errors import FrameError
+from sapwood.protocol.session_frames import VERSION, Login, decode_client_packet
 from simulation.forest import Forest
-from treeconnector.errors import FrameError
 from treeconnector.frames import Position
 from treeconnector.identity import Identity
 from treeconnector.link import Link, LinkEnded, LinkSettings, PeerHello, Proven, Standing
-from treeconnector.session_frames import VERSION, Login, decode_client_packet
 
 MIB = 1 << 20
 _NOWHERE = Standing(Position(), 0, b"")

@@ -13,6 +13,7 @@ from harness import Network
 from quick import numbers
 
 from broker.cli.demo.processes import Status
+from sapwood.protocol import packets
 from treeconnector import frames
 from treeconnector.frames import Frame, Hello, Position, Refuse
 from treeconnector.identity import Identity, new_uuid
@@ -70,7 +71,7 @@ class Peer:
 
     async def say(self, *said: Frame | bytes) -> None:
         for each in said:
-            data = each if isinstance(each, bytes) else frames.packet([frames.encode(each)])
+            data = each if isinstance(each, bytes) else packets.packet([frames.encode(each)])
             await self.socket.send_bytes(data)
             await asyncio.sleep(0)  # the others have their turn, however much is said
 

@@ -10,7 +10,7 @@ from harness import Network, have, until_count
 
 from sapwood.client import Client
 from sapwood.inbox import Delivery
-from treeconnector.session_frames import Deliver
+from sapwood.protocol.session_frames import Deliver
 
 QUICK_LINK: dict[str, Any] = {
     "keep_alive": "1s",

@@ -13,9 +13,9 @@ from harness import Network, receiving, until_count
 
 from broker.core.rows import BundleRow, CopyRow, Transaction
 from broker.store import Store
-from treeconnector import bundles
-from treeconnector.bundles import Flag, Header, Message
-from treeconnector.destinations import queue
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag, Header, Message
+from sapwood.protocol.destinations import queue
 from treeconnector.identity import BundleIds
 
 BACKLOG = 26_500

@@ -13,9 +13,10 @@ from harness import Network, child_state
 from hostile import WITNESS, Peer, peer, undisturbed, until_logged
 from quick import QUICK_SITE, numbers
 
-from treeconnector import bundles, frames
-from treeconnector.bundles import Flag, Header
-from treeconnector.destinations import queue
+from sapwood.protocol import bundles, packets
+from sapwood.protocol.bundles import Flag, Header
+from sapwood.protocol.destinations import queue
+from treeconnector import frames
 from treeconnector.frames import Bundle, Frame, Position
 from treeconnector.identity import BundleIds, new_uuid
 
@@ -164,12 +165,12 @@ def _with(**changed: Any) -> Callable[[Peer], Frame]:
 
 
 def _truncated(peer: Peer) -> bytes:
-    return frames.packet([frames.encode(peer.hello)])[:-7]
+    return packets.packet([frames.encode(peer.hello)])[:-7]
 
 
 FIRST_WORDS: dict[str, tuple[Callable[[Peer], Frame | bytes], str, str]] = {
     "garbage": (lambda _: b"\xc1garbage \xff\x00", "protocol", "not a packet of frames"),
-    "nothing": (lambda _: frames.packet([]), "protocol", "a packet without frames"),
+    "nothing": (lambda _: packets.packet([]), "protocol", "a packet without frames"),
     "a truncated hello": (_truncated, "protocol", "not a packet of frames"),
     "an oversized packet": (lambda _: bytes(80_000), "protocol", "80000 bytes: 65536 at most"),
     "no hello": (lambda _: frames.Ack(1), "protocol", "Ack frame while greeting: expected Hello"),

@@ -9,8 +9,9 @@ from hostile import WITNESS, undisturbed
 from meshes import add_mesh
 from thieves import PERSISTENT, Thief, advise, thief
 
-from treeconnector import bundles, frames
-from treeconnector.bundles import Flag
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag
+from treeconnector import frames
 from treeconnector.frames import Member
 from treeconnector.link import BundleArrived
 

@@ -17,9 +17,10 @@ from hostile import WITNESS, undisturbed, until_logged
 from quick import QUICK_LINK, numbers
 from thieves import MIB, PERSISTENT, Thief, advise, thief
 
-from treeconnector import bundles, frames
-from treeconnector.bundles import Flag
-from treeconnector.destinations import Destination, Kind
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag
+from sapwood.protocol.destinations import Destination, Kind
+from treeconnector import frames
 from treeconnector.frames import Advice, Advise, Bundle, Frame, Position
 from treeconnector.link import Advised, PeerGrants, Standing
 

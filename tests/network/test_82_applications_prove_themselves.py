@@ -25,8 +25,8 @@ from broker.cli.demo.plan import free_ports
 from broker.enrolment.joining import join
 from broker.entrance.passwords import hashed
 from sapwood import RequestFailed, SendRejected, SessionRefused, connect
-from treeconnector.destinations import parse
-from treeconnector.session_frames import (
+from sapwood.protocol.destinations import parse
+from sapwood.protocol.session_frames import (
     VERSION,
     Failed,
     Login,

@@ -15,8 +15,8 @@ from thieves import PERSISTENT, Thief, advise, thief
 
 from broker.grants import OPEN
 from sapwood import Rpc
-from treeconnector import bundles
-from treeconnector.bundles import Flag, Message, Properties
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag, Message, Properties
 from treeconnector.frames import Granted
 from treeconnector.identity import Identity, new_uuid
 from treeconnector.link import BundleArrived, Link, LinkSettings

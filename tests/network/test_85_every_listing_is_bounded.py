@@ -10,6 +10,7 @@ from harness import Network
 from hostile import WITNESS, undisturbed
 from thieves import Thief, advise, thief
 
+from sapwood.protocol import packets
 from treeconnector import frames
 
 HOLDS = 19_990
@@ -25,7 +26,7 @@ async def fill(mallory: Thief) -> None:
     names = [f"queue:{number:06d}{'h' * 90}" for number in range(HOLDS)]
     for start in range(0, HOLDS, 500):
         held = [frames.encode(frames.Hold(name)) for name in names[start : start + 500]]
-        await mallory.say(*frames.packets(held, 60_000))
+        await mallory.say(*packets.packets(held, 60_000))
     for number in range(300):
         await mallory.say(advise(f"topic:mallory/{number}{'r' * 1000}", f"topic:{number}{'d' * 1000}"))
         await mallory.say(mallory.bundle(f"queue:{number}{'q' * 240}", b"refused"))

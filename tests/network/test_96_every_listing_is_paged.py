@@ -11,6 +11,7 @@ from harness import Network
 from hostile import WITNESS
 from thieves import thief
 
+from sapwood.protocol import packets
 from treeconnector import frames
 
 STORES = ("bath", "deal", "ely", "leeds", "york")
@@ -109,7 +110,7 @@ async def test_holds_are_told_of_a_node_below_and_by_a_command(network: Network)
     holds = [f"queue:{number:03}" for number in range(250)]
     async with thief(network) as mallory, aiohttp.ClientSession() as http:
         held = [frames.encode(frames.Hold(name)) for name in holds]
-        await mallory.say(*frames.packets(held, 60_000))
+        await mallory.say(*packets.packets(held, 60_000))
         await network.until("hq", lambda status: holding(status) == len(holds), "asked to hold", 60)
         url = network.url("hq")
         assert await pages(http, f"{url}/api/holds?link=mallory&node=hq&", "holds", 100) == holds

@@ -13,7 +13,7 @@ import pytest
 from harness import PATIENCE, Network
 
 from broker.entrance.passwords import hashed
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 MIB = 1024 * 1024
 BODY = bytes(64 * 1024)

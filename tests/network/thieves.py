@@ -11,9 +11,10 @@ import aiohttp
 from harness import Network
 from hostile import Peer
 
-from treeconnector import bundles, frames
-from treeconnector.bundles import Flag, Header, Message
-from treeconnector.destinations import Destination, Kind, parse
+from sapwood.protocol import bundles, packets
+from sapwood.protocol.bundles import Flag, Header, Message
+from sapwood.protocol.destinations import Destination, Kind, parse
+from treeconnector import frames
 from treeconnector.frames import Advice, Advise, Bundle
 from treeconnector.identity import BundleIds
 from treeconnector.link import BundleArrived, PeerDeclined, VolatileArrived
@@ -50,7 +51,7 @@ class Thief(Peer):
         acks = [frame.received for frame in found if isinstance(frame, frames.Ack)]
         self.acked = max(acks, default=self.acked)
         others = [frame for frame in found if not isinstance(frame, frames.Ack | frames.Unknown)]
-        return frames.packet([frames.encode(frame) for frame in others]) if others else b""
+        return packets.packet([frames.encode(frame) for frame in others]) if others else b""
 
     def heard(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.told if isinstance(event, kind)]

@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from treeconnector.bundles import Message, encode_message
-from treeconnector.destinations import queue
-from treeconnector.session_frames import (
+from sapwood.protocol.bundles import Message, encode_message
+from sapwood.protocol.destinations import queue
+from sapwood.protocol.session_frames import (
     Acknowledge,
     ClientFrame,
     Confirm,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import sapwood
 from broker.cli.demo.plan import free_ports
 from sapwood import (
     ClientClosed,
@@ -21,9 +22,9 @@ from sapwood import (
     Unconfirmed,
     connect,
 )
-from treeconnector.bundles import Message, Properties, decode_messages
-from treeconnector.destinations import Destination, Kind, queue
-from treeconnector.session_frames import Confirm, Failed, RefuseDelivery, Reject, Send, Subscribe
+from sapwood.protocol.bundles import Message, Properties, decode_messages
+from sapwood.protocol.destinations import Destination, Kind, queue
+from sapwood.protocol.session_frames import Confirm, Failed, RefuseDelivery, Reject, Send, Subscribe
 
 
 def messages_of(frame: Send) -> list[Message]:
@@ -349,11 +350,22 @@ async def test_a_refused_subscription(played: Any) -> None:
 
 def test_the_library_stands_alone_and_is_quick_to_import() -> None:
     code = (
-        "import sys, sapwood; "
-        "print([m for m in ('broker','bridges','config','aiohttp','tenacity') if m in sys.modules])"
+        "import sys; from sapwood import *; "
+        "print([m for m in ('broker','bridges','config','treeconnector','aiohttp') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_each_name_is_there_and_the_part_that_the_node_needs_does_not_wait_for_asyncio() -> None:
+    code = (
+        "import sys, sapwood.protocol.bundles; "
+        "print('asyncio' in sys.modules, {*sapwood.__all__} <= {*dir(sapwood)})"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["False", "True"]
+    assert [name for name in sapwood.__all__ if getattr(sapwood, name).__name__ != name] == []
+    assert not hasattr(sapwood, "nothing")
 
 
 async def test_a_wrong_property_ends_its_own_send_only(played: Any) -> None:

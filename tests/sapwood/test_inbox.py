@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood.inbox import LARGEST, MAX_RANGES_IN_FRAME, Acks, Memory, ranges_of, unpack_delivery
-from treeconnector.bundles import Flag
-from treeconnector.destinations import Destination, Kind
-from treeconnector.session_frames import Deliver
+from sapwood.protocol.bundles import Flag
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.session_frames import Deliver
 
 
 @given(st.lists(st.integers(0, 60)))

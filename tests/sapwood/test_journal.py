@@ -8,8 +8,8 @@ import pytest
 
 from sapwood import Client, connect, sync
 from sapwood.journal import Journal
-from treeconnector.bundles import Message, decode_messages
-from treeconnector.session_frames import Confirm, Reject, Send
+from sapwood.protocol.bundles import Message, decode_messages
+from sapwood.protocol.session_frames import Confirm, Reject, Send
 
 
 def client_of(played: Any, **options: Any) -> Client:

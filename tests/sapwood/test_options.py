@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sapwood.client import _message
 from sapwood.options import flag, payload_of, properties_of, scope_of, seconds
-from treeconnector.bundles import Foreign, Properties, decode_messages
+from sapwood.protocol.bundles import Foreign, Properties, decode_messages
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from sapwood.errors import Rejection
 from sapwood.outbox import Call, FrameRoute, Outbox, bodies, encode_message
-from treeconnector.bundles import MAX_BYTES, MAX_MESSAGES, Message, Properties, decode_messages
-from treeconnector.bundles import encode_message as encode_whole
-from treeconnector.destinations import queue
-from treeconnector.session_frames import Send, decode_client_packet
+from sapwood.protocol.bundles import MAX_BYTES, MAX_MESSAGES, Message, Properties, decode_messages
+from sapwood.protocol.bundles import encode_message as encode_whole
+from sapwood.protocol.destinations import queue
+from sapwood.protocol.session_frames import Send, decode_client_packet
 
 Q, R = FrameRoute(queue("q")), FrameRoute(queue("r"))
 

@@ -26,9 +26,9 @@ from sapwood import (
     current_task,
     task,
 )
-from treeconnector.bundles import Message, Properties, decode_messages, encode_message
-from treeconnector.destinations import queue
-from treeconnector.session_frames import Deliver
+from sapwood.protocol.bundles import Message, Properties, decode_messages, encode_message
+from sapwood.protocol.destinations import queue
+from sapwood.protocol.session_frames import Deliver
 
 PATIENCE = 20.0
 

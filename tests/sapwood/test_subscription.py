@@ -7,9 +7,9 @@ import pytest
 import zstandard
 
 from sapwood import connect
-from treeconnector.bundles import Flag, Message, encode_message
-from treeconnector.destinations import Destination, Kind
-from treeconnector.session_frames import Failed
+from sapwood.protocol.bundles import Flag, Message, encode_message
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.session_frames import Failed
 
 
 async def subscribed(client: Any, **options: Any) -> Any:
@@ -89,7 +89,7 @@ async def test_compressed_bodies(played: Any) -> None:
     plain = b"".join(encode_message(Message(b"a" * 100)) for _ in range(50))
     async with connect(played.uri) as client:
         subscription = await subscribed(client)
-        from treeconnector.session_frames import Deliver
+        from sapwood.protocol.session_frames import Deliver
 
         body = zstandard.compress(plain)
         flags = Flag.COMPRESSED

@@ -3,8 +3,8 @@
 import pytest
 
 from broker.core.rows import BundleRow, CopyRow, MetaRow, RouteRow, Transaction
+from sapwood.protocol.destinations import Destination, Kind
 from simulation.disk import Disk
-from treeconnector.destinations import Destination, Kind
 from treeconnector.routes import Route, RoutingTable
 
 

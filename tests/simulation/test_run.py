@@ -13,11 +13,11 @@ import pytest
 
 from broker.advisory_log import LogRow
 from config.fleet import read_sites
+from sapwood.protocol.errors import SapwoodError
 from simulation.deployment import deployment, generated
 from simulation.run import Simulation, Task, simulate
 from simulation.summary import as_text
 from simulation.workload import Workload, parse_workload, read_workload
-from treeconnector.errors import SapwoodError
 
 BUSY = """\
 workload:

@@ -6,14 +6,14 @@ import pytest
 
 from broker.core.links.neighbour import Neighbour
 from broker.core.neighbours.advertising import Advertising
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.errors import SapwoodError
 from simulation.actions import Action
 from simulation.advisory_log import Row
 from simulation.deployment import generated
 from simulation.soak import TRIALS, Failure, read_failure, replay, run_seed, soak
 from simulation.weather import check_spillage
 from treeconnector.advertiser import Beside, Down
-from treeconnector.destinations import Destination
-from treeconnector.errors import SapwoodError
 from treeconnector.held import Held
 from treeconnector.routes import Route, RoutingTable
 

@@ -6,13 +6,13 @@ from itertools import count
 import pytest
 
 from broker.core.settings import CoreSettings
+from sapwood.protocol.destinations import parse
 from simulation.advisory_log import Row
 from simulation.applications import Application
 from simulation.deployment import generated
 from simulation.invariants import check_routes
 from simulation.lines import LineSettings
 from simulation.world import World, WorldSettings, populate
-from treeconnector.destinations import parse
 from treeconnector.link import LinkSettings
 
 DEPLOYMENT = generated(6, regions=2)

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from sapwood.protocol import packets
+from sapwood.protocol.bundles import Header, encode_header
+from sapwood.protocol.destinations import queue
 from treeconnector import frames
-from treeconnector.bundles import Header, encode_header
-from treeconnector.destinations import queue
 from treeconnector.frames import Position
 from treeconnector.identity import Identity
 from treeconnector.link import Event, Link, LinkEnded, LinkSettings, LinkUp, PeerHello, Proven, Standing
@@ -83,7 +84,7 @@ class LinkPair:
 
     def send(self, target: str, *said: frames.Frame) -> list[Event]:
         """Deliver handmade frames in one packet; returns what the target says."""
-        return self.deliver(target, frames.packet([frames.encode(each) for each in said]))
+        return self.deliver(target, packets.packet([frames.encode(each) for each in said]))
 
     def note(self, target: str, events: list[Event]) -> list[Event]:
         self.events[target] += events

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from sapwood.protocol.names import incarnation_text
 from treeconnector.addresses import FOR_EVER, AddressCache, ClaimedTwice
 from treeconnector.frames import Whereabouts
-from treeconnector.names import incarnation_text
 
 NAMES = st.sampled_from(["york", "leeds", "ripon", "selby", "goole", "whitby"])
 NUMBERS = st.integers(0, 7)

@@ -1,7 +1,7 @@
 import pytest
 
+from sapwood.protocol.destinations import Destination, domain, queue, topic
 from treeconnector.advertiser import AT_ONCE, Advertiser, Down, Up
-from treeconnector.destinations import Destination, domain, queue, topic
 from treeconnector.frames import Advice
 from treeconnector.offers import digest_of, standing
 from treeconnector.relations import Relation

@@ -1,6 +1,6 @@
+from sapwood.protocol.destinations import Kind
 from treeconnector import advisories
 from treeconnector.advisories import Backlog
-from treeconnector.destinations import Kind
 from treeconnector.frames import Advice
 
 

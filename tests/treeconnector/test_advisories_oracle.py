@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from sapwood.protocol.destinations import Destination, Kind, domain, queue, topic
 from treeconnector.advisories import Advertiser, Applied, Backlog, Down, Held, Up
-from treeconnector.destinations import Destination, Kind, domain, queue, topic
 from treeconnector.frames import Advice
 from treeconnector.interests import Interests
 from treeconnector.relations import Relation

@@ -7,10 +7,11 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
+from sapwood.protocol.destinations import Destination, Kind, queue
+from sapwood.protocol.errors import FrameError
+from sapwood.protocol.packets import packet, packets
 from treeconnector import frames
-from treeconnector.destinations import Destination, Kind, queue
-from treeconnector.errors import FrameError
-from treeconnector.frames import Advice, Position, Unknown, decode_packet, encode, packet, packets
+from treeconnector.frames import Advice, Position, Unknown, decode_packet, encode
 
 HELLO = frames.Hello(
     version=1,
@@ -193,7 +194,7 @@ def test_mutated_frames(chosen, data):
 
 def test_a_packet_of_very_many_frames_is_several_that_are_read_in_a_moment():
     encoded = [frames.encode(frames.Ping(number)) for number in range(50_000)]
-    (whole,) = frames.packets(encoded, 1 << 20)
+    (whole,) = packets(encoded, 1 << 20)
     found = list(frames.pieces(whole))
     assert len(found) == 50
     read = [frame for piece in found for frame in frames.decode_packet(piece, 1 << 20)]
@@ -201,7 +202,7 @@ def test_a_packet_of_very_many_frames_is_several_that_are_read_in_a_moment():
 
 
 def test_no_more_of_a_packet_is_made_than_is_read(monkeypatch):
-    (whole,) = frames.packets([frames.encode(frames.Ping(number)) for number in range(50_000)], 1 << 20)
+    (whole,) = packets([frames.encode(frames.Ping(number)) for number in range(50_000)], 1 << 20)
     made = []
     monkeypatch.setattr(frames, "packets", lambda encoded, most: made.append(encoded) or [b"".join(encoded)])
     first = next(frames.pieces(whole))
@@ -211,10 +212,10 @@ def test_no_more_of_a_packet_is_made_than_is_read(monkeypatch):
 
 def test_a_packet_of_large_frames_is_divided_by_its_bytes_and_a_small_one_is_left():
     large = [frames.encode(frames.Bundle(number, b"h", bytes(20_000))) for number in range(20)]
-    (whole,) = frames.packets(large, 1 << 20)
+    (whole,) = packets(large, 1 << 20)
     assert [len(frames.decode_packet(piece, 1 << 20)) for piece in frames.pieces(whole)] == [1] * 20
     for small in (
-        frames.packets(large[:2], 1 << 20)[0],
+        packets(large[:2], 1 << 20)[0],
         b"",
         b"\x91",
         bytes(100_000),
@@ -232,4 +233,4 @@ def test_a_packet_of_large_frames_is_divided_by_its_bytes_and_a_small_one_is_lef
 )
 def test_lists_that_are_too_long_are_not_read(frame):
     with pytest.raises(FrameError, match="length <= 500"):
-        frames.decode_packet(frames.packet([frames.encode(frame)]), 1 << 20)
+        frames.decode_packet(packet([frames.encode(frame)]), 1 << 20)

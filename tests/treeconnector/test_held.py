@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import pytest
 
-from treeconnector.destinations import Destination, Kind, domain, queue, topic
-from treeconnector.errors import FrameError, SequenceError
+from sapwood.protocol.destinations import Destination, Kind, domain, queue, topic
+from sapwood.protocol.errors import FrameError, SequenceError
 from treeconnector.frames import Advice
 from treeconnector.held import LEVEL_WEIGHT, Applied, Held, Kept, Limits, anything_goes
 from treeconnector.offers import digest_of, standing

@@ -1,4 +1,4 @@
-from treeconnector.destinations import Destination, queue, topic
+from sapwood.protocol.destinations import Destination, queue, topic
 from treeconnector.interests import NOT_REATTACHED, Interests
 from treeconnector.routes import LOCAL, Route, RoutingTable
 

@@ -6,10 +6,12 @@ import tracemalloc
 import msgspec
 import pytest
 
+from sapwood.protocol import packets
+from sapwood.protocol.destinations import Destination, Kind, queue
+from sapwood.protocol.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
+from sapwood.protocol.names import incarnation_text
 from treeconnector import frames, permits
 from treeconnector.address_frames import whereabouts
-from treeconnector.destinations import Destination, Kind, queue
-from treeconnector.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
 from treeconnector.frames import Advice, Position
 from treeconnector.link import (
     Acked,
@@ -36,7 +38,6 @@ from treeconnector.link import (
     Throttled,
     VolatileArrived,
 )
-from treeconnector.names import incarnation_text
 
 
 def add(name, op="add"):
@@ -574,17 +575,17 @@ def test_unknown_optional_frames_are_ignored_and_unknown_mandatory_ones_are_not(
     pair = links.pair().up()
     later = msgspec.msgpack.encode([64, "a", {"b": [1, 2]}])
     ack = frames.encode(frames.Ping(7))
-    assert pair.deliver("parent", frames.packet([later, ack, later])) == []
+    assert pair.deliver("parent", packets.packet([later, ack, later])) == []
     assert kinds_in(pair.parent.data_to_send()) == ["Pong"]
     assert isinstance(
-        pair.deliver("parent", frames.packet([msgspec.msgpack.encode([63, 1])]))[-1].error, FrameError
+        pair.deliver("parent", packets.packet([msgspec.msgpack.encode([63, 1])]))[-1].error, FrameError
     )
 
 
 def test_known_frames_with_later_fields_are_read(links):
     pair = links.pair().up()
     values = [11, 1, links.header(), b"body", "later", {"more": 1}]
-    events = pair.deliver("parent", frames.packet([msgspec.msgpack.encode(values)]))
+    events = pair.deliver("parent", packets.packet([msgspec.msgpack.encode(values)]))
     assert [type(event) for event in events] == [BundleArrived]
 
 
@@ -649,17 +650,17 @@ def test_too_many_control_frames_slow_the_peer_down_and_the_link_stays(links):
     pair = links.pair().up()
     pair.now = 100.0
     ping = frames.encode(frames.Ping(1))
-    assert pair.deliver("parent", frames.packet([ping] * 1000)) == []
-    assert pair.deliver("parent", frames.packet([ping] * 500)) == [Throttled(100.5)]
+    assert pair.deliver("parent", packets.packet([ping] * 1000)) == []
+    assert pair.deliver("parent", packets.packet([ping] * 500)) == [Throttled(100.5)]
     assert pair.parent.throttled_until == 100.5
     assert pair.parent.next_deadline() == 110.5
-    assert pair.deliver("parent", frames.packet([ping] * 20_000)) == [Throttled(101.0)]
+    assert pair.deliver("parent", packets.packet([ping] * 20_000)) == [Throttled(101.0)]
     pair.now = 101.0
     pair.child.send_bundle(1, links.header(), b"")
     pair.pump()
     assert pair.said("parent", BundleArrived)
     pair.now = 103.0
-    assert pair.deliver("parent", frames.packet([ping] * 1000)) == []
+    assert pair.deliver("parent", packets.packet([ping] * 1000)) == []
 
 
 def test_bundles_and_acks_are_no_control_frames(links):

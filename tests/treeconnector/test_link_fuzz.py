@@ -5,10 +5,11 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
+from sapwood.protocol import packets
+from sapwood.protocol.bundles import Header, encode_header
+from sapwood.protocol.destinations import Kind, queue
+from sapwood.protocol.errors import LocalError, Refusal, RemoteError
 from treeconnector import frames, proofs
-from treeconnector.bundles import Header, encode_header
-from treeconnector.destinations import Kind, queue
-from treeconnector.errors import LocalError, Refusal, RemoteError
 from treeconnector.frames import Advice, Position
 from treeconnector.link import Event, Link, LinkEnded, Standing, State
 
@@ -67,7 +68,7 @@ FRAME = st.one_of(
     ),
 )
 ENCODED = FRAME.map(frames.encode) | st.sampled_from([b"\x92\x4d\x01", b"\x92\x3d\x01"])
-PACKET = st.lists(ENCODED, min_size=1, max_size=4).map(frames.packet) | st.binary(max_size=40)
+PACKET = st.lists(ENCODED, min_size=1, max_size=4).map(packets.packet) | st.binary(max_size=40)
 STEPS = st.lists(st.tuples(PACKET, st.sampled_from([0.0, 0.0, 0.1, 3.0, 30.0])), min_size=1, max_size=8)
 
 

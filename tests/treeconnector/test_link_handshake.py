@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
+from sapwood.protocol import packets
+from sapwood.protocol.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
 from treeconnector import frames, proofs
-from treeconnector.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
 from treeconnector.frames import Hello, Position
 from treeconnector.link import LinkEnded, LinkUp, PeerHello, Proven, Standing, State
 
@@ -179,14 +180,14 @@ def test_a_later_version_is_understood(links):
     """One version apart: fields that we do not know, at the end of a hello, a position and a proof."""
     pair = links.pair(deciding=False)
     values = list(msgspec.structs.astuple(hello_of(pair.child, version=2)))
-    packet = frames.packet([msgspec.msgpack.encode([1, *values, "new", {"field": 1}])])
+    packet = packets.packet([msgspec.msgpack.encode([1, *values, "new", {"field": 1}])])
     assert isinstance(pair.deliver("parent", packet)[0], PeerHello)
     pair.parent.accept(b"secret")
     (parent_packet,) = pair.parent.data_to_send()
     proof = proofs.make(b"secret", proofs.Prover.CHILD, proofs.Transcript(packet, parent_packet))
     later = msgspec.msgpack.encode([2, proof, [3, 0, 0, 0, 0, 0, "new"], 1, b"d", "new"])
     unknown = msgspec.msgpack.encode([77, {"what": ["we", "cannot", "know"]}])
-    events = pair.deliver("parent", frames.packet([unknown, later]))
+    events = pair.deliver("parent", packets.packet([unknown, later]))
     assert [type(event) for event in events] == [Proven]
     assert pair.parent.version == 1
 
@@ -274,7 +275,7 @@ def test_frames_are_the_smaller_of_both(links):
     pair = links.pair(child=small).up()
     pair.parent.send_bundle(1, links.header(), b"x" * 50_000)
     assert max(map(len, pair.parent.data_to_send())) <= 32768
-    too_large = frames.packet([frames.encode(frames.Volatile(links.header(), b"x" * 40_000))])
+    too_large = packets.packet([frames.encode(frames.Volatile(links.header(), b"x" * 40_000))])
     assert isinstance(pair.deliver("parent", too_large)[-1].error, FrameError)
 
 

@@ -3,6 +3,7 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
+from sapwood.protocol import packets
 from treeconnector import frames
 from treeconnector.parts import VOLATILE, Assembly, split
 
@@ -19,7 +20,7 @@ def test_any_size_in_any_packet(number, head, size, max_frame):
     found = None
     for encoded in split(number, b"h" * head, body, max_frame):
         assert found is None
-        packet = frames.packet([encoded])
+        packet = packets.packet([encoded])
         assert len(packet) <= max_frame
         (part,) = frames.decode_packet(packet, max_frame)
         assembly.begins(part)

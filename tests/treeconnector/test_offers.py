@@ -1,6 +1,6 @@
 import random
 
-from treeconnector.destinations import domain, queue, topic
+from sapwood.protocol.destinations import domain, queue, topic
 from treeconnector.offers import DIGEST_BYTES, OfferStanding, Tally, digest_of, standing
 
 OFFERS = [

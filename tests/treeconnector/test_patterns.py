@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from treeconnector.errors import PatternError
+from sapwood.protocol.errors import PatternError
 from treeconnector.patterns import (
     MAX_LENGTH,
     MAX_LEVELS,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from treeconnector.destinations import Destination, cell, domain, queue, topic
-from treeconnector.errors import PatternError
+from sapwood.protocol.destinations import Destination, cell, domain, queue, topic
+from sapwood.protocol.errors import PatternError
 from treeconnector.permits import NOTHING, Grant, Names, Permit, Rules, check_node_rule, read_rule
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from treeconnector.errors import FrameError
+from sapwood.protocol.errors import FrameError
 from treeconnector.frames import Position
 from treeconnector.positions import Resumption, agree, check, shown
 

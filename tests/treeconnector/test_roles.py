@@ -1,6 +1,6 @@
 import pytest
 
-from treeconnector.errors import InvalidName
+from sapwood.protocol.errors import InvalidName
 from treeconnector.roles import Branch, Leaf, Root, role_of, why_not_below
 
 

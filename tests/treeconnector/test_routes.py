@@ -2,8 +2,8 @@ import random
 
 import pytest
 
-from treeconnector.destinations import Destination, Kind, domain, queue, topic
-from treeconnector.errors import RouteError
+from sapwood.protocol.destinations import Destination, Kind, domain, queue, topic
+from sapwood.protocol.errors import RouteError
 from treeconnector.patterns import matches
 from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL, Route, RoutingTable

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from treeconnector.destinations import Destination, Kind, parse, queue
-from treeconnector.errors import InvalidName, RouteError
+from sapwood.protocol.destinations import Destination, Kind, parse, queue
+from sapwood.protocol.errors import InvalidName, RouteError
 from treeconnector.routes import Route, RoutingTable
 from treeconnector.static_routes import StaticKind, StaticRoute, StaticRoutes, chosen_default, static_route
 

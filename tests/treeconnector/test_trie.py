@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sapwood.protocol.errors import RouteError
 from treeconnector import trie as module
-from treeconnector.errors import RouteError
 from treeconnector.patterns import matches
 from treeconnector.trie import PatternTrie
 

@@ -39,7 +39,7 @@ from bridges.carriers.brokered.envelopes import (
 )
 from bridges.carriers.brokered.line import Broker, BrokerLine
 from bridges.carriers.brokered.window import IncomingWindow, OutgoingWindow
-from treeconnector.errors import RemoteError
+from sapwood.protocol.errors import RemoteError
 from treeconnector.frames import DEFAULT_MAX_FRAME
 from treeconnector.hellos import MIN_FRAME
 

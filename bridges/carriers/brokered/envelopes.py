@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from treeconnector.errors import FrameError
+from sapwood.protocol.errors import FrameError
 
 VERSION: Final = 1
 HALF: Final = 8

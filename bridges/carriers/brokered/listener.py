@@ -13,7 +13,7 @@ from bridges.carriers.base import CarrierBroken, CarrierError
 from bridges.carriers.brokered.carrier import DEFAULT_TIMEOUT, BrokeredCarrier
 from bridges.carriers.brokered.envelopes import VERSION, Gone, Knock, decode, encode, new_half
 from bridges.carriers.brokered.line import Broker
-from treeconnector.errors import FrameError
+from sapwood.protocol.errors import FrameError
 from treeconnector.frames import DEFAULT_MAX_FRAME
 
 OnKnock = Callable[[str, Knock], None]

@@ -8,8 +8,8 @@ link's nonce, so that a new link need not wait until a broker has noticed the en
 
 from dataclasses import dataclass
 
-from treeconnector.errors import InvalidName
-from treeconnector.names import node_name
+from sapwood.protocol.errors import InvalidName
+from sapwood.protocol.names import node_name
 
 
 @dataclass(frozen=True, slots=True)

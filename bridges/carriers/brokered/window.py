@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from treeconnector.errors import SequenceError
+from sapwood.protocol.errors import SequenceError
 
 MAX_ENVELOPES: Final = 64
 """Envelopes under way: far below what brokers keep for a reader by default (Mosquitto: 1000)."""

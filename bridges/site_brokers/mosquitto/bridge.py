@@ -42,7 +42,7 @@ from bridges.site_brokers.mosquitto.session_takeover import FILTERS
 from bridges.site_brokers.mosquitto.taking import Subscriber
 from bridges.site_brokers.mosquitto.withdrawal import ROUND, Withdrawal
 from config.uris import address
-from treeconnector.destinations import Destination
+from sapwood.protocol.destinations import Destination
 
 _log = logging.getLogger("sapwood.site")
 AT_MOST: Final = 1000

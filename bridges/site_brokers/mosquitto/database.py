@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from config.files import open_plain
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 _MAGIC: Final = b"\x00\xb5\x00mosquitto db"
 _HEAD: Final = struct.Struct(">15sII")

@@ -22,7 +22,7 @@ from bridges.site_brokers.mosquitto.database import DatabaseError, subscriptions
 from bridges.site_brokers.mosquitto.log_lines import LOG, SUBSCRIBE, Went, colons, read
 from bridges.site_brokers.mosquitto.memory import Memory
 from bridges.site_brokers.mosquitto.names import Names
-from treeconnector.destinations import Destination, Kind
+from sapwood.protocol.destinations import Destination, Kind
 from treeconnector.patterns import matches
 
 _log = logging.getLogger("sapwood.site")

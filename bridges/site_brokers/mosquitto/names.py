@@ -19,9 +19,9 @@ from typing import Final
 from bridges.mqtt.texts import fits, is_plain
 from bridges.site_brokers.base import SiteBrokerError
 from config.site_brokers import MosquittoSettings
-from treeconnector.destinations import Destination, Kind, queue, topic
-from treeconnector.errors import InvalidName, PatternError, SapwoodError
-from treeconnector.names import node_name, queue_name
+from sapwood.protocol.destinations import Destination, Kind, queue, topic
+from sapwood.protocol.errors import InvalidName, PatternError, SapwoodError
+from sapwood.protocol.names import node_name, queue_name
 from treeconnector.patterns import MANY, ONE, check_topic, from_mqtt, has_wildcard, to_mqtt
 
 SHARE: Final = "$share/"

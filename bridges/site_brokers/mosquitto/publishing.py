@@ -18,7 +18,7 @@ from bridges.site_brokers.mosquitto.messages import REASONS
 from bridges.site_brokers.mosquitto.names import Names, Unspellable
 from bridges.site_brokers.mosquitto.ownership import Ownership
 from bridges.site_brokers.mosquitto.poison_messages import PoisonMessages
-from treeconnector.destinations import Kind
+from sapwood.protocol.destinations import Kind
 
 ENVELOPE: Final = 64
 """Bytes of a packet beside its topic, properties and payload, at the most."""

@@ -15,7 +15,7 @@ from typing import Final
 
 from bridges.mqtt.texts import fits
 from bridges.site_brokers.mosquitto.names import OURS
-from treeconnector.errors import PatternError
+from sapwood.protocol.errors import PatternError
 from treeconnector.patterns import from_mqtt
 
 FILTERS: Final = OURS + "filters"

@@ -21,8 +21,8 @@ from bridges.site_brokers.mosquitto.memory import Memory
 from bridges.site_brokers.mosquitto.names import OURS, Names, Unspellable
 from bridges.site_brokers.mosquitto.publishing import ENVELOPE
 from bridges.site_brokers.mosquitto.session_takeover import FILTERS, PATIENCE, read, written
-from treeconnector.bundles import Message
-from treeconnector.destinations import Destination, Kind
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import Destination, Kind
 from treeconnector.patterns import matches
 
 _log = logging.getLogger("sapwood.site")

@@ -42,8 +42,8 @@ from bridges.site_brokers.rabbitmq.ownership import claim
 from bridges.site_brokers.rabbitmq.publishing import NO_QUEUE, Outgoing, Publisher, Refused
 from bridges.site_brokers.rabbitmq.replies import ARGUMENTS, DIRECT, Replies, destination_of
 from bridges.site_brokers.rabbitmq.taking import Read, Taker
-from treeconnector.destinations import Destination, Kind, queue
-from treeconnector.errors import PatternError
+from sapwood.protocol.destinations import Destination, Kind, queue
+from sapwood.protocol.errors import PatternError
 
 _SHOWN: Final = 100
 

@@ -23,10 +23,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from treeconnector.destinations import queue, topic
+from sapwood.protocol.destinations import queue, topic
+from sapwood.protocol.errors import InvalidName, PatternError
+from sapwood.protocol.names import queue_name
 from treeconnector.edge import BrokerConsumer
-from treeconnector.errors import InvalidName, PatternError
-from treeconnector.names import queue_name
 from treeconnector.patterns import from_amqp
 
 OURS: Final = "sapwood."

@@ -20,10 +20,10 @@ import pika
 
 from bridges.amqp.connection import Incoming
 from bridges.properties import from_amqp, to_amqp
-from treeconnector.bundles import Message
-from treeconnector.destinations import Destination, Kind, queue, topic
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import Destination, Kind, queue, topic
+from sapwood.protocol.errors import PatternError
 from treeconnector.edge import BrokerDelivery, Taken
-from treeconnector.errors import PatternError
 from treeconnector.patterns import MANY, ONE, topic_from_amqp, topic_to_amqp
 
 MARK: Final = "x-sapwood"

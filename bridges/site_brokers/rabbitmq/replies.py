@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from bridges.site_brokers.rabbitmq.consumers import REPLIES
-from treeconnector.destinations import Destination, parse
-from treeconnector.errors import InvalidName
+from sapwood.protocol.destinations import Destination, parse
+from sapwood.protocol.errors import InvalidName
 
 ARGUMENTS: Final[dict[str, Any]] = {"x-expires": 3_600_000}
 MOST: Final = 1000

@@ -28,8 +28,8 @@ from bridges.site_brokers.rabbitmq.bindings import TOPICS, Bindings
 from bridges.site_brokers.rabbitmq.consumers import OURS
 from bridges.site_brokers.rabbitmq.discovery import Prober
 from bridges.site_brokers.rabbitmq.messages import unreadable
+from sapwood.protocol.errors import PatternError
 from treeconnector.edge import Taken
-from treeconnector.errors import PatternError
 from treeconnector.patterns import to_amqp
 
 PRIORITY: Final = -10

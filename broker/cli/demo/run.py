@@ -27,7 +27,7 @@ from broker.cli.demo.traffic import Applications
 from broker.cli.demo.view import Scene, View, make_console, make_view
 from broker.cli.errors import FAILED, WELL, CommandError, make_given
 from broker.cli.output import print_json
-from treeconnector.errors import SapwoodError
+from sapwood.protocol.errors import SapwoodError
 
 DEADLINE: Final = 57.0
 ARRIVAL: Final = 42.0

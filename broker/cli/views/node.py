@@ -1,8 +1,8 @@
 """A node that leaves its tree, forgets a child, or looks its parent up."""
 
 from broker.cli.node_api import Fields
-from treeconnector.errors import InvalidName
-from treeconnector.names import node_name
+from sapwood.protocol.errors import InvalidName
+from sapwood.protocol.names import node_name
 
 
 def leave(found: Fields, given: Fields) -> None:

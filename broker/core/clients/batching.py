@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker.core.messages.trace import Note, notes_of
-from treeconnector import bundles, destinations
-from treeconnector.bundles import Flag, Header, Message
-from treeconnector.destinations import Destination
+from sapwood.protocol import bundles, destinations
+from sapwood.protocol.bundles import Flag, Header, Message
+from sapwood.protocol.destinations import Destination
 from treeconnector.identity import BundleIds, Identity
 
 _TRY_AGAIN = 32

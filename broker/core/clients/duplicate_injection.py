@@ -20,9 +20,9 @@ from broker.core.clients.transfers import Fetched
 from broker.core.errors import NotFound
 from broker.core.sessions.sessions import Connection, Session
 from broker.core.settings import CoreSettings
-from treeconnector import bundles
-from treeconnector.destinations import Destination
-from treeconnector.session_frames import Deliver, NodeFrame
+from sapwood.protocol import bundles
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.session_frames import Deliver, NodeFrame
 
 _MOST_REMEMBERED: Final = 100_000
 

@@ -15,8 +15,8 @@ from broker.core.messages.queue_names import TRANSIENT, is_internal
 from broker.core.rows import QueueRow
 from broker.core.sessions.sessions import Session
 from broker.core.settings import CoreSettings
-from treeconnector import destinations
-from treeconnector.names import queue_name
+from sapwood.protocol import destinations
+from sapwood.protocol.names import queue_name
 
 _FRESH_BYTES: Final = 12
 MOST_QUEUES: Final = 100_000

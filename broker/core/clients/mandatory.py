@@ -29,12 +29,12 @@ from broker.core.messages.pages import may_be_told
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.stored import StoredBundle
 from broker.core.policy import Policy, first_reason
-from treeconnector import bundles, destinations
+from sapwood.protocol import bundles, destinations
+from sapwood.protocol.bundles import Flag, Message, Properties
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.errors import FrameError, InvalidName
+from sapwood.protocol.names import LOCAL, is_incarnation, node_name, queue_name
 from treeconnector.advisories import GIVEN_BACK
-from treeconnector.bundles import Flag, Message, Properties
-from treeconnector.destinations import Destination, Kind
-from treeconnector.errors import FrameError, InvalidName
-from treeconnector.names import LOCAL, is_incarnation, node_name, queue_name
 from treeconnector.relations import Relation
 
 NOBODY_SERVES: Final = "NOBODY_SERVES"

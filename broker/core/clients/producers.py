@@ -15,14 +15,14 @@ from broker.core.routing.admission import MessageAdmission
 from broker.core.rows import ProducerRow, RejectedRow
 from broker.core.sessions.producer_streams import ProducerStream, Rejections
 from broker.core.sessions.sessions import Connection, Session
-from treeconnector import bundles, destinations
-from treeconnector.bundles import Message
-from treeconnector.destinations import Destination, Kind, cell
-from treeconnector.errors import FrameError, PatternError, SapwoodError, TooMuchInside
-from treeconnector.names import LOCAL, node_name, queue_name
+from sapwood.protocol import bundles, destinations
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import Destination, Kind, cell
+from sapwood.protocol.errors import FrameError, PatternError, SapwoodError, TooMuchInside
+from sapwood.protocol.names import LOCAL, node_name, queue_name
+from sapwood.protocol.session_frames import MAX_PACKET, Confirm, Reject, Send, Welcome
 from treeconnector.patterns import check_topic
 from treeconnector.positions import MAX_NUMBER
-from treeconnector.session_frames import MAX_PACKET, Confirm, Reject, Send, Welcome
 
 
 class Producers:

@@ -28,13 +28,11 @@ from broker.core.sessions.sessions import (
     Session,
     Waiter,
 )
-from treeconnector import destinations
-from treeconnector.bundles import Message
-from treeconnector.destinations import Destination, Kind
-from treeconnector.errors import FrameError, PatternError, SapwoodError
-from treeconnector.interests import Interests
-from treeconnector.patterns import check_pattern
-from treeconnector.session_frames import (
+from sapwood.protocol import destinations
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.errors import FrameError, PatternError, SapwoodError
+from sapwood.protocol.session_frames import (
     Acknowledge,
     ClientFrame,
     Create,
@@ -49,6 +47,8 @@ from treeconnector.session_frames import (
     Subscribe,
     Unsubscribe,
 )
+from treeconnector.interests import Interests
+from treeconnector.patterns import check_pattern
 
 _TRANSFER_CREDIT = 1000
 _MAX_TOKEN = 255

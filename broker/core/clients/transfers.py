@@ -20,8 +20,8 @@ from broker.core.delivery.delivery import Dispatcher
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.routing.forwarding import Forwarder
 from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session, Waiter, slice_of
-from treeconnector.bundles import Flag, Message
-from treeconnector.errors import FrameError
+from sapwood.protocol.bundles import Flag, Message
+from sapwood.protocol.errors import FrameError
 
 _ANSWER_BYTES: Final = 4 * 1024 * 1024
 _ANSWER_MESSAGES: Final = 1000

@@ -24,10 +24,10 @@ from broker.core.messages.summaries import PAGE
 from broker.core.messages.trace import BURIED, EVERY, Trace
 from broker.core.rows import BundleRow, CopyRow, MetaRow, PageRow, Transaction
 from broker.core.settings import CoreSettings
-from treeconnector import bundles, destinations
-from treeconnector.bundles import Flag, Header
-from treeconnector.destinations import Destination, Kind
-from treeconnector.names import is_incarnation
+from sapwood.protocol import bundles, destinations
+from sapwood.protocol.bundles import Flag, Header
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.names import is_incarnation
 
 DOUBTED: Final = "doubted"
 """Of bundles below the row that this says nobody knows whether they have arrived where they go."""

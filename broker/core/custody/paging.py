@@ -23,9 +23,9 @@ from broker.core.messages.resting import RestingTotal
 from broker.core.messages.stored import StoredBundle
 from broker.core.messages.summaries import PAGE, WIDEST, EntryShare, Summary
 from broker.core.rows import BundleRow, CopyRow, PageRow, StoredEntry, Transaction
-from treeconnector import bundles
-from treeconnector.bundles import Flag
-from treeconnector.errors import StoreError
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag
+from sapwood.protocol.errors import StoreError
 
 ReadCopies = Callable[[Sequence[int], bool], Sequence[StoredEntry]]
 """Rows of entries with their bundles' headers, in order; with the bodies where that is asked."""

@@ -18,7 +18,7 @@ from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import Spool
 from broker.core.messages.stored import StoredBundle
 from broker.core.messages.summaries import BUNDLE, COPY, ROW
-from treeconnector.bundles import Flag
+from sapwood.protocol.bundles import Flag
 
 _SHIFT: Final = {Spool.UP: 0, Spool.DOWN: 20, Spool.REROUTED: 40}
 _MOST_COPIES: Final = (1 << 20) - 1

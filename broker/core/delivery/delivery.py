@@ -22,10 +22,10 @@ from broker.core.messages.deduplication import DeliveredIdentities
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.policy import first_reason
 from broker.core.sessions.sessions import ConsumerDelivery, PushConsumer
-from treeconnector import bundles
-from treeconnector.bundles import Flag
-from treeconnector.errors import FrameError
-from treeconnector.names import LOCAL
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag
+from sapwood.protocol.errors import FrameError
+from sapwood.protocol.names import LOCAL
 
 _AHEAD: Final = 32
 AT_ONCE: Final = 512 * 1024

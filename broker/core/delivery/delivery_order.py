@@ -12,7 +12,7 @@ database was put back counts its starts anew: what it makes is late until it has
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from treeconnector.bundles import Header
+from sapwood.protocol.bundles import Header
 
 _MOST: Final = 10_000
 MOST_BYTES: Final = 2 * 1024 * 1024  # of the names of queues and destinations

@@ -11,7 +11,7 @@ from broker.core.custody.custody import Custody
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.settings import CoreSettings, Overflow, QueuePolicy
-from treeconnector.destinations import Destination
+from sapwood.protocol.destinations import Destination
 
 _RELIEF: Final = 0.8
 

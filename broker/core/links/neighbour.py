@@ -20,8 +20,8 @@ from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.queue_names import Spool
 from broker.core.messages.tally import Flow
 from broker.core.rows import LinkRow
+from sapwood.protocol.destinations import Destination
 from treeconnector.advisories import Held
-from treeconnector.destinations import Destination
 from treeconnector.frames import Hello, Member, Position
 from treeconnector.hellos import mesh_name
 from treeconnector.link import Link, Standing

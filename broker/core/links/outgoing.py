@@ -5,8 +5,8 @@ from typing import Final
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import QueueEntry
 from broker.core.messages.stored import StoredBundle
-from treeconnector import bundles
-from treeconnector.bundles import Header
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Header
 
 _HEADER_GROWS: Final = 64
 

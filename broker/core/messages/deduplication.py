@@ -13,7 +13,7 @@ from typing import Final
 from broker.core.clock import Clock
 from broker.core.messages.queue import QueueEntry
 from broker.core.rows import SeenRow, Transaction
-from treeconnector.bundles import mask_bits, mask_bytes
+from sapwood.protocol.bundles import mask_bits, mask_bytes
 
 _MOST_SEEN: Final = 200_000
 _MAKER: Final = 12

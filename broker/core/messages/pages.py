@@ -25,7 +25,7 @@ from broker.core.messages.summaries import (
     unpacked,
 )
 from broker.core.rows import PageRow
-from treeconnector.bundles import Flag
+from sapwood.protocol.bundles import Flag
 
 BLOCK: Final = 1 << 16
 _FULL: Final = (1 << BLOCK) - 1

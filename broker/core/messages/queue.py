@@ -23,8 +23,8 @@ from broker.core.messages.summaries import NEVER, SPOOLS, Summary, is_sparse, un
 from broker.core.messages.tally import Tally
 from broker.core.rows import CopyRow
 from broker.core.settings import DEFAULT_POLICY
-from treeconnector.bundles import mask_bytes
-from treeconnector.destinations import Destination, Kind
+from sapwood.protocol.bundles import mask_bytes
+from sapwood.protocol.destinations import Destination, Kind
 
 _row = attrgetter("row")
 

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Final
 
-from treeconnector.destinations import Destination, Kind, parse
+from sapwood.protocol.destinations import Destination, Kind, parse
 
 DEAD: Final = "dead"
 UPWARD: Final = "upward"

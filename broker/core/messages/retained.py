@@ -10,8 +10,8 @@ The names stand in a tree by level, so that a pattern walks only where it can ma
 from collections import Counter
 from typing import Final
 
-from treeconnector import bundles
-from treeconnector.bundles import Header
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Header
 from treeconnector.patterns import MANY, ONE, has_wildcard
 
 MOST: Final = 100_000

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from treeconnector import bundles
-from treeconnector.bundles import Header
-from treeconnector.destinations import Destination
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Header
+from sapwood.protocol.destinations import Destination
 
 
 class StoredBundle:

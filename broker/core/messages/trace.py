@@ -21,8 +21,8 @@ from broker.core.clock import Clock
 from broker.core.messages.queue import QueueEntry
 from broker.core.messages.queue_names import is_internal
 from broker.core.messages.stored import StoredBundle
-from treeconnector.bundles import Header, Message
-from treeconnector.destinations import Destination
+from sapwood.protocol.bundles import Header, Message
+from sapwood.protocol.destinations import Destination
 from treeconnector.identity import BUNDLE_ID_BYTES
 
 ENTERED: Final = 0

@@ -22,9 +22,9 @@ from broker.core.routing.topics import Topics
 from broker.core.rows import ENDED, MetaRow
 from broker.core.tree.ancestry import Ancestry, way_of
 from broker.core.tree.open_links import OpenLinks
+from sapwood.protocol.errors import FrameError, LinkRefused, Refusal, RemoteError
 from treeconnector import link_events as events
 from treeconnector import positions
-from treeconnector.errors import FrameError, LinkRefused, Refusal, RemoteError
 from treeconnector.frames import Hello, Position
 from treeconnector.identity import Shown
 from treeconnector.link import Link, Standing

@@ -21,12 +21,12 @@ from broker.core.policy import Policy
 from broker.core.routing.topics import Topics
 from broker.core.rows import FORMER, RouteRow
 from broker.core.tree.offers import Offers
+from sapwood.protocol.destinations import Destination, Kind, domain
+from sapwood.protocol.names import LOCAL
 from treeconnector import link_events as events
 from treeconnector.advisories import RESYNC, Advertiser, Applied
-from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.frames import Advice
 from treeconnector.link import Link
-from treeconnector.names import LOCAL
 from treeconnector.relations import Relation
 from treeconnector.routes import Route
 

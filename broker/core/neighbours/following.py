@@ -31,9 +31,9 @@ from broker.core.neighbours.heirs import TOGETHER, Heir, Trail, inherits
 from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import MetaRow
+from sapwood.protocol.bundles import Flag, Header
+from sapwood.protocol.destinations import Destination, Kind, domain
 from treeconnector import link_events as events
-from treeconnector.bundles import Flag, Header
-from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.relations import Relation
 
 HEIR: Final = "following heir "

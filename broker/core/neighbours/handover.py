@@ -20,8 +20,8 @@ from broker.core.neighbours.following import Following
 from broker.core.policies.loans import Loans
 from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
-from treeconnector.bundles import Flag
-from treeconnector.destinations import Kind
+from sapwood.protocol.bundles import Flag
+from sapwood.protocol.destinations import Kind
 from treeconnector.relations import Relation
 
 

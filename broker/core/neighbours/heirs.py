@@ -7,7 +7,7 @@ import msgspec
 
 from broker.core.messages.queue import QueueEntry
 from broker.core.messages.queue_names import UPWARD
-from treeconnector.bundles import Scope
+from sapwood.protocol.bundles import Scope
 
 TOGETHER: Final = 32
 """Heirs that are served at one go along their trail."""

@@ -15,9 +15,9 @@ from broker.core.neighbours.following import Following
 from broker.core.policies.loans import Loans
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
+from sapwood.protocol.bundles import Flag
+from sapwood.protocol.errors import FrameError
 from treeconnector import link_events as events
-from treeconnector.bundles import Flag
-from treeconnector.errors import FrameError
 from treeconnector.relations import Relation
 
 _SAY_WITHIN: Final = 0.04

@@ -26,10 +26,10 @@ from broker.core.settings import MeshSettings
 from broker.core.tree.ancestry import Ancestry
 from broker.core.tree.offers import Offers
 from broker.core.tree.open_links import OpenLinks
+from sapwood.protocol.destinations import Kind
+from sapwood.protocol.errors import LinkRefused, Refusal
 from treeconnector import hellos
 from treeconnector import link_events as events
-from treeconnector.destinations import Kind
-from treeconnector.errors import LinkRefused, Refusal
 from treeconnector.frames import Hello, Member
 from treeconnector.link import Link
 from treeconnector.relations import Relation

@@ -16,8 +16,8 @@ from broker.core.policies.permits import ChildPermits
 from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
 from broker.core.tree.ancestry import Ancestry
+from sapwood.protocol.destinations import domain
 from treeconnector.advisories import Held
-from treeconnector.destinations import domain
 from treeconnector.link_events import Event, PeerPaused
 from treeconnector.relations import Relation
 

@@ -15,10 +15,10 @@ from broker.core.policies.loans import Loans
 from broker.core.policy import Policy
 from broker.core.rows import LinkRow
 from broker.core.tree.open_links import OpenLinks
+from sapwood.protocol.destinations import Kind, domain
+from sapwood.protocol.errors import Refusal
 from treeconnector import link_events as events
 from treeconnector.advisories import MOVED, RESYNC
-from treeconnector.destinations import Kind, domain
-from treeconnector.errors import Refusal
 from treeconnector.frames import Advice
 from treeconnector.relations import Relation
 

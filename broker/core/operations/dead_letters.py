@@ -20,10 +20,10 @@ from broker.core.routing.admission import check_destination
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
-from treeconnector import bundles
-from treeconnector.bundles import MAX_BYTES, Flag, Header
-from treeconnector.destinations import Kind
-from treeconnector.errors import InvalidName, PatternError
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import MAX_BYTES, Flag, Header
+from sapwood.protocol.destinations import Kind
+from sapwood.protocol.errors import InvalidName, PatternError
 
 _TOO_MANY: Final = "TOO_MANY_DELIVERIES"
 _EXPIRED: Final = "EXPIRED"

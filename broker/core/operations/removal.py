@@ -22,11 +22,11 @@ from broker.core.policy import Policy
 from broker.core.routing.topics import Subscription, Topics
 from broker.core.rows import QueueRow
 from broker.core.sessions.sessions import PushConsumer
-from treeconnector import destinations
-from treeconnector.destinations import Destination, Kind
-from treeconnector.errors import InvalidName
-from treeconnector.names import node_name, queue_name
-from treeconnector.session_frames import ReadingEnded
+from sapwood.protocol import destinations
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.errors import InvalidName
+from sapwood.protocol.names import node_name, queue_name
+from sapwood.protocol.session_frames import ReadingEnded
 
 _TRACED: Final = 10
 

@@ -17,8 +17,8 @@ from broker.core.messages.queue_names import is_internal
 from broker.core.policy import Policy
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import MetaRow, QueueRow
-from treeconnector import destinations
-from treeconnector.errors import InvalidName, RouteError
+from sapwood.protocol import destinations
+from sapwood.protocol.errors import InvalidName, RouteError
 from treeconnector.relations import Relation
 from treeconnector.static_routes import WORDS, StaticKind, StaticRoute, address_of, static_route
 

@@ -17,7 +17,7 @@ from broker.core.messages.queue_names import Spool, queue_name_of
 from broker.core.messages.stored import StoredBundle
 from broker.core.policy import Policy
 from broker.core.routing.admission import MessageAdmission
-from treeconnector.destinations import Destination
+from sapwood.protocol.destinations import Destination
 from treeconnector.relations import Relation
 
 _OVERFULL: Final = 1.25

@@ -29,8 +29,8 @@ from broker.core.messages.queue import QueueEntry
 from broker.core.operations.dead_letters import Redrive
 from broker.core.policy import Policy
 from broker.core.rows import MetaRow
-from treeconnector.bundles import Flag, Header, mask_bits, mask_bytes
-from treeconnector.destinations import Kind
+from sapwood.protocol.bundles import Flag, Header, mask_bits, mask_bytes
+from sapwood.protocol.destinations import Kind
 from treeconnector.frames import MAX_GIVEN_IN_FRAME
 from treeconnector.link import Link
 from treeconnector.link_events import Event, LinkUp, PeerGave

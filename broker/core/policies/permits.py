@@ -31,14 +31,14 @@ from broker.core.policy import Policy
 from broker.core.routing.admission import MessageAdmission
 from broker.core.rows import MetaRow
 from broker.core.tree.ancestry import Ancestry
+from sapwood.protocol.bundles import Flag, Header, Opening
+from sapwood.protocol.destinations import Destination, Kind, topic
+from sapwood.protocol.errors import PatternError
+from sapwood.protocol.names import is_incarnation
 from treeconnector.advisories import Advertiser, digest_of, standing
-from treeconnector.bundles import Flag, Header, Opening
-from treeconnector.destinations import Destination, Kind, topic
-from treeconnector.errors import PatternError
 from treeconnector.frames import Advice
 from treeconnector.held import Legality, Limits, anything_goes
 from treeconnector.link_events import Event, LinkUp, PeerGrants
-from treeconnector.names import is_incarnation
 from treeconnector.permits import NOTHING, Grant, Permit, Rules, pack
 from treeconnector.relations import Relation
 from treeconnector.routes import Route

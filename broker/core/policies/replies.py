@@ -15,10 +15,10 @@ from broker.core.links.neighbour import Neighbour
 from broker.core.messages.queue import QueueEntry
 from broker.core.policy import Policy
 from broker.core.routing.admission import MessageAdmission
-from treeconnector.bundles import Header, Opening
-from treeconnector.destinations import parse, queue
-from treeconnector.errors import FrameError, InvalidName, PatternError
-from treeconnector.names import is_incarnation
+from sapwood.protocol.bundles import Header, Opening
+from sapwood.protocol.destinations import parse, queue
+from sapwood.protocol.errors import FrameError, InvalidName, PatternError
+from sapwood.protocol.names import is_incarnation
 from treeconnector.relations import Relation
 
 _FRESH: Final = ("transient-", "System.")

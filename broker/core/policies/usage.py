@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from broker.core.policy import Policy
-from treeconnector import destinations
-from treeconnector.destinations import Destination, Kind
-from treeconnector.names import LOCAL
+from sapwood.protocol import destinations
+from sapwood.protocol.destinations import Destination, Kind
+from sapwood.protocol.names import LOCAL
 from treeconnector.routes import RoutingTable
 
 _MOST_USED: Final = 100_000

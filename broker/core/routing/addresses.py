@@ -27,13 +27,13 @@ from broker.core.messages.stored import StoredBundle
 from broker.core.policy import Policy, first_reason
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.questions import Questions
+from sapwood.protocol.destinations import Destination, Kind, domain
+from sapwood.protocol.names import LOCAL, incarnation_text, is_incarnation
 from treeconnector import link_events as events
 from treeconnector.address_frames import whereabouts
 from treeconnector.addresses import LEAST, AddressCache, ClaimedTwice, Entry
-from treeconnector.destinations import Destination, Kind, domain
 from treeconnector.frames import Whereabouts
 from treeconnector.identity import new_uuid
-from treeconnector.names import LOCAL, incarnation_text, is_incarnation
 from treeconnector.relations import Relation
 
 UNKNOWN_INCARNATION: Final = "UNKNOWN_INCARNATION"

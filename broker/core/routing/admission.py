@@ -28,10 +28,10 @@ from broker.core.policy import first_reason
 from broker.core.routing.topics import Topics
 from broker.core.sessions.rights import Rights
 from broker.core.settings import Overflow
-from treeconnector.bundles import MAX_BYTES, Flag, Header, Message, Opening, opened
-from treeconnector.destinations import Destination, Kind, domain
-from treeconnector.errors import FrameError, InvalidName, PatternError
-from treeconnector.names import node_name, queue_name
+from sapwood.protocol.bundles import MAX_BYTES, Flag, Header, Message, Opening, opened
+from sapwood.protocol.destinations import Destination, Kind, domain
+from sapwood.protocol.errors import FrameError, InvalidName, PatternError
+from sapwood.protocol.names import node_name, queue_name
 from treeconnector.patterns import check_topic
 from treeconnector.relations import Relation
 

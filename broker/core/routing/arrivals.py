@@ -17,8 +17,8 @@ from broker.core.messages.stored import StoredBundle
 from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
-from treeconnector.bundles import Flag, Header, mask_bits
-from treeconnector.destinations import Kind, topic
+from sapwood.protocol.bundles import Flag, Header, mask_bits
+from sapwood.protocol.destinations import Kind, topic
 
 
 class Arrivals:

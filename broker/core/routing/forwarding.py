@@ -26,8 +26,8 @@ from broker.core.messages.stored import StoredBundle
 from broker.core.messages.trace import EVERY, REROUTED
 from broker.core.policy import first_reason
 from broker.core.routing.readdressing import Readdressing
-from treeconnector.bundles import MAX_HEADER, Flag
-from treeconnector.destinations import Destination, Kind
+from sapwood.protocol.bundles import MAX_HEADER, Flag
+from sapwood.protocol.destinations import Destination, Kind
 from treeconnector.relations import Relation
 
 _FIRST_REST: Final = 0.05

@@ -16,10 +16,10 @@ from typing import Final, Protocol
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
-from treeconnector import destinations
+from sapwood.protocol import destinations
+from sapwood.protocol.destinations import domain
+from sapwood.protocol.names import incarnation_text, is_incarnation
 from treeconnector.addresses import Entry
-from treeconnector.destinations import domain
-from treeconnector.names import incarnation_text, is_incarnation
 from treeconnector.relations import Relation
 
 REPEAT: Final = 2.0

@@ -8,7 +8,7 @@ from broker.core.context import Context
 from broker.core.delivery.queue_limits import QueueLimits
 from broker.core.lookup import Lookup
 from broker.core.messages.queue import Queue, QueueEntry
-from treeconnector import destinations
+from sapwood.protocol import destinations
 
 
 class Readdressing:

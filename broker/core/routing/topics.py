@@ -22,10 +22,10 @@ from broker.core.messages.stored import StoredBundle
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import RetainedRow, SubscriptionRow
 from broker.core.settings import Overflow
-from treeconnector import bundles
-from treeconnector.bundles import Flag, Header, Scope
-from treeconnector.destinations import Destination, domain, topic
-from treeconnector.errors import FrameError
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag, Header, Scope
+from sapwood.protocol.destinations import Destination, domain, topic
+from sapwood.protocol.errors import FrameError
 from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL
 from treeconnector.static_routes import chosen_default

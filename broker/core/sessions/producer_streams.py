@@ -13,7 +13,7 @@ from typing import Final
 
 from broker.core.rows import RejectedRow, Transaction
 from broker.core.sessions.masking import masked
-from treeconnector.session_frames import Reject
+from sapwood.protocol.session_frames import Reject
 
 MOST: Final = 1000
 _MOST_TEXT: Final = 300

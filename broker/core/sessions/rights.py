@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.core.errors import SwitchError
-from treeconnector import destinations
-from treeconnector.destinations import Destination
+from sapwood.protocol import destinations
+from sapwood.protocol.destinations import Destination
 from treeconnector.permits import Permit
 
 

@@ -19,9 +19,9 @@ from broker.core.messages.stored import StoredBundle
 from broker.core.sessions.masking import masked
 from broker.core.sessions.producer_streams import ProducerStream
 from broker.core.sessions.rights import FULL, Rights
-from treeconnector import bundles
-from treeconnector.bundles import opened
-from treeconnector.session_frames import Deliver, NodeFrame
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import opened
+from sapwood.protocol.session_frames import Deliver, NodeFrame
 
 _MAIL_BYTES: Final = 8 * 1024 * 1024
 Totals = tuple[int, int, int, int]

@@ -16,11 +16,11 @@ from broker.core.context import Context
 from broker.core.messages.queue_names import SYSTEM
 from broker.core.routing.forwarding import Forwarder
 from broker.core.sessions.sessions import Connection, PushConsumer, Session
-from treeconnector import bundles
-from treeconnector.bundles import Header, Message
-from treeconnector.destinations import Destination
-from treeconnector.errors import FrameError
-from treeconnector.session_frames import Acknowledge, Deliver, NodeFrame
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Header, Message
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.errors import FrameError
+from sapwood.protocol.session_frames import Acknowledge, Deliver, NodeFrame
 
 _CREDIT: Final = 256
 _LARGEST: Final = 5 * 1024 * 1024

@@ -27,11 +27,11 @@ from broker.core.policy import Policy
 from broker.core.routing.topics import Topics
 from broker.core.rows import MetaRow
 from broker.core.tree.offers import Offers
+from sapwood.protocol.bundles import Header, Scope
+from sapwood.protocol.destinations import Destination, Kind, domain, topic
+from sapwood.protocol.names import LOCAL
 from treeconnector.advisories import Advertiser
-from treeconnector.bundles import Header, Scope
-from treeconnector.destinations import Destination, Kind, domain, topic
 from treeconnector.frames import Advice
-from treeconnector.names import LOCAL
 from treeconnector.patterns import matches
 
 FROM_SITE: Final = "retained from the site:"

@@ -29,14 +29,14 @@ from broker.core.sessions.sessions import Connection, ConsumerDelivery, Session
 from broker.core.site.retained_interest import RetainedInterest
 from broker.core.site.site_consumer import SiteConsumer
 from broker.core.site.site_intake import SiteIntake
-from treeconnector import bundles, destinations
-from treeconnector.bundles import Scope
-from treeconnector.destinations import Destination, Kind, parse, topic
+from sapwood.protocol import bundles, destinations
+from sapwood.protocol.bundles import Scope
+from sapwood.protocol.destinations import Destination, Kind, parse, topic
+from sapwood.protocol.names import LOCAL
+from sapwood.protocol.session_frames import Acknowledge
 from treeconnector.edge import CREDIT, BrokerConsumer, BrokerDelivery, Taken
 from treeconnector.interests import Interests
-from treeconnector.names import LOCAL
 from treeconnector.patterns import matches
-from treeconnector.session_frames import Acknowledge
 
 _MOST_RETAINED: Final = 100_000
 _MOST_GREETED: Final = 10_000

@@ -6,8 +6,8 @@ import msgspec
 
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.sessions.sessions import Connection, ConsumerDelivery, PushConsumer, Session, slice_of
-from treeconnector import bundles
-from treeconnector.bundles import Message
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Message
 from treeconnector.edge import BrokerDelivery
 
 

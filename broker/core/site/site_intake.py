@@ -17,10 +17,10 @@ from broker.core.errors import QueueFull, SwitchError
 from broker.core.messages.queue_names import SITE
 from broker.core.routing.arrivals import Arrivals
 from broker.core.rows import MetaRow
-from treeconnector import bundles
-from treeconnector.destinations import Destination
+from sapwood.protocol import bundles
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.errors import SapwoodError
 from treeconnector.edge import Taken
-from treeconnector.errors import SapwoodError
 
 _TAKEN: Final = "taken:"
 _KEPT: Final = 64

@@ -17,7 +17,7 @@ from broker.core.policy import Policy
 from broker.core.rows import MetaRow
 from broker.core.tree.open_links import OpenLinks
 from broker.core.tree.root import ChainRoot
-from treeconnector.errors import Refusal
+from sapwood.protocol.errors import Refusal
 from treeconnector.frames import Hello, Member
 from treeconnector.hellos import MAX_ABOVE, mesh_name
 from treeconnector.link import Link

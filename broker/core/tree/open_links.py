@@ -5,7 +5,7 @@ from typing import Final
 
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
-from treeconnector.errors import Refusal
+from sapwood.protocol.errors import Refusal
 from treeconnector.identity import Shown
 from treeconnector.link import Link
 from treeconnector.link_events import LinkEnded

@@ -96,6 +96,6 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 def _version() -> str:
     try:
-        return version("sapwood")
+        return version("sapwood-node")
     except PackageNotFoundError:
         return "unknown"

@@ -7,7 +7,7 @@ from typing import Any
 import pika.data
 import pytest
 
-from treeconnector.bundles import DEEPEST
+from sapwood.protocol.bundles import DEEPEST
 
 
 def there_and_back(value: Any) -> Any:

@@ -37,5 +37,5 @@ def test_a_library_that_is_not_there_is_named_with_its_cure(
         raise ModuleNotFoundError(name="pika")
 
     monkeypatch.setattr(registry, "import_module", lacks)
-    with pytest.raises(SiteBrokerRefused, match=r"amqp://hq needs pika: pip install 'sapwood\[amqp\]'"):
+    with pytest.raises(SiteBrokerRefused, match=r"amqp://hq needs pika: pip install 'sapwood-node\[amqp\]'"):
         registry.make_bridge(setup("amqp://hq", tmp_path))

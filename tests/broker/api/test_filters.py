@@ -4,7 +4,7 @@ import pytest
 
 from broker.api.filters import DestinationFilter
 from broker.core.errors import BadRequest
-from treeconnector.destinations import Destination, Kind, queue, topic
+from sapwood.protocol.destinations import Destination, Kind, queue, topic
 
 
 @pytest.mark.parametrize(

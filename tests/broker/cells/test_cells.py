@@ -10,9 +10,9 @@ from broker.cells.cells import CellCommand
 from broker.cells.errors import NoAnswer, RefusedByCell, TooManyQuestions
 from broker.core.messages.queue_names import is_internal
 from broker.core.site.internal_queues import InternalQueues
+from sapwood.protocol.bundles import Flag, Header, Message, Properties, encode_message
+from sapwood.protocol.destinations import Destination, queue
 from simulation.site import Site
-from treeconnector.bundles import Flag, Header, Message, Properties, encode_message
-from treeconnector.destinations import Destination, queue
 
 QUESTION = b'{"method":"status"}'
 

@@ -7,8 +7,8 @@ import pytest
 
 from broker.cells.cells import CellCommand
 from broker.cells.errors import RefusedByCell
-from treeconnector.bundles import Flag, Header, Message, Properties, encode_message
-from treeconnector.destinations import Kind, queue
+from sapwood.protocol.bundles import Flag, Header, Message, Properties, encode_message
+from sapwood.protocol.destinations import Kind, queue
 from treeconnector.frames import Advice, Member
 
 CORES = ("hq-1", "hq-2", "n-1", "n-2")

@@ -7,9 +7,9 @@ import pytest
 
 from broker.core.errors import BadRequest
 from broker.core.sessions.masking import masked
-from treeconnector.bundles import Message, Properties, encode_message
-from treeconnector.destinations import parse
-from treeconnector.session_frames import Send
+from sapwood.protocol.bundles import Message, Properties, encode_message
+from sapwood.protocol.destinations import parse
+from sapwood.protocol.session_frames import Send
 
 
 def send(grove: Any, site: str, destination: str, **properties: Any) -> None:

@@ -1,9 +1,9 @@
 """A site's broker in memory, as the core's own half of the bridge sees it."""
 
 from broker.core.policy import Policy
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import parse
 from simulation.forest import Forest
-from treeconnector.bundles import Message
-from treeconnector.destinations import parse
 from treeconnector.edge import BrokerConsumer, BrokerDelivery, Taken
 
 

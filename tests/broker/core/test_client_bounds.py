@@ -8,10 +8,10 @@ from broker.core.clients import local_queues, switch
 from broker.core.errors import BadRequest
 from broker.core.routing import topics
 from broker.core.sessions.sessions import Connection
+from sapwood.protocol.destinations import topic
+from sapwood.protocol.session_frames import EndSubscription, Failed, Subscribe
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.destinations import topic
-from treeconnector.session_frames import EndSubscription, Failed, Subscribe
 
 
 @pytest.fixture

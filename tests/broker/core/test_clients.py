@@ -5,14 +5,14 @@ import pytest
 from broker.core.errors import BadRequest
 from broker.core.rows import CopyRow, MetaRow
 from broker.core.settings import Overflow, QueuePolicy
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag, Header, Message
+from sapwood.protocol.destinations import Destination, Kind, queue
+from sapwood.protocol.errors import FrameError
+from sapwood.protocol.session_frames import Send, Subscribe
 from simulation.clients import SimulatedConsumer
 from simulation.forest import QUICK, Forest
 from simulation.site import Site
-from treeconnector import bundles
-from treeconnector.bundles import Flag, Header, Message
-from treeconnector.destinations import Destination, Kind, queue
-from treeconnector.errors import FrameError
-from treeconnector.session_frames import Send, Subscribe
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import pytest
 
 from broker.core.links.neighbour import Neighbour
 from broker.core.neighbours import relocation
+from sapwood.protocol.bundles import Flag, Header, Message, encode_message
+from sapwood.protocol.destinations import Kind, domain, queue, topic
+from sapwood.protocol.errors import LinkRefused, Refusal
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector import frames
-from treeconnector.bundles import Flag, Header, Message, encode_message
-from treeconnector.destinations import Kind, domain, queue, topic
-from treeconnector.errors import LinkRefused, Refusal
 from treeconnector.frames import Advice, Member
 from treeconnector.identity import BundleIds
 from treeconnector.permits import Grant

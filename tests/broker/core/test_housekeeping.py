@@ -6,10 +6,10 @@ from copy import copy
 import pytest
 
 from broker.core.settings import QueuePolicy
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag, Header, Message
+from sapwood.protocol.destinations import Kind, queue
 from simulation.forest import Forest
-from treeconnector import bundles
-from treeconnector.bundles import Flag, Header, Message
-from treeconnector.destinations import Kind, queue
 
 
 def test_what_expires_while_it_waits_is_buried_and_the_rest_keeps_its_order(forest: Forest) -> None:

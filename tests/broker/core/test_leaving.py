@@ -3,9 +3,9 @@
 import pytest
 from departing import depart
 
+from sapwood.protocol.destinations import domain, queue
 from simulation.forest import Forest
 from simulation.invariants import check_routes
-from treeconnector.destinations import domain, queue
 from treeconnector.relations import Relation
 from treeconnector.static_routes import chosen_default
 

@@ -6,9 +6,9 @@ All nodes have the settings that a user gets.
 import pytest
 
 from broker.core.settings import CoreSettings
+from sapwood.protocol.destinations import queue
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
-from treeconnector.destinations import queue
 
 LINGER = CoreSettings().linger
 STOCK = queue("stock")

@@ -12,11 +12,11 @@ from broker.core.clock import PART, Clock, Round
 from broker.core.custody.paging import Paging
 from broker.core.messages.queue import Queue, QueueEntry
 from broker.core.messages.summaries import PAGE
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag, Header, Message
+from sapwood.protocol.destinations import parse
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector import bundles
-from treeconnector.bundles import Flag, Header, Message
-from treeconnector.destinations import parse
 
 NOBODY = "01234567-89ab-cdef-0123-456789abcdef"
 LATE = "queue:late"

@@ -7,10 +7,10 @@ from broker.core.messages import resting
 from broker.core.neighbours import admission, advertising
 from broker.core.policies import loans
 from broker.core.rows import FORMER, MetaRow, RouteRow
+from sapwood.protocol.bundles import Flag, Header, Message, encode_message
+from sapwood.protocol.destinations import Kind, queue
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.bundles import Flag, Header, Message, encode_message
-from treeconnector.destinations import Kind, queue
 from treeconnector.frames import Advice
 
 

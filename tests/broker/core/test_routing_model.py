@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Scope
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
-from treeconnector import bundles
-from treeconnector.bundles import Scope
 from treeconnector.patterns import matches
 
 CELLS = ("a", "b", "c")

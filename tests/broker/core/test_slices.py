@@ -7,11 +7,11 @@ import pytest
 
 from broker.core.delivery.delivery import AT_ONCE, PAYS, SPEED
 from broker.core.sessions.sessions import Connection
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import queue
+from sapwood.protocol.session_frames import Deliver, Subscribe
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.bundles import Message
-from treeconnector.destinations import queue
-from treeconnector.session_frames import Deliver, Subscribe
 
 MIB = 1024 * 1024
 

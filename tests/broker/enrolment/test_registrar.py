@@ -14,7 +14,7 @@ from broker.enrolment import proofs
 from broker.enrolment.errors import EnrolmentRefused
 from broker.enrolment.messages import Join
 from broker.enrolment.tokens import write_token
-from treeconnector.errors import LinkRefused
+from sapwood.protocol.errors import LinkRefused
 from treeconnector.identity import Shown
 
 DAY = 86_400.0

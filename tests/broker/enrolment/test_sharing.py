@@ -15,7 +15,7 @@ from broker.core.errors import SwitchError
 from broker.core.rows import MetaRow
 from broker.enrolment.errors import EnrolmentRefused
 from broker.enrolment.sharing import Sharing
-from treeconnector.errors import LinkRefused
+from sapwood.protocol.errors import LinkRefused
 from treeconnector.identity import Shown
 
 DAY = 86_400.0

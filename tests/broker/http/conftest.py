@@ -18,8 +18,8 @@ from broker.entrance.policy import EntrancePolicy
 from broker.http.app import listen
 from broker.http.settings import HttpSettings
 from broker.shares import Shares
-from treeconnector.bundles import Message
-from treeconnector.session_frames import (
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.session_frames import (
     ClientFrame,
     Confirm,
     Create,

@@ -11,7 +11,7 @@ import pytest
 from broker.node import Node
 from config.model import AdvisoryLog, Listener, Site
 from sapwood import RequestFailed, connect
-from treeconnector.destinations import Kind
+from sapwood.protocol.destinations import Kind
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from broker.http.session_endpoint import StreamingSession
 from broker.http.settings import HttpSettings
 from broker.unread import UnreadBytes
 from sapwood import connect
-from treeconnector.destinations import queue
-from treeconnector.session_frames import (
+from sapwood.protocol.destinations import queue
+from sapwood.protocol.session_frames import (
     Confirm,
     Done,
     Failed,

@@ -12,7 +12,7 @@ from broker.core.rows import Transaction
 from broker.node import Node
 from broker.store.commit import GroupCommit
 from config.model import AdvisoryLog, Listener, Mqtt, Site
-from treeconnector.errors import StoreError
+from sapwood.protocol.errors import StoreError
 
 CONNECT = b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x00\x00\x01a"
 COUNT = 200

@@ -20,8 +20,8 @@ from bridges.site_brokers.base import (
 )
 from broker.node import Node
 from config.model import Listener, Site, SiteBroker, SiteRule
-from treeconnector.bundles import Message, Properties
-from treeconnector.destinations import Destination, parse
+from sapwood.protocol.bundles import Message, Properties
+from sapwood.protocol.destinations import Destination, parse
 
 
 class Bridge:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from broker.site.rules import Rules
 from config.model import SiteRule
-from treeconnector.destinations import Destination, parse
+from sapwood.protocol.destinations import Destination, parse
 from treeconnector.patterns import intersection, matches
 
 TILLS = SiteRule(pattern="topic:till/#", tree_prefix="stores/0042/")

@@ -6,8 +6,8 @@ import pytest
 
 from broker.core.rows import BundleRow, CopyRow, Transaction
 from broker.store import Store
-from treeconnector import bundles
-from treeconnector.destinations import Destination
+from sapwood.protocol import bundles
+from sapwood.protocol.destinations import Destination
 
 TREE, NODE = "acme", "store-1"
 

@@ -8,7 +8,7 @@ from broker.core.rows import BundleRow, QueueRow, Transaction
 from broker.store import GroupCommit, StoreIOFailed
 from broker.store.commit import merge
 from broker.store.store import AFTER_COMMIT, BEFORE_COMMIT
-from treeconnector.errors import StoreError
+from sapwood.protocol.errors import StoreError
 
 
 def put(*rows) -> Transaction:

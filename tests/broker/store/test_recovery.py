@@ -8,7 +8,7 @@ import pytest
 
 from broker.core.rows import CopyRow, MetaRow, QueueRow, RouteRow, SeenRow, Transaction
 from broker.store import Store, StoreBusy, StoreCorrupt, StoreMismatch, migrations, recover
-from treeconnector.errors import StoreError
+from sapwood.protocol.errors import StoreError
 
 PAGE = 4096
 BUNDLES = 600

@@ -16,8 +16,8 @@ from bridges.site_brokers.base import (
     Taken,
 )
 from config.uris import address
-from treeconnector.bundles import Message
-from treeconnector.destinations import Destination, topic
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import Destination, topic
 
 
 def make(setup: Setup) -> Bridge:

@@ -19,7 +19,7 @@ from bridges.carriers.brokered.envelopes import (
     encode,
     end,
 )
-from treeconnector.errors import FrameError
+from sapwood.protocol.errors import FrameError
 
 NONCE = bytes(range(16))
 EVERY: list[Envelope] = [

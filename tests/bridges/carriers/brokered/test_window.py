@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridges.carriers.brokered.window import MAX_ENVELOPES, IncomingWindow, OutgoingWindow
-from treeconnector.errors import SequenceError
+from sapwood.protocol.errors import SequenceError
 
 LIMIT, BATCH = 1000, 100
 

@@ -16,8 +16,8 @@ from rabbitmq_site import FakeDesk
 from bridges.site_brokers.base import BrokerDelivery, Setup
 from bridges.site_brokers.mosquitto import MosquittoBridge
 from config.model import SiteBroker
-from treeconnector.bundles import Message, Properties
-from treeconnector.destinations import Destination, Kind, parse
+from sapwood.protocol.bundles import Message, Properties
+from sapwood.protocol.destinations import Destination, Kind, parse
 
 V5, V3 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
 

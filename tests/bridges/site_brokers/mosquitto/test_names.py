@@ -5,7 +5,7 @@ import pytest
 from bridges.site_brokers.base import SiteBrokerError
 from bridges.site_brokers.mosquitto.names import Names, Unspellable
 from config.model import SiteBroker
-from treeconnector.destinations import Destination, Kind, parse
+from sapwood.protocol.destinations import Destination, Kind, parse
 
 NAMES = Names(SiteBroker(uri="mqtt://localhost"), "york")
 

@@ -15,9 +15,9 @@ from bridges.site_brokers.rabbitmq.messages import (
     taken_from_queue,
     taken_from_topic,
 )
-from treeconnector.bundles import Message, Properties
-from treeconnector.destinations import parse
-from treeconnector.errors import PatternError
+from sapwood.protocol.bundles import Message, Properties
+from sapwood.protocol.destinations import parse
+from sapwood.protocol.errors import PatternError
 from treeconnector.patterns import check_topic
 
 

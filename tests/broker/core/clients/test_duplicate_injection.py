@@ -8,12 +8,12 @@ from broker.core.clients.duplicate_injection import Dice, DuplicatingSwitch
 from broker.core.errors import NotFound
 from broker.core.sessions.sessions import Connection
 from sapwood.inbox import Memory, unpack_delivery
+from sapwood.protocol.bundles import Message, Properties
+from sapwood.protocol.destinations import queue
+from sapwood.protocol.session_frames import Deliver
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.bundles import Message, Properties
-from treeconnector.destinations import queue
-from treeconnector.session_frames import Deliver
 
 
 class Reader(SimulatedConsumer):

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sapwood.protocol.session_frames import Acknowledge, RefuseDelivery
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.session_frames import Acknowledge, RefuseDelivery
 
 
 @pytest.fixture

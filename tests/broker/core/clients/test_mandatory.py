@@ -8,12 +8,12 @@ import pytest
 from broker.core.clients import mandatory
 from broker.core.clients.mandatory import NOBODY_SERVES
 from broker.core.settings import CoreSettings
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag, Message, Properties
+from sapwood.protocol.destinations import parse, queue
+from sapwood.protocol.session_frames import Create, Deliver, Send
 from simulation.clients import Producer, SimulatedConsumer
 from simulation.forest import Forest
-from treeconnector import bundles
-from treeconnector.bundles import Flag, Message, Properties
-from treeconnector.destinations import parse, queue
-from treeconnector.session_frames import Create, Deliver, Send
 
 
 class Mailbox(SimulatedConsumer):

@@ -6,9 +6,9 @@ import pytest
 
 from broker.core.errors import NotFound
 from broker.core.sessions.sessions import Connection
+from sapwood.protocol.bundles import Message
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.bundles import Message
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from broker.core.custody import expiry
 from broker.core.custody.expiry import Expiry
 from broker.core.messages.queue import QueueEntry
 from broker.core.messages.stored import StoredBundle
+from sapwood.protocol.bundles import Header
+from sapwood.protocol.destinations import queue
 from simulation.forest import Forest
-from treeconnector.bundles import Header
-from treeconnector.destinations import queue
 
 
 def made(row: int, milliseconds: int) -> QueueEntry:

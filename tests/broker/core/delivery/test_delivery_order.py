@@ -1,8 +1,8 @@
 """Order is remembered of the latest streams, and of no more names than there is room for."""
 
 from broker.core.delivery.delivery_order import MOST_BYTES, DeliveryOrder
-from treeconnector.bundles import Header
-from treeconnector.destinations import topic
+from sapwood.protocol.bundles import Header
+from sapwood.protocol.destinations import topic
 
 
 def header(number: int, name: str, start: int = 0) -> Header:

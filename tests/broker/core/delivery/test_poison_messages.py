@@ -5,10 +5,10 @@ import random
 import pytest
 
 from broker.core.delivery.poison_messages import PATIENCE
+from sapwood.protocol.session_frames import RefuseDelivery
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.session_frames import RefuseDelivery
 
 QUEUE = "queue:orders"
 

@@ -3,10 +3,10 @@
 import pytest
 
 from broker.core.rows import SeenRow
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag, Header, Message
+from sapwood.protocol.destinations import queue
 from simulation.forest import Forest
-from treeconnector import bundles
-from treeconnector.bundles import Flag, Header, Message
-from treeconnector.destinations import queue
 
 THREE = (b"a", b"b", b"c")
 IDENTITY = b"i" * 16 + b"york"

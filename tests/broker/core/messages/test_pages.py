@@ -16,12 +16,12 @@ from broker.core.messages.queue import Page, QueueEntry, entry_row
 from broker.core.node import NodeCore
 from broker.core.rows import CopyRow, PageRow, StoredEntry, Transaction
 from broker.store import Store
+from sapwood.protocol.destinations import Kind
 from simulation.actions import Action
 from simulation.clients import SimulatedConsumer
 from simulation.disk import Disk
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.destinations import Kind
 
 
 class Counting(Disk):

@@ -7,10 +7,10 @@ from backlogs import SMALL, Crowded, forest_of, payloads, read, send, warm
 
 from broker.core.messages.deduplication import IdentitySet
 from broker.core.rows import BundleRow, CopyRow
+from sapwood.protocol.bundles import Flag
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.bundles import Flag
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from broker.core.messages import retained
 from broker.core.messages.retained import Retained
 from broker.core.rows import RetainedRow
+from sapwood.protocol.bundles import Header
+from sapwood.protocol.destinations import topic
+from sapwood.protocol.session_frames import Deliver
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
-from treeconnector.bundles import Header
-from treeconnector.destinations import topic
 from treeconnector.patterns import matches
-from treeconnector.session_frames import Deliver
 
 LEVELS = st.sampled_from(["a", "b", "", "$s"])
 TOPICS = st.lists(LEVELS, min_size=1, max_size=4).map("/".join).filter(bool)

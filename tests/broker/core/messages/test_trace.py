@@ -5,13 +5,13 @@ import pytest
 from broker.core.clock import Clock
 from broker.core.messages import trace
 from broker.core.messages.trace import NAMES, Note, Trace, notes_of
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Header, Message, Properties
+from sapwood.protocol.destinations import parse, queue
+from sapwood.protocol.session_frames import VERSION, Create, Login, Send, Subscribe
 from simulation.clients import SimulatedClient
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector import bundles
-from treeconnector.bundles import Header, Message, Properties
-from treeconnector.destinations import parse, queue
-from treeconnector.session_frames import VERSION, Create, Login, Send, Subscribe
 
 
 def steps(site: Site) -> list[tuple[str, str, int]]:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from sapwood.protocol.destinations import Destination, parse
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.destinations import Destination, parse
 from treeconnector.frames import Advice
 
 

@@ -15,12 +15,12 @@ from broker.core.messages.queue import QueueEntry
 from broker.core.messages.queue_names import UPWARD
 from broker.core.neighbours.following import Following
 from broker.core.rows import BundleRow, CopyRow, MetaRow
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Flag, Header, Message
+from sapwood.protocol.destinations import Destination, Kind, parse
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector import bundles
-from treeconnector.bundles import Flag, Header, Message
-from treeconnector.destinations import Destination, Kind, parse
 from treeconnector.link import LinkSettings
 
 OFFERS = "topic:offers"

@@ -6,11 +6,11 @@ import pytest
 from departing import depart
 
 from broker.core.links.neighbour import Neighbour
+from sapwood.protocol.bundles import Flag
+from sapwood.protocol.destinations import queue
 from simulation.forest import Forest
 from simulation.invariants import check_routes
 from simulation.site import Site
-from treeconnector.bundles import Flag
-from treeconnector.destinations import queue
 from treeconnector.frames import Member
 from treeconnector.relations import Relation
 from treeconnector.static_routes import chosen_default

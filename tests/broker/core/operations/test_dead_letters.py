@@ -1,9 +1,9 @@
 """Dead letters given back: routed again, marked where they may come twice, kept where they cannot go."""
 
 from broker.core.settings import Overflow, QueuePolicy
+from sapwood.protocol.destinations import Destination, Kind
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.destinations import Destination, Kind
 
 EVERY = -1
 

@@ -9,11 +9,11 @@ from broker.core.messages.queue import QueueEntry
 from broker.core.operations.removal import InDelivery
 from broker.core.rows import BundleRow, CopyRow, QueueRow, SubscriptionRow
 from broker.core.sessions.sessions import Connection
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import queue, topic
+from sapwood.protocol.session_frames import EndSubscription, ReadingEnded
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.bundles import Message
-from treeconnector.destinations import queue, topic
-from treeconnector.session_frames import EndSubscription, ReadingEnded
 
 PAYLOADS = [b"%d" % number for number in range(20)]
 

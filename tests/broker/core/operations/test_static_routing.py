@@ -4,8 +4,8 @@ import pytest
 
 from broker.core.errors import BadRequest, NotFound, SwitchError
 from broker.core.settings import QueuePolicy
+from sapwood.protocol.destinations import queue
 from simulation.forest import Forest
-from treeconnector.destinations import queue
 from treeconnector.static_routes import StaticKind
 
 

@@ -8,12 +8,12 @@ import pytest
 from broker.core.messages.queue_names import Spool
 from broker.core.messages.summaries import BUNDLE, ROW
 from broker.core.settings import QueuePolicy
+from sapwood.protocol.bundles import Scope
+from sapwood.protocol.destinations import Kind
+from sapwood.protocol.session_frames import Create
 from simulation.clients import Producer
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.bundles import Scope
-from treeconnector.destinations import Kind
-from treeconnector.session_frames import Create
 
 FULL = 20 * (1000 + BUNDLE + ROW)
 TREE = (QueuePolicy(Kind.TOPIC, "#", scope=Scope.TREE),)

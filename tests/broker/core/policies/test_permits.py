@@ -9,11 +9,11 @@ from broker.core.errors import BadRequest, NotFound
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages import retained
 from broker.core.policies import permits
+from sapwood.protocol.bundles import Flag, Header, Message, encode_message, mask_bytes
+from sapwood.protocol.destinations import Kind, queue, topic
+from sapwood.protocol.errors import FrameError
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.bundles import Flag, Header, Message, encode_message, mask_bytes
-from treeconnector.destinations import Kind, queue, topic
-from treeconnector.errors import FrameError
 from treeconnector.frames import Advice
 from treeconnector.identity import BundleIds
 from treeconnector.permits import Grant

@@ -5,10 +5,10 @@ import pytest
 from broker.core.messages.tally import count_of, mean_of
 from broker.core.sessions.sessions import Connection
 from broker.histogram import Histogram
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import queue
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.bundles import Message
-from treeconnector.destinations import queue
 from treeconnector.link import LinkSettings
 
 PAYLOADS = [b"%d" % number for number in range(40)]

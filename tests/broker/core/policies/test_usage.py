@@ -8,10 +8,10 @@ import pytest
 
 from broker.core.policies import usage
 from broker.core.policies.usage import RouteUsage
+from sapwood.protocol.destinations import Destination, Kind, domain, parse, queue
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.destinations import Destination, Kind, domain, parse, queue
 from treeconnector.routes import Route, RoutingTable
 
 

@@ -3,15 +3,15 @@
 import pytest
 
 from broker.core.policy import Policy
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import Message, Properties
+from sapwood.protocol.destinations import Kind, parse
+from sapwood.protocol.names import incarnation_text
+from sapwood.protocol.session_frames import Send
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector import bundles
 from treeconnector import link_events as events
-from treeconnector.bundles import Message, Properties
-from treeconnector.destinations import Kind, parse
 from treeconnector.frames import Advice, Whereabouts
-from treeconnector.names import incarnation_text
-from treeconnector.session_frames import Send
 
 
 @pytest.fixture

@@ -5,10 +5,7 @@ import pytest
 
 from broker.core.messages import deduplication
 from broker.core.rows import SeenRow
-from simulation.forest import Forest
-from simulation.site import Site
-from treeconnector.advisories import Limits
-from treeconnector.bundles import (
+from sapwood.protocol.bundles import (
     Flag,
     Header,
     Message,
@@ -18,7 +15,10 @@ from treeconnector.bundles import (
     encode_message,
     unpack,
 )
-from treeconnector.destinations import Destination, Kind, queue
+from sapwood.protocol.destinations import Destination, Kind, queue
+from simulation.forest import Forest
+from simulation.site import Site
+from treeconnector.advisories import Limits
 from treeconnector.frames import Advice
 
 

@@ -5,9 +5,9 @@ import secrets
 import pytest
 
 from broker.core.settings import QueuePolicy
+from sapwood.protocol.destinations import Kind
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.destinations import Kind
 
 HOME = (QueuePolicy(Kind.QUEUE, "till/#", home=True),)
 

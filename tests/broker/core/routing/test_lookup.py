@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from broker.core.lookup import Lookup, LookupResult
 from broker.core.node import NodeCore
+from sapwood.protocol.destinations import Destination, Kind, domain, queue
+from sapwood.protocol.errors import RouteError
 from simulation.forest import Forest
-from treeconnector.destinations import Destination, Kind, domain, queue
-from treeconnector.errors import RouteError
 from treeconnector.relations import Relation
 from treeconnector.routes import LOCAL, Route
 from treeconnector.static_routes import StaticKind, StaticRoute, chosen_default

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sapwood.protocol.names import incarnation_text
 from simulation.forest import Forest
 from treeconnector import link_events as events
-from treeconnector.names import incarnation_text
 
 
 class Step(NamedTuple):

@@ -3,10 +3,10 @@
 import pytest
 
 from broker.core.settings import QueuePolicy
+from sapwood.protocol.bundles import Scope
+from sapwood.protocol.destinations import Kind
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
-from treeconnector.bundles import Scope
-from treeconnector.destinations import Kind
 
 TREE = (QueuePolicy(Kind.TOPIC, "prices/#", Scope.TREE),)
 SITES = ("hq", "north", "south", "york", "durham", "bath")

@@ -10,10 +10,10 @@ from broker.core.rows import RejectedRow
 from broker.core.sessions import producer_streams as rejections
 from broker.core.sessions.producer_streams import ProducerStream
 from broker.core.settings import QueuePolicy
+from sapwood.protocol.session_frames import Login, Welcome
 from simulation.clients import Producer
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.session_frames import Login, Welcome
 
 WEEK = 7 * 86_400.0
 

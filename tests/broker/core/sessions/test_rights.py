@@ -8,9 +8,9 @@ from broker.core.errors import NotLoggedIn, SwitchError
 from broker.core.policy import Policy
 from broker.core.sessions.rights import FULL, Rights
 from broker.core.sessions.sessions import Connection
+from sapwood.protocol.bundles import Message, Properties
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.bundles import Message, Properties
 from treeconnector.permits import Permit, application
 
 

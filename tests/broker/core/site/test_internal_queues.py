@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from broker.core.rows import BundleRow
 from broker.core.site.internal_queues import InternalMessage, InternalQueues
+from sapwood.protocol.bundles import Header, Message, Properties
+from sapwood.protocol.destinations import Kind, queue
 from simulation.forest import Forest
 from simulation.site import Site
-from treeconnector.bundles import Header, Message, Properties
-from treeconnector.destinations import Kind, queue
 
 
 def nothing() -> None:

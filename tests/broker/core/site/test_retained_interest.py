@@ -6,11 +6,11 @@ from memory_broker import Broker
 from broker.core.rows import MetaRow, RetainedRow
 from broker.core.settings import QueuePolicy
 from broker.core.site import retained_interest
+from sapwood.protocol.bundles import Scope
+from sapwood.protocol.destinations import Kind
+from sapwood.protocol.session_frames import Unsubscribe
 from simulation.clients import SimulatedConsumer
 from simulation.forest import Forest
-from treeconnector.bundles import Scope
-from treeconnector.destinations import Kind
-from treeconnector.session_frames import Unsubscribe
 
 
 def tree(forest: Forest, **settings: object) -> None:

@@ -6,9 +6,9 @@ from memory_broker import Broker
 
 from broker.core.rows import MetaRow, SubscriptionRow
 from broker.core.settings import QueuePolicy
+from sapwood.protocol.bundles import Message, Properties, Scope
+from sapwood.protocol.destinations import Destination, Kind, parse
 from simulation.forest import Forest
-from treeconnector.bundles import Message, Properties, Scope
-from treeconnector.destinations import Destination, Kind, parse
 from treeconnector.edge import Taken
 
 

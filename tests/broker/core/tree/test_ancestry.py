@@ -2,11 +2,11 @@
 
 import pytest
 
+from sapwood.protocol.destinations import Kind
 from simulation.disk import Disk
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector import frames
-from treeconnector.destinations import Kind
 from treeconnector.frames import Advice, Member
 
 CORES = ("c1", "c2", "c3")

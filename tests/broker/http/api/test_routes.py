@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sapwood.client import connect
-from treeconnector.destinations import queue
+from sapwood.protocol.destinations import queue
 
 ALIAS = {"kind": "alias", "destination": "till", "gateway": "checkout@york"}
 

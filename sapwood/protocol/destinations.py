@@ -8,8 +8,8 @@ is the cell `till` of that node and is routed by domain routes, not by queue rou
 from enum import StrEnum
 from typing import NamedTuple
 
-from treeconnector.errors import InvalidName
-from treeconnector.names import LOCAL, is_incarnation, node_name, queue_name
+from sapwood.protocol.errors import InvalidName
+from sapwood.protocol.names import LOCAL, is_incarnation, node_name, queue_name
 
 
 class Kind(StrEnum):

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 
-from treeconnector.bundles import (
+from sapwood.protocol.bundles import (
     LARGE,
     MAX_PROPERTIES,
     Flag,
@@ -24,8 +24,8 @@ from treeconnector.bundles import (
     opened,
     unpack,
 )
-from treeconnector.destinations import queue
-from treeconnector.errors import FrameError
+from sapwood.protocol.destinations import queue
+from sapwood.protocol.errors import FrameError
 
 MIB = 1024 * 1024
 ID = bytes(range(16))

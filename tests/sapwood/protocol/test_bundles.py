@@ -5,8 +5,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from treeconnector import bundles
-from treeconnector.bundles import (
+from sapwood.protocol import bundles
+from sapwood.protocol.bundles import (
     MAX_HEADER,
     Flag,
     Header,
@@ -24,8 +24,8 @@ from treeconnector.bundles import (
     plain_body,
     unpack,
 )
-from treeconnector.destinations import queue, topic
-from treeconnector.errors import FrameError, TooMuchInside
+from sapwood.protocol.destinations import queue, topic
+from sapwood.protocol.errors import FrameError, TooMuchInside
 
 ID = bytes(range(16))
 

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from treeconnector.destinations import Destination
-from treeconnector.errors import FrameError
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.errors import FrameError
 
 VERSION: Final = 1
 MAX_PACKET: Final = 16 * 1024 * 1024

@@ -25,8 +25,8 @@ from typing import Any, Final
 import msgspec
 import zstandard
 
-from treeconnector.destinations import Destination
-from treeconnector.errors import FrameError, TooMuchInside
+from sapwood.protocol.destinations import Destination
+from sapwood.protocol.errors import FrameError, TooMuchInside
 
 VERSION: Final = 1
 MAX_MESSAGES: Final = 256

@@ -8,7 +8,7 @@ the 36 characters of a UUID mean one incarnation of a node, and are nobody's nam
 import re
 from typing import Final
 
-from treeconnector.errors import InvalidName
+from sapwood.protocol.errors import InvalidName
 
 LOCAL: Final = "local"
 MAX_NODE_NAME: Final = 64

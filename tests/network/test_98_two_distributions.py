@@ -1,0 +1,119 @@
+"""The wheels of client and node: built as for a release, each installed into an environment of its own.
+
+Proven here: both are built from their sdists, pip installs them without a network, each has its own packages
+only, and an application that has the client's wheel alone speaks with a node that runs from the other. The
+packages that both need are those of this environment, laid beside them one by one: each finds no more than
+its wheel asks for. That an index has them is not proven.
+"""
+
+import asyncio
+import runpy
+import subprocess
+import sys
+import tarfile
+import venv
+from email import message_from_bytes
+from importlib.metadata import distribution
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from harness import Network
+
+ROOT = Path(__file__).parents[2]
+NODE = {"audit", "bridges", "broker", "config", "interfaces", "simulation", "treeconnector"}
+closure = runpy.run_path(str(ROOT / "requirements" / "licences.py"))["closure"]
+APPLICATION = """
+import asyncio, importlib.util, sys
+from sapwood import connect
+
+async def main():
+    async with connect(sys.argv[1]) as client:
+        await client.create("prices")
+        await client.send("queue:prices", b"46")
+        async for delivery in client.subscribe("queue:prices"):
+            print(delivery.payload.decode(), *filter(importlib.util.find_spec, sys.argv[2:]))
+            return await delivery.ack()
+
+asyncio.run(main())
+"""
+
+
+def built(folder: Path, out: Path) -> Path:
+    """The wheel, by way of an sdist, as `python -m build` makes it."""
+    backend = "import sys; from hatchling import build; print(getattr(build, sys.argv[1])(sys.argv[2]))"
+
+    def made(kind: str, source: Path) -> Path:
+        words = [sys.executable, "-P", "-c", backend, kind, str(out)]
+        done = subprocess.run(words, cwd=source, check=True, capture_output=True, text=True)
+        return out / done.stdout.strip().splitlines()[-1]
+
+    sdist = made("build_sdist", folder)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(out, filter="data")
+    return made("build_wheel", out / sdist.name.removesuffix(".tar.gz"))
+
+
+def needs(wheel: Path) -> list[str]:
+    with ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        told = message_from_bytes(archive.read(name)).get_all("Requires-Dist") or []
+    return [each for each in told if "extra ==" not in each]
+
+
+def packages(wheel: Path) -> set[str]:
+    with ZipFile(wheel) as archive:
+        return {name.partition("/")[0] for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def installed(wheels: list[Path], folder: Path) -> Path:
+    """The Python of a fresh environment with these wheels, and beside them what they ask for."""
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    beside = folder / "beside"
+    beside.mkdir()
+    for name in closure([need for wheel in wheels for need in needs(wheel)]):
+        found = distribution(name)
+        for top in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
+            (beside / top).symlink_to(Path(str(found.locate_file(top))))
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "beside.pth").write_text(f"{beside}\n")
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--quiet", "--no-index", *map(str, wheels)], check=True)
+    return python
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    out = tmp_path_factory.mktemp("dist")
+    return {"client": built(ROOT / "client", out), "node": built(ROOT, out)}
+
+
+def test_each_wheel_has_its_own_packages(wheels: dict[str, Path]) -> None:
+    assert packages(wheels["client"]) == {"sapwood"}
+    assert packages(wheels["node"]) == NODE
+    assert {need.split(">")[0] for need in needs(wheels["client"])} == {"aiohttp", "msgspec", "zstandard"}
+    version = wheels["client"].name.split("-")[1]
+    ours = [need for need in needs(wheels["node"]) if need.startswith("sapwood")]
+    assert ours == [f"sapwood-client=={version}"]
+    assert wheels["node"].name.split("-")[:2] == ["sapwood_node", version]
+
+
+async def test_an_application_with_the_client_alone_speaks_with_a_node_from_the_other_wheel(
+    wheels: dict[str, Path], network: Network, tmp_path: Path
+) -> None:
+    node = installed(list(wheels.values()), tmp_path / "node")
+    application = installed([wheels["client"]], tmp_path / "application")
+    network.add("hq")
+    log = (tmp_path / "node.log").open("wb")
+    program = [str(node.with_name("sapwood")), "node", "run", str(network.nodes["hq"].file)]
+    running = await asyncio.create_subprocess_exec(*program, cwd=tmp_path, stdout=log, stderr=log)
+    try:
+        words = [str(application), "-c", APPLICATION, network.url("hq"), *sorted(NODE)]
+        told = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert (told.stdout, told.stderr) == ("46\n", ""), (tmp_path / "node.log").read_text()
+    finally:
+        running.terminate()
+        await running.wait()
+        log.close()
+    assert running.returncode == 0
