@@ -33,7 +33,7 @@ async def main():
         await client.send("queue:prices", b"46")
         async for delivery in client.subscribe("queue:prices"):
             print(delivery.payload.decode(), *filter(importlib.util.find_spec, sys.argv[2:]))
-            return await delivery.ack()
+            return delivery.ack()
 
 asyncio.run(main())
 """
