@@ -15,10 +15,13 @@ line between a node and its parent can be a real proxy that is cut, stalled or s
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
+
+from nursery import NurseryNode, nursery
 
 from broker.advisory_log import LogRow, read_log
 from broker.cli.demo.line import CutLine
@@ -45,6 +48,16 @@ def merged(base: Settings, over: Settings) -> Settings:
         known = result.get(key)
         result[key] = merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
     return result
+
+
+class LoadedNode(NodeProcess):
+    """A node that begins with the program loaded, unless its environment has words for Python itself."""
+
+    def _spawn(self, log: int, environment: dict[str, str]) -> NurseryNode:
+        own = {name for name in environment if name not in WARNINGS_ARE_ERRORS}
+        if sys.platform != "linux" or any(name.startswith("PYTHON") for name in own):
+            return super()._spawn(log, environment)
+        return nursery(**WARNINGS_ARE_ERRORS).start(self.file, log, environment)
 
 
 class Network:
@@ -86,7 +99,7 @@ class Network:
         `line`: its line to the parent goes through a proxy. `settings`: further keys of the site's file.
         """
         (self.ports[name],) = self._fresh_ports(1)
-        node = NodeProcess(name, self.folder / f"{name}.yaml", self.url(name))
+        node = LoadedNode(name, self.folder / f"{name}.yaml", self.url(name))
         self.nodes.by_name[name] = node
         self.configure(name, parent, role=role, line=line, **settings)
         return node

@@ -13,9 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness import PATIENCE, WARNINGS_ARE_ERRORS, Network
+from harness import PATIENCE, WARNINGS_ARE_ERRORS, LoadedNode, Network
 
-from broker.cli.demo.processes import NodeProcess
 from broker.cli.errors import CommandError
 from broker.cli.http import ask
 from broker.cli.tls import Tls
@@ -114,14 +113,14 @@ async def sapwood(*words: str, seconds: float = GENEROUS) -> tuple[int, str]:
     return process.returncode or 0, said.decode()
 
 
-def adopt(network: Network, name: str, folder: Path) -> NodeProcess:
+def adopt(network: Network, name: str, folder: Path) -> LoadedNode:
     """Let a network run what has joined in a folder, on a free port and without long waits."""
     file = folder / f"{name}.yaml"
     (network.ports[name],) = network._fresh_ports(1)
     listener = f"  listener: {{port: {network.ports[name]}}}\n"
     text = file.read_text()
     file.write_text(text.replace("broker:\n", f"broker:\n{listener}{QUICK}", 1))
-    node = network.nodes.by_name[name] = NodeProcess(name, file, network.url(name))
+    node = network.nodes.by_name[name] = LoadedNode(name, file, network.url(name))
     return node
 
 

@@ -54,18 +54,21 @@ class NodeProcess:
         """Start the process and return at once; `Nodes.until_ready` waits for it."""
         if self.running:
             raise NodeFailed(f"{self.name} runs already, as process {self.pid}")
-        tied = [sys.executable, "-P", "-m", "broker.cli.demo.tied", str(os.getpid())]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [*tied, "node", "run", str(self.file)],
-                cwd=self.file.parent,
-                env=os.environ | (environment or {}),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                process_group=0,
-            )
+            self._process = self._spawn(log.fileno(), environment or {})
         self.starts += 1
+
+    def _spawn(self, log: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        tied = [sys.executable, "-P", "-m", "broker.cli.demo.tied", str(os.getpid())]
+        return subprocess.Popen(  # noqa: S603 - our own program
+            [*tied, "node", "run", str(self.file)],
+            cwd=self.file.parent,
+            env=os.environ | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            process_group=0,
+        )
 
     def signal(self, number: int) -> None:
         """Send a signal to the process, if it still runs."""
