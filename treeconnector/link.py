@@ -62,7 +62,8 @@ from treeconnector.permits import Grant, pack, pieces
 MAX_AUTHORITIES: Final = 24 * 1024
 _DIGEST: Final = 16
 _DIGEST_BACK: Final = 20
-_MAX_DIGEST_BACK: Final = _DIGEST_BACK + bundles.MAX_MESSAGES // 8
+_MAX_WHICH: Final = bundles.MAX_MESSAGES // 8
+_MAX_DIGEST_BACK: Final = _DIGEST_BACK + _MAX_WHICH
 
 __all__ = [
     "Acked",
@@ -196,10 +197,14 @@ class Link(Handshake):
         sizes = {(len(bundle), len(digest)) for bundle, digest in frame.bundles}
         sound = sizes <= {(BUNDLE_ID_BYTES, 0), (BUNDLE_ID_BYTES, _DIGEST)}
         sound = sound and all(_DIGEST_BACK <= len(each) <= _MAX_DIGEST_BACK for each in frame.back)
+        sound = sound and all(len(each) <= _MAX_WHICH for each in frame.which)
         if not sound or len(frame.bundles) > frames.MAX_GIVEN_IN_FRAME:
             raise FrameError("bundles that were given: expected ids and digests of 16 bytes, 500 at most")
-        back = iter(frame.back)
-        given = [(bundle, digest or next(back, b"")) for bundle, digest in frame.bundles]
+        back, which = iter(frame.back), iter(frame.which)
+        given = [
+            (bundle, digest, next(which, b"")) if digest else (bundle, next(back, b""), b"")
+            for bundle, digest in frame.bundles
+        ]
         events.append(PeerGave(given, frame.known))
 
     def _on_granted(self, frame: frames.Granted, events: list[Event]) -> None:
@@ -290,14 +295,16 @@ class Link(Handshake):
         if self._require(frames.Authorities):
             self._out.control(frames.Authorities(certificates))
 
-    def send_given(self, given: Sequence[tuple[bytes, bytes]], *, known: bool = False) -> None:
+    def send_given(self, given: Sequence[tuple[bytes, bytes, bytes]], *, known: bool = False) -> None:
         """To a node of our mesh: at most 500 bundles that children may give back (16 bytes), or have (20
-        to 52). `known`: it is no news, and told since the link is new.
+        to 52); of the first a bit for each message that they may, or nothing for all. `known`: it is no news,
+        and told since the link is new.
         """
         if self._require(frames.Given):
-            plain = [(bundle, mark if len(mark) == _DIGEST else b"") for bundle, mark in given]
-            back = [mark for _, mark in given if len(mark) >= _DIGEST_BACK]
-            self._out.control(frames.Given(plain, known, back))
+            plain = [(bundle, mark if len(mark) == _DIGEST else b"") for bundle, mark, _ in given]
+            back = [mark for _, mark, _ in given if len(mark) >= _DIGEST_BACK]
+            which = [which for _, mark, which in given if len(mark) == _DIGEST]
+            self._out.control(frames.Given(plain, known, back, which))
 
     def moved(self, name: str) -> None:
         """Parent only. `name`, which is below the peer, is live elsewhere."""

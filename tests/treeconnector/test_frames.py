@@ -63,6 +63,7 @@ EXAMPLES = [
     frames.Authorities(b"certificates"),
     frames.Given([(b"b" * 16, b"d" * 16), (b"c" * 16, b"")]),
     frames.Given([(b"b" * 16, b"d" * 16), (b"c" * 16, b"")], True, [b"d" * 20]),
+    frames.Given([(b"b" * 16, b"d" * 16), (b"c" * 16, b"")], False, [b"d" * 20], [b"\x06"]),
 ]
 
 

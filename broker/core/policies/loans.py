@@ -41,6 +41,9 @@ Entry = tuple[bytes, bytes]
 nodes, the digest is followed by the reroutes it had then and, if not all did, by which of its messages did.
 """
 
+Told = tuple[bytes, bytes, bytes]
+"""An entry as it is told in a mesh. The third: which of its messages were given, empty if all were."""
+
 _MOST: Final = 100_000
 _MOST_OF_ONE: Final = 32
 """Of one bundle: children that have parts of it, and of one of these how often they came back."""
@@ -60,7 +63,7 @@ class Loans(Policy):
         self._context = context
         self._redrive = redrive
         self._digests: dict[bytes, tuple[tuple[bytes, int], ...]] = {}
-        self._news: list[Entry] = []
+        self._news: list[Told] = []
         self._sent: dict[tuple[str, bytes], bytes] = {}
         self._rows: dict[int, int] = {}
         self._number = self._written = 0
@@ -75,12 +78,12 @@ class Loans(Policy):
     def sent(self, neighbour: Neighbour, header: Header, body: bytes) -> None:
         """A queue's bundle goes to a child, which may give it back."""
         if header.destination.kind == Kind.QUEUE:
-            entry = _entry(neighbour, header, body)
-            self._keep(entry, _brought(header))
+            entry, brought = _entry(neighbour, header, body), _brought(header)
+            self._keep(entry, brought)
             self._sent[neighbour.name, header.id] = entry[1]
             if len(self._sent) > _MOST:
                 del self._sent[next(iter(self._sent))]
-            self._note(entry)
+            self._note(entry, brought)
 
     def take(self, neighbour: Neighbour, header: Header, body: bytes) -> bool:
         """Was this child given all that it brings? It may give it back once."""
@@ -150,7 +153,7 @@ class Loans(Policy):
                 digest = _digest(neighbour, header, self._context.custody.body(entry))
                 if (header.id, digest) not in self._taken:
                     self._keep((header.id, digest), entry.all & ~entry.done)
-                    self._note((header.id, digest))
+                    self._note((header.id, digest), entry.all & ~entry.done)
             given = dict(self._digests.get(header.id, ())).get(digest, 0)
             if given := given & entry.all:  # a whole one has no end
                 which = () if given == entry.all else (mask_bytes(given),)
@@ -165,11 +168,7 @@ class Loans(Policy):
         numbered = {int(name[len(_ROW) :]): row for name, row in meta.items() if name.startswith(_ROW)}
         for number in sorted(numbered):
             pairs = msgspec.msgpack.decode(numbered[number], type=list[tuple[bytes, ...]])
-            for bundle, mark, *which in pairs:
-                if which:
-                    self._keep((bundle, mark), mask_bits(which[0]))
-                else:
-                    self.heard([(bundle, mark)])
+            self.heard([(bundle, mark, which[0] if which else b"") for bundle, mark, *which in pairs])
             self._rows[number], self._number = len(pairs), number
             self._written += len(pairs)
         for name, row in meta.items():  # after the others: there are no dead letters yet for these to settle
@@ -199,9 +198,9 @@ class Loans(Policy):
         if isinstance(event, PeerGave) and neighbour.relation is Relation.MESH:
             self.heard(event.bundles, known=event.known)
 
-    def heard(self, pairs: list[Entry], *, known: bool = False) -> None:
+    def heard(self, told: list[Told], *, known: bool = False) -> None:
         """Another node of the mesh has given these, or had them given back. `known`: perhaps long ago."""
-        for bundle, mark in pairs:
+        for bundle, mark, given in told:
             if mark == _ALL_BACK:  # an older node does not say which
                 self._digests.pop(bundle, None)
             elif len(mark) > _DIGEST:
@@ -210,7 +209,7 @@ class Loans(Policy):
                 self._forget(entry, reroutes, mask_bits(which) if which else _EVERY)
                 self._settle_early(entry, twin=True)
             elif not (known and (bundle, mark) in self._taken):
-                self._keep((bundle, mark))
+                self._keep((bundle, mark), mask_bits(given) if given else _EVERY)
                 self._settle_early((bundle, mark), twin=False)
 
     def _settle_early(self, entry: Entry, *, twin: bool) -> None:
@@ -242,16 +241,20 @@ class Loans(Policy):
 
     def _tell_all(self, peer: Neighbour) -> None:
         """A link with a node of the mesh is up: it may have missed some, or have been killed since."""
-        given = [(bundle, digest) for bundle, digests in self._digests.items() for digest, _ in digests]
+        given = [
+            (bundle, digest, _which(messages))
+            for bundle, digests in self._digests.items()
+            for digest, messages in digests
+        ]
         taken = [
-            (bundle, digest + reroutes.to_bytes(_REROUTES, "big") + _which(messages))
+            (bundle, digest + reroutes.to_bytes(_REROUTES, "big") + _which(messages), b"")
             for (bundle, digest), returns in self._taken.items()
             for reroutes, messages in returns
         ]
         if peer.link is not None:
             self._tell_part(peer, peer.link, [*given, *taken], 0)
 
-    def _tell_part(self, peer: Neighbour, link: Link, pairs: list[Entry], start: int) -> None:
+    def _tell_part(self, peer: Neighbour, link: Link, pairs: list[Told], start: int) -> None:
         """A frame at a time, since it may be many, and others wait."""
         end = start + MAX_GIVEN_IN_FRAME
         if peer.link is link and start < len(pairs):
@@ -259,13 +262,13 @@ class Loans(Policy):
             further = partial(self._tell_part, peer, link, pairs, end)
             self._context.clock.go_on((self._tell_all, link), further)
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: Entry, messages: int = _EVERY) -> None:
         if self._context.table.mesh:
-            self._news.append(entry)
+            self._news.append((*entry, _which(messages)))
 
     # --- in memory
 
-    def _keep(self, entry: Entry, messages: int = _EVERY) -> None:
+    def _keep(self, entry: Entry, messages: int) -> None:
         bundle, digest = entry
         known = dict(self._digests.pop(bundle, ()))
         messages |= known.pop(digest, 0)

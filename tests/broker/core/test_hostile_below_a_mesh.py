@@ -9,6 +9,7 @@ from broker.core.neighbours import relocation
 from sapwood.protocol.bundles import Flag, Header, Message, encode_message
 from sapwood.protocol.destinations import Kind, domain, queue, topic
 from sapwood.protocol.errors import LinkRefused, Refusal
+from sapwood.protocol.session_frames import Acknowledge
 from simulation.forest import Forest
 from simulation.site import Site
 from treeconnector import frames
@@ -114,6 +115,36 @@ def test_two_parts_of_one_bundle_are_no_twins_and_each_comes_back_once(forest: F
     assert dead(forest, "hq-1") == ["PERMIT"]
 
 
+def test_of_a_part_that_one_gave_no_more_comes_back_over_the_other(forest: Forest) -> None:
+    """Whether the other heard of it at once or when it came up, and whether the giver was started anew."""
+    reader = forest.consumer("hq-1", "queue:orders", auto=False)
+    forest.settle(1)
+    forest.producer("hq-1").send("queue:orders", b"1", b"2", b"3")
+    forest.settle(1)
+    (session,) = (each for each in forest["hq-1"].core.switch.sessions.values() if each.unacked)
+    header = next(iter(session.unacked.all())).entry.stored.header
+    reader.say(Acknowledge([(reader.receipts[0].transfer, reader.receipts[0].transfer)]))
+    reader.disconnect()
+    forest.consumer("york", "queue:orders", auto=False)
+    forest.settle(2)
+
+    def given(core: str) -> list[int]:
+        return [bits for _, bits in forest[core].core.loans._digests[header.id]]
+
+    assert [given(core) for core in CORES] == [[0b110], [0b110]]
+    for core in CORES:
+        forest[core].crash()
+        forest[core].boot()
+        forest.heal(4)
+        assert [given(core) for core in CORES] == [[0b110], [0b110]]
+    body = b"".join(encode_message(Message(text)) for text in (b"1", b"2", b"3"))
+    parts = {"id": header.id, "destination": queue("orders"), "origin": "hq-1", "size": len(body), "count": 3}
+    says(forest, "hq-2", Header(**parts, flags=BACK, reroutes=1, done=b"\x06"), body)
+    assert dead(forest, "hq-2") == ["ORIGIN"]
+    says(forest, "hq-2", Header(**parts, flags=BACK, reroutes=1, done=b"\x05"), body)
+    assert dead(forest, "hq-2") == ["ORIGIN"]
+
+
 def test_two_children_that_were_given_one_bundle_may_both_give_it_back(forest: Forest) -> None:
     header = given(forest)
     hq = forest["hq-1"].core
@@ -182,7 +213,7 @@ def test_a_letter_whose_row_is_another_s_by_now_stays(forest: Forest) -> None:
     ((early, rows),) = core.loans._early.items()
     other = (b"2" * 16, early[1])
     core.loans._early = {other: rows}
-    core.loans.heard([other])
+    core.loans.heard([(*other, b"")])
     forest.settle()
     assert len(dead(forest, "hq-2")) == 1
 
@@ -350,7 +381,7 @@ def test_a_node_of_the_mesh_that_names_one_bundle_again_and_again_makes_little_b
 ) -> None:
     loans, bundle = forest["hq-1"].core.loans, bytes(16)
     for number in range(100):
-        loans.heard([(bundle, number.to_bytes(16))])
+        loans.heard([(bundle, number.to_bytes(16), b"")])
     assert [digest for digest, _ in loans._digests[bundle]] == [
         number.to_bytes(16) for number in range(68, 100)
     ]
