@@ -20,7 +20,7 @@ from broker.link_driver import LinkDriver
 from broker.naming import Naming
 from broker.supervisor import Supervisor
 from config.model import Site, TreeConnector
-from config.uris import address
+from config.uris import address, dialable
 from treeconnector.link import Link
 from treeconnector.relations import Relation
 
@@ -118,8 +118,8 @@ class Diallers(Policy):
         mesh, connector = self._host.core.mesh, self._site.connector
         found: dict[str, tuple[TreeConnector, Relation]] = {}
         tls = self._site.mesh.tls
-        for name, addresses in mesh.to_dial().items():
-            if addresses:
+        for name, told in mesh.to_dial().items():
+            if addresses := [uri for uri in told if dialable(uri) is not None]:
                 way = TreeConnector(uri=addresses[0], uris=tuple(addresses[1:]), tls=tls)
                 found[name] = way, Relation.MESH
         main = self.main
@@ -136,8 +136,9 @@ class Diallers(Policy):
         file that may lead anywhere.
         """
         own = [uri for uri in connector.ways if self.leads.get(uri) == name]
+        announced = [uri for uri in addresses if dialable(uri) is not None]
         others = [uri for uri in connector.ways if uri not in self.leads and _is_way(uri)]
-        return tuple(dict.fromkeys([*own, *addresses, *others]))
+        return tuple(dict.fromkeys([*own, *announced, *others]))
 
 
 def _is_way(uri: str) -> bool:

@@ -24,8 +24,8 @@ from broker.location.ways import Way, ways_of
 from broker.pauses import growing
 from broker.settings import client_tls
 from config.credentials import connector_password
-from config.model import Site, TreeConnector
-from config.uris import address
+from config.model import ClientTls, Site, TreeConnector
+from config.uris import address, dialable, is_loopback
 from sapwood.protocol.errors import LinkRefused, Refusal, SapwoodError
 from treeconnector.link import Link
 from treeconnector.relations import Relation
@@ -87,6 +87,7 @@ class Supervisor:
         self._tls = client_tls(connector.tls)
         self.ways = ways_of(site, connector)
         self.ways.one_of_many = lambda: not name and bool(host.core.mesh.parents_to_dial())
+        self.ways.announced = self._announced
         self.uri = self._local = ""
         self.state = "connecting"
         self.error = ""
@@ -122,7 +123,7 @@ class Supervisor:
         uri = self.uri = way.uri
         self._local = way.local
         carrier = await self._connect(way)
-        link = self._link = self._host.core.dial(carrier.max_packet, self._name, self._relation)
+        link = self._link = self._host.core.dial(carrier.max_packet, self._name or way.name, self._relation)
         following = self._host.spawn(self._follow(way, link)) if self.ways.follows(way) else None
         watching = self._diallers.begun(link)
         try:
@@ -141,6 +142,25 @@ class Supervisor:
         self.failures = 0
         self._note(f"lost the {self._what} at {uri}: {error}", logging.DEBUG)
         await asyncio.sleep(random.uniform(0, self._site.link.backoff_initial))
+
+    def _announced(self) -> dict[str, str]:
+        """Where the parent says that it can be dialled, as far as whoever is there has to prove its name.
+
+        So it is with the connector's secret, with TLS, and on this machine; where the connector says anything
+        of TLS or logs in, what was announced cannot take TLS away.
+        """
+        if self._name:
+            return {}
+        connector = self.connector
+        secret = connector.secret_env is not None or connector.secret_file is not None
+        secure = connector.tls != ClientTls() or connector.user is not None
+        return {
+            uri: name
+            for uri, name in self._host.core.mesh.announced().items()
+            if (way := dialable(uri)) is not None
+            and (way.tls or not secure)
+            and (way.tls or secret or is_loopback(way.host))
+        }
 
     async def _rested(self) -> bool:
         """Wait while nobody is to be dialled; was there a reason to? Then whoever dials next begins anew."""
@@ -215,6 +235,7 @@ class Supervisor:
             "uris": list(self.connector.ways),
             "uri": self.uri,
             "local": self._local,
+            "announced": list(self._announced()),
             "location": self.ways.status(),
             "state": self.state,
             "failures": self.failures,

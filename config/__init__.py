@@ -17,6 +17,7 @@
 | `files` | opens files that a person has named, and never waits for one |
 | `fleet` | a whole chain from one table of sites: nobody edits 2,000 files |
 | `kinds` | the kinds of values that a setting can have: how each is written, checked and put into a schema |
+| `line_rules` | combinations of lines out, and of strategies for them, that cannot be |
 | `load` | loads a site's file, XML or YAML by its suffix, with every path made absolute |
 | `mesh` | the mesh that a node is in: two or three roots that are one, or two or three branches |
 | `mesh_rules` | combinations in a mesh that cannot be |
@@ -27,6 +28,7 @@
 | `schema` | the published schemas of a site's file, generated from the model |
 | `schemes` | one table of protocols: the schemes of addresses, over what links ride |
 | `site_brokers` | the section of the broker that a site's applications use |
+| `strategies` | the strategies by which a connector orders its ways: four words, and installed ones |
 | `tls` | TLS in a site's file: towards servers that the node dials, and of its own port |
 | `uris` | addresses in a configuration: link URIs, site-broker URIs, hosts |
 | `values` | the kinds that settings share: names, paths, variables, times, sizes and counts |

@@ -33,6 +33,7 @@ from config.kinds import Choice, Whole
 from config.mesh import Core, Mesh
 from config.schemes import BROKERED, CARRIERS, DIRECT, LOOKED_UP, either, listed, listed_tls
 from config.site_brokers import SiteBroker, SiteRule
+from config.strategies import STRATEGY
 from config.tls import ClientTls, ServerTls
 from config.uris import (
     ANNOUNCED_URI,
@@ -107,10 +108,10 @@ class TreeConnector:
         default=(),
         example=("wss://hq-backup.example.com:7600/link", "srv://hq.example.com"),
     )
-    strategy: Literal["in-order", "random", "least-latency", "load-shared"] = value(
-        Choice(("in-order", "random", "least-latency", "load-shared")),
+    strategy: str = value(
+        STRATEGY,
         "which way is taken of several: the first that works; any; where a connection is made soonest; each "
-        "node one of its own, so that many nodes spread",
+        "node one of its own, so that many nodes spread; or the name of one that is installed",
         default="in-order",
     )
     local_addresses: tuple[str, ...] = values(

@@ -13,7 +13,8 @@ from config.fields import YAML, Part, Parts, Path, Scalar, Spelling, Values, set
 from config.mesh_rules import mesh
 from config.model import ClientTls, ServerTls, Site
 from config.permit_rules import permits
-from config.schemes import DIRECT, LOOKED_UP
+from config.schemes import DIRECT
+from config.strategies import why_not
 from config.uris import DOMAIN, EMBEDDED, Address, address, is_address
 from sapwood.protocol.names import is_incarnation
 
@@ -207,7 +208,7 @@ def _enrolment(site: Site, spell: Spelling) -> Iterator[Contradiction]:
             message = f"{spell('renew')!r} needs a 'certificate', a 'key' and a 'ca' in 'tls'"
             yield Contradiction((*where, "renew"), message, ((*where, "tls"),))
         if connector.renew and not any(address(uri).reaches_a_port for uri in connector.ways):
-            message = f"{spell('renew')!r} asks the parent's port: give a way with {DIRECT.tls_scheme}:// or {LOOKED_UP}://"
+            message = f"{spell('renew')!r} asks the parent's port: give a way with wss:// or srv://"
             yield Contradiction((*where, "renew"), message, ((*where, "uri"), (*where, "uris")))
 
 
@@ -267,6 +268,8 @@ def _ways(site: Site, spell: Spelling) -> Iterator[Contradiction]:
 
 def _lines(site: Site, spell: Spelling) -> Iterator[Contradiction]:
     for i, connector in enumerate(site.tree_connectors):
+        if unknown := why_not(connector.strategy):
+            yield Contradiction(("tree_connectors", i, "strategy"), unknown)
         path: Path = ("tree_connectors", i, "local_addresses")
         for j, line in enumerate(connector.local_addresses):
             if line in connector.local_addresses[:j]:

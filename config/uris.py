@@ -176,6 +176,14 @@ def address(uri: str) -> Address:
     return Address(scheme, host.strip("[]"), int(port or usual_port(scheme)), path or "")
 
 
+def dialable(text: str) -> Address | None:
+    """An address that another node has announced, taken apart; None if it is none that can be dialled."""
+    try:
+        return address(ANNOUNCED_URI.parse(text))
+    except Fault:
+        return None
+
+
 def is_loopback(host: str) -> bool:
     """True for a host that other machines cannot reach."""
     bare = host.strip("[]").lower()

@@ -5,6 +5,9 @@ is dialled. A strategy orders pairs, and says when a better one than the present
 parent is, and who we are, never comes from either address.
 
 Law: a strategy forgets nothing that works: what it puts last is still tried.
+
+Four are here. A package adds others: its entry point `sapwood.address_strategies` is a callable that takes
+the node's name and returns a `Strategy`.
 """
 
 import asyncio
@@ -13,8 +16,11 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final, Protocol
 
+from bridges.dns.errors import LocationError
+from config.strategies import GROUP, why_not
 from config.uris import address
 
 if TYPE_CHECKING:
@@ -30,13 +36,15 @@ _NEVER: Final = float("inf")
 @dataclass(frozen=True, slots=True)
 class Way:
     """One address to dial. `finder`: who found it, None for one of the file. `local`: what is bound, '' = as
-    the system chooses. `place`: where the pair stands in the file, from 0.
+    the system chooses. `place`: where the pair stands in the file, from 0. `name`: the node that has
+    announced it and alone may be there, '' = the file or DNS leads to whoever it is.
     """
 
     uri: str
     finder: "Finder | None" = None
     local: str = ""
     place: int = 0
+    name: str = ""
 
     def __str__(self) -> str:
         return f"{self.uri} from {self.local}" if self.local else self.uri
@@ -158,11 +166,24 @@ class LeastLatency:
 
 
 def strategy_of(word: str, name: str) -> Strategy:
-    """The strategy that a site's file names. `name`: of the node."""
+    """The strategy that a site's file names. `name`: of the node. Raises `LocationError` where one that is
+    installed cannot be made.
+    """
     made: dict[str, Callable[[], Strategy]] = {
         "in-order": InOrder,
         "random": Random,
         "least-latency": LeastLatency,
         "load-shared": lambda: LoadShared(name),
     }
-    return made[word]()
+    return made[word]() if word in made else _installed(word, name)
+
+
+def _installed(word: str, name: str) -> Strategy:
+    found = entry_points(group=GROUP, name=word)
+    if not found:
+        raise LocationError(why_not(word))
+    try:
+        made: Strategy = next(iter(found)).load()(name)
+    except Exception as error:
+        raise LocationError(f"the installed strategy {word!r} cannot be made: {error!r}") from error
+    return made

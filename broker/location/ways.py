@@ -3,6 +3,8 @@ over each line of this node; in the order that the strategy makes of them.
 
 Law: DNS is asked each time when its turn comes: at the start, after a link was lost, and in each round of
 ways that all failed. So a parent that has moved is found without a restart.
+Law: what the parent has announced is tried when all that the file says has failed, and is one more way for
+the strategy; only the node that announced it may be there.
 Law: a link goes back to a better way once that was reachable twice in a row; if going back does not last, the
 next time is twice as far.
 """
@@ -10,7 +12,7 @@ next time is twice as far.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -53,7 +55,8 @@ class Ways:
     """Gives one way after the other, round and round.
 
     `one_of_many`: tells whether the addresses lead to several parents, each of which has a link of its own:
-    then another address is no better way. `lines`: local addresses to bind, none = as the system chooses.
+    then another address is no better way. `announced`: gives the addresses that the parent has said of
+    itself, with its name. `lines`: local addresses to bind, none = as the system chooses.
     `go_back`: seconds between two looks for a better way while a link is up, 0 = never. `sleep`, `clock`:
     seconds; a test's own.
     """
@@ -70,7 +73,7 @@ class Ways:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._uris = uris
-        self._left: deque[str] = deque()
+        self._left: deque[Way] = deque()
         self._found: deque[Way] = deque()
         self._pairs: deque[Way] = deque()
         self._lines = tuple(lines) or ("",)
@@ -80,6 +83,7 @@ class Ways:
         self._sleep = sleep
         self._clock = clock
         self.one_of_many: Callable[[], bool] = lambda: False
+        self.announced: Callable[[], Mapping[str, str]] = dict
         self.finders = finders
 
     def __repr__(self) -> str:
@@ -102,11 +106,11 @@ class Ways:
             if not self._left:
                 if failed is not None:
                     raise failed
-                self._left.extend(self._uris)
-            uri = self._left.popleft()
-            finder = self.finders.get(uri)
+                self._left.extend([*map(Way, self._uris), *self._further()])
+            way = self._left.popleft()
+            finder = self.finders.get(way.uri)
             if finder is None:
-                return Way(uri)
+                return way
             try:
                 await finder.look()
                 self._found.extend(Way(each, finder) for each in finder.ways())
@@ -130,12 +134,20 @@ class Ways:
         return found
 
     def _known(self) -> list[Way]:
-        """All addresses, as the file and the latest answers of DNS have them."""
+        """All addresses, as the file, the latest answers of DNS and the parent have them."""
         found: list[Way] = []
         for uri in self._uris:
             finder = self.finders.get(uri)
             found += [Way(uri)] if finder is None else [Way(each, finder) for each in finder.ways()]
-        return found
+        return [*found, *self._further()]
+
+    def _further(self) -> list[Way]:
+        """What the parent has announced, and neither the file nor DNS says."""
+        return [
+            Way(uri, name=name)
+            for uri, name in self.announced().items()
+            if uri not in self._uris and not any(finder.names(uri) for finder in self.finders.values())
+        ]
 
     def _over_lines(self, addresses: list[Way]) -> list[Way]:
         """Each address over each line; the lines take turns at the first address, then at the second."""
@@ -146,7 +158,9 @@ class Ways:
         ]
 
     def _place(self, way: Way) -> int:
-        """Where the URI stands in the file that is, or found, a way."""
+        """Where the URI stands in the file that is, or found, a way; behind all if it was announced."""
+        if way.name:
+            return len(self._uris)
         named = next((uri for uri, finder in self.finders.items() if finder is way.finder), way.uri)
         return self._uris.index(named)
 
@@ -162,7 +176,8 @@ class Ways:
 
     @property
     def _may_go_back(self) -> bool:
-        return self._go_back > 0 and len(self._uris) * len(self._lines) > 1
+        several = len(self._uris) * len(self._lines) > 1 or bool(self._further())
+        return self._go_back > 0 and several
 
     async def moved(self, way: Way) -> str:
         """Return, saying why, once a link should leave `way`: DNS names it no more, or a better one works."""

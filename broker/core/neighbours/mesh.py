@@ -322,13 +322,22 @@ class OwnMesh(Policy):
         """All nodes of the parents' mesh, with their addresses. What was on disk counts as long as the file
         says the same ways to the parent.
         """
-        parents = self._context.parents.values()
-        known = [parent for parent in parents if parent.detail.mesh and (parent.since or self._same_ways)]
+        known = [parent for parent in self._parents_of_file() if parent.detail.mesh]
         found: dict[str, list[str]] = {}
         for parent in known:
             found.update((member.name, member.addresses) for member in parent.detail.mesh)
         found.update((parent.name, parent.detail.addresses) for parent in known)
         return found
+
+    def announced(self) -> dict[str, str]:
+        """Where a parent that stands alone says that it can be dialled: addresses, with its name."""
+        alone = [parent for parent in self._parents_of_file() if not parent.detail.mesh]
+        return {address: parent.name for parent in alone for address in parent.detail.addresses}
+
+    def _parents_of_file(self) -> list[Neighbour]:
+        """Those that were met on the ways that the file has now."""
+        parents = self._context.parents.values()
+        return [parent for parent in parents if parent.since or self._same_ways]
 
     def _met_parent(self) -> None:
         """A parent was met on the ways that the file has."""

@@ -3,11 +3,17 @@
 import asyncio
 import random
 import socket
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from bridges.dns.errors import LocationError
 from broker.location.strategies import InOrder, LeastLatency, LoadShared, Random, Way, reach, strategy_of
+from config.errors import ConfigurationError
+from config.model import Site, TreeConnector
+from config.rules import check
 
 LAN, LTE, VPN = (Way("ws://hq:1/link", local=f"10.0.0.{number}", place=number) for number in range(3))
 ALL = [LAN, LTE, VPN]
@@ -22,6 +28,44 @@ class Lines:
     async def __call__(self, way: Way) -> float | None:
         names = {LAN: "lan", LTE: "lte", VPN: "vpn"}
         return self.seconds.get(names[way])
+
+
+class Backwards(InOrder):
+    """The last of the file first; as a package could have it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    async def order(self, ways: list[Way]) -> list[Way]:
+        return ways[::-1]
+
+
+def test_a_strategy_that_is_installed_is_one_more_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(
+        ConfigurationError, match="no strategy 'backwards' is installed: expected one of in-order"
+    ):
+        check(site("backwards"))
+    about = tmp_path / "backwards-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: backwards\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(
+        "[sapwood.address_strategies]\nbackwards = backwards:Backwards\nbroken = backwards:Nothing\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "backwards", sys.modules[__name__])
+    made = strategy_of(check(site("backwards")).tree_connectors[0].strategy, "york")
+    assert isinstance(made, Backwards)
+    assert made.name == "york"
+    with pytest.raises(LocationError, match="the installed strategy 'broken' cannot be made: AttributeError"):
+        strategy_of("broken", "york")
+
+
+def site(strategy: str) -> Site:
+    way = TreeConnector(nodetype="leaf", uri="ws://hq.example.com", strategy=strategy)
+    return Site(name="york", tree_connectors=(way,))
 
 
 async def test_in_order_the_first_that_works_is_better_than_those_behind_it() -> None:

@@ -45,6 +45,22 @@ async def test_each_address_is_tried_over_each_line() -> None:
     assert await ways.next() == Way(A, local="10.0.0.1", place=0)
 
 
+async def test_what_is_announced_comes_after_all_of_the_file_and_for_one_name_only() -> None:
+    ways = Ways((A,), {}, lines=("10.0.0.1", "10.0.0.2"), go_back=60.0)
+    told: dict[str, str] = {}
+    ways.announced = lambda: told
+    assert not Ways((A,), {}, go_back=60.0).follows(Way(A))
+    told |= {A: "hq", B: "hq"}
+    assert ways.follows(Way(A))
+    assert [(str(way), way.place, way.name) for way in [await ways.next() for _ in range(5)]] == [
+        (f"{A} from 10.0.0.1", 0, ""),
+        (f"{A} from 10.0.0.2", 1, ""),
+        (f"{B} from 10.0.0.1", 2, "hq"),
+        (f"{B} from 10.0.0.2", 3, "hq"),
+        (f"{A} from 10.0.0.1", 0, ""),
+    ]
+
+
 async def test_a_strategy_orders_all_of_them() -> None:
     ways = Ways((A, B), {}, lines=("10.0.0.1", "10.0.0.2"), strategy=LoadShared("york"))
     one_round = [await ways.next() for _ in range(4)]
