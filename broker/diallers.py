@@ -17,6 +17,8 @@ from broker.core.links.neighbour import Neighbour
 from broker.core.policy import Policy
 from broker.host import Host
 from broker.link_driver import LinkDriver
+from broker.location.cores import CoreFinder, finder_of
+from broker.location.finder import Finder
 from broker.naming import Naming
 from broker.supervisor import Supervisor
 from config.model import Site, TreeConnector
@@ -42,6 +44,8 @@ class Diallers(Policy):
         self.main: Supervisor | None = None
         if site.connector is not None:
             self.main = Supervisor(host, site, self, site.connector)
+        finder = finder_of(site)
+        self._cores = CoreFinder(host, finder) if finder is not None else None
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._changed = asyncio.Event()
         self.supervisors: dict[str, Supervisor] = {}
@@ -56,6 +60,12 @@ class Diallers(Policy):
         """Is this node a satellite that is linked with no core?"""
         linked = any(parent.up for parent in self._host.core.neighbourhood.parents())
         return self._site.scheme == "satellite" and not linked
+
+    @property
+    def finders(self) -> list[Finder]:
+        """All that is looked up in DNS: the parent's domains, and that of the mesh."""
+        found = list(self.main.ways.finders.values()) if self.main is not None else []
+        return [*found, self._cores.finder] if self._cores is not None else found
 
     def of(self, name: str) -> Supervisor | None:
         """The one that knows how a node is dialled: its own, or the connector's."""
@@ -92,6 +102,8 @@ class Diallers(Policy):
         """Until cancelled: have a supervisor for each node that is to be dialled, and for nobody else."""
         if self.main is not None:
             self._host.spawn(self.main.run())
+        if self._cores is not None:
+            self._host.spawn(self._cores.run())
         while True:
             self._changed.clear()
             self._look()

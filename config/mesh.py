@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from config.fields import part, parts, section, value, values
-from config.schemes import CARRIERS, listed, listed_tls
+from config.schemes import CARRIERS, LOOKED_UP, listed, listed_tls
 from config.tls import ClientTls
-from config.uris import ANNOUNCED_URI
+from config.uris import ANNOUNCED_URI, LOOKED_UP_URI, NAME_SERVER
 from config.values import NAME, PATH, VARIABLE
 
 
@@ -45,6 +45,21 @@ class Mesh:
     )
     secret_file: Path | None = value(
         PATH, "file that holds that secret, the same at all of them", default=None, example="secrets/mesh"
+    )
+    uri: str | None = value(
+        LOOKED_UP_URI,
+        f"{LOOKED_UP}://DOMAIN under which the nodes of the mesh register: those that DNS names are dialled, "
+        "and are of the mesh once they have proved its secret; with `scheme` core that of `registration` "
+        "unless given",
+        default=None,
+        aside=True,
+    )
+    name_servers: tuple[str, ...] = values(
+        NAME_SERVER,
+        "DNS servers to ask for that; without them those of the system",
+        item="name_server",
+        default=(),
+        example=("10.0.0.53",),
     )
     cores: tuple[Core, ...] = parts(
         Core, "the other nodes (branch and root only); each lists the others", item="core", default=()

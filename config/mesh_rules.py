@@ -12,11 +12,14 @@ def mesh(site: Site, _spell: Spelling) -> Iterator[Contradiction]:
     """A mesh is one of roots or of branches, and lists each other node once."""
     cores = site.mesh.cores
     looked_at: tuple[Path, ...] = (("scheme",), ("tree_connectors",), ("tree_connectors", 0, "nodetype"))
-    for name in ("cores", "secret_env", "secret_file"):
+    for name in ("cores", "uri", "secret_env", "secret_file"):
         if getattr(site.mesh, name) and site.role == "leaf":
             role = "satellite" if site.scheme else "leaf"
             message = f"a {role} is in no mesh: it finds all cores by its connector"
             yield Contradiction(("mesh", name), message, looked_at)
+    if site.mesh.uri and not (site.mesh.secret_env or site.mesh.secret_file):
+        message = "DNS proves nothing: whoever it names proves the secret of the mesh; give the mesh one"
+        yield Contradiction(("mesh", "uri"), message, (("mesh", "secret_file"),))
     seen: dict[str, Path] = {site.name: ("name",)}
     ways: dict[Address, Path] = {address(uri): ("listener",) for uri in site.listener.announced}
     for i, core in enumerate(cores):

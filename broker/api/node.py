@@ -105,20 +105,20 @@ async def _handed_over(node: RunningNode, neighbours: list[Neighbour]) -> None:
 @operation(
     "POST",
     "/api/node/locate",
-    "Look the parent up in DNS (srv://) now; if it has moved, the link follows.",
+    "Look the parent and the mesh up in DNS (srv://) now; if the parent has moved, the link follows.",
     "node",
     errors=_REFUSED,
     commands=(
         PlainCommand(
             "node locate",
-            "Let a running node look its parent up in DNS now (srv://). If it has moved, the link follows.",
+            "Let a running node look its parent and its mesh up in DNS now (srv://). If the parent has"
+            " moved, the link follows.",
         ),
     ),
 )
 async def locate(node: RunningNode) -> Located:
-    """Look the parent up in DNS now; if it has moved, the link follows."""
-    supervisor = node.diallers.main
-    finders = supervisor.ways.finders.values() if supervisor is not None else ()
+    """Look up in DNS now; if the parent has moved, the link follows."""
+    finders = node.diallers.finders
     if not finders:
         raise SwitchError("this node's file names no srv://DOMAIN: there is nothing to look up")
     for finder in finders:

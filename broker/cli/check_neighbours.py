@@ -15,6 +15,9 @@ from typing import Final
 
 from bridges.tls import TlsError, client_context, is_not_tls
 from broker.cli.finding import SiteFinding
+from broker.location.cores import finder_of
+from broker.location.finder import Finder
+from broker.location.ways import finders_of
 from broker.settings import client_tls
 from config.model import ClientTls, Site, TreeConnector
 from config.uris import Address, address
@@ -42,18 +45,24 @@ def check_mesh(site: Site) -> Iterator[SiteFinding]:
     for core in site.mesh.cores:
         for uri in core.ways:
             yield _reached(f"mesh, {core.name}", address(uri), site.mesh.tls)
+    finder = finder_of(site)
+    if finder is not None:
+        yield from _named(f"mesh {finder.domain}", finder, site.mesh.tls)
 
 
 def _found(site: Site, connector: TreeConnector, uri: str) -> Iterator[SiteFinding]:
     """What DNS says of a parent, and whether somebody listens there."""
-    from broker.location.ways import finders_of
-
     subject, finder = f"parent {uri}", finders_of(site, connector)[uri]
     if not (connector.secret_env or connector.secret_file):
         text = (
             "no secret proves the parent: whoever answers in DNS could be it; give secret_file to both ends"
         )
         yield SiteFinding(subject, "warning", text)
+    yield from _named(subject, finder, connector.tls)
+
+
+def _named(subject: str, finder: Finder, tls: ClientTls) -> Iterator[SiteFinding]:
+    """What DNS names, and whether somebody listens there."""
     try:
         asyncio.run(finder.look())
     except SapwoodError as error:
@@ -66,7 +75,7 @@ def _found(site: Site, connector: TreeConnector, uri: str) -> Iterator[SiteFindi
         name = f"its certificate must name {way.host}" if way.tls else "without TLS"
         order = f"priority {place.priority}, weight {place.weight}"
         yield SiteFinding(subject, "ok", f"{place.uri} ({place.node or 'no name given'}, {order}; {name})")
-        yield _reached("parent", way, connector.tls)
+        yield _reached(subject.partition(" ")[0], way, tls)
 
 
 def _reached(subject: str, way: Address, tls: ClientTls) -> SiteFinding:

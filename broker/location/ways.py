@@ -3,8 +3,8 @@ over each line of this node; in the order that the strategy makes of them.
 
 Law: DNS is asked each time when its turn comes: at the start, after a link was lost, and in each round of
 ways that all failed. So a parent that has moved is found without a restart.
-Law: what the parent has announced is tried when all that the file says has failed, and is one more way for
-the strategy; only the node that announced it may be there.
+Law: an address that the parent has announced is tried when all that the file says has failed, and is one more
+way for the strategy; only the node that announced it may be there.
 Law: a link goes back to a better way once that was reachable twice in a row; if going back does not last, the
 next time is twice as far.
 """
@@ -142,7 +142,7 @@ class Ways:
         return [*found, *self._further()]
 
     def _further(self) -> list[Way]:
-        """What the parent has announced, and neither the file nor DNS says."""
+        """The addresses that the parent has announced, and neither the file nor DNS says."""
         return [
             Way(uri, name=name)
             for uri, name in self.announced().items()

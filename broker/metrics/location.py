@@ -12,8 +12,8 @@ REGISTRATION_STATES: Final = ("registering", "registered", "waiting", "withdrawn
 
 def families(diallers: Diallers, registrar: Registrar | None) -> list[Family]:
     found: list[Family] = []
-    if diallers.main is not None and diallers.main.ways.finders:
-        found += _lookups(list(diallers.main.ways.finders.values()))
+    if diallers.finders:
+        found += _lookups(diallers.finders)
     if registrar is not None:
         found += _registration(registrar)
     return found

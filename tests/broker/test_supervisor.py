@@ -1,4 +1,4 @@
-"""What a parent has announced is dialled, with real nodes in this process and lines that can be cut."""
+"""Addresses that a parent has announced are dialled: real nodes in this process, lines that can be cut."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -8,6 +8,8 @@ from harness import Network
 from meshes import until_below
 from quick import QUICK_SITE
 
+from broker.cli.demo.processes import Status
+
 LEASE = "30s"
 """Nothing here waits for the end of one."""
 
@@ -30,6 +32,28 @@ def add_core(network: Network, name: str, known: str, bind: BindServer, domain: 
 def add_satellite(network: Network, name: str, bind: BindServer, domain: str) -> None:
     connector: dict[str, Any] = {"uri": f"srv://{domain}", "name_servers": [bind.place]}
     network.add(name, scheme="satellite", tree_connectors=[connector], **QUICK_SITE)
+
+
+async def test_cores_find_each_other_where_they_register(
+    network: Network, bind: BindServer, domain: str, key: Path
+) -> None:
+    names = ("core-a", "core-b", "core-c")
+    for name in names:
+        add_core(network, name, "", bind, domain, key)
+        network.configure(name, mesh={"secret_file": "mesh.secret", "name_servers": [bind.place]})
+    add_satellite(network, "sat-1", bind, domain)
+    await network.launch("core-b")
+    await bind.until(domain, "SRV", 1)
+    for name in ("core-a", "sat-1", "core-c"):
+        await network.launch(name)
+    for name in names:
+        others = sorted(set(names) - {name})
+
+        def whole(status: Status, others: list[str] = others) -> bool:
+            return sorted(link["name"] for link in status["mesh"] if link["state"] == "running") == others
+
+        await network.until(name, whole, f"linked with {others}")
+    await until_below(network, "sat-1", *names)
 
 
 async def test_satellites_link_with_all_cores_of_one_name(

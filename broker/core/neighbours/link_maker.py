@@ -8,6 +8,7 @@ from broker.core.neighbours.mesh import OwnMesh
 from broker.core.routing.addresses import LogicalAddresses
 from broker.core.tree.ancestry import Ancestry
 from broker.core.tree.open_links import OpenLinks
+from treeconnector.frames import Member
 from treeconnector.identity import Shown
 from treeconnector.link import Link, LinkSettings
 from treeconnector.relations import Relation
@@ -44,17 +45,18 @@ class LinkMaker:
 
         `max_frame`: the carrier's limit, bytes. `name`: who is to be there, '' = whoever it is.
         """
-        link = self._made(max_frame, dials=True)
+        mesh = self._mesh.listing_for(name) if relation is Relation.MESH else self._mesh.listing
+        link = self._made(max_frame, mesh, dials=True)
         self._links.dial(link, name, relation)
         return link
 
     def accept(self, shown: Shown, max_frame: int | None) -> Link:
         """A new link for a carrier that a child has connected, and what it has shown there."""
-        link = self._made(max_frame, dials=False)
+        link = self._made(max_frame, self._mesh.listing, dials=False)
         self._links.accept(link, shown)
         return link
 
-    def _made(self, max_frame: int | None, *, dials: bool) -> Link:
+    def _made(self, max_frame: int | None, mesh: list[Member], *, dials: bool) -> Link:
         identity, settings = self._addresses.identity, self._settings
         if max_frame is not None and max_frame < settings.max_frame:
             settings = replace(settings, max_frame=max_frame)
@@ -66,7 +68,7 @@ class LinkMaker:
             now=self._context.clock.now,
             addresses=self._addresses.addresses,
             zone=self._zone,
-            mesh=self._mesh.listing,
+            mesh=mesh,
             above=() if dials else self._ancestry.further,
             nonce=self._context.random_bytes(_NONCE_BYTES),
         )

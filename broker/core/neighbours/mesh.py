@@ -71,6 +71,7 @@ class OwnMesh(Policy):
         self.members.update((name, list(addresses)) for name, addresses in settings.members.items())
         self._same_ways = False
         self._left: list[str] = []
+        self._registered: dict[str, list[str]] = {}
         self.authorities = b""
 
     def __repr__(self) -> str:
@@ -294,11 +295,27 @@ class OwnMesh(Policy):
         those that may not know it, or not where it is.
         """
         me = self._context.name
-        return {
-            name: addresses
-            for name, addresses in self.members.items()
-            if me < name or not self._is_awaited(name)
-        }
+        found = {name: ways for name, ways in self._registered.items() if name not in self._left}
+        for name, addresses in self.members.items():
+            if me < name or not self._is_awaited(name):
+                found[name] = list(dict.fromkeys([*addresses, *found.get(name, ())]))
+            else:
+                found.pop(name, None)
+        return found
+
+    def registered(self, nodes: Mapping[str, list[str]]) -> None:
+        """A registry names these for the mesh, with addresses. Each is of it once it has proved its secret;
+        nobody is told of it before.
+        """
+        found = {name: ways for name, ways in nodes.items() if name != self._context.name}
+        if found != self._registered:
+            self._registered = found
+            self._look_whom_to_dial()
+
+    def listing_for(self, name: str) -> list[Member]:
+        """The same for a node that is dialled to be beside this one, whether it is known or not."""
+        known = self.listing
+        return known if any(each.name == name for each in known) else [*known, Member(name, [])]
 
     def _is_awaited(self, name: str) -> bool:
         """Is it for the other one to dial? One that does not for long may have forgotten this node."""

@@ -129,6 +129,34 @@ def test_a_child_is_told_of_a_core_that_joined_while_its_own_link_came_up() -> N
     assert list(forest["york"].core.mesh.parents_to_dial()) == ["c2", "c1"]
 
 
+def test_cores_that_a_registry_names_become_one_root_and_nobody_is_told_of_others() -> None:
+    forest = Forest()
+    for name in CORES:
+        forest.add(name)
+    forest.add("york", "c2")
+    registered = {name: [f"wss://{name}:7600/link"] for name in (*CORES, "mallory")}
+    for name in CORES:
+        forest[name].core.mesh.registered(registered)
+    forest.heal(5)
+    for name in CORES:
+        assert links(forest[name], Relation.MESH) == [other for other in CORES if other != name]
+        assert "mallory" not in forest[name].core.mesh.members
+        assert name == "mallory" or "mallory" in forest[name].core.mesh.to_dial()
+    assert links(forest["york"], Relation.PARENT) == list(CORES)
+    assert "mallory" not in forest["york"].core.mesh.parents_to_dial()
+    check_routes(list(forest.sites.values()))
+
+
+def test_a_core_that_was_forgotten_is_not_dialled_though_the_registry_names_it() -> None:
+    forest = Forest()
+    forest.add_mesh("c1", "c2")
+    forest.heal(3)
+    forest["c1"].core.mesh.registered({"c2": ["wss://c2:7600/link"]})
+    forest["c2"].crash()
+    forest["c1"].core.mesh.left("c2")
+    assert forest["c1"].core.mesh.to_dial() == {}
+
+
 def test_what_goes_up_stays_in_the_zone_while_a_parent_of_it_is_up() -> None:
     forest = Forest()
     forest.add("c1", mesh=["c2"], zone="uk")
