@@ -26,7 +26,7 @@ from simulation.wire import Wire
 
 ROOT: Final = Path(__file__).parents[1]
 DOCUMENT: Final = ROOT / "docs" / "architecture.md"
-HOUSES: Final = ("treeconnector", "broker")
+HOUSES: Final = ("treeconnector", "broker", "sapwood")
 BEGIN, END = "<!-- message_path: begin -->", "<!-- message_path: end -->"
 _INLINED: Final = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"))
 WARMED_BY: Final = 3

@@ -7,7 +7,7 @@ or of `Position`, with a default. `Advice` and `Destination` never grow: what a 
 advice goes into a list of its own at the end of `Advise`. Everything else that does not fit is a
 `FrameError`, and the link ends.
 
-Surprise: msgspec lets `UnicodeDecodeError` and `RecursionError` through, so `_UNREADABLE` names them.
+Surprise: msgspec lets `UnicodeDecodeError` and `RecursionError` through, so `UNREADABLE` names them.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from sapwood.protocol.bundles import UNREADABLE
 from sapwood.protocol.destinations import Destination, Kind
-from sapwood.protocol.errors import FrameError
 from sapwood.protocol.packets import packets
 
 VERSION: Final = 1
@@ -350,11 +350,7 @@ AnyFrame = (
 )
 
 _encoder = msgspec.msgpack.Encoder()
-_packet_decoder = msgspec.msgpack.Decoder(list[AnyFrame])
-_frame_decoder = msgspec.msgpack.Decoder(AnyFrame)
-_raw_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
-_tag_decoder = msgspec.msgpack.Decoder(int)
-_UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
+raw_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 def encode(frame: Frame) -> bytes:
@@ -369,49 +365,10 @@ def pieces(data: bytes) -> Iterator[bytes]:
         yield data
         return
     try:
-        items = _raw_decoder.decode(data)
-    except _UNREADABLE:
+        items = raw_decoder.decode(data)
+    except UNREADABLE:
         yield data
         return
     for start in range(0, len(items), _MOST_IN_PIECE):
         some = items[start : start + _MOST_IN_PIECE]
         yield from packets([bytes(item) for item in some], MOMENT)
-
-
-def decode_packet(data: bytes, max_frame: int) -> list[AnyFrame | Unknown]:
-    """Read a packet. Raises `FrameError` if it is too large or is none."""
-    if len(data) > max_frame:
-        raise FrameError(f"a packet of {len(data)} bytes: {max_frame} at most were agreed")
-    try:
-        return _packet_decoder.decode(data)  # type: ignore[return-value]  # list is invariant
-    except _UNREADABLE:
-        return _decode_one_by_one(data)
-
-
-def _decode_one_by_one(data: bytes) -> list[AnyFrame | Unknown]:
-    """The slow way, for a packet that may hold frames of a later version."""
-    try:
-        items = _raw_decoder.decode(data)
-    except _UNREADABLE as error:
-        raise FrameError(f"not a packet of frames: {error}") from None
-    return [_decode_one(bytes(item)) for item in items]
-
-
-def _decode_one(item: bytes) -> AnyFrame | Unknown:
-    try:
-        frame: AnyFrame = _frame_decoder.decode(item)
-        return frame
-    except _UNREADABLE as error:
-        tag = _tag_of(item)
-        if tag >= FIRST_OPTIONAL:
-            return Unknown(tag)
-        raise FrameError(f"not a frame of version {VERSION}: {error}") from None
-
-
-def _tag_of(item: bytes) -> int:
-    """The frame's tag, -1 if it has none. Nothing behind it is looked into."""
-    try:
-        fields = _raw_decoder.decode(item)
-        return _tag_decoder.decode(fields[0]) if fields else -1
-    except _UNREADABLE:
-        return -1

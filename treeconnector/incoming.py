@@ -1,4 +1,4 @@
-"""What one end of a link has received: numbers, window, pieces, snapshot.
+"""What one end of a link receives: the frames of packets; numbers, window, pieces, snapshot.
 
 Law: numbers are consecutive; a gap, a repetition or a change of order is a `SequenceError`. The peer never
 has more under way than this end's window: a bundle may come while fewer than `window_bundles` and fewer
@@ -8,20 +8,27 @@ than `window_bytes` are unacknowledged. What is buffered here is at most one unf
 from collections import deque
 from typing import Final
 
-from sapwood.protocol.bundles import decode_header
+import msgspec
+
+from sapwood.protocol.bundles import UNREADABLE, decode_header
 from sapwood.protocol.destinations import Destination, parse
 from sapwood.protocol.errors import FrameError, InvalidName, LocalError, PatternError, SequenceError
 from treeconnector import link_events as events
 from treeconnector.frames import (
+    FIRST_OPTIONAL,
     MAX_ADVICES_IN_FRAME,
+    VERSION,
     Advise,
+    AnyFrame,
     Bundle,
     Declined,
     Granted,
     Part,
     SnapshotBegin,
     SnapshotEnd,
+    Unknown,
     Volatile,
+    raw_decoder,
 )
 from treeconnector.parts import VOLATILE, Assembly
 from treeconnector.permits import MAX_GRANTS_BYTES, Rules, unpack
@@ -30,6 +37,10 @@ from treeconnector.positions import MAX_NUMBER
 MAX_NAME: Final = 4096
 MAX_CAUSE: Final = 512
 _OPERATIONS: Final = frozenset(("add", "remove", "dormant", "live"))
+
+_packet_decoder = msgspec.msgpack.Decoder(list[AnyFrame])
+_frame_decoder = msgspec.msgpack.Decoder(AnyFrame)
+_tag_decoder = msgspec.msgpack.Decoder(int)
 
 
 class Incoming:
@@ -211,3 +222,42 @@ def declined_keys(frame: Declined) -> list[Destination]:
     if len(frame.keys) > MAX_ADVICES_IN_FRAME or any(len(key.name) > MAX_NAME for key in frame.keys):
         raise FrameError(f"{len(frame.keys)} declined keys, or one with a name above {MAX_NAME} characters")
     return frame.keys
+
+
+def decode_packet(data: bytes, max_frame: int) -> list[AnyFrame | Unknown]:
+    """Read a packet. Raises `FrameError` if it is too large or is none."""
+    if len(data) > max_frame:
+        raise FrameError(f"a packet of {len(data)} bytes: {max_frame} at most were agreed")
+    try:
+        return _packet_decoder.decode(data)  # type: ignore[return-value]  # list is invariant
+    except UNREADABLE:
+        return _decode_one_by_one(data)
+
+
+def _decode_one_by_one(data: bytes) -> list[AnyFrame | Unknown]:
+    """The slow way, for a packet that may hold frames of a later version."""
+    try:
+        items = raw_decoder.decode(data)
+    except UNREADABLE as error:
+        raise FrameError(f"not a packet of frames: {error}") from None
+    return [_decode_one(bytes(item)) for item in items]
+
+
+def _decode_one(item: bytes) -> AnyFrame | Unknown:
+    try:
+        frame: AnyFrame = _frame_decoder.decode(item)
+        return frame
+    except UNREADABLE as error:
+        tag = _tag_of(item)
+        if tag >= FIRST_OPTIONAL:
+            return Unknown(tag)
+        raise FrameError(f"not a frame of version {VERSION}: {error}") from None
+
+
+def _tag_of(item: bytes) -> int:
+    """The frame's tag, -1 if it has none. Nothing behind it is looked into."""
+    try:
+        fields = raw_decoder.decode(item)
+        return _tag_decoder.decode(fields[0]) if fields else -1
+    except UNREADABLE:
+        return -1

@@ -10,7 +10,7 @@ from sapwood.protocol.errors import FrameError, LinkRefused, LocalError, Refusal
 from treeconnector import frames, hellos
 from treeconnector.frames import Frame, Hello, Member
 from treeconnector.identity import Identity
-from treeconnector.incoming import Incoming
+from treeconnector.incoming import Incoming, decode_packet
 from treeconnector.link_events import Event, LinkEnded, Throttled
 from treeconnector.link_settings import LinkSettings, Standing, clean, hello_of
 from treeconnector.link_states import RECEIVABLE_BY_CHILD, RECEIVABLE_BY_PARENT, State
@@ -157,7 +157,7 @@ class LinkMachine:
         return events
 
     def _take(self, packet: bytes, events: list[Event]) -> None:
-        found = frames.decode_packet(packet, self._limit)
+        found = decode_packet(packet, self._limit)
         if not found:
             raise FrameError("a packet without frames")
         if self._state is State.GREETING:

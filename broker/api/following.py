@@ -20,8 +20,8 @@ from broker.api import previews
 from broker.api.filters import DestinationFilter
 from broker.api.operation import Answer
 from broker.core.errors import BadRequest, Busy, SwitchError
+from broker.core.messages.queue import StoredBundle
 from broker.core.messages.queue_names import is_internal
-from broker.core.messages.stored import StoredBundle
 from broker.core.messages.trace import NAMES, Record
 from broker.core.sessions.masking import masked
 from broker.host import Host

@@ -20,7 +20,7 @@ _NEVER: Final = 1e300
 _ORDERS: Final[dict[str, Callable[[KeptQueue], float]]] = {
     "messages": lambda place: place.messages,
     "bytes": lambda place: place.size,
-    "oldest_s": lambda place: -(place.oldest if place.oldest is not None else _NEVER),
+    "oldest_s": lambda place: -(place.waiting.since if place.waiting.since is not None else _NEVER),
     "readers": lambda place: len(place.consumers),
     "in_total": lambda place: place.tally.entered,
     "out_total": lambda place: place.left,
@@ -186,7 +186,7 @@ def queue_fields(place: KeptQueue, now: float) -> dict[str, Any]:
         "name": str(place.destination),
         "messages": place.messages,
         "bytes": place.size,
-        "oldest_s": 0.0 if place.oldest is None else round(max(now - place.oldest, 0.0), 3),
+        "oldest_s": 0.0 if place.waiting.since is None else round(max(now - place.waiting.since, 0.0), 3),
         "readers": len(place.consumers),
         "created": place.created,
         "home": place.home,

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.queue import Queue
-from broker.core.messages.stored import StoredBundle
+from broker.core.messages.queue import Queue, StoredBundle
 from broker.core.rows import Transaction
 from broker.core.sessions.sessions import Connection
 from treeconnector.link import Link

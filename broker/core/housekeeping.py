@@ -18,23 +18,18 @@ from broker.core.neighbours.relocation import Relocation
 from broker.core.policies.backpressure import Backpressure
 from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.topics import Subscription, Topics
-from broker.core.rows import MetaRow
 from treeconnector.relations import Relation
 
 _EVERY: Final = 1.0
 _ROUND: Final = 10
 """Seconds in which each queue and subscription has been looked at; a few are looked at each second."""
 _STALLED: Final = 5.0
-_TICKS_AT_LEAST: Final = 10.0
 MOST_PRODUCERS: Final = 100_000
 _PRODUCER_RETENTION: Final = 7 * 86_400.0
 
 
 class Housekeeping:
-    """Once a second: expiry, hold time, dead letters, old ids, retention of routes and subscriptions.
-
-    `ticks`: the running time that is on disk.
-    """
+    """Once a second: expiry, hold time, dead letters, old ids, retention of routes and subscriptions."""
 
     def __init__(
         self,
@@ -56,7 +51,6 @@ class Housekeeping:
         self._relocation = relocation
         self._backpressure = backpressure
         self.next = context.clock.now + _EVERY
-        self.ticks = context.clock.now
         self._held: dict[Queue, None] = {}
         clock, custody, neighbours = context.clock, context.custody, context.neighbours
         self._queues = Round(clock, custody.queues.values, self._look_at_queue, _ROUND)
@@ -68,10 +62,7 @@ class Housekeeping:
 
     def run(self) -> None:
         context, clock, custody = self._context, self._context.clock, self._context.custody
-        if clock.now < self.next:
-            return
         self.next = clock.now + _EVERY
-        self.keep_ticks()
         for second_passed in context.policies.second_passed:
             second_passed()
         if custody.expiry.is_due(clock.now):
@@ -84,13 +75,6 @@ class Housekeeping:
         if self._has_forgettable():
             clock.go_on(self._producers, self._producers)
         self._queues.second_passed(all_now=custody.paging.look())
-
-    def keep_ticks(self, older: float = _TICKS_AT_LEAST) -> None:
-        """Keep the running time on disk if what is there is older than `older` seconds: an idle node too."""
-        context = self._context
-        if context.clock.now - self.ticks >= older:
-            self.ticks = context.clock.now
-            context.custody.transaction.put(MetaRow("ticks", str(int(self.ticks * 1000)).encode()))
 
     def _look_at_queue(self, queue: Queue) -> None:
         """Has it waited too long, is it needed, and has it too much in memory?"""

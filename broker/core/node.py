@@ -70,6 +70,7 @@ from treeconnector.roles import Role, role_of
 from treeconnector.routes import Route, RoutingTable
 
 _TICKS_EVERY: Final = 1.0
+_TICKS_AT_LEAST: Final = 10.0
 _PATIENT: Final = frozenset((BundleRow, CopyRow, PageRow, SeenRow))
 _URGENT: Final = tuple(table for table in KEYS if table not in _PATIENT)
 
@@ -128,113 +129,73 @@ class NodeCore:
             self.policies,
             chronicle,
         )
-        self.lookup = Lookup(context, zone)
-        self.dispatcher = Dispatcher(context)
-        self.forwarder = Forwarder(context, self.lookup, self.dispatcher)
-        self.topics = Topics(context, self.forwarder, self.lookup)
-        self.message_admission = MessageAdmission(context, self.lookup, self.topics)
-        self.arrivals = Arrivals(
-            context, self.forwarder, self.lookup, self.dispatcher, self.topics, self.message_admission
+        lookup = self.lookup = Lookup(context, zone)
+        dispatcher = self.dispatcher = Dispatcher(context)
+        forwarder = self.forwarder = Forwarder(context, lookup, dispatcher)
+        topics = self.topics = Topics(context, forwarder, lookup)
+        may_enter = self.message_admission = MessageAdmission(context, lookup, topics)
+        arrivals = self.arrivals = Arrivals(context, forwarder, lookup, dispatcher, topics, may_enter)
+        batching = self.batching = Batching(
+            identity, BundleIds(random_bytes), arrivals.enter, self.trace.entered
         )
-        self.batching = Batching(identity, BundleIds(random_bytes), self.arrivals.enter, self.trace.entered)
-        self.switch = duplicate_injection.switch_for(settings)(
-            context,
-            self.forwarder,
-            self.dispatcher,
-            self.topics,
-            self.interests,
-            self.batching,
-            self.message_admission,
+        switch = self.switch = duplicate_injection.switch_for(settings)(
+            context, forwarder, dispatcher, topics, self.interests, batching, may_enter
         )
-        self.kept_sessions = KeptSessions(context, self.topics)
-        self.removal = Removal(context, self.dispatcher, self.topics, self.switch)
-        self.static_routing = StaticRouting(context, self.forwarder, self.lookup)
-        self.dead_letters = Redrive(context, self.forwarder, self.topics, self.arrivals, self.removal)
-        self.mandatory = MandatoryNotices(context, self.lookup, self.dispatcher, self.batching)
-        self.backpressure = Backpressure(context, self.message_admission)
-        self.logical_addresses = LogicalAddresses(
-            context, self.forwarder, self.lookup, self.dispatcher, addresses or []
+        self.kept_sessions = KeptSessions(context, topics)
+        removal = self.removal = Removal(context, dispatcher, topics, switch)
+        static_routing = self.static_routing = StaticRouting(context, forwarder, lookup)
+        dead_letters = self.dead_letters = Redrive(context, forwarder, topics, arrivals, removal)
+        self.mandatory = MandatoryNotices(context, lookup, dispatcher, batching)
+        backpressure = self.backpressure = Backpressure(context, may_enter)
+        logical_addresses = self.logical_addresses = LogicalAddresses(
+            context, forwarder, lookup, dispatcher, addresses or []
         )
-        self.links = OpenLinks(context)
-        self.offers = Offers(context)
-        self.root = ChainRoot(context)
-        self.ancestry = Ancestry(context, self.links, self.root)
-        self.loans = Loans(context, self.dead_letters)
-        self.replies = Replies(context, self.message_admission)
-        self.permits = ChildPermits(context, self.message_admission, self.ancestry, self.loans, self.replies)
-        self.following = Following(context, self.forwarder, self.lookup)
-        self.relocation = Relocation(context, self.links, self.loans, self.following)
-        self.handover = Handover(context, self.forwarder, self.lookup, self.loans, self.following)
-        self.neighbourhood = Neighbourhood(
-            context,
-            self.forwarder,
-            self.lookup,
-            self.ancestry,
-            self.permits,
-            self.static_routing,
-            self.handover,
+        links = self.links = OpenLinks(context)
+        offers = self.offers = Offers(context)
+        root = self.root = ChainRoot(context)
+        ancestry = self.ancestry = Ancestry(context, links, root)
+        loans = self.loans = Loans(context, dead_letters)
+        replies = self.replies = Replies(context, may_enter)
+        permits = self.permits = ChildPermits(context, may_enter, ancestry, loans, replies)
+        following = self.following = Following(context, forwarder, lookup, arrivals)
+        relocation = self.relocation = Relocation(context, links, loans, following)
+        handover = self.handover = Handover(context, forwarder, lookup, loans, following)
+        neighbourhood = self.neighbourhood = Neighbourhood(
+            context, forwarder, lookup, ancestry, permits, static_routing, handover
         )
-        self.advertising = Advertising(
-            context,
-            self.topics,
-            self.offers,
-            self.permits,
-            self.following,
-            self.relocation,
-            self.neighbourhood,
-        )
-        self.mesh = OwnMesh(
-            context,
-            self.links,
-            self.logical_addresses,
-            self.ancestry,
-            self.offers,
-            self.relocation,
-            self.neighbourhood,
-            mesh,
+        self.advertising = Advertising(context, topics, offers, permits, following, relocation, neighbourhood)
+        own_mesh = self.mesh = OwnMesh(
+            context, links, logical_addresses, ancestry, offers, relocation, neighbourhood, mesh
         )
         self._link_maker = LinkMaker(
-            context, link_settings, zone, self.links, self.ancestry, self.logical_addresses, self.mesh
+            context, link_settings, zone, links, ancestry, logical_addresses, own_mesh
         )
-        self._link_custody = LinkCustody(context, self.forwarder, self.arrivals, self.loans, self.following)
+        link_custody = self._link_custody = LinkCustody(context, forwarder, arrivals, loans, following)
         self.admission = LinkAdmission(
             context,
-            self.lookup,
-            self.topics,
-            self.links,
-            self._link_custody,
-            self.ancestry,
-            self.permits,
-            self.relocation,
-            self.neighbourhood,
-            self.mesh,
+            lookup,
+            topics,
+            links,
+            link_custody,
+            ancestry,
+            permits,
+            relocation,
+            neighbourhood,
+            own_mesh,
             secret_of,
             secret_of_core,
         )
-        self.retained_interest = RetainedInterest(context, self.topics, self.offers)
-        intake = SiteIntake(context, self.arrivals, self.batching, self.switch)
+        retained_interest = self.retained_interest = RetainedInterest(context, topics, offers)
+        intake = SiteIntake(context, arrivals, batching, switch)
         self.site = SiteClient(
-            context,
-            self.forwarder,
-            self.dispatcher,
-            self.topics,
-            self.interests,
-            self.switch,
-            self.retained_interest,
-            intake,
+            context, forwarder, dispatcher, topics, self.interests, switch, retained_interest, intake
         )
         self.housekeeping = Housekeeping(
-            context,
-            self.lookup,
-            self.dispatcher,
-            self.topics,
-            self.arrivals,
-            self.switch,
-            self.relocation,
-            self.backpressure,
+            context, lookup, dispatcher, topics, arrivals, switch, relocation, backpressure
         )
         self._changed_routes: dict[Destination, None] = {}
         self._unsaid = True
+        self._ticks = now
         self.table.watch(self._route_changed)
         self.policies.add(self._policies())
         self.table.put(Route(domain(name), LOCAL, True, name, "start", bundles.VERSION))
@@ -394,7 +355,9 @@ class NodeCore:
         for key in self.interests.expire(self.clock.now):
             for local_route_changed in self.policies.local_route_changed:
                 local_route_changed(key)
-        self.housekeeping.run()
+        if self.clock.now >= self.housekeeping.next:
+            self._keep_ticks(_TICKS_AT_LEAST)
+            self.housekeeping.run()
         self._settle()
 
     def next_deadline(self) -> float:
@@ -457,12 +420,18 @@ class NodeCore:
             ids.reserve(custody.transaction)
         if not (turn.accounts or turn or custody.transaction or custody.fresh):
             return None
-        if self.clock.now - self.housekeeping.ticks >= _TICKS_EVERY:
-            self.housekeeping.keep_ticks(_TICKS_EVERY)
+        self._keep_ticks(_TICKS_EVERY)
         turn.fresh = custody.take()
         turn.next_transfer = ids.next
         context.next_commit.batch = CommitBatch(custody.transaction)
         return turn
+
+    def _keep_ticks(self, older: float) -> None:
+        """Keep the running time on disk if what is there is older than so many seconds: an idle node too."""
+        if self.clock.now - self._ticks >= older:
+            self._ticks = self.clock.now
+            ticks = MetaRow("ticks", str(int(self._ticks * 1000)).encode())
+            self.custody.transaction.changes[MetaRow][ticks.name] = ticks
 
     def committed(self, turn: CommitBatch) -> None:
         """The turn is on disk: tell everybody."""

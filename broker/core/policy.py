@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.queue import Backlog, Queue, QueueEntry
-from broker.core.messages.stored import StoredBundle
+from broker.core.messages.queue import Backlog, Queue, QueueEntry, StoredBundle
 from sapwood.protocol.bundles import Header, Opening
 from sapwood.protocol.destinations import Destination
 from treeconnector.edge import BrokerDelivery

@@ -9,11 +9,11 @@ from broker.core.clients.kept_sessions import KeptSessions
 from broker.core.clients.switch import Switch
 from broker.core.context import Context
 from broker.core.custody.custody import DOUBTED
+from broker.core.custody.loading import load_bundle, load_copy, load_page
 from broker.core.links.neighbour import Neighbour
 from broker.core.messages.pages import Covered
-from broker.core.messages.queue import Page, Queue
+from broker.core.messages.queue import Page, Queue, StoredBundle
 from broker.core.messages.queue_names import SITE, SUBSCRIPTION, is_of_a_session
-from broker.core.messages.stored import StoredBundle
 from broker.core.neighbours.following import Following
 from broker.core.neighbours.neighbourhood import Neighbourhood
 from broker.core.operations.removal import Removal
@@ -207,7 +207,7 @@ class Restoration:
         if row.place == SUBSCRIPTION + SITE:
             self._site.reads_topics()
         is_orphan = self._is_orphan(row.place)
-        page = self._custody.load_page(row)
+        page = load_page(self._custody, row)
         if is_orphan:
             self._orphaned[page.queue] = None
         return page
@@ -223,16 +223,16 @@ class Restoration:
         if bundle is None:
             self._custody.transaction.delete(CopyRow, row.row)
         elif self._is_orphan(row.place):
-            self._orphaned[self._custody.load_copy(row._replace(number=0), bundle).queue] = None
+            self._orphaned[load_copy(self._custody, row._replace(number=0), bundle).queue] = None
         else:
-            entry = self._custody.load_copy(row, bundle)
+            entry = load_copy(self._custody, row, bundle)
             if row.number:
                 self._outbox(row).outbox.append(entry)
 
     def _bundle(self, found: StoredEntry) -> StoredBundle | None:
         if not found.header:
             return None
-        return self._custody.load_bundle(found.copy.bundle, decode_header(found.header), found.size)
+        return load_bundle(self._custody, found.copy.bundle, decode_header(found.header), found.size)
 
     def _outbox(self, row: CopyRow) -> Neighbour:
         return self._context.neighbours[row.place.removeprefix("link:")]

@@ -7,7 +7,10 @@ a transaction the last word on a key wins.
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 FORMER: Final = 2
 ENDED: Final = "ended"
@@ -233,13 +236,12 @@ KEYS: Final[dict[type[Any], int]] = {
 }
 
 
-class Transaction:
+class Transaction(msgspec.Struct):
     """Changes by table and key: the new row, or None where the row goes."""
 
-    __slots__ = ("changes",)
-
-    def __init__(self) -> None:
-        self.changes: defaultdict[type[Any], dict[Any, Any]] = defaultdict(dict)
+    changes: defaultdict[type[Any], dict[Any, Any]] = msgspec.field(
+        default_factory=partial(defaultdict, dict)
+    )
 
     def __repr__(self) -> str:
         counts = (f"{table.__name__}={len(rows)}" for table, rows in self.changes.items() if rows)

@@ -169,7 +169,7 @@ def _by_reason(name: str, text: str, label: str, known: tuple[str, ...], counts:
 
 def _dead(core: NodeCore) -> list[Family]:
     dead, settings = core.custody.dead, core.settings
-    oldest = dead.oldest
+    oldest = dead.waiting.since
     return [
         gauge("sapwood_dead_letter_messages", "Dead letters that are kept.").add(dead.messages),
         gauge("sapwood_dead_letter_bytes", "Bytes of their bundles.").add(dead.size),

@@ -81,7 +81,7 @@ class _Families:
         )
 
     def add(self, name: str, places: list[Queue], counters: Counters, now: float) -> None:
-        oldest = [place.oldest for place in places if place.oldest is not None]
+        oldest = [place.waiting.since for place in places if place.waiting.since is not None]
         readers = list(dict.fromkeys(reader for place in places for reader in place.consumers))
         self.messages.add(sum(place.messages for place in places), queue=name)
         self.size.add(sum(place.size for place in places), queue=name)
@@ -102,7 +102,7 @@ class _Families:
 def topics(core: "NodeCore") -> list[Family]:
     """Subscriptions to topics, all together: their ids would tell a session's token."""
     found = core.topics.subscriptions.values()
-    oldest = [item.queue.oldest for item in found if item.queue.oldest is not None]
+    oldest = [item.queue.waiting.since for item in found if item.queue.waiting.since is not None]
     attached = sum(item.attached for item in found)
     return [
         gauge("sapwood_subscriptions", "Topic subscriptions here; detached: durable, without a reader now.")
@@ -144,7 +144,7 @@ def _has_a_name(place: Queue, now: float, node: str) -> bool:
         return False
     if place.destination is not None and place.destination.node == node and not place.tally.entered:
         return bool(place.messages)
-    old = place.oldest is not None and now - place.oldest >= _SETTLED
+    old = place.waiting.since is not None and now - place.waiting.since >= _SETTLED
     return place.created or bool(place.consumers) or old
 
 

@@ -13,6 +13,7 @@ from sameness import differences, frames_of, grown
 
 from sapwood.protocol import bundles, session_frames
 from treeconnector import frames
+from treeconnector.incoming import decode_packet
 
 VERSIONS = sorted(folder for folder in Path(__file__).parent.iterdir() if (folder / "frames.json").exists())
 FILES = [file for folder in VERSIONS for file in sorted(folder.glob("*.jsonl.zst"))]
@@ -70,7 +71,7 @@ def test_every_kind_of_frame_of_that_version_is_read_as_it_was(folder: Path) -> 
 def test_every_packet_of_a_recorded_conversation_is_read(file: Path) -> None:
     packets = [bytes_of(event[3]) for event in recorded(file).events if event[0] == "packet"]
     for packet in packets:
-        found = frames.decode_packet(packet, frames.DEFAULT_MAX_FRAME)
+        found = decode_packet(packet, frames.DEFAULT_MAX_FRAME)
         assert not any(isinstance(frame, frames.Unknown) for frame in found)
         assert all(
             map(grown, frames_of([packet]), frames_of([packets.packet(list(map(frames.encode, found)))]))

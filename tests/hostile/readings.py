@@ -37,6 +37,7 @@ from sapwood.protocol.session_frames import (
     Deliver,
 )
 from treeconnector import frames, hellos, patterns, permits
+from treeconnector.incoming import decode_packet
 
 Errors = tuple[type[Exception], ...]
 
@@ -61,7 +62,7 @@ def text_of(data: bytes) -> str:
 
 
 def read_packet(data: bytes) -> None:
-    for frame in frames.decode_packet(data, MOST):
+    for frame in decode_packet(data, MOST):
         if isinstance(frame, frames.Hello):
             hellos.check(frame)
 

@@ -17,6 +17,7 @@ from sapwood.protocol import packets
 from treeconnector import frames
 from treeconnector.frames import Frame, Hello, Position, Refuse
 from treeconnector.identity import Identity, new_uuid
+from treeconnector.incoming import decode_packet
 from treeconnector.link import Link, LinkSettings, Standing
 
 WITNESS = "leeds"
@@ -94,7 +95,7 @@ class Peer:
         async with asyncio.timeout(60):
             async for message in self.socket:
                 if message.type is aiohttp.WSMsgType.BINARY:
-                    said = frames.decode_packet(message.data, 1 << 20)
+                    said = decode_packet(message.data, 1 << 20)
                     refused += [frame for frame in said if isinstance(frame, Refuse)]
         assert self.socket.closed
         assert len(refused) == 1, "the node closed without saying why"

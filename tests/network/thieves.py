@@ -17,6 +17,7 @@ from sapwood.protocol.destinations import Destination, Kind, parse
 from treeconnector import frames
 from treeconnector.frames import Advice, Advise, Bundle
 from treeconnector.identity import BundleIds
+from treeconnector.incoming import decode_packet
 from treeconnector.link import BundleArrived, PeerDeclined, VolatileArrived
 
 MIB = 1 << 20
@@ -47,7 +48,7 @@ class Thief(Peer):
 
     def _without_acks(self, data: bytes) -> bytes:
         """What this link's own machine has not sent, it takes no acks for."""
-        found = frames.decode_packet(data, MIB)
+        found = decode_packet(data, MIB)
         acks = [frame.received for frame in found if isinstance(frame, frames.Ack)]
         self.acked = max(acks, default=self.acked)
         others = [frame for frame in found if not isinstance(frame, frames.Ack | frames.Unknown)]

@@ -11,7 +11,8 @@ from sapwood.protocol.destinations import Destination, Kind, queue
 from sapwood.protocol.errors import FrameError
 from sapwood.protocol.packets import packet, packets
 from treeconnector import frames
-from treeconnector.frames import Advice, Position, Unknown, decode_packet, encode
+from treeconnector.frames import Advice, Position, Unknown, encode
+from treeconnector.incoming import decode_packet
 
 HELLO = frames.Hello(
     version=1,
@@ -198,7 +199,7 @@ def test_a_packet_of_very_many_frames_is_several_that_are_read_in_a_moment():
     (whole,) = packets(encoded, 1 << 20)
     found = list(frames.pieces(whole))
     assert len(found) == 50
-    read = [frame for piece in found for frame in frames.decode_packet(piece, 1 << 20)]
+    read = [frame for piece in found for frame in decode_packet(piece, 1 << 20)]
     assert read == [frames.Ping(number) for number in range(50_000)]
 
 
@@ -214,7 +215,7 @@ def test_no_more_of_a_packet_is_made_than_is_read(monkeypatch):
 def test_a_packet_of_large_frames_is_divided_by_its_bytes_and_a_small_one_is_left():
     large = [frames.encode(frames.Bundle(number, b"h", bytes(20_000))) for number in range(20)]
     (whole,) = packets(large, 1 << 20)
-    assert [len(frames.decode_packet(piece, 1 << 20)) for piece in frames.pieces(whole)] == [1] * 20
+    assert [len(decode_packet(piece, 1 << 20)) for piece in frames.pieces(whole)] == [1] * 20
     for small in (
         packets(large[:2], 1 << 20)[0],
         b"",
@@ -234,4 +235,4 @@ def test_a_packet_of_large_frames_is_divided_by_its_bytes_and_a_small_one_is_lef
 )
 def test_lists_that_are_too_long_are_not_read(frame):
     with pytest.raises(FrameError, match="length <= 500"):
-        frames.decode_packet(packet([frames.encode(frame)]), 1 << 20)
+        decode_packet(packet([frames.encode(frame)]), 1 << 20)

@@ -13,6 +13,7 @@ from sapwood.protocol.names import incarnation_text
 from treeconnector import frames, permits
 from treeconnector.address_frames import whereabouts
 from treeconnector.frames import Advice, Position
+from treeconnector.incoming import decode_packet
 from treeconnector.link import (
     Acked,
     Advised,
@@ -45,7 +46,7 @@ def add(name, op="add"):
 
 
 def frames_in(packets):
-    return [frame for packet in packets for frame in frames.decode_packet(packet, 1 << 20)]
+    return [frame for packet in packets for frame in decode_packet(packet, 1 << 20)]
 
 
 def kinds_in(packets):

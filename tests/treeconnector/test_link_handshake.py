@@ -7,6 +7,7 @@ from sapwood.protocol import packets
 from sapwood.protocol.errors import FrameError, LinkRefused, LocalError, Refusal, RemoteError, SequenceError
 from treeconnector import frames, proofs
 from treeconnector.frames import Hello, Position
+from treeconnector.incoming import decode_packet
 from treeconnector.link import LinkEnded, LinkUp, PeerHello, Proven, Standing, State
 
 OFFERS = Standing(Position(epoch=3, received=5, assigned=9, deleted=7), 12, b"d" * 16)
@@ -40,9 +41,7 @@ def test_both_come_up_and_learn_what_the_other_holds(links):
 def test_order_of_the_handshake(links):
     pair = links.pair().up()
     kinds = {
-        who: [
-            type(frame).__name__ for packet in pair.line[who] for frame in frames.decode_packet(packet, 65536)
-        ]
+        who: [type(frame).__name__ for packet in pair.line[who] for frame in decode_packet(packet, 65536)]
         for who in ("child", "parent")
     }
     assert kinds == {"child": ["Hello", "Prove"], "parent": ["Hello", "Prove"]}
@@ -52,7 +51,7 @@ def test_order_of_the_handshake(links):
 
 def test_links_without_a_secret(links):
     pair = links.pair(child_secret=None, parent_secret=None).up()
-    assert frames.decode_packet(pair.line["child"][1], 65536)[0].proof == b""
+    assert decode_packet(pair.line["child"][1], 65536)[0].proof == b""
 
 
 @pytest.mark.parametrize(
@@ -78,7 +77,7 @@ def test_nothing_is_told_to_a_child_without_the_secret(links):
     pair = links.pair(child_secret=b"wrong", parent_standing=OFFERS)
     pair.pump()
     assert not pair.said("parent", Proven)
-    told = [frame for packet in pair.line["parent"] for frame in frames.decode_packet(packet, 65536)]
+    told = [frame for packet in pair.line["parent"] for frame in decode_packet(packet, 65536)]
     assert [type(frame) for frame in told] == [frames.Hello, frames.Refuse]
 
 
@@ -406,6 +405,6 @@ def test_hello_is_a_frame_of_its_own(links):
         "store-1", "leaf", dials=True, addresses=["wss://store-1:7600/link"], zone="uk", reads=2
     )
     (packet,) = link.data_to_send()
-    (hello,) = frames.decode_packet(packet, 65536)
+    (hello,) = decode_packet(packet, 65536)
     assert isinstance(hello, Hello)
     assert (hello.addresses, hello.zone, hello.reads) == (["wss://store-1:7600/link"], "uk", 2)

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from sapwood.protocol import packets
-from treeconnector import frames
+from treeconnector.incoming import decode_packet
 from treeconnector.parts import VOLATILE, Assembly, split
 
 
@@ -22,7 +22,7 @@ def test_any_size_in_any_packet(number, head, size, max_frame):
         assert found is None
         packet = packets.packet([encoded])
         assert len(packet) <= max_frame
-        (part,) = frames.decode_packet(packet, max_frame)
+        (part,) = decode_packet(packet, max_frame)
         assembly.begins(part)
         found = assembly.add(part)
     assert found == (number, b"h" * head, body)

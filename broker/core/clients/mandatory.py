@@ -26,8 +26,7 @@ from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
 from broker.core.messages.pages import may_be_told
-from broker.core.messages.queue import Queue, QueueEntry
-from broker.core.messages.stored import StoredBundle
+from broker.core.messages.queue import Queue, QueueEntry, StoredBundle
 from broker.core.policy import Policy, first_reason
 from sapwood.protocol import bundles, destinations
 from sapwood.protocol.bundles import Flag, Message, Properties

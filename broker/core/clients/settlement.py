@@ -82,7 +82,7 @@ class Settlement:
                 session.unacked.put(part)
             given.consumer.outstanding -= bits.bit_count()
             entry.given &= ~bits
-            entry.queue.put_back([entry])
+            entry.queue.waiting.put_back([entry])
             self._came_back(entry, bits, guilty=True)
             self._answered(given, touched)
         for queue in touched.values():
@@ -118,7 +118,7 @@ class Settlement:
                 entries = again.setdefault(entry.queue, {})
                 entries[entry] = entries.get(entry, 0) | left
         for queue, entries in again.items():
-            queue.put_back(entries)
+            queue.waiting.put_back(entries)
         if stopping:
             return
         culprits = {given.entry for given in tried}

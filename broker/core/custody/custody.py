@@ -16,13 +16,11 @@ from broker.core.custody.expiry import Expiry
 from broker.core.custody.paging import Paging, ReadCopies
 from broker.core.custody.spools import Spools
 from broker.core.messages.deduplication import HeldIdentities
-from broker.core.messages.pages import summary_in
-from broker.core.messages.queue import Page, Queue, QueueEntry, entry_row
-from broker.core.messages.queue_names import DEAD, destination_of, queue_name_of
-from broker.core.messages.stored import StoredBundle
+from broker.core.messages.queue import Queue, QueueEntry, StoredBundle, entry_row
+from broker.core.messages.queue_names import DEAD, queue_name_of
 from broker.core.messages.summaries import PAGE
 from broker.core.messages.trace import BURIED, EVERY, Trace
-from broker.core.rows import BundleRow, CopyRow, MetaRow, PageRow, Transaction
+from broker.core.rows import BundleRow, CopyRow, MetaRow, Transaction
 from broker.core.settings import CoreSettings
 from sapwood.protocol import bundles, destinations
 from sapwood.protocol.bundles import Flag, Header
@@ -187,7 +185,7 @@ class Custody:
         if stored.doubted and (queue.keeps or queue.destination is not None):
             entry.deliveries = 1
         stored.entries += 1
-        self._count(entry, 1)
+        self.count(entry, 1)
         if stored.header.expires_last:
             self.expiry.add(entry)
         if stored.row:
@@ -220,9 +218,9 @@ class Custody:
 
     def move(self, entry: QueueEntry, queue: Queue) -> None:
         """The copy's duty is another place's now; the caller takes it from the old one's `waiting`."""
-        self._count(entry, -1)
+        self.count(entry, -1)
         entry.queue = queue
-        self._count(entry, 1)
+        self.count(entry, 1)
         self.changed(entry)
 
     def mark_done(self, entry: QueueEntry, bits: int) -> bool:
@@ -244,7 +242,7 @@ class Custody:
     def discard(self, entry: QueueEntry) -> None:
         """The duty is fulfilled. The caller takes the entry from `waiting` if it is there."""
         stored = entry.stored
-        self._count(entry, -1)
+        self.count(entry, -1)
         if entry.note and entry.note in entry.queue.senders:
             self.sent(entry.queue, entry.note, -entry.open)
         entry.done = entry.all
@@ -288,7 +286,7 @@ class Custody:
         self.buried[entry.note.partition(":")[0]] += entry.open
         self.trace.happened(BURIED, entry, EVERY, "", entry.note)
 
-    def _count(self, entry: QueueEntry, sign: int) -> None:
+    def count(self, entry: QueueEntry, sign: int) -> None:
         """An entry is in its place from now on (1), or no more (-1)."""
         queue, stored = entry.queue, entry.stored
         messages = stored.header.count - entry.done.bit_count() if entry.done else stored.header.count
@@ -394,33 +392,11 @@ class Custody:
 
     # --- start
 
-    def load_page(self, row: PageRow) -> Page:
-        """Entries that wait on disk alone, as they did at the stop."""
-        summary = summary_in(row)
-        queue = self._place_called(row.place)
-        page = self.paging.restore(queue, row.first, summary)
-        queue.messages += summary.messages
-        queue.size += page.size
-        queue.tally.entered += summary.messages
-        if not queue.tally.active:
-            self.stir(queue)
-        for sender, count in summary.senders.items():
-            self.sent(queue, sender, count)
-        self._next_copy = max(self._next_copy, page.last + 1)
-        self._loaded_before = self._next_bundle = max(self._next_bundle, summary.bundle + 1)
-        return page
-
-    def _place_called(self, name: str) -> Queue:
-        destination = destination_of(name)
-        return self.queue_for(destination) if destination else self.queue_named(name)
-
-    def load_bundle(self, row: int, header: Header, size: int) -> StoredBundle:
-        stored = StoredBundle(row, header, None, size, 0.0)
-        stored.safe = True
-        self.paging.doubt(stored)
-        self.paging.wake(stored)
-        self._loaded_before = self._next_bundle = max(self._next_bundle, row + 1)
-        return stored
+    def begin_above(self, copy: int = 0, bundle: int = 0) -> None:
+        """A start has found these rows: those of what is new come after them."""
+        self._next_copy = max(self._next_copy, copy + 1)
+        if bundle:
+            self._loaded_before = self._next_bundle = max(self._next_bundle, bundle + 1)
 
     def restore_doubt(self, before: int) -> None:
         """What was in doubt is so still; no row of these is used again for what is new."""
@@ -442,24 +418,3 @@ class Custody:
                 if 0 < stored.row < before and not stored.header.flags & Flag.MAYBE_DUPLICATE:
                     stored.header.flags |= Flag.MAYBE_DUPLICATE
                     self.header_changed(stored)
-
-    def load_copy(self, row: CopyRow, stored: StoredBundle) -> QueueEntry:
-        """Put an entry back where it was at the stop; numbered ones wait in no `waiting`."""
-        queue = self._place_called(row.place)
-        entry = QueueEntry(row.row, stored, queue, row.came, row.since / 1000)
-        entry.number, entry.done, entry.deliveries = row.number, bundles.mask_bits(row.done), row.deliveries
-        entry.note, entry.transfer = row.note, row.transfer
-        if entry.transfer:
-            entry.deliveries = max(entry.deliveries, 1)
-        stored.entries += 1
-        stored.since = entry.since
-        self.paging.warm += 1
-        self._next_copy = max(self._next_copy, row.row + 1)
-        self._count(entry, 1)
-        if entry.note and queue is not self.dead and queue.destination is not None:
-            self.sent(queue, entry.note, entry.open)
-        if not entry.number:
-            queue.waiting.append(entry)
-        if stored.header.expires_last and queue is not self.dead:
-            self.expiry.add(entry)
-        return entry

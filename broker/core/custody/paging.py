@@ -18,9 +18,8 @@ from broker.core.custody.shared import Cold, Shared
 from broker.core.custody.spools import Spools
 from broker.core.messages.deduplication import HeldIdentities
 from broker.core.messages.pages import row_of, summary_of
-from broker.core.messages.queue import Backlog, Page, Queue, QueueEntry
+from broker.core.messages.queue import Backlog, Page, Queue, QueueEntry, StoredBundle
 from broker.core.messages.resting import RestingTotal
-from broker.core.messages.stored import StoredBundle
 from broker.core.messages.summaries import PAGE, WIDEST, EntryShare, Summary
 from broker.core.rows import BundleRow, CopyRow, PageRow, StoredEntry, Transaction
 from sapwood.protocol import bundles

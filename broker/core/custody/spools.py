@@ -14,9 +14,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry, StoredBundle
 from broker.core.messages.queue_names import Spool
-from broker.core.messages.stored import StoredBundle
 from broker.core.messages.summaries import BUNDLE, COPY, ROW
 from sapwood.protocol.bundles import Flag
 

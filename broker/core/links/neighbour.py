@@ -336,8 +336,8 @@ class Neighbour:
     def oldest(self) -> float | None:
         """Since when the oldest bundle is here that it has not acknowledged; None = there is none."""
         times = [self.outbox[0].since] if self.outbox else []
-        if self.queue.oldest is not None:
-            times.append(self.queue.oldest)
+        if self.queue.waiting.since is not None:
+            times.append(self.queue.waiting.since)
         return min(times, default=None)
 
     def figures(self, now: float) -> dict[str, Any]:

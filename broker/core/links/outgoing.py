@@ -3,8 +3,7 @@
 from typing import Final
 
 from broker.core.links.neighbour import Neighbour
-from broker.core.messages.queue import QueueEntry
-from broker.core.messages.stored import StoredBundle
+from broker.core.messages.queue import QueueEntry, StoredBundle
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Header
 

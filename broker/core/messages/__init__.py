@@ -2,8 +2,7 @@
 
 | module | what to find there |
 |---|---|
-| `stored` | a bundle that is kept |
-| `queue`, `queue_names` | a queue, its entries, in memory and in pages; what queues are called on disk |
+| `queue`, `queue_names` | a queue, its entries and their bundles, in memory and in pages; its name on disk |
 | `resting` | entries that are passed over for now, and how many there may be |
 | `pages`, `summaries` | entries that are on disk alone, and what is known of all of them together |
 | `deduplication` | which messages were here before |

@@ -1,4 +1,4 @@
-"""A queue: where entries wait in order, who reads there, and where they go.
+"""A queue: where entries wait in order, who reads there, and where they go; the bundles of the entries.
 
 Of the entries that wait, the *backlog*, some are in memory, the rest are rows on disk that are read in pages.
 An entry in memory is *warm*. A *page* stands for entries that are not: only the numbers of their rows
@@ -12,59 +12,82 @@ enough, or takes it a part at a time.
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
 from heapq import merge
 from operator import attrgetter
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from broker.core.messages.queue_names import SUBSCRIPTION, Spool
 from broker.core.messages.resting import Resting, RestingTotal
-from broker.core.messages.stored import StoredBundle
 from broker.core.messages.summaries import NEVER, SPOOLS, Summary, is_sparse, unpacked
 from broker.core.messages.tally import Tally
 from broker.core.rows import CopyRow
 from broker.core.settings import DEFAULT_POLICY
-from sapwood.protocol.bundles import mask_bytes
+from sapwood.protocol.bundles import Header, Message, encode_header, mask_bytes
 from sapwood.protocol.destinations import Destination, Kind
 
 _row = attrgetter("row")
 
 
+@dataclass(slots=True, eq=False, repr=False)
+class StoredBundle:
+    """A bundle that is kept: once, however many entries refer to it. `since`: when it came.
+
+    `encoded`: the header's bytes, while they are known. `safe`: its messages may be given to consumers (we,
+    or upstream, committed it). `doubted`: consumers here may have been given it before a crash. `uses`: how
+    many of its entries count in which spool; only `Spools` reads it.
+    """
+
+    row: int
+    header: Header
+    body: bytes | None
+    size: int
+    since: float
+    encoded: bytes | None = None
+    safe: bool = False
+    doubted: bool = False
+    entries: int = 0
+    uses: int = 0
+    messages: list[Message] | None = None
+
+    def __repr__(self) -> str:
+        return f"<StoredBundle {self.row} {self.header} copies={self.entries}>"
+
+    @property
+    def head(self) -> bytes:
+        """The header as bytes: as they came, or were written last."""
+        if self.encoded is None:
+            self.encoded = encode_header(self.header)
+        return self.encoded
+
+    def readdress(self, destination: Destination) -> None:
+        """It is for another destination. Others may keep its header as it was: it has a new one."""
+        self.header = replace(self.header, destination=destination)
+        self.encoded = None
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class QueueEntry:
     """One duty to deliver a bundle. `done`, `given`: masks of messages dealt with, and with consumers now.
 
     `spool`: where it is counted; None = with its place.
     """
 
-    __slots__ = (
-        "backed_off",
-        "came",
-        "deliveries",
-        "done",
-        "given",
-        "note",
-        "number",
-        "queue",
-        "row",
-        "since",
-        "spool",
-        "stored",
-        "transfer",
-    )
-
-    def __init__(self, row: int, stored: StoredBundle, queue: "Queue", came: str, since: float) -> None:
-        self.row = row
-        self.stored = stored
-        self.queue = queue
-        self.came = came
-        self.since = since
-        self.spool: Spool | None = None
-        self.number = 0
-        self.done = 0
-        self.given = 0
-        self.deliveries = 0
-        self.transfer = 0
-        self.note = ""
-        self.backed_off = False
+    row: int
+    stored: StoredBundle
+    queue: "Queue"
+    came: str
+    since: float
+    spool: Spool | None = None
+    number: int = 0
+    done: int = 0
+    given: int = 0
+    deliveries: int = 0
+    transfer: int = 0
+    note: str = ""
+    backed_off: bool = False
 
     def __repr__(self) -> str:
         return f"<QueueEntry {self.row} of {self.stored.header} in {self.queue.name} number={self.number}>"
@@ -413,18 +436,9 @@ class Queue:
         """How many messages have gone from here since the start, whatever way."""
         return self.tally.brought + self.tally.entered - self.messages
 
-    @property
-    def oldest(self) -> float | None:
-        """Since when the first has been here that waits; None if none does."""
-        return self.waiting.since
-
     def end_rest(self) -> None:
         """Let those that would only go back where they came from wait with the others again."""
-        self.put_back(self.resting.take_all())
-
-    def put_back(self, entries: Iterable[QueueEntry]) -> None:
-        """Let entries wait again, oldest first, in front of what came after them."""
-        self.waiting.put_back(entries)
+        self.waiting.put_back(self.resting.take_all())
 
     def empty(self) -> Backlog:
         """Take all that waits or rests here, for whoever makes an end of it."""

@@ -6,8 +6,6 @@ that none is stopped by the rest of another.
 
 from typing import Final, Protocol, TypeVar
 
-from broker.core.messages.stored import StoredBundle
-
 OF_A_QUEUE: Final = 10_000
 """So many come to wait with the others again in one step, in a millisecond or two."""
 MOST: Final = 100_000
@@ -15,10 +13,17 @@ MOST_BYTES: Final = 256 * 1024 * 1024
 ALWAYS: Final = 16
 
 
+class Weighing(Protocol):
+    """A bundle, as far as its bytes are asked for."""
+
+    size: int
+
+
 class Storing(Protocol):
     """An entry, as far as its bundle is asked for."""
 
-    stored: StoredBundle
+    @property
+    def stored(self) -> Weighing: ...
 
 
 Entry = TypeVar("Entry", bound=Storing)

@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from broker.core.clock import Clock
-from broker.core.messages.queue import QueueEntry
+from broker.core.messages.queue import QueueEntry, StoredBundle
 from broker.core.messages.queue_names import is_internal
-from broker.core.messages.stored import StoredBundle
 from sapwood.protocol.bundles import Header, Message
 from sapwood.protocol.destinations import Destination
 from treeconnector.identity import BUNDLE_ID_BYTES
@@ -181,7 +180,7 @@ class Trace:
         size: int = DEFAULT_SIZE,
         fine_clock: Callable[[], float] | None = None,
     ) -> None:
-        self.fine_clock = fine_clock or clock.read
+        self.fine_clock = fine_clock or (lambda: clock.now)
         self.on = size > 0
         self._next_id = int(clock.now * _IDS_PER_SECOND) + start * _IDS_PER_SECOND
         self._clock = clock

@@ -29,6 +29,7 @@ from broker.core.messages.queue_names import UPWARD
 from broker.core.messages.summaries import PAGE
 from broker.core.neighbours.heirs import TOGETHER, Heir, Trail, inherits
 from broker.core.policy import Policy
+from broker.core.routing.arrivals import Arrivals
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import MetaRow
 from sapwood.protocol.bundles import Flag, Header
@@ -53,10 +54,11 @@ class Gone(msgspec.Struct, array_like=True, frozen=True):
 class Following(Policy):
     """Of one node."""
 
-    def __init__(self, context: Context, forwarder: Forwarder, lookup: Lookup) -> None:
+    def __init__(self, context: Context, forwarder: Forwarder, lookup: Lookup, arrivals: Arrivals) -> None:
         self._context = context
         self._forwarder = forwarder
         self._lookup = lookup
+        self._arrivals = arrivals
         self._trails: dict[str, Trail] = {}
         self._number = 0
         self._gone: dict[Queue, Gone] = {}
@@ -302,7 +304,7 @@ class Following(Policy):
         assert body is not None, f"the store lacks the body of {entry}"
         stored = custody.store(header, body, now)
         stored.safe = True
-        self._forwarder.wait(stored, "")
+        self._arrivals.wait(stored, "")
 
     # --- a neighbour that is gone
 
@@ -331,7 +333,7 @@ class Following(Policy):
                 self._context.custody.flag(entry.stored, Flag.MAYBE_DUPLICATE)
                 custody.changed(entry)
                 waiting.append(entry)
-        queue.put_back(waiting)
+        queue.waiting.put_back(waiting)
         queue.end_rest()
         queue.targets = frozenset()
         custody.queues.pop(queue.name, None)

@@ -145,7 +145,7 @@ class Handover(Policy):
                 self._context.custody.move(entry, queue)
                 queues.setdefault(queue, []).append(entry)
         for queue, moved in queues.items():
-            queue.put_back(moved)
+            queue.waiting.put_back(moved)
             self._forwarder.dispatch(queue)
 
     def _queue_of(self, entry: QueueEntry, neighbour: Neighbour, flags: int) -> Queue | None:

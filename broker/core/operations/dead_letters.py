@@ -12,8 +12,7 @@ from typing import Final
 
 from broker.core.context import Context
 from broker.core.links.outgoing import outgoing
-from broker.core.messages.queue import Queue, QueueEntry
-from broker.core.messages.stored import StoredBundle
+from broker.core.messages.queue import Queue, QueueEntry, StoredBundle
 from broker.core.messages.trace import RETURNED
 from broker.core.operations.removal import Removal
 from broker.core.routing.admission import check_destination
@@ -67,7 +66,7 @@ class Redrive:
                 gone.add(entry)
         self._removal.unlist(self._custody.dead, frozenset(gone))
         for queue, entries in queues.items():
-            queue.put_back(entries)
+            queue.waiting.put_back(entries)
             self._forwarder.dispatch(queue)
         context.counters["dead_returned"] = context.counters.get("dead_returned", 0) + count
         return count

@@ -13,8 +13,8 @@ from typing import Final
 from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.links.neighbour import Neighbour
+from broker.core.messages.queue import StoredBundle
 from broker.core.messages.queue_names import Spool, queue_name_of
-from broker.core.messages.stored import StoredBundle
 from broker.core.policy import Policy
 from broker.core.routing.admission import MessageAdmission
 from sapwood.protocol.destinations import Destination

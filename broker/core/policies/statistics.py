@@ -14,7 +14,7 @@ What there is to read (all since this start; seconds, bytes, messages):
   dead letters' is `core.custody.dead`): `queue.messages`, `queue.size` now; `queue.tally.entered` (came in),
   `queue.left` (went, whatever way), `queue.tally.in_per_s`, `.out_per_s`, `queue.tally.latency` (`Histogram`
   or None: nothing was acknowledged yet), `.latency_s` (the mean of the last seconds in which something was);
-  `queue.oldest` (`since` of the first that waits, None = none).
+  `queue.waiting.since` (`since` of the first that waits, None = none).
 - For each neighbour: `neighbour.counters` (`in`, `out` messages, `in_bundles`, `out_bundles`,
   `volatile_dropped`), `neighbour.flow.in_per_s`, `.out_per_s`, `neighbour.bytes_in`, `.bytes_out`
   (on the line, over all its links), `.heard_at` (running time; None while it is down).

@@ -3,7 +3,7 @@
 | module | what to find there |
 |---|---|
 | `admission` | whether a bundle or a send may enter: one answer for all that come |
-| `arrivals` | what came here before, and where a bundle goes that enters |
+| `arrivals` | a bundle that comes: was it here before, where does it wait, or does it go straight on |
 | `forwarding` | from a queue to an outbox, and what comes back |
 | `topics` | one message to every subscriber, each once |
 | `addresses`, `questions` | which incarnation is where, and who is asked |

@@ -22,8 +22,7 @@ from broker.core.context import Context
 from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
-from broker.core.messages.queue import Queue
-from broker.core.messages.stored import StoredBundle
+from broker.core.messages.queue import Queue, StoredBundle
 from broker.core.policy import Policy, first_reason
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.questions import Questions

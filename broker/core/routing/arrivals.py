@@ -1,4 +1,5 @@
-"""Arrivals: a bundle comes here, from a neighbour or from this node's own clients, and goes where it belongs.
+"""Arrivals: a bundle comes here, from a neighbour or from this node's own clients, and goes where it belongs:
+into its queue, or straight into the outbox of the neighbour that takes it now.
 
 Whether it may is asked of `admission`. Rule 16: a bundle that may have arrived before is known again by its
 id, at the node that delivered it.
@@ -11,13 +12,12 @@ from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
 from broker.core.messages.deduplication import ALL
-from broker.core.messages.queue import QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry, StoredBundle
 from broker.core.messages.queue_names import is_internal
-from broker.core.messages.stored import StoredBundle
 from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Topics
-from sapwood.protocol.bundles import Flag, Header, mask_bits
+from sapwood.protocol.bundles import MAX_HEADER, Flag, Header, mask_bits
 from sapwood.protocol.destinations import Kind, topic
 
 
@@ -43,7 +43,10 @@ class Arrivals:
         self._lookup = lookup
         self._topics = topics
         self._custody = context.custody
-        self._aliases = context.table.static.aliases
+        self._table = context.table
+        self._static = context.table.static
+        self._clock = context.clock
+        self._holds = dispatcher.holds
         self.seen = dispatcher.seen
         self._policies = context.policies
         self.taps: list[Callable[[StoredBundle], None]] = []
@@ -60,7 +63,7 @@ class Arrivals:
         """A bundle made here. Messages between nodes do not count as an application's."""
         if not is_internal(header.destination):
             self._context.counters["entered"] += header.count
-        stored = self._custody.store(header, body, self._context.clock.now)
+        stored = self._custody.store(header, body, self._clock.now)
         self._route(stored, "", sender)
 
     def from_neighbour(
@@ -81,7 +84,7 @@ class Arrivals:
         neighbour.counters["in_bundles"] += 1
         self._custody.trace.arrived(header, neighbour.name)
         destination = header.destination
-        stored = self._custody.store(header, body, self._context.clock.now, encoded)
+        stored = self._custody.store(header, body, self._clock.now, encoded)
         stored.safe, stored.doubted = True, doubted
         fault = self._admission.why_not_take(neighbour, header, body)
         left = (1 << header.count) - 1
@@ -105,7 +108,7 @@ class Arrivals:
     def refuse(self, header: Header, body: bytes, reason: str) -> None:
         """A bundle made here of what cannot go into the tree: it is dead where it entered."""
         self._context.counters["entered"] += header.count
-        stored = self._custody.store(header, body, self._context.clock.now)
+        stored = self._custody.store(header, body, self._clock.now)
         self._dead(stored, "", reason)
 
     def _is_left(self, stored: StoredBundle, left: int) -> bool:
@@ -149,7 +152,7 @@ class Arrivals:
             self._custody.buried[reason.partition(":")[0]] += stored.header.count
 
     def _dead(self, stored: StoredBundle, came: str, reason: str) -> QueueEntry:
-        entry = self._custody.add(stored, self._custody.dead, came, self._context.clock.now)
+        entry = self._custody.add(stored, self._custody.dead, came, self._clock.now)
         entry.note = reason
         self._custody.note_dead(entry)
         return entry
@@ -166,11 +169,11 @@ class Arrivals:
         elif destination.kind == Kind.TOPIC and not destination.node:
             self._topics.publish(stored, came, sender=sender)
         else:
-            if self._aliases:
+            if self._static.aliases:
                 self._readdress(stored)
             if stored.header.flags & Flag.TELL and any(tell(stored) for tell in self._policies.is_answered):
                 return
-            entry = self._forwarder.wait(stored, came, sender)
+            entry = self.wait(stored, came, sender)
             if entry is not None and destination.kind == Kind.TOPIC:
                 for followed in self._policies.follows_node:
                     followed(entry)
@@ -181,3 +184,62 @@ class Arrivals:
         if address != stored.header.destination:
             stored.readdress(address)
             self._custody.header_changed(stored)
+
+    # --- to where it waits, or straight on
+
+    def wait(self, stored: StoredBundle, came: str, sender: str = "") -> QueueEntry | None:
+        """A bundle for one place: let it wait in its queue, and go on if it can. None: it was dropped."""
+        queue = self._custody.queue_for(stored.header.destination)
+        if queue.ways == self._table.version and (hop := self._free_way(stored, queue, came)) is not None:
+            return self._go_straight(stored, queue, hop, came)
+        if not stored.row and not self._forwarder.takes_volatile(queue):
+            self._forwarder.send_volatile_to_one(stored, queue, came)
+            return None
+        entry = self._custody.add(stored, queue, came, self._clock.now)
+        if sender and stored.row:
+            entry.note = sender
+            self._custody.sent(queue, sender, stored.header.count)
+        queue.waiting.append(entry)
+        self._holds.check(queue, came)
+        self._forwarder.dispatch(queue)
+        return entry
+
+    def _free_way(self, stored: StoredBundle, queue: Queue, came: str) -> Neighbour | None:
+        """The neighbour that takes this bundle now: nothing waits before it or speaks against it."""
+        hop = self._context.neighbours[queue.next_hop]
+        header, static, policy = stored.header, self._static, queue.policy
+        if (
+            hop.link is None
+            or hop.wants
+            or hop.peer_holds.destinations
+            or len(hop.outbox) >= hop.window_bundles
+            or hop.outbox_bytes >= hop.window_bytes
+            or stored.size + MAX_HEADER > hop.max_message
+        ):
+            return None
+        if queue.messages or queue.consumers or queue.home or queue.held_back or self._lookup.meshed:
+            return None
+        if static.aliases or static.exact or static.defaults or came == hop.name:
+            return None
+        if not stored.row or stored.doubted or header.done:
+            return None
+        full = header.count >= policy.max_messages or stored.size >= policy.max_bytes
+        return None if full else hop
+
+    def _go_straight(self, stored: StoredBundle, queue: Queue, hop: Neighbour, came: str) -> QueueEntry:
+        """It passes through its queue, where it is counted, and waits for its commit only.
+
+        Whatever is asked of what has waited (`_next_for`) was asked of it a moment ago, when it arrived.
+        """
+        header = stored.header
+        queue.tally.entered += header.count
+        if not queue.tally.active:
+            self._custody.stir(queue)
+        for routed in self._policies.routed:
+            routed(header.destination, hop.name, header.count)
+        entry = self._custody.add(stored, hop.queue, came, self._clock.now)
+        if not hop.outbox:
+            hop.progress_at = self._clock.now
+        hop.number(entry)
+        self._context.touched[hop.name] = hop
+        return entry

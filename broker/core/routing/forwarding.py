@@ -20,13 +20,12 @@ from broker.core.delivery.delivery import Dispatcher
 from broker.core.links.neighbour import Neighbour
 from broker.core.links.outgoing import head_of, is_too_large, outgoing
 from broker.core.lookup import Lookup
-from broker.core.messages.queue import Queue, QueueEntry
+from broker.core.messages.queue import Queue, QueueEntry, StoredBundle
 from broker.core.messages.queue_names import Spool
-from broker.core.messages.stored import StoredBundle
 from broker.core.messages.trace import EVERY, REROUTED
 from broker.core.policy import first_reason
 from broker.core.routing.readdressing import Readdressing
-from sapwood.protocol.bundles import MAX_HEADER, Flag
+from sapwood.protocol.bundles import Flag
 from sapwood.protocol.destinations import Destination, Kind
 from treeconnector.relations import Relation
 
@@ -62,64 +61,7 @@ class Forwarder:
     def __repr__(self) -> str:
         return f"<Forwarder of {self._node} resting={len(self._rests)}>"
 
-    # --- arrival
-
-    def wait(self, stored: StoredBundle, came: str, sender: str = "") -> QueueEntry | None:
-        """A bundle for one place: let it wait in its queue, and go on if it can. None: it was dropped."""
-        queue = self._custody.queue_for(stored.header.destination)
-        if queue.ways == self._table.version and (hop := self._free_way(stored, queue, came)) is not None:
-            return self._go_straight(stored, queue, hop, came)
-        if not stored.row and not self.takes_volatile(queue):
-            self._send_volatile_to_one(stored, queue, came)
-            return None
-        entry = self._custody.add(stored, queue, came, self._clock.now)
-        if sender and stored.row:
-            entry.note = sender
-            self._custody.sent(queue, sender, stored.header.count)
-        queue.waiting.append(entry)
-        self._holds.check(queue, came)
-        self.dispatch(queue)
-        return entry
-
-    def _free_way(self, stored: StoredBundle, queue: Queue, came: str) -> Neighbour | None:
-        """The neighbour that takes this bundle now: nothing waits before it or speaks against it."""
-        hop = self._neighbours[queue.next_hop]
-        header, static, policy = stored.header, self._static, queue.policy
-        if (
-            hop.link is None
-            or hop.wants
-            or hop.peer_holds.destinations
-            or len(hop.outbox) >= hop.window_bundles
-            or hop.outbox_bytes >= hop.window_bytes
-            or stored.size + MAX_HEADER > hop.max_message
-        ):
-            return None
-        if queue.messages or queue.consumers or queue.home or queue.held_back or self._lookup.meshed:
-            return None
-        if static.aliases or static.exact or static.defaults or came == hop.name:
-            return None
-        if not stored.row or stored.doubted or header.done:
-            return None
-        full = header.count >= policy.max_messages or stored.size >= policy.max_bytes
-        return None if full else hop
-
-    def _go_straight(self, stored: StoredBundle, queue: Queue, hop: Neighbour, came: str) -> QueueEntry:
-        """It passes through its queue, where it is counted, and waits for its commit only.
-
-        Whatever is asked of what has waited (`_next_for`) was asked of it a moment ago, when it arrived.
-        """
-        header = stored.header
-        queue.tally.entered += header.count
-        if not queue.tally.active:
-            self._custody.stir(queue)
-        for routed in self._policies.routed:
-            routed(header.destination, hop.name, header.count)
-        entry = self._custody.add(stored, hop.queue, came, self._clock.now)
-        if not hop.outbox:
-            hop.progress_at = self._clock.now
-        hop.number(entry)
-        self._touched[hop.name] = hop
-        return entry
+    # --- what is not persistent
 
     def takes_volatile(self, queue: Queue) -> bool:
         """What is not persistent waits for consumers that are here, and in memory only: so not for many."""
@@ -131,12 +73,13 @@ class Forwarder:
             return
         for entry in queue.waiting.take_out(lambda entry: not entry.stored.row):
             if queue.destination is not None and not entry.done:
-                self._send_volatile_to_one(entry.stored, queue, entry.came)
+                self.send_volatile_to_one(entry.stored, queue, entry.came)
             else:
                 self._counters["volatile_dropped"] += entry.open
             self._custody.discard(entry)
 
-    def _send_volatile_to_one(self, stored: StoredBundle, queue: Queue, came: str) -> None:
+    def send_volatile_to_one(self, stored: StoredBundle, queue: Queue, came: str) -> None:
+        """To the first that takes it, of those that may."""
         targets = self._lookup.targets(queue)
         if not targets:
             self._lookup.look_for(queue)
@@ -355,7 +298,7 @@ class Forwarder:
         for each in entries:
             queue.resting.take(each.row)
             each.backed_off = neighbour.name not in self._parents or self._may_go_back_up(each)
-        queue.put_back(entries)
+        queue.waiting.put_back(entries)
         self.dispatch(queue)
 
     def _may_go_back_up(self, entry: QueueEntry) -> bool:

@@ -61,7 +61,7 @@ class Readdressing:
                 custody.sent(queue, entry.note, -entry.open)
                 entry.note = ""
             custody.move(entry, to)
-        to.put_back(entries)
+        to.waiting.put_back(entries)
         return entries
 
     def _go_on(self, queue: Queue, to: Queue) -> None:

@@ -15,10 +15,9 @@ from broker.core.context import Context
 from broker.core.errors import BadRequest
 from broker.core.links.neighbour import Neighbour
 from broker.core.lookup import Lookup
-from broker.core.messages.queue import Queue
+from broker.core.messages.queue import Queue, StoredBundle
 from broker.core.messages.queue_names import SUBSCRIPTION, UPWARD, Spool
 from broker.core.messages.retained import Kept, Retained
-from broker.core.messages.stored import StoredBundle
 from broker.core.routing.forwarding import Forwarder
 from broker.core.rows import RetainedRow, SubscriptionRow
 from broker.core.settings import Overflow

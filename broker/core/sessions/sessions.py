@@ -14,8 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from broker.core.messages.queue import Queue, QueueEntry
-from broker.core.messages.stored import StoredBundle
+from broker.core.messages.queue import Queue, QueueEntry, StoredBundle
 from broker.core.sessions.masking import masked
 from broker.core.sessions.producer_streams import ProducerStream
 from broker.core.sessions.rights import FULL, Rights

@@ -307,7 +307,7 @@ class SiteClient(Policy):
         for reader in readers:
             reader.outstanding = 0
         for queue, entries in again.items():
-            queue.put_back(entries.values())
+            queue.waiting.put_back(entries.values())
 
     def confirm(self, ids: Sequence[int]) -> None:
         """The broker has these."""

@@ -43,7 +43,7 @@ def fill(site: Site, destination: str, count: int, first: int = 0, expires: int 
             expires_first=expires,
             expires_last=expires,
         )
-        core.forwarder.wait(core.custody.store(header, body, core.clock.now), "")
+        core.arrivals.wait(core.custody.store(header, body, core.clock.now), "")
         if number % PAGE == 0:
             site.run()
     forest_of(site).settle()

@@ -5,8 +5,7 @@ import pytest
 from broker.core import housekeeping
 from broker.core.custody import expiry
 from broker.core.custody.expiry import Expiry
-from broker.core.messages.queue import QueueEntry
-from broker.core.messages.stored import StoredBundle
+from broker.core.messages.queue import QueueEntry, StoredBundle
 from sapwood.protocol.bundles import Header
 from sapwood.protocol.destinations import queue
 from simulation.forest import Forest

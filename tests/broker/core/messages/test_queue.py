@@ -88,7 +88,7 @@ def test_looking_at_a_queue_brings_nothing_into_memory(hq: Site) -> None:
     place, before = hq.core.custody.queues["queue:sales"], warm(hq)
     rows = [copy.row for copy in place.waiting.look()]
     assert rows == sorted(rows)
-    assert (len(rows), warm(hq), place.oldest) == (100, before, place.waiting[0].since)
+    assert (len(rows), warm(hq), place.waiting.since) == (100, before, place.waiting[0].since)
     middle = rows[50]
     assert [copy.row for copy in place.waiting.look(middle)] == rows[50:]
     found = place.waiting.wake(middle)
