@@ -12,6 +12,7 @@ from benchmarks.message_path import ARRIVAL, Phase
 
 CURE = "run: python -m benchmarks.message_path --write"
 NEAR_CALLS, NEAR_MODULES = 0.05, 2
+MOST_CALLS, MOST_MODULES = 60, 12
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,12 @@ def test_the_way_is_traced_from_the_sender_to_the_reader(phases: list[Phase]) ->
     assert any(call.module.startswith("treeconnector.") for call in arrival.calls)
     assert not any(call.module.startswith(("simulation", "benchmarks")) for call in arrival.calls)
     assert message_path.table(message_path.trace()) == message_path.table(phases), "the same each time"
+
+
+def test_a_message_takes_few_steps_at_a_node_on_the_way(phases: list[Phase]) -> None:
+    arrival = next(phase for phase in phases if (phase.node, phase.name) == ("north", ARRIVAL))
+    assert len(arrival.modules) <= MOST_MODULES, message_path.by_module(arrival)
+    assert len(arrival.calls) <= MOST_CALLS
 
 
 def test_the_table_in_the_documents_is_true(phases: list[Phase]) -> None:
