@@ -12,6 +12,7 @@ from replay import Replay
 from sameness import differences, frames_of, grown
 
 from sapwood.protocol import bundles, session_frames
+from sapwood.protocol.packets import packet as packet_of
 from treeconnector import frames
 from treeconnector.incoming import decode_packet
 
@@ -73,9 +74,7 @@ def test_every_packet_of_a_recorded_conversation_is_read(file: Path) -> None:
     for packet in packets:
         found = decode_packet(packet, frames.DEFAULT_MAX_FRAME)
         assert not any(isinstance(frame, frames.Unknown) for frame in found)
-        assert all(
-            map(grown, frames_of([packet]), frames_of([packets.packet(list(map(frames.encode, found)))]))
-        )
+        assert all(map(grown, frames_of([packet]), frames_of([packet_of(list(map(frames.encode, found)))])))
 
 
 @pytest.mark.parametrize(("file", "name"), sites())
