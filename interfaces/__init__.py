@@ -12,5 +12,6 @@ It needs nothing of the node. In the order of the way from a text to an answer:
 `check`        all that is wrong with the files of a folder
 `finite`       which types have a value at all
 `layout`       the one way in which a file is written
+`python`       the modules of Python that are written from them
 `compare`      what changed between two states, and whom it would break
 """

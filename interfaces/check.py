@@ -29,6 +29,11 @@ from interfaces.scope import MAX_ALIASES, Found, Key, Scope, is_alias, plain
 
 MAX_NAME: Final = 64
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+RESERVED_ERRORS: Final = frozenset(
+    {"bad_parameters", "bad_request", "bad_result", "failed", "nobody_serves", "result_too_large"}
+    | {"unimplemented", "unknown_interface", "unknown_method", "unknown_version"}
+)
+"""Ends of calls that no interface declares."""
 _KEYS: Final = ("string", "int64")
 _WITH_NULL: Final = ("option", "unit")
 """Types one of whose values stands for nothing: an option of them could not say whether it is there."""
@@ -87,6 +92,8 @@ class _Checker:
                 self._function(each, scope)
             case Error(type=type_):
                 self._type(type_, scope)
+                if each.name in RESERVED_ERRORS:
+                    self._wrong(each.at, f"calls end with {each.name!r} already: choose another name")
             case Struct() | Variant() | Alias():
                 self._defined_type(each, scope)
 
@@ -117,14 +124,16 @@ class _Checker:
         self._names(each.outputs, "output")
         for value in (*each.inputs, *each.outputs):
             self._type(value.type, scope)
-        known: set[Path] = set()
+        known: set[str] = set()
         for path in each.raises:
             found = scope.find(path)
             if found is None or not isinstance(found.definition, Error):
                 self._wrong(path.at, f"'{path}' is no error: define it, as error {path.names[-1]} \"…\"")
-            if path in known:
-                self._wrong(path.at, f"'{path}' is raised already: say it once")
-            known.add(path)
+            if path.names[-1] in known:
+                self._wrong(
+                    path.at, f"{path.names[-1]!r} is raised already: say it once, or rename one"
+                )
+            known.add(path.names[-1])
 
     # --- names
 

@@ -31,6 +31,9 @@ aiohttp only when a connection is opened. A name is imported when it is first as
 | `serving` | a server: takes requests from a queue, lets handlers work, replies, and only then acknowledges |
 | `session` | the session behind a client: one connection after the other |
 | `socket` | the client's connection: WebSocket packets with aiohttp |
+| `stub_commands` | the command line of a generated module |
+| `stub_samples` | a value of each type that an interface can have, for tests of callers |
+| `stubs` | the ground on which generated modules stand: typed functions, calls, dispatch, errors |
 | `subscription` | a subscription: an async iterator of deliveries, or of batches |
 | `sync` | the same client for programs without asyncio: every call waits for its end |
 | `sync_subscription` | a subscription for programs without asyncio |

@@ -14,6 +14,7 @@ try:
     from interfaces.errors import InterfaceError, Problem
     from interfaces.layout import format_text
     from interfaces.load import Catalogue, load, names_in, read
+    from interfaces.python.modules import left_out, write_modules
 except ModuleNotFoundError as error:
     if error.name != "lark":
         raise
@@ -54,6 +55,27 @@ def format_files(paths: list[Path], *, only_check: bool, as_json: bool) -> int:
             print(f"{file} {'would change' if only_check else 'changed'}")
         note(f"{counted(len(files), 'file')}, {len(changed)} to change")
     return FAILED if only_check and changed else WELL
+
+
+def write_python(path: Path, folder: Path) -> int:
+    """Write the modules of definitions into a package. Nothing is written if anything is wrong."""
+    ((source, names),) = _folders([path]).items()
+    if problems := _problems(source, names):
+        _print_problems(problems, as_json=False)
+        return WRONG_USE
+    catalogue = load(source, names)
+    try:
+        modules = write_modules(catalogue)
+    except InterfaceError as error:
+        _print_problems(_below(source, error.problems), as_json=False)
+        return WRONG_USE
+    for name, text in modules.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+        print(folder / name)
+    for name in left_out(catalogue):
+        note(f"{name} is left out: channels cannot be passed yet")
+    return WELL
 
 
 def compare_definitions(old: Path, new: Path, *, as_json: bool) -> int:

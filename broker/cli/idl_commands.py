@@ -8,7 +8,9 @@ import typer
 from broker.cli.options import Json
 
 idl_app = typer.Typer(
-    help="Check, format and compare definitions of interfaces.", no_args_is_help=True, rich_markup_mode=None
+    help="Definitions of interfaces: check, format and compare them, and write code.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 Paths = Annotated[
     list[Path],
@@ -41,6 +43,17 @@ def format_(
     from broker.cli.idl import format_files
 
     raise typer.Exit(format_files(paths, only_check=only_check, as_json=json))
+
+
+@idl_app.command()
+def python(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, or a folder with all *.idl in it.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the package; its modules are written anew.")],
+) -> None:
+    """Write Python: types, clients, servers and a command line for each version of an interface."""
+    from broker.cli.idl import write_python
+
+    raise typer.Exit(write_python(path, out))
 
 
 @idl_app.command()

@@ -122,3 +122,31 @@ def test_the_extra_is_named_where_the_library_is_missing() -> None:
 
 def test_other_commands_do_without_it() -> None:
     assert sapwood("--help", begin=("-c", WITHOUT_LARK)).returncode == 0
+
+
+def test_python_is_written_into_a_package(tmp_path: Path) -> None:
+    done = sapwood("idl", "python", EXAMPLES, "--out", tmp_path / "chain")
+    assert done.returncode == 0
+    assert done.stderr == "tills.screen.picture is left out: channels cannot be passed yet\n"
+    assert f"{tmp_path}/chain/stock_v1.py" in done.stdout.splitlines()
+    begin = (
+        "-W",
+        "error",
+        "-c",
+        "import sys; sys.path.insert(0, sys.argv[1]); from chain import stock_v1, prices_v2",
+    )
+    assert sapwood(tmp_path, begin=begin).returncode == 0
+
+
+def test_no_python_is_written_from_wrong_definitions(tmp_path: Path) -> None:
+    (tmp_path / "a.idl").write_text('type a = b "A."')
+    done = sapwood("idl", "python", tmp_path, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert "there is no type 'b'" in done.stdout
+    (tmp_path / "a.idl").write_text(
+        'interface i 1.0 "I." { owners "O" struct i_client "S." { x: int64 "X." } function f "F." {} }'
+    )
+    done = sapwood("idl", "python", tmp_path, "--out", tmp_path / "out")
+    assert (done.returncode, (tmp_path / "out").exists()) == (2, False)
+    assert done.stdout.startswith(f"{tmp_path}/a.idl:1:")
+    assert "would both be called IClient in Python: rename one" in done.stdout

@@ -146,7 +146,7 @@ interface a 1.0 "A." {
         "a.idl:8:11: there is no type 't': define it, or import the file that does",
         "a.idl:10:9: the output 'y' stands in line 9 already: rename one",
         "a.idl:10:12: 'n' is no type, it is the namespace of that name: name a type",
-        "a.idl:11:20: 'e' is raised already: say it once",
+        "a.idl:11:20: 'e' is raised already: say it once, or rename one",
         "a.idl:11:23: 's' is no error: define it, as error s \"…\"",
         "a.idl:11:26: 'n.g' is no error: define it, as error g \"…\"",
     ]

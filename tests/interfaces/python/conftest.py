@@ -1,0 +1,6 @@
+"""Lets these tests share a catalogue."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
