@@ -130,9 +130,7 @@ class _Checker:
             if found is None or not isinstance(found.definition, Error):
                 self._wrong(path.at, f"'{path}' is no error: define it, as error {path.names[-1]} \"…\"")
             if path.names[-1] in known:
-                self._wrong(
-                    path.at, f"{path.names[-1]!r} is raised already: say it once, or rename one"
-                )
+                self._wrong(path.at, f"{path.names[-1]!r} is raised already: say it once, or rename one")
             known.add(path.names[-1])
 
     # --- names
