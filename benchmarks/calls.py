@@ -1,4 +1,4 @@
-"""What a generated client and server cost beside plain calls, over a real node.
+"""The cost of a generated client and server beside plain calls, over a real node.
 
 `python -m benchmarks.calls` starts a node as a process. Here a caller and a server are clients of it, and a
 round makes `--calls` calls by `Rpc.call` to a plain handler, then as many through the example's generated

@@ -1,4 +1,4 @@
-"""What files of definitions say, as values. Two are equal if they say the same, wherever it stands.
+"""Files of definitions, as values. Two are equal if they say the same, wherever it stands.
 
 Whatever has a name has a description. Positions take no part in comparisons.
 """

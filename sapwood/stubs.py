@@ -248,7 +248,7 @@ Method: TypeAlias = Callable[..., Awaitable[Struct | None] | Struct | None]
 
 
 def handlers(methods: Mapping[Function[Any, Any], Method]) -> dict[str, Callable[..., Any]]:
-    """What an `Interface` serves: each function by its name, checked and converted both ways.
+    """The functions of an `Interface` by name, checked and converted both ways.
 
     A coroutine function runs on the event loop, another in a thread.
     """
