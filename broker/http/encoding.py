@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 
 from broker.http.documentation import LINK
 from broker.http.heads import Head
-from broker.http.verbs import VerbAnswer
+from broker.http.verbs import NOTE, VerbAnswer
 
 
 class Fields:
@@ -36,11 +36,12 @@ def _date(second: int) -> bytes:
 
 def encoded(answer: VerbAnswer, stays: bool, second: int) -> bytes:
     """The answer as bytes. Its length is always told, and every answer leads to the documentation."""
-    status, body, content_type = answer
-    return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n%bLink: %b\r\nServer: sapwood\r\nDate: %b\r\n%b\r\n%b" % (
+    status, body, content_type, note = answer
+    return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n%b%bLink: %b\r\nServer: sapwood\r\nDate: %b\r\n%b\r\n%b" % (
         _status(status),
         len(body),
         _content_type(content_type),
+        f"{NOTE}: {note}\r\n".encode() if note else b"",
         _LINK,
         _date(second),
         _KEEP_ALIVE if stays else _CLOSE,

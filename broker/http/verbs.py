@@ -1,8 +1,8 @@
 """The link-level protocol: log in, create, subscribe, send, transfer and acknowledge.
 
 Law (deployed clients depend on it): success is exactly 200, with an empty body where there is no result;
-create answers the bare name; a request before login is 403; what this node does not have is 404; a full
-queue is 429 with that word.
+create answers the bare name; a request before login is 403; what this node does not have is 404, but an
+acknowledgement of what is not there is 200 with a note; a full queue is 429 with that word.
 
 This is the protocol itself, and knows nothing of how a request is read and an answer written: `Front` does
 that for almost all connections, aiohttp for those that also do other things (`add_to`).
@@ -80,13 +80,20 @@ class VerbRequest(NamedTuple):
 
 
 class VerbAnswer(NamedTuple):
+    """An answer. `note`: for the header of that name, ASCII; deployed clients do not look at it."""
+
     status: int = 200
     body: bytes = b""
     content_type: str = ""
+    note: str = ""
 
 
 Reply = Callable[[VerbAnswer], None]
 EMPTY: Final = VerbAnswer()
+NOTE: Final = "Sapwood-Note"
+"""The header that tells apart what is 200 for the sake of deployed clients."""
+NOT_FOUND: Final = "NOT_FOUND: no such message waits for an acknowledgement of this session"
+FULL: Final = "TOO_MANY_UNACKNOWLEDGED: acknowledge messages, then there are more"
 
 
 def answer_of(error: SapwoodError) -> VerbAnswer:
@@ -188,7 +195,10 @@ class Verbs:
     def _acknowledge(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
         connection = line.connection
         (number,) = _exactly(asked.parts, "/ack/ID", 1)
-        self._node.switch.acknowledge(connection, whole(number), _empty(reply))
+        try:
+            self._node.switch.acknowledge(connection, whole(number), _empty(reply))
+        except NotFound:  # to a deployed client an error here is the end of its receiver
+            reply(VerbAnswer(note=NOT_FOUND))
         self._node.wake()
 
     def _send(self, line: HttpLine, asked: VerbRequest, reply: Reply) -> None:
@@ -207,7 +217,8 @@ class Verbs:
         messages = self._node.switch.transfer(connection, ack_to)
         self._node.wake()
         if messages or not wait:
-            self._node.switch.when_told(messages, lambda: reply(_mail(messages)))
+            note = FULL if not messages and self._node.switch.is_full(connection) else ""
+            self._node.switch.when_told(messages, lambda: reply(_mail(messages, note)))
         else:
             _BlockedTransfer(self._node, line, ack_to, wait, reply)
 
@@ -274,18 +285,20 @@ class _BlockedTransfer:
 
     def _collect(self) -> None:
         self._collecting = None
-        messages = self._node.switch.transfer(self._line.connection, self._ack_to)
+        messages = self._node.switch.transfer(self._line.connection, self._ack_to, self._waiter)
         self._node.wake()
         if messages:
             self._stop()
-            self._node.switch.when_told(messages, lambda: self._reply(_mail(messages)))
+            self._node.switch.when_told(messages, lambda: self._reply(_mail(messages, "")))
         else:
             self._waiter = self._node.switch.wait(self._line.connection, self._ack_to, self._woken)
 
     def _end(self) -> None:
+        switch, connection = self._node.switch, self._line.connection
+        messages = switch.transfer(connection, self._ack_to, self._waiter)
         self._stop()
-        messages = self._node.switch.transfer(self._line.connection, self._ack_to)
-        self._node.switch.when_told(messages, lambda: self._reply(_mail(messages)))
+        note = FULL if not messages and switch.is_full(connection) else ""
+        switch.when_told(messages, lambda: self._reply(_mail(messages, note)))
         self._node.wake()
 
     def _stop(self) -> None:
@@ -305,12 +318,14 @@ def _response(answer: VerbAnswer) -> web.Response:
     response = web.Response(status=answer.status, body=answer.body)
     if answer.content_type:
         response.headers["Content-Type"] = answer.content_type
+    if answer.note:
+        response.headers[NOTE] = answer.note
     return response
 
 
-def _mail(messages: list[Fetched]) -> VerbAnswer:
+def _mail(messages: list[Fetched], note: str) -> VerbAnswer:
     body = {"messages": [(each.number, as_json(each.message, each.redelivered)) for each in messages]}
-    return VerbAnswer(200, _json.encode(body), _JSON)
+    return VerbAnswer(200, _json.encode(body), _JSON, note)
 
 
 def as_json(message: Message, redelivered: bool) -> dict[str, Any]:

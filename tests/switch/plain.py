@@ -25,6 +25,11 @@ class Answer:
     def text(self) -> str:
         return self.body.decode()
 
+    @property
+    def note(self) -> str:
+        """Says apart what is 200 for old clients' sake."""
+        return self.headers.get("sapwood-note", "")
+
 
 class Link:
     """One connection. `send_raw` and `answer` may be used apart, for requests that are under way together."""

@@ -300,10 +300,13 @@ class Switch:
 
     # --- transfers
 
-    def transfer(self, connection: Connection, ack_to: int) -> list[Fetched]:
-        """What this session was given and has not acknowledged, above `ack_to`, or given again."""
+    def transfer(self, connection: Connection, ack_to: int, waiter: Waiter | None = None) -> list[Fetched]:
+        """What this session was given and has not acknowledged, above `ack_to`, or given again.
+
+        `waiter`: the transfer has been blocked (`wait`); it tells only what no other transfer has told.
+        """
         session = self._session(connection)
-        found = self._transfers.transfer(session, connection, ack_to)
+        found = self._transfers.transfer(session, connection, ack_to, waiter)
         refused, self._transfers.unreadable = self._transfers.unreadable, []
         for given, why in refused:
             self._settlement.refuse(session, given.first, given.last, why[:_MOST_SAID])
@@ -321,7 +324,11 @@ class Switch:
         return self._transfers.wait(self._session(connection), ack_to, ready)
 
     def cancel(self, waiter: Waiter) -> None:
-        waiter.session.waiters.pop(waiter, None)
+        waiter.session.cancel(waiter)
+
+    def is_full(self, connection: Connection) -> bool:
+        """Is this session given nothing more by transfer until it acknowledges some of what it has?"""
+        return self._session(connection).is_full
 
     def send(self, connection: Connection, name: str, message: Message, done: Outcome) -> None:
         """One message to a queue or, as `topic:…`, to a topic; `done` is called after the commit."""

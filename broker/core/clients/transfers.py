@@ -52,15 +52,19 @@ class Transfers:
     def __repr__(self) -> str:
         return f"<Transfers at {self._context.name}>"
 
-    def transfer(self, session: Session, connection: Connection, ack_to: int) -> list[Fetched]:
+    def transfer(
+        self, session: Session, connection: Connection, ack_to: int, waiter: Waiter | None = None
+    ) -> list[Fetched]:
         """Some megabytes and a thousand messages at most, unpacked, the lowest ids first; ask again with a
-        higher `ack_to` for the rest.
+        higher `ack_to` for the rest. `waiter`: the transfer has been blocked, and was woken.
         """
         self._pull(session)
         connection.answered.clear()
         result: list[Fetched] = []
         size = weight = 0
         for given in _due(session, ack_to):
+            if not session.is_for(given, waiter):
+                continue
             weight += given.weight
             if result and (weight > _ANSWER_BYTES or len(result) + given.messages > _ANSWER_MESSAGES):
                 break

@@ -23,6 +23,9 @@ from sapwood.protocol.bundles import opened
 from sapwood.protocol.session_frames import Deliver, NodeFrame
 
 _MAIL_BYTES: Final = 8 * 1024 * 1024
+_MAIL_MESSAGES: Final = 1000
+MOST_UNACKED: Final = 100_000
+"""Slices that a session has and has not acknowledged before it can fetch no more."""
 Totals = tuple[int, int, int, int]
 """Messages in and out, bytes in and out."""
 _KEPT: Final = 16
@@ -221,7 +224,8 @@ class Session:
         self._unread: set[int] = set()
         self.waiters: dict[Waiter, None] = {}
         self.pulling = False
-        self._mail_bytes = 0
+        self._mail_bytes = self._mail_messages = 0
+        self._meant: dict[int, Waiter] = {}
         self.transient: set[str] = set()
         self._past: Totals = (0, 0, 0, 0)
 
@@ -253,25 +257,61 @@ class Session:
     @property
     def asks(self) -> bool:
         """Does it want messages now?"""
-        return (self.pulling or bool(self.waiters)) and self._mail_bytes < _MAIL_BYTES
+        room = self._mail_bytes < _MAIL_BYTES and self._mail_messages < _MAIL_MESSAGES and not self.is_full
+        return room and (self.pulling or bool(self.waiters))
+
+    @property
+    def is_full(self) -> bool:
+        """Has it so much unacknowledged that it can fetch no more?"""
+        return len(self.unacked) >= MOST_UNACKED
+
+    @property
+    def at_once(self) -> int:
+        """How many messages one slice for it has at most: several blocked transfers are each woken."""
+        return 1 if len(self.waiters) > 1 and not self.pulling else _MAIL_MESSAGES - self._mail_messages
 
     def put_mail(self, given: ConsumerDelivery) -> None:
-        """It was given this, and no answer has told it yet: one blocked transfer that it is for is woken."""
+        """It was given this, and no answer has told it yet: one blocked transfer, and no other, is woken."""
         self.mail[given.first] = given
         self._mail_bytes += given.weight
+        self._mail_messages += given.messages
         for waiter in self.waiters:
             if given.known or given.last > waiter.ack_to:
                 del self.waiters[waiter]
+                self._meant[given.first] = waiter
                 waiter.ready()
                 return
+
+    def is_for(self, given: ConsumerDelivery, waiter: "Waiter | None") -> bool:
+        """May this transfer tell of it? One that was blocked (`waiter`) tells nothing that another has told,
+        or was woken for.
+        """
+        if waiter is None:
+            return True
+        return given.first in self.mail and self._meant.get(given.first, waiter) is waiter
+
+    def cancel(self, waiter: "Waiter") -> None:
+        """A blocked transfer is over. Another one is woken by what it was woken for and has not told."""
+        self.waiters.pop(waiter, None)
+        for first in [first for first, to in self._meant.items() if to is waiter]:
+            self._put_again(self.mail[first])
 
     def take_mail(self, given: ConsumerDelivery) -> bool:
         """An answer tells of it. False: an earlier one has."""
         if self.mail.pop(given.first, None) is None:
             return False
         self._unread.discard(given.first)
+        self._meant.pop(given.first, None)
         self._mail_bytes -= given.weight
+        self._mail_messages -= given.messages
         return True
+
+    def _put_again(self, given: ConsumerDelivery) -> None:
+        unread = given.first in self._unread
+        self.take_mail(given)
+        if unread:
+            self._unread.add(given.first)
+        self.put_mail(given)
 
     def was_told(self, given: ConsumerDelivery) -> bool:
         """Has an answer told of it before, which may have been read?"""
@@ -356,12 +396,12 @@ class PullConsumer(PushConsumer):
 
     @property
     def room(self) -> int:
-        return self.credit - self.outstanding if self.session.asks and not self.alone else 0
+        return min(self.credit, self.session.at_once) if self.session.asks and not self.alone else 0
 
     @property
     def room_ahead(self) -> int:
         """For what it will ask for next, so that an answer need not wait for a commit of its own."""
-        return int(self.outstanding < self.credit)
+        return int(not self.session.is_full)
 
     def unpacks(self, entry: QueueEntry, count: int) -> bool:
         """Its answers are what unpacks, each of some megabytes; one may not say that nothing waits."""

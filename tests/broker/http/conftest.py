@@ -57,6 +57,7 @@ class FakeSwitch:
     after: list[Callable[[], None]] = field(default_factory=list)
     received: list[ClientFrame] = field(default_factory=list)
     hold_confirms: bool = False
+    full: bool = False
     last_id: int = 0
 
     def login(self, connection: Connection, token: str) -> None:
@@ -104,7 +105,10 @@ class FakeSwitch:
                     return
         raise NotFound(f"no message {transfer}")
 
-    def transfer(self, connection: Connection, ack_to: int) -> list[Fetched]:
+    def is_full(self, connection: Connection) -> bool:
+        return self.full
+
+    def transfer(self, connection: Connection, ack_to: int, waiter: Any = None) -> list[Fetched]:
         names = self.readers.get(self.tokens[connection], ())
         found = (Fetched(*item) for name in names for item in self.queues[name] if item[0] > ack_to)
         return sorted(found, key=lambda each: each.number)

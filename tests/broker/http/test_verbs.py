@@ -129,7 +129,26 @@ async def test_before_login_everything_is_403(port: Any, path: str) -> None:
 async def test_what_is_not_here_is_404(port: Any) -> None:
     client = await logged_in(port)
     assert (await client.ask("/subscribe/absent")).status == 404
-    assert (await client.ask("/ack/77")).status == 404
+
+
+async def test_an_acknowledgement_of_what_is_not_here_is_200_with_a_note(port: Any) -> None:
+    """An error would end the receiver of a deployed client, which acknowledges twice after a broken line."""
+    client = await reading(port)
+    await client.ask("/send/q/5", method="POST", body=b"payload")
+    assert "sapwood-note" not in (await client.ask("/ack/1")).headers
+    answer = await client.ask("/ack/1")
+    assert (answer.status, answer.body) == (200, b"")
+    assert answer.headers["sapwood-note"].startswith("NOT_FOUND:")
+
+
+@pytest.mark.parametrize("wait", ["0", "0.01"])
+async def test_an_empty_transfer_of_a_session_that_has_too_much_says_so(port: Any, wait: str) -> None:
+    client = await reading(port)
+    assert "sapwood-note" not in (await client.ask(f"/transfer/-1/{wait}")).headers
+    port.node.switch.full = True
+    answer = await client.ask(f"/transfer/-1/{wait}")
+    assert (answer.status, answer.body) == (200, b'{"messages":[]}')
+    assert answer.headers["sapwood-note"].startswith("TOO_MANY_UNACKNOWLEDGED:")
 
 
 async def test_a_full_queue_is_429_with_that_word(port: Any) -> None:

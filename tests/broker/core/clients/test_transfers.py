@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker.core.errors import NotFound
+from broker.core.sessions import sessions
 from broker.core.sessions.sessions import Connection
 from sapwood.protocol.bundles import Message
 from simulation.forest import Forest
@@ -37,6 +38,12 @@ class Fetching:
 
     def wait(self, ack_to: int = -1) -> Any:
         return self.switch.wait(self.connection, ack_to, self._wake)
+
+    def collect(self, waiter: Any) -> list[bytes]:
+        """The answer of a blocked transfer that was woken."""
+        found = self.switch.transfer(self.connection, waiter.ack_to, waiter)
+        self.forest.settle()
+        return [each.message.payload for each in found]
 
     def _wake(self) -> None:
         self.woken += 1
@@ -85,6 +92,60 @@ def test_a_transfer_that_asks_for_other_ids_is_not_woken_in_vain(forest: Forest,
     assert (far.woken, near.woken) == (0, 1)
     assert far.fetch(10**12) == []
     assert [payload for _, payload in near.fetch()] == [b"1"]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_two_blocked_transfers_of_a_session_are_both_woken_and_a_message_goes_to_one(
+    forest: Forest, hq: Site, together: bool
+) -> None:
+    one, two = Fetching(forest, hq, "one", "q"), Fetching(forest, hq, "one")
+    first, second = one.wait(), two.wait()
+    if together:
+        forest.producer("hq", "writer").send("queue:q", b"1", b"2")
+        forest.settle()
+    else:
+        send(forest, b"1", b"2")
+    assert (one.woken, two.woken) == (1, 1)
+    assert (one.collect(first), two.collect(second)) == ([b"1"], [b"2"])
+
+
+def test_what_a_blocked_transfer_was_woken_for_wakes_another_when_it_is_over(
+    forest: Forest, hq: Site
+) -> None:
+    one, two = Fetching(forest, hq, "one", "q"), Fetching(forest, hq, "one")
+    first, second = one.wait(), two.wait()
+    send(forest, b"1")
+    assert (one.woken, two.woken) == (1, 0)
+    one.switch.cancel(first)
+    assert two.woken == 1
+    assert two.collect(second) == [b"1"]
+
+
+def test_all_of_a_queue_is_told_though_nothing_is_acknowledged(forest: Forest, hq: Site) -> None:
+    reader, producer = Fetching(forest, hq, "reader", "q"), forest.producer("hq", "writer")
+    payloads = [b"%d" % number for number in range(3000)]
+    for start in range(0, 3000, 100):
+        producer.send("queue:q", *payloads[start : start + 100])
+        forest.settle()
+    found: list[tuple[int, bytes]] = []
+    while more := reader.fetch(found[-1][0] if found else -1):
+        found += more
+    assert [payload for _, payload in found] == payloads
+
+
+def test_a_session_with_too_much_unacknowledged_is_told_so_and_goes_on_when_it_acknowledges(
+    forest: Forest, hq: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MOST_UNACKED", 3)
+    reader = Fetching(forest, hq, "reader", "q")
+    send(forest, b"1", b"2", b"3", b"4")
+    found = reader.fetch()
+    assert len(found) == 3
+    assert reader.switch.is_full(reader.connection)
+    assert reader.fetch(found[-1][0]) == []
+    reader.ack(found[0][0])
+    assert not reader.switch.is_full(reader.connection)
+    assert [payload for _, payload in reader.fetch(found[-1][0])] == [b"4"]
 
 
 def test_the_rest_of_a_bundle_is_told_though_other_ids_were_given_in_between(
