@@ -13,6 +13,7 @@ in bytes.
 | `tree`, `links`, `cells`, `routes`, `addresses` | who is where, and which way it goes, here and elsewhere |
 | `advisories` | what was heard of consumers and links lately |
 | `permits`, `invitations` | what children may do, and who may become one |
+| `stateless` | applications without a session: publish, receive, acknowledge |
 | `trace`, `follow`, `live` | what happened to messages, and what happens now |
 
 | module | what they stand on |

@@ -23,6 +23,7 @@ from broker.api import (
     queues,
     routes,
     sessions,
+    stateless,
     status,
     trace,
     tree,
@@ -39,7 +40,7 @@ _KINDS: Final = {
 }
 NOUNS: Final = (
     *(status, node, live, queues, messages, sessions, dead_letters, advisories, tree, routes, cells, links),
-    *(addresses, invitations, permits, trace, follow),
+    *(addresses, invitations, permits, trace, follow, stateless),
 )
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(each for noun in NOUNS for each in declared(noun))
 

@@ -24,6 +24,7 @@
 | `probes` | dead connections: who has gone without a word, though nothing is ever closed for being idle |
 | `session_endpoint` | the streaming client session: packets of `session_frames` on a WebSocket at /session |
 | `settings` | what the HTTP side needs of the site's configuration |
+| `stateless` | without a session: publish, receive and acknowledge, each in one request |
 | `status` | whether the node is well, for supervisors: `/healthz`, `/readyz` |
 | `trace` | `GET /trace/{ack_to}/{timeout}`, a verb of the link-level protocol: events, polled like transfer |
 | `verbs` | the link-level protocol: log in, create, subscribe, send, transfer and acknowledge |

@@ -19,6 +19,7 @@ from broker.http.port import Port, open_port
 from broker.http.ports import NodePort
 from broker.http.session_endpoint import SessionEndpoint
 from broker.http.settings import HttpSettings
+from broker.http.stateless import Stateless
 from broker.http.status import StatusEndpoint
 from broker.http.verbs import Verbs
 from broker.intake import Admission
@@ -72,6 +73,7 @@ def build_app(
     SessionEndpoint(node, settings, guests).add_to(app)
     verbs.add_to(router)
     LiveEndpoint(settings, node_parts(node)).add_to(app)
+    Stateless(node, settings, verbs.bindings).add_to(app)
     Api(node, settings).add_to(router)
     Dashboard().add_to(router)
     router.add_get("/metrics", MetricsEndpoint(node, settings).metrics)

@@ -58,7 +58,7 @@ class HttpLine:
         connection = self.bound
         if connection is None:
             address = address_of(self.transport)
-            connection = Connection(_nothing_is_pushed, address, "http", rights, self._end)
+            connection = Connection(nothing_is_pushed, address, "http", rights, self._end)
         elif connection.rights is not rights:
             raise BadRequest("this connection is logged in as somebody else already: open one for each")
         self._node.switch.login(connection, token)
@@ -140,5 +140,5 @@ def address_of(transport: asyncio.BaseTransport) -> str:
     return f"{name[0]}:{name[1]}" if isinstance(name, tuple) and len(name) > 1 else str(name or "unknown")
 
 
-def _nothing_is_pushed(_frame: NodeFrame) -> None:
+def nothing_is_pushed(_frame: NodeFrame) -> None:
     """These connections fetch their messages."""

@@ -29,7 +29,7 @@ from broker.shares import Shares
 from sapwood.protocol.bundles import Message, Properties
 from sapwood.protocol.errors import SapwoodError
 
-_STATUS: Final = {
+STATUS: Final = {
     "QUEUE_FULL": 429,
     "NOT_FOUND": 404,
     "NOT_LOGGED_IN": 403,
@@ -100,7 +100,7 @@ def answer_of(error: SapwoodError) -> VerbAnswer:
     """The answer that says no."""
     code = getattr(error, "code", "BAD_REQUEST")
     text = str(error)
-    return said(_STATUS.get(code, 400), text if code in text else f"{code}: {text}")
+    return said(STATUS.get(code, 400), text if code in text else f"{code}: {text}")
 
 
 def said(status: int, text: str) -> VerbAnswer:

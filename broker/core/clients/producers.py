@@ -92,7 +92,7 @@ class Producers:
         else:
             answer()
 
-    def one(self, session: Session, name: str, message: Message) -> None:
+    def one(self, session: Session, name: str, message: Message, *, retained: bool = False) -> None:
         """One message to a queue or, as `topic:…`, to a topic. Raises `SwitchError`, or `InvalidName`."""
         destination = self._named(name)
         body = bundles.encode_message(message)
@@ -103,7 +103,8 @@ class Producers:
         except SwitchError as error:
             self._context.custody.trace.refused(session.token, destination, 1, error.code)
             raise
-        kind = BundleClass(destination, flags_of(True, False), self._scope(destination, -1), session.token)
+        scope = self._scope(destination, -1)
+        kind = BundleClass(destination, flags_of(True, retained), scope, session.token)
         self._entry.add(kind, batch_of([message], body))
         self._admission.stored(len(body))
 

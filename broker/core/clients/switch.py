@@ -162,17 +162,15 @@ class Switch:
 
     # --- reading
 
-    def subscribe(self, connection: Connection, name: str) -> None:
-        """Read an existing queue by transfer. Subscribing twice is no error."""
+    def subscribe(self, connection: Connection, name: str, credit: int = _TRANSFER_CREDIT) -> None:
+        """Read an existing queue by transfer, so many messages at once. Subscribing twice is no error."""
         session = self._session(connection)
         name = self.local_queues.local_name(name)
         queue = self._readable(session, name)
         if any(consumer.connection is None and consumer.queues[0] is queue for consumer in session.consumers):
             return
         number = len(session.consumers) + 1
-        self._read_queue(
-            PullConsumer(session, number, _TRANSFER_CREDIT, self._custody.queues_here(name)), name
-        )
+        self._read_queue(PullConsumer(session, number, credit, self._custody.queues_here(name)), name)
 
     def _readable(self, session: Session, name: str) -> Queue:
         """A queue that is there, and that the session may read. Raises `SwitchError`."""
@@ -330,9 +328,11 @@ class Switch:
         """Is this session given nothing more by transfer until it acknowledges some of what it has?"""
         return self._session(connection).is_full
 
-    def send(self, connection: Connection, name: str, message: Message, done: Outcome) -> None:
+    def send(
+        self, connection: Connection, name: str, message: Message, done: Outcome, *, retained: bool = False
+    ) -> None:
         """One message to a queue or, as `topic:…`, to a topic; `done` is called after the commit."""
-        self.producers.one(self._session(connection), name, message)
+        self.producers.one(self._session(connection), name, message, retained=retained)
         connection.messages_in += 1
         connection.bytes_in += len(message.payload)
         self._context.next_commit.then(lambda: done(None))

@@ -3,7 +3,7 @@
 An application may be built before the node runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +18,7 @@ from broker.http.api.following import stream
 from broker.http.guard import refusal
 from broker.http.ports import NodePort
 from broker.http.settings import HttpSettings
+from sapwood.protocol.errors import SapwoodError
 
 _STATUS: Final = {
     "NOT_FOUND": 404,
@@ -81,8 +82,8 @@ class Api:
         return handle
 
 
-def error_of(error: SwitchError) -> web.Response:
+def error_of(error: SapwoodError, statuses: Mapping[str, int] = _STATUS) -> web.Response:
+    code, text = (error.code, error.text) if isinstance(error, SwitchError) else ("BAD_REQUEST", str(error))
     return web.json_response(
-        {"code": error.code, "text": error.text.removeprefix(f"{error.code}: ")},
-        status=_STATUS.get(error.code, 409),
+        {"code": code, "text": text.removeprefix(f"{code}: ")}, status=statuses.get(code, 409)
     )
