@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from broker.core.clients.switch import Outcome, Switch
 from broker.core.clients.transfers import Fetched
 from broker.core.errors import NotFound
-from broker.core.sessions.sessions import Connection, Session
+from broker.core.sessions.sessions import Connection, Session, Waiter
 from broker.core.settings import CoreSettings
 from sapwood.protocol import bundles
 from sapwood.protocol.destinations import Destination
@@ -132,8 +132,8 @@ class DuplicatingSwitch(Switch):
 
     # --- transfers
 
-    def transfer(self, connection: Connection, ack_to: int) -> list[Fetched]:
-        found = super().transfer(connection, ack_to)
+    def transfer(self, connection: Connection, ack_to: int, waiter: Waiter | None = None) -> list[Fetched]:
+        found = super().transfer(connection, ack_to, waiter)
         session = self._session(connection)
         second = self._seconds.setdefault(session, _Second())
         due, second.due = second.due, []
