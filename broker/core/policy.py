@@ -34,6 +34,10 @@ class Policy:
         """May a message of an application enter here?"""
         return ""
 
+    def why_not_above(self, destination: Destination) -> str:
+        """Would the nodes above refuse what this node sends there?"""
+        return ""
+
     def why_not_take(self, neighbour: Neighbour, header: Header, body: bytes, opening: Opening) -> str:
         """May a bundle of a child be taken on?"""
         return ""
@@ -204,6 +208,7 @@ class Policies:
         self.order: tuple[Policy, ...] = ()
         self.restore: tuple[Callable[[Mapping[str, bytes]], None], ...] = ()
         self.why_not_enter: tuple[Callable[[Destination], str], ...] = ()
+        self.why_not_above: tuple[Callable[[Destination], str], ...] = ()
         self.why_not_take: tuple[Callable[[Neighbour, Header, bytes, Opening], str], ...] = ()
         self.is_twin: tuple[Callable[[Neighbour, Header, bytes], bool], ...] = ()
         self.has_room_for_refused: tuple[Callable[[Neighbour, int], bool], ...] = ()

@@ -90,6 +90,7 @@ class ChildPermits(Policy):
         self._role_of: Callable[[str], str] = _no_role
         self._set: dict[str, Grant] = {}
         self._told: dict[str, list[Rules]] = {}
+        self._above: dict[str, Permit] = {}
         self._dead: dict[str, list[QueueEntry]] = {}
         context.counters.setdefault("refused", 0)
         context.counters.setdefault("refused_unkept", 0)
@@ -148,6 +149,19 @@ class ChildPermits(Policy):
     def granted_here(self) -> tuple[Grant, ...]:
         """What the nodes above let this node do; empty: everything."""
         return tuple(rules.grant for told in self._told.values() for rules in told)
+
+    def why_not_above(self, destination: Destination) -> str:
+        """They are asked all the same when it comes to them. Of several parents any may take it."""
+        why = ""
+        for parent in self._context.parents:
+            permit = self._above.get(parent)
+            why = permit.why_not_send(destination) if permit is not None else ""
+            if why and permit is not None and is_incarnation(destination.node):
+                name = name_of(self._context, destination.node)
+                why = permit.why_not_send(destination._replace(node=name)) if name else ""
+            if not why:
+                return ""
+        return why
 
     def permit_of(self, child: str) -> Permit:
         """What a child may do now, whether it is here or not."""
@@ -219,6 +233,7 @@ class ChildPermits(Policy):
     def _refresh(self, *, again: bool = False) -> None:
         """What is granted may have changed: for which children has it? `again`: look at all routes."""
         policies = self._context.policies
+        self._above = {parent: Permit(rules) for parent, rules in self._told.items()}
         for permits_changed in policies.permits_changed:
             permits_changed()
         for neighbour in self._context.children():

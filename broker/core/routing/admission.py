@@ -159,6 +159,9 @@ class MessageAdmission:
             raise SwitchError(f"REFUSED: {destination} is for nodes: ask a node through its HTTP API")
         if closed := self.closed:
             raise QueueFull(f"QUEUE_FULL: {closed}")
+        why = first_reason(self._policies.why_not_above, destination)
+        if why and self._goes_up_alone(destination, scope):
+            raise SwitchError(why)
         if size > self._largest:
             most = self._context.settings.max_message
             raise TooLarge(f"{size} bytes: this node takes messages of at most {most}")
@@ -171,6 +174,14 @@ class MessageAdmission:
         if room <= 0:
             raise QueueFull(f"QUEUE_FULL: {destination} has no room for more of this sender's messages")
         return min(count, room)
+
+    def _goes_up_alone(self, destination: Destination, scope: int) -> bool:
+        """Would a message that enters here go to a parent, and to nobody else?"""
+        if destination.kind == Kind.TOPIC:
+            return self._topics.goes_up_alone(destination, scope)
+        queue = self._context.custody.queue_for(self._lookup.address(destination))
+        targets = self._lookup.targets(queue)
+        return bool(targets) and not queue.consumers and targets <= self._context.parents.keys()
 
     def _room_in_queue(self, destination: Destination, sender: str, room: int, gathered: int) -> int:
         """Of `room` messages more of a sender. The site's broker has many senders, so no quota."""

@@ -257,6 +257,14 @@ class Topics:
         orphan = context.lacks_parent and scope == Scope.TREE
         return found | {Spool.UP} if orphan or self._trie.match(destination.name) else found
 
+    def goes_up_alone(self, destination: Destination, scope: int) -> bool:
+        """Would a message that enters here go to parents, and to nobody else?"""
+        header = Header(id=b"", destination=destination, scope=scope)
+        names = {neighbour.name for neighbour in self._onward(header, "", down_only=False)}
+        return (
+            bool(names) and names <= self._context.parents.keys() and not self._trie.match(destination.name)
+        )
+
     def copy_to(self, neighbour: Neighbour, stored: StoredBundle, came: str) -> None:
         """One entry for a neighbour, however many of its filters match."""
         forwarder = self._forwarder

@@ -75,6 +75,12 @@ def dead(forest: Forest, name: str = "hq") -> list[str]:
     return [copy.note for copy in forest[name].core.custody.dead.waiting]
 
 
+def steal(forest: Forest, *names: str) -> None:
+    """These do not keep to what they are told from now on."""
+    for name in names:
+        forest[name].core.permits._above.clear()
+
+
 # --- consuming
 
 
@@ -135,6 +141,7 @@ def test_what_it_may_not_send_is_a_dead_letter_and_the_link_goes_on(tree: Forest
     got = [tree.consumer(site, name, name=site) for site in ("hq", "leeds")]
     orders = tree.consumer("hq", "queue:orders", name="orders")
     tree.settle(1.0)
+    steal(tree, "york")
     send(tree, "york", where, scope=1)
     send(tree, "york", "queue:orders")
     assert [each.payloads for each in got] == [[] for _ in got]
@@ -148,10 +155,58 @@ def test_what_it_may_not_send_is_a_dead_letter_and_the_link_goes_on(tree: Forest
     assert tree["hq"].core.custody.buried["PERMIT"] == 1
 
 
+@pytest.mark.parametrize("up", [True, False])
+@pytest.mark.parametrize("where", ["queue:payroll", "queue:till@leeds", "queue:stock@hq"])
+def test_an_honest_store_refuses_at_its_own_entry_what_nodes_above_would(
+    tree: Forest, where: str, up: bool
+) -> None:
+    """Also while nobody above is there, and after a start."""
+    if not up:
+        tree["hq"].crash()
+        tree["york"].crash()
+        tree["york"].boot()
+        tree.settle(1.0)
+    producer = tree.producer("york")
+    producer.send(where, b"x")
+    producer.send("queue:orders", b"1")
+    tree.settle(1.0)
+    assert [error.text for error in producer.rejected] == [
+        f"PERMIT: hq lets york send to store/{{name}}/#, queue:orders, till@hq, not {where}"
+    ]
+    assert tree["york"].core.message_admission.refused["REFUSED"] == 1
+    if up:
+        assert (dead(tree), tree["hq"].core.counters["refused"], tree["hq"].waiting()) == ([], 0, 1)
+
+
+def test_where_somebody_here_reads_it_nodes_above_are_not_asked(tree: Forest) -> None:
+    """A topic that another store reads as well is not refused; its copy for hq is, there."""
+    tree.consumer("hq", "topic:#")
+    here = [tree.consumer("york", name, name=name) for name in ("queue:payroll", "topic:news")]
+    tree.settle(1.0)
+    send(tree, "york", "queue:payroll")
+    send(tree, "york", "topic:news")
+    assert [len(each.payloads) for each in here] == [1, 1]
+
+
+def test_what_is_allowed_later_is_taken_then(tree: Forest) -> None:
+    producer = tree.producer("york")
+    producer.send("queue:payroll", b"1")
+    tree.settle(1.0)
+    give(tree["hq"], {"york": grant("hq", "york", send=("queue:payroll",))})
+    tree.settle(1.0)
+    producer.send("queue:payroll", b"2")
+    tree.settle(1.0)
+    assert len(producer.rejected) == 1
+    paid = tree.consumer("hq", "queue:payroll")
+    tree.settle(1.0)
+    assert paid.payloads == [b"2"]
+
+
 def test_of_many_that_are_refused_some_are_kept_and_all_are_counted(
     tree: Forest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(permits, "_KEPT", 5)
+    steal(tree, "york", "leeds")
     for number in range(9):
         send(tree, "york", f"queue:payroll-{number}")
     send(tree, "leeds", "queue:payroll")
