@@ -147,7 +147,7 @@ class ChildPermits(Policy):
         return frozenset(self._set)
 
     def granted_here(self) -> tuple[Grant, ...]:
-        """What the nodes above let this node do; empty: everything."""
+        """The grants of the nodes above to this node; empty: it may do everything."""
         return tuple(rules.grant for told in self._told.values() for rules in told)
 
     def why_not_above(self, destination: Destination) -> str:
@@ -186,7 +186,7 @@ class ChildPermits(Policy):
         self._refresh()
 
     def gone(self, neighbour: Neighbour) -> None:
-        """It is a neighbour no more. What a parent granted goes with it."""
+        """It is a neighbour no more. A parent's grants go with it."""
         self._dead.pop(neighbour.name, None)
         if neighbour.name in self._told:
             self._granted(neighbour, [])

@@ -236,7 +236,7 @@ class Forwarder:
         return "" if destination.node else neighbour.permit.why_not_take(destination)
 
     def _first_for(self, neighbour: Neighbour, queue: Queue) -> QueueEntry | None:
-        """What rests, so that it does not go back to another one, comes before what waits."""
+        """The first that rests, so that it does not go back to another one, comes before those that wait."""
         if queue.resting and len(queue.targets) > 1:
             for entry in islice(queue.resting.values(), _LOOK_THROUGH):
                 if not self._goes_back(entry, neighbour):
@@ -272,7 +272,7 @@ class Forwarder:
         self._let_rest(queue, neighbour, [entry], delay)
 
     def _others(self, queue: Queue, neighbour: Neighbour) -> list[Neighbour]:
-        """Who else can take these entries now."""
+        """The other neighbours that can take these entries now."""
         names = (name for name in queue.targets if name != neighbour.name)
         return [self._neighbours[name] for name in names if self._neighbours[name].up]
 
