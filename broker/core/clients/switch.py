@@ -22,6 +22,7 @@ from broker.core.routing.admission import MessageAdmission
 from broker.core.routing.forwarding import Forwarder
 from broker.core.routing.topics import Subscription, Topics
 from broker.core.sessions.sessions import (
+    MOST_UNACKED,
     Connection,
     PullConsumer,
     PushConsumer,
@@ -50,7 +51,6 @@ from sapwood.protocol.session_frames import (
 from treeconnector.interests import Interests
 from treeconnector.patterns import check_pattern
 
-_TRANSFER_CREDIT = 1000
 _MAX_TOKEN = 255
 _MOST_READERS = 10_000
 _MOST_SAID = 300
@@ -162,8 +162,8 @@ class Switch:
 
     # --- reading
 
-    def subscribe(self, connection: Connection, name: str, credit: int = _TRANSFER_CREDIT) -> None:
-        """Read an existing queue by transfer, so many messages at once. Subscribing twice is no error."""
+    def subscribe(self, connection: Connection, name: str, credit: int = MOST_UNACKED) -> None:
+        """Read an existing queue by transfer, twice is no error. `credit`: unacknowledged at once."""
         session = self._session(connection)
         name = self.local_queues.local_name(name)
         queue = self._readable(session, name)

@@ -396,7 +396,9 @@ class PullConsumer(PushConsumer):
 
     @property
     def room(self) -> int:
-        return min(self.credit, self.session.at_once) if self.session.asks and not self.alone else 0
+        if self.alone or not self.session.asks:
+            return 0
+        return min(self.credit - self.outstanding, self.session.at_once)
 
     @property
     def room_ahead(self) -> int:
