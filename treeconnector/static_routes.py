@@ -12,13 +12,14 @@ one dumpster; aliases lead somewhere, never in a circle.
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from sapwood.protocol.destinations import Destination, parse
 from sapwood.protocol.errors import RouteError
 from sapwood.protocol.names import node_name, queue_name
 
 MOST: Final = 10_000
+_Value = TypeVar("_Value")
 
 
 class StaticKind(StrEnum):
@@ -28,30 +29,44 @@ class StaticKind(StrEnum):
     DUMPSTER = "dumpster"
 
 
-class Words(NamedTuple):
-    """What a kind of route is made of. `addressed`: it is of one address. `to`: what it leads to."""
+class Step(StrEnum):
+    """When the look-up asks a kind of route: before what was learned, or after it."""
+
+    FIRST = "first"
+    READDRESS = "readdress"
+    LAST = "last"
+    NOWHERE = "nowhere"
+
+
+class RouteForm(NamedTuple):
+    """A kind of route. `addressed`: it is of one address. `to`: where it leads. `step`: when it counts.
+
+    `text`: for people. One that leads to no neighbour is alone: of its address, or of the node.
+    """
 
     addressed: bool
     to: Literal["neighbour", "address", "queue"]
+    step: Step
+    text: str
 
     def form(self, kind: str) -> str:
         """How a person writes it."""
         return " ".join((kind, *(("ADDRESS",) if self.addressed else ()), self.to.upper()))
 
 
-WORDS: Final = {
-    StaticKind.EXACT: Words(addressed=True, to="neighbour"),
-    StaticKind.ALIAS: Words(addressed=True, to="address"),
-    StaticKind.DEFAULT: Words(addressed=False, to="neighbour"),
-    StaticKind.DUMPSTER: Words(addressed=False, to="queue"),
+FORMS: Final[dict[str, RouteForm]] = {
+    StaticKind.EXACT: RouteForm(True, "neighbour", Step.FIRST, "one address, over one neighbour"),
+    StaticKind.ALIAS: RouteForm(True, "address", Step.READDRESS, "an address that stands for another"),
+    StaticKind.DEFAULT: RouteForm(False, "neighbour", Step.LAST, "what no other route names"),
+    StaticKind.DUMPSTER: RouteForm(False, "queue", Step.NOWHERE, "what has no way at all"),
 }
-"""Of every kind; whoever reads, checks or shows such routes asks this table."""
+"""Of every kind; whoever reads, checks, keeps, shows or follows such routes asks this table."""
 
 
 class StaticRoute(NamedTuple):
     """`destination`: of exact and alias, else None. `to`: a neighbour, an alias's address, a queue's name."""
 
-    kind: StaticKind
+    kind: str
     destination: Destination | None
     to: str
 
@@ -61,7 +76,7 @@ class StaticRoute(NamedTuple):
     @property
     def gateway(self) -> str:
         """The neighbour that it leads over, '' = none: it stays at this node."""
-        return self.to if WORDS[self.kind].to == "neighbour" else ""
+        return self.to if FORMS[self.kind].to == "neighbour" else ""
 
 
 def one_of(kinds: Iterable[str]) -> str:
@@ -82,29 +97,39 @@ def static_route(kind: str, destination: str, to: str) -> StaticRoute:
 
     Raises `InvalidName` or `RouteError`.
     """
-    if kind not in list(StaticKind):
-        raise RouteError(f"{kind[:40]!r} routes are not set by hand: expected {', '.join(StaticKind)}")
-    known = StaticKind(kind)
-    if destination and not WORDS[known].addressed:
-        raise RouteError(f"a {known} route has no destination, but {destination[:80]!r} was given")
-    where = address_of(destination) if WORDS[known].addressed else None
-    match WORDS[known].to:
+    if kind not in FORMS:
+        raise RouteError(f"{kind[:40]!r} routes are not set by hand: expected {', '.join(FORMS)}")
+    form = FORMS[kind]
+    if destination and not form.addressed:
+        raise RouteError(f"a {kind} route has no destination, but {destination[:80]!r} was given")
+    where = address_of(destination) if form.addressed else None
+    match form.to:
         case "neighbour":
-            return StaticRoute(known, where, node_name(to))
+            return StaticRoute(kind, where, node_name(to))
         case "address":
-            return StaticRoute(known, where, str(address_of(to)))
+            return StaticRoute(kind, where, str(address_of(to)))
         case "queue":
-            return StaticRoute(known, where, queue_name(to.removeprefix("queue:").removesuffix("@local")))
+            return StaticRoute(kind, where, queue_name(to.removeprefix("queue:").removesuffix("@local")))
 
 
 class StaticRoutes:
-    """The routes of one node. `exact`: neighbours by address. `dumpster`: a queue's name, '' = none."""
+    """The routes of one node, and what the look-up asks of them at each of its steps.
+
+    `exact`: neighbours by address, before what was learned. `aliases`: other addresses. `defaults`:
+    neighbours for what was not learned, and `reserves`: more of these by address. `dumpster`: a queue's
+    name, '' = none.
+    `steers`: is there a route that changes the way of messages which have one?
+    """
 
     def __init__(self) -> None:
+        self._kept: dict[str, dict[Destination | None, tuple[str, ...]]] = {kind: {} for kind in FORMS}
+        self._count = 0
         self.exact: dict[Destination, tuple[str, ...]] = {}
         self.aliases: dict[Destination, Destination] = {}
+        self.reserves: dict[Destination, tuple[str, ...]] = {}
         self.defaults: tuple[str, ...] = ()
         self.dumpster = ""
+        self.steers = False
 
     def __repr__(self) -> str:
         return (
@@ -113,61 +138,47 @@ class StaticRoutes:
         )
 
     def __len__(self) -> int:
-        exact = sum(map(len, self.exact.values()))
-        return exact + len(self.aliases) + len(self.defaults) + bool(self.dumpster)
+        return self._count
 
     def __iter__(self) -> Iterator[StaticRoute]:
-        for key, neighbours in self.exact.items():
-            for name in neighbours:
-                yield StaticRoute(StaticKind.EXACT, key, name)
-        for key, target in self.aliases.items():
-            yield StaticRoute(StaticKind.ALIAS, key, str(target))
-        for name in self.defaults:
-            yield StaticRoute(StaticKind.DEFAULT, None, name)
-        if self.dumpster:
-            yield StaticRoute(StaticKind.DUMPSTER, None, self.dumpster)
+        for kind, kept in self._kept.items():
+            for key, names in kept.items():
+                for name in names:
+                    yield StaticRoute(kind, key, name)
 
     def __contains__(self, route: object) -> bool:
-        match route:
-            case StaticRoute(kind=StaticKind.DEFAULT, to=to):
-                return to in self.defaults
-            case StaticRoute(kind=StaticKind.DUMPSTER, to=to):
-                return bool(to) and to == self.dumpster
-            case StaticRoute(kind=StaticKind.EXACT, destination=Destination() as key, to=to):
-                return to in self.exact.get(key, ())
-            case StaticRoute(kind=StaticKind.ALIAS, destination=Destination() as key, to=to):
-                return key in self.aliases and str(self.aliases[key]) == to
-        return False
+        if not isinstance(route, StaticRoute):
+            return False
+        return route.to in self._kept.get(route.kind, {}).get(route.destination, ())
 
     def uses(self, gateway: str) -> bool:
-        """Does an exact or default route go through this neighbour?"""
-        return gateway in self.defaults or any(gateway in names for names in self.exact.values())
+        """Does a route go through this neighbour?"""
+        return any(route.gateway == gateway for route in self)
 
     # Changing
 
     def add(self, route: StaticRoute) -> None:
         """Raises `RouteError` for a route that is there already, or that cannot be."""
+        kind, key, to = route
         if route in self:
             raise RouteError(f"the route {route} is there already: expected a new one")
         if len(self) >= MOST:
             raise RouteError(f"there are {MOST} static routes: remove some first")
-        match route.kind, route.destination:
-            case StaticKind.EXACT, Destination() as key:
-                self.exact[key] = tuple(sorted((*self.exact.get(key, ()), route.to)))
-            case StaticKind.ALIAS, Destination() as key:
-                self._add_alias(key, parse(route.to))
-            case StaticKind.DEFAULT, None:
-                self.defaults = tuple(sorted((*self.defaults, route.to)))
-            case StaticKind.DUMPSTER, None if not self.dumpster:
-                self.dumpster = route.to
-            case StaticKind.DUMPSTER, None:
-                raise RouteError(f"the dumpster is {self.dumpster!r} already: remove that first")
-            case _:
-                raise RouteError(f"{route} is no route: exact and alias have a destination, others have none")
+        if FORMS[kind].addressed is not (key is not None):
+            addressed = " and ".join(each for each, form in FORMS.items() if form.addressed)
+            raise RouteError(f"{route} is no route: {addressed} have a destination, others have none")
+        names = self._kept[kind].get(key, ())
+        if names and FORMS[kind].to != "neighbour":
+            (other,) = names
+            found = f"the {kind} is {other!r}" if key is None else f"{key} is an {kind} of {other}"
+            raise RouteError(f"{found} already: remove that first")
+        if FORMS[kind].step is Step.READDRESS and key is not None:
+            self._check_circle(key, parse(to))
+        self._kept[kind][key] = tuple(sorted((*names, to)))
+        self._count += 1
+        self._look_up_anew(FORMS[kind].step, key)
 
-    def _add_alias(self, key: Destination, target: Destination) -> None:
-        if key in self.aliases:
-            raise RouteError(f"{key} is an alias of {self.aliases[key]} already: remove that first")
+    def _check_circle(self, key: Destination, target: Destination) -> None:
         way = [key]
         further: Destination | None = target
         while further is not None:
@@ -175,24 +186,36 @@ class StaticRoutes:
                 raise RouteError(f"the alias leads in a circle: {' -> '.join(map(str, (*way, further)))}")
             way.append(further)
             further = self.aliases.get(further)
-        self.aliases[key] = target
 
     def remove(self, route: StaticRoute) -> None:
         """Raises `RouteError` for a route that is not there."""
+        kind, key, to = route
         if route not in self:
-            known = ", ".join(str(each) for each in self if each.kind == route.kind) or "none"
+            known = ", ".join(str(each) for each in self if each.kind == kind) or "none"
             raise RouteError(f"there is no route {route}: of that kind there is {known[:400]}")
-        match route.kind, route.destination:
-            case StaticKind.EXACT, Destination() as key:
-                left = tuple(name for name in self.exact.pop(key) if name != route.to)
-                if left:
-                    self.exact[key] = left
-            case StaticKind.ALIAS, Destination() as key:
-                del self.aliases[key]
-            case StaticKind.DEFAULT, _:
-                self.defaults = tuple(name for name in self.defaults if name != route.to)
+        kept = self._kept[kind]
+        kept[key] = tuple(name for name in kept[key] if name != to)
+        if not kept[key]:
+            del kept[key]
+        self._count -= 1
+        self._look_up_anew(FORMS[kind].step, key)
+
+    def _look_up_anew(self, step: Step, key: Destination | None) -> None:
+        """The routes of a step changed for an address, or for all."""
+        kinds = (kind for kind, form in FORMS.items() if form.step is step)
+        names = tuple(sorted(name for kind in kinds for name in self._kept[kind].get(key, ())))
+        match step, key:
+            case Step.FIRST, Destination():
+                _put(self.exact, key, names)
+            case Step.READDRESS, Destination():
+                _put(self.aliases, key, parse(names[0]) if names else None)
+            case Step.LAST, Destination():
+                _put(self.reserves, key, names)
+            case Step.LAST, None:
+                self.defaults = names
             case _:
-                self.dumpster = ""
+                self.dumpster = names[0] if names else ""
+        self.steers = bool(self.exact or self.aliases or self.reserves or self.defaults)
 
     def remove_gateway(self, gateway: str) -> list[StaticRoute]:
         """Take out all routes through a neighbour, and return them."""
@@ -200,6 +223,13 @@ class StaticRoutes:
         for route in gone:
             self.remove(route)
         return gone
+
+
+def _put(held: dict[Destination, _Value], key: Destination, value: _Value | None) -> None:
+    if value:
+        held[key] = value
+    else:
+        held.pop(key, None)
 
 
 def chosen_default(destination: Destination, gateways: Iterable[str]) -> str:

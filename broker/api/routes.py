@@ -12,16 +12,16 @@ from broker.core.messages.queue_names import ROUTING_MANAGER
 from sapwood.protocol.destinations import Kind
 from sapwood.protocol.names import LOCAL
 from treeconnector.routes import Route as LearnedRoute
-from treeconnector.static_routes import StaticKind, one_of
+from treeconnector.static_routes import FORMS, one_of
 from treeconnector.static_routes import StaticRoute as SetRoute
 
-KINDS: Final[tuple[str, ...]] = (*Kind, *StaticKind)
+KINDS: Final[tuple[str, ...]] = (*Kind, *FORMS)
 if TYPE_CHECKING:
     RouteKind = str
     SetKind = str
 else:
     RouteKind = Literal[tuple(map(str, KINDS))]
-    SetKind = Literal[("", *map(str, StaticKind))]
+    SetKind = Literal[("", *map(str, FORMS))]
 _KIND: Final = Parameter("kind", "Only of this kind.", choices=("", *KINDS))
 _GATEWAY: Final = Parameter("gateway", "Only those through 'local' or this neighbour.")
 _THROUGH: Final = "Only through 'local' or this neighbour."
@@ -133,7 +133,7 @@ def _static(node: RunningNode) -> Iterator[SetRoute]:
     """Each parent is a default route by its link."""
     core = node.core
     for name in core.context.parents:
-        yield SetRoute(StaticKind.DEFAULT, None, name)
+        yield SetRoute("default", None, name)
     yield from core.table.static
 
 
@@ -166,7 +166,7 @@ def _key(route: LearnedRoute | SetRoute) -> tuple[str, str, str]:
 @operation(
     "POST",
     "/api/routes",
-    f"Set an {one_of(StaticKind)} route; it stays until it is removed.",
+    f"Set an {one_of(FORMS)} route; it stays until it is removed.",
     "tree",
     body=RouteChange,
     remote=f"{ROUTING_MANAGER}:add",

@@ -5,19 +5,19 @@ from typing import Annotated
 import typer
 
 from broker.cli.options import OperatorOptions, asks_a_node
-from treeconnector.static_routes import WORDS, StaticKind, one_of
+from treeconnector.static_routes import FORMS, one_of
 
 route_app = typer.Typer(
     help="Routes of a node, of this one or of one below it.", no_args_is_help=True, rich_markup_mode=None
 )
 
 Node = Annotated[str, typer.Option("--node", help="The node whose it is; the one that is asked if absent.")]
-Kind = Annotated[str, typer.Argument(metavar="KIND", help=f"{one_of(StaticKind)}.")]
+Kind = Annotated[str, typer.Argument(metavar="KIND", help=f"{one_of(FORMS)}.")]
 Words = Annotated[
     list[str],
     typer.Argument(
         metavar="[ADDRESS] TO",
-        help=f"{', '.join(words.form(kind) for kind, words in WORDS.items())};"
+        help=f"{', '.join(route.form(kind) for kind, route in FORMS.items())};"
         " an ADDRESS is CELL or CELL@NODE.",
     ),
 ]

@@ -114,7 +114,7 @@ class Lookup:
             return frozenset(self._nearest(live))
         if below:
             return frozenset(route.gateway for route in below)
-        if self.static.defaults or len(self.parents) > 1:
+        if self.static.defaults or self.static.reserves or len(self.parents) > 1:
             return self._default(destination)
         return frozenset(self.parents)
 
@@ -258,11 +258,15 @@ class Lookup:
 
         Those in this node's zone are preferred, so that what leaves it does so over one line of several.
         """
-        known = self._nearest(self._up_first(tuple({*self.parents, *self.static.defaults})))
+        known = self._nearest(self._up_first(tuple({*self.parents, *self._added(destination)})))
         if self.table.mesh and not any(self.neighbours[name].up for name in known):
             known = sorted({peer for name in self.parents for peer in self.peers_to(name)}) or known
             known = known or self._peers_to_strangers()
         return frozenset((chosen_default(destination, known),)) if known else frozenset()
+
+    def _added(self, destination: Destination) -> tuple[str, ...]:
+        """The neighbours that an operator has set for what no route names."""
+        return (*self.static.defaults, *self.static.reserves.get(destination, ()))
 
     def _peers_to_strangers(self) -> list[str]:
         """Who is linked with nodes that this one does not know may know the way."""

@@ -20,7 +20,7 @@ from broker.core.rows import MetaRow, QueueRow
 from sapwood.protocol import destinations
 from sapwood.protocol.errors import InvalidName, RouteError
 from treeconnector.relations import Relation
-from treeconnector.static_routes import WORDS, StaticKind, StaticRoute, address_of, static_route
+from treeconnector.static_routes import FORMS, StaticKind, StaticRoute, address_of, static_route
 
 _ROW: Final = "static routes"
 
@@ -55,7 +55,7 @@ class StaticRouting(Policy):
             self._routes.add(route)
         except RouteError as error:
             raise SwitchError(str(error)) from None
-        if route.kind is StaticKind.DUMPSTER:
+        if FORMS[route.kind].to == "queue":
             self._make_dumpster(route.to)
         self._changed()
         return route
@@ -78,15 +78,15 @@ class StaticRouting(Policy):
     def link_changed(self, neighbour: Neighbour) -> None:
         """A link came or went: who has several ways prefers those that are up."""
         context = self._context
-        defaults = bool(self._routes.defaults) and neighbour.relation is Relation.PARENT
-        if defaults or self._routes.uses(neighbour.name):
+        routes, is_parent = self._routes, neighbour.relation is Relation.PARENT
+        if (is_parent and (routes.defaults or routes.reserves)) or routes.uses(neighbour.name):
             self._look_again()
-        elif self._lookup.zone and neighbour.relation is not Relation.PARENT:
+        elif self._lookup.zone and not is_parent:
             for key in list(context.table.routes_of(neighbour.name)):
                 self._forwarder.route_changed(key)
 
     def _read(self, kind: str, destination: str, to: str) -> StaticRoute:
-        if kind in WORDS and WORDS[StaticKind(kind)].to == "queue":
+        if kind in FORMS and FORMS[kind].to == "queue":
             to = to.removesuffix(f"@{self._context.name}")
         try:
             return static_route(kind, destination, to)
@@ -104,9 +104,9 @@ class StaticRouting(Policy):
         if route.gateway and route.to not in context.neighbours:
             known = ", ".join(sorted(context.neighbours)) or "none"
             raise NotFound(f"{context.name} has no neighbour {route.to!r}: it has {known}")
-        if route.kind is StaticKind.EXACT and named[0].node == context.name:
+        if route.gateway and named and named[0].node == context.name:
             raise SwitchError(f"{named[0]} is here: what is for this node never leaves it")
-        if route.kind is StaticKind.DEFAULT and route.to in context.parents:
+        if route.kind == StaticKind.DEFAULT and route.to in context.parents:
             raise SwitchError(f"the parent {route.to!r} is a default route already, by its link")
 
     def _make_dumpster(self, name: str) -> None:

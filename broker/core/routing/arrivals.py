@@ -207,7 +207,7 @@ class Arrivals:
     def _free_way(self, stored: StoredBundle, queue: Queue, came: str) -> Neighbour | None:
         """The neighbour that takes this bundle now: nothing waits before it or speaks against it."""
         hop = self._context.neighbours[queue.next_hop]
-        header, static, policy = stored.header, self._static, queue.policy
+        header, policy = stored.header, queue.policy
         if (
             hop.link is None
             or hop.wants
@@ -219,7 +219,7 @@ class Arrivals:
             return None
         if queue.messages or queue.consumers or queue.home or queue.held_back or self._lookup.meshed:
             return None
-        if static.aliases or static.exact or static.defaults or came == hop.name:
+        if self._static.steers or came == hop.name:
             return None
         if not stored.row or stored.doubted or header.done:
             return None

@@ -137,16 +137,10 @@ class Forwarder:
 
         So it is where routes or the one parent decide, and nothing that is set or asked for besides.
         """
-        destination, static = queue.destination, self._static
+        destination = queue.destination
         if len(targets) != 1 or destination is None or destination.node or len(self._parents) > 1:
             return -1
-        if (
-            self._lookup.meshed
-            or static.exact
-            or static.aliases
-            or static.defaults
-            or destination.kind != Kind.QUEUE
-        ):
+        if self._lookup.meshed or self._static.steers or destination.kind != Kind.QUEUE:
             return -1
         (queue.next_hop,) = targets
         return self._table.version

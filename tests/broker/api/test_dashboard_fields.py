@@ -8,7 +8,7 @@ import pytest
 from broker.api.table import OPERATIONS
 from broker.http import dashboard
 from broker.http.api.description import describe
-from treeconnector.static_routes import WORDS
+from treeconnector.static_routes import FORMS
 
 STATIC = Path(dashboard.__file__).parent / "static"
 HELD: tuple[str, ...] = (
@@ -79,6 +79,6 @@ def test_a_field_that_is_mistyped_is_seen() -> None:
 
 
 def test_the_dashboard_sets_every_kind_of_route_with_the_fields_that_it_has() -> None:
-    script = (STATIC / "setting.js").read_text(encoding="utf-8")
+    script = (STATIC / "route_kinds.js").read_text(encoding="utf-8")
     rows = re.findall(r"^  (\w+): \{ text: .*, address: (true|false) \},$", script, re.M)
-    assert rows == [(str(kind), str(words.addressed).lower()) for kind, words in WORDS.items()]
+    assert rows == [(str(kind), str(words.addressed).lower()) for kind, words in FORMS.items()]

@@ -218,6 +218,8 @@ async def test_it_is_a_command_of_the_command_line(tree: Node) -> None:
 def test_the_command_line_has_the_commands_of_the_table() -> None:
     written = Path(plain.__file__).with_name("commands.json").read_text(encoding="utf-8")
     assert written == writer.text(), "operations changed: run `python -m broker.api`"
+    kinds = writer.ROUTE_KINDS.read_text(encoding="utf-8")
+    assert kinds == writer.route_kinds(), "kinds of routes changed: run `python -m broker.api`"
 
 
 def test_every_noun_has_operations_and_every_declaration_names_what_its_function_takes() -> None:

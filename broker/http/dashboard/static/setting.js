@@ -4,14 +4,7 @@ import { ask } from "./api.js";
 import { h, replace } from "./dom.js";
 import { visible } from "./format.js";
 import { act, facts, panel, sure } from "./parts.js";
-
-// What a kind of route takes: where it goes, and whether it is of one address.
-const KINDS = {
-  exact: { text: "exact: one address, over one neighbour", gateway: "Neighbour", address: true },
-  alias: { text: "alias: an address that stands for another", gateway: "Address that is meant", address: true },
-  default: { text: "default: what no other route names", gateway: "Neighbour", address: false },
-  dumpster: { text: "dumpster: what has no way at all", gateway: "Queue of the node", address: false },
-};
+import { KINDS } from "./route_kinds.js";
 
 // Routes that follow a link or a consumer come and go by themselves; the others were set.
 export const isSet = (row) => row.kind in KINDS && !(row.kind === "default" && row.via === "parent");
