@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "brokers")]
 
-from environments import REST, TABLE, environment_of  # noqa: E402 - found by the line above
+from environments import REST, TABLE, TESTS, environment_of  # noqa: E402 - found by the line above
 
 if TYPE_CHECKING:
     from bind_server import BindServer
@@ -47,10 +47,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if chosen and is_test and environment_of(collection_path) != chosen else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first (see `TABLE`), and no test that starts a broker where the table does not say so."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long files first (see `TABLE`), and no test that starts a broker where the table does not say so.
+
+    With `--dist loadgroup` one process runs a file, and one all files of Spark, so that Spark starts once.
+    """
     order = {name: place for place, name in enumerate(TABLE)}
     items.sort(key=lambda item: order[environment_of(item.path)])
+    for item in items:
+        row = environment_of(item.path)
+        alone = row == "spark" and not config.getoption("--environment")
+        item.add_marker(pytest.mark.xdist_group(row if alone else str(item.path.relative_to(TESTS))))
     astray = [
         item.nodeid
         for item in items
