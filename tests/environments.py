@@ -8,6 +8,7 @@ says otherwise. Whatever no row names is of `network`: it may start nodes, liste
 Law: a test of `unit` starts no process and opens no line to anybody; `conftest` refuses it if it tries.
 """
 
+import functools
 from pathlib import Path
 from typing import Final
 
@@ -67,6 +68,7 @@ TABLE: Final[dict[str, tuple[str, ...]]] = {
 In the order in which all of them run: the longest files first, so that none of them is alone at the end."""
 
 
+@functools.cache
 def environment_of(path: Path) -> str:
     """The row of a test's file."""
     inside = path.relative_to(TESTS).as_posix()
