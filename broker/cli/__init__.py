@@ -28,6 +28,7 @@ configuration.
 | `options` | options that several commands have; and at once all those with which a node is asked |
 | `output` | how commands speak: JSON or text on standard output, patience and errors on standard error |
 | `plain` | plain commands: each asks a node one thing and prints the answer |
+| `program` | the program `sapwood`: a node is run without the machinery of the command line |
 | `queues` | `sapwood queues`: what waits at a node, or in one queue |
 | `recover` | `sapwood node recover`, and the look at a store that `node check` takes |
 | `route_commands` | the names, options and help of the commands that change routes, here and elsewhere |

@@ -1,5 +1,5 @@
 """`python -m broker.cli` is `sapwood`."""
 
-from broker.cli.app import main
+from broker.cli.program import main
 
 main()

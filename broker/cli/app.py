@@ -1,13 +1,11 @@
 """The names, options and help of all commands. Surprise: nothing heavy is imported at the top, on purpose."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from broker.cli import account_commands, administer, enrol_commands, idl_commands, plain, route_commands
-from broker.cli.errors import explain, wants_traceback
 from broker.cli.options import (
     ClientOptions,
     File,
@@ -336,19 +334,3 @@ def audit(context: typer.Context) -> None:
     from audit.cli import main as run_audit
 
     raise typer.Exit(run_audit(context.args))
-
-
-def main() -> None:
-    """Run the command line; the only place where an error becomes a text and an exit code."""
-    try:
-        app()
-    except Exception as error:
-        if wants_traceback():
-            raise
-        text, exit_code = explain(error)
-        print(f"sapwood: {text}", file=sys.stderr)
-        if "--json" in sys.argv:
-            from broker.cli.output import print_json
-
-            print_json({"error": text, "exit_code": exit_code})
-        raise SystemExit(exit_code) from None

@@ -1,5 +1,6 @@
 """`sapwood node run`: load the file, set the log up, run the node until it is told to stop."""
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +11,15 @@ if TYPE_CHECKING:
 
 def run_file(file: Path, *, log_json: bool) -> int:
     """Run the node of this file; return the exit code. Raises `ConfigurationError` or `CommandError`."""
+    gc.disable()  # what is loaded stays: the collector would look at it again and again, and find nothing
+    from broker.process import run_node
     from config.load import load
+
+    gc.freeze()
+    gc.enable()
 
     def read() -> "Site":
         site = load(file)
         return replace(site, log=replace(site.log, format="json")) if log_json else site
 
-    site = read()
-    from broker.process import run_node
-
-    return run_node(site, read)
+    return run_node(read(), read)

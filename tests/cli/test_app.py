@@ -11,7 +11,7 @@ import pytest
 from typer import Typer
 from typer.main import get_group
 
-from broker.cli import app
+from broker.cli import app, program
 from broker.cli.sections import SECTIONS
 from broker.enrolment.tokens import Invitation, write_token
 from config.load import load
@@ -189,7 +189,7 @@ def exit_code(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """Of a command, run in this process."""
     monkeypatch.setattr(sys, "argv", ["sapwood", *words.split()])
     with pytest.raises(SystemExit) as ended:
-        app.main()
+        program.main()
     assert isinstance(ended.value.code, int)
     return ended.value.code
 
@@ -265,12 +265,12 @@ def test_a_defect_is_told_as_one_and_can_be_looked_into(
 
     monkeypatch.setattr(app, "app", broken)
     with pytest.raises(SystemExit) as ended:
-        app.main()
+        program.main()
     assert ended.value.code == 1
     assert "unexpected KeyError: 'oops'" in capsys.readouterr().err
     monkeypatch.setenv("SAPWOOD_TRACEBACK", "1")
     with pytest.raises(KeyError):
-        app.main()
+        program.main()
 
 
 def test_every_command_stands_in_one_section_of_the_help() -> None:

@@ -10,7 +10,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples" / "interfaces"
 UNTIDY = 'struct a "A."{x:int64 "X."} # end\n'
 TIDY = 'struct a "A." {\n  x: int64 "X."\n}  # end\n'
-WITHOUT_LARK = "import sys; sys.modules['lark'] = None; from broker.cli.app import main; main()"
+WITHOUT_LARK = "import sys; sys.modules['lark'] = None; from broker.cli.program import main; main()"
 
 
 def sapwood(

@@ -150,8 +150,8 @@ def _become(order: dict[str, Any]) -> None:
 if __name__ == "__main__":
     for name in ("broker.process", "broker.http.app", "uvloop"):
         importlib.import_module(name)
-    from broker.cli.app import main
     from broker.cli.demo.tied import tie
+    from broker.cli.program import main
 
     tie(int(sys.argv[1]))
     here = os.getpid()

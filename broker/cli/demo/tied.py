@@ -24,6 +24,6 @@ def tie(parent: int) -> None:
 
 if __name__ == "__main__":
     tie(int(sys.argv.pop(1)))
-    from broker.cli.app import main
+    from broker.cli.program import main
 
     main()

@@ -1,0 +1,72 @@
+"""The program: a node runs without what only the command line needs, and is loaded once and for all."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = """
+import sys
+from broker import process
+from broker.cli.program import main
+
+def says(site, read):
+    print(site.name, site.log.format, *{name.partition(".")[0] for name in sys.modules})
+    return 3
+
+process.run_node = says
+main()
+"""
+COLLECTED = """
+import gc, sys
+
+def look(phase, _):
+    loaded = sys.modules.get("broker.process")
+    if phase == "start" and loaded and not hasattr(loaded, "run_node"):
+        print("collected")
+
+gc.callbacks.append(look)
+from broker.cli.program import main
+try:
+    main()
+finally:
+    print(gc.isenabled())
+"""
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-c", program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "log"),
+    [(["node", "run", "FILE"], "text"), (["node", "run", "FILE", "--json"], "json")],
+    ids=["text", "json"],
+)
+def test_a_node_has_nothing_of_the_command_line_in_memory(
+    arguments: list[str], log: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "hq.yaml"
+    file.write_text("broker: {name: hq}\n", encoding="utf-8")
+    ran = run(RUN, *(str(file) if each == "FILE" else each for each in arguments))
+    name, format, *loaded = ran.stdout.split()
+    assert (ran.returncode, name, format) == (3, "hq", log), ran.stderr
+    assert {"broker", "config"} <= set(loaded)
+    assert not {"typer", "click", "pydantic", "rich"} & set(loaded)
+
+
+def test_nothing_is_collected_while_a_node_is_loaded_and_all_afterwards(tmp_path: Path) -> None:
+    ran = run(COLLECTED, "node", "run", str(tmp_path / "missing.yaml"))
+    assert ran.returncode == 2
+    assert ran.stdout.split() == ["True"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["node", "run"], ["node", "run", "--nonsense"], ["node", "run", "a", "b"]]
+)
+def test_other_words_are_the_command_lines(arguments: list[str]) -> None:
+    ran = run("from broker.cli.program import main; main()", *arguments)
+    assert ran.returncode == 2
+    assert "usage: " in (ran.stderr + ran.stdout).lower()
