@@ -17,6 +17,7 @@ from broker.api.following import Followers
 from broker.api.status import status
 from broker.api.table import OPERATIONS
 from broker.cells.cells import NodeCells
+from broker.cells.deliveries import Deliveries
 from broker.cells.paths import Paths
 from broker.cells.tracing import Tracing
 from broker.chronicle import Chronicle
@@ -199,6 +200,7 @@ class Node:
             driver=driver,
             cells=cells,
             paths=paths,
+            deliveries=Deliveries(driver, cells),
             tracing=tracing,
             following=Followers(driver),
             diallers=diallers,

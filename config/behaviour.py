@@ -63,7 +63,8 @@ class DestinationPolicy:
     scope: Literal["vertical", "tree"] | None = value(
         Choice(("vertical", "tree")),
         "how far topic messages travel: vertical (the subtree of the entry node and its ancestors) or tree "
-        "(everywhere); without it vertical, or tree where the file says `scheme`",
+        "(everywhere): with vertical a store does not hear its siblings (`sapwood check-delivery` shows it); "
+        "without it vertical, or tree where the file says `scheme`",
         default=None,
         example="tree",
     )

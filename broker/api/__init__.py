@@ -11,6 +11,7 @@ in bytes.
 | `queues`, `messages`, `dead_letters` | what waits, message by message, and what could not be delivered |
 | `sessions` | clients and what they want |
 | `tree`, `links`, `cells`, `routes`, `addresses` | who is where, and which way it goes, here and elsewhere |
+| `deliveries` | who would get a topic's message |
 | `advisories` | what was heard of consumers and links lately |
 | `permits`, `invitations` | what children may do, and who may become one |
 | `stateless` | applications without a session: publish, receive, acknowledge |

@@ -7,6 +7,7 @@ from typing import Any
 from broker.access import Access
 from broker.api.following import Followers
 from broker.cells.cells import NodeCells
+from broker.cells.deliveries import Deliveries
 from broker.cells.paths import Paths
 from broker.cells.tracing import Tracing
 from broker.chronicle import RecentAdvisories
@@ -26,6 +27,7 @@ class RunningNode:
     driver: CoreDriver
     cells: NodeCells
     paths: Paths
+    deliveries: Deliveries
     tracing: Tracing
     following: Followers
     diallers: Diallers

@@ -13,6 +13,7 @@ from broker.api import (
     advisories,
     cells,
     dead_letters,
+    deliveries,
     follow,
     invitations,
     links,
@@ -40,7 +41,7 @@ _KINDS: Final = {
 }
 NOUNS: Final = (
     *(status, node, live, queues, messages, sessions, dead_letters, advisories, tree, routes, cells, links),
-    *(addresses, invitations, permits, trace, follow, stateless),
+    *(deliveries, addresses, invitations, permits, trace, follow, stateless),
 )
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(each for noun in NOUNS for each in declared(noun))
 

@@ -23,6 +23,7 @@ SECTIONS: Final = {
     "Who is there, and which way it goes": (
         "ping",
         "traceroute",
+        "check-delivery",
         "cells",
         "who-has",
         "addresses",

@@ -1,8 +1,8 @@
 """In which order the ways to a parent are tried, where there are several addresses and several lines out.
 
 A way is a pair: the local address that is bound, which chooses the line (LAN, LTE, VPN), and the address that
-is dialled. A strategy orders pairs, and says when a better one than the present can be reached again. Who the
-parent is, and who we are, never comes from either address.
+is dialled. A strategy orders pairs, and says when a better one than the present can be reached again.
+Neither address says who the parent is, or who we are.
 
 Law: a strategy forgets nothing that works: what it puts last is still tried.
 

@@ -11,6 +11,7 @@ api)` says more, beside the answer. An operation without a view is printed plain
 | `addresses` | names, incarnations, and where they can be dialled |
 | `cells` | cells, and the way to one |
 | `dead_letters` | dead letters |
+| `deliveries` | who would get a topic's message |
 | `links` | links, and what neighbours have asked to keep |
 | `messages` | messages of a queue |
 | `node` | a node that leaves its tree, forgets a child, or looks its parent up |

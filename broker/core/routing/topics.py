@@ -7,7 +7,7 @@ as far as they asked for it; `tree` everywhere.
 
 import re
 from collections import Counter
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -59,6 +59,17 @@ class Subscription:
 
     def row(self) -> SubscriptionRow:
         return SubscriptionRow(self.id, f"{self.session}\n{self.name}", self.pattern, int(self.seen * 1000))
+
+
+class TopicReach(NamedTuple):
+    """A topic's message at one node: `readers` here, the neighbours to which it goes `onward`, and how many
+    children it has `passed_by` though nodes below them ask for it, since its scope does not reach them.
+    """
+
+    scope: int
+    readers: int
+    onward: list[str]
+    passed_by: int
 
 
 class Topics:
@@ -245,6 +256,20 @@ class Topics:
         if header.flags & Flag.RETAINED and came not in context.table.mesh:
             found += [context.neighbours[name] for name in context.table.mesh if name not in asked]
         return [each for each in found if down or each.relation is Relation.MESH]
+
+    def reach(self, destination: Destination, scope: int, came: str = "") -> TopicReach:
+        """Where a topic's message would go from here now, for people. `scope`: -1 = as the file says."""
+        context = self._context
+        scope = scope if scope in (0, 1) else int(context.settings.policy(destination).scope)
+        header = Header(id=b"", destination=destination, scope=scope)
+        onward = self._onward(header, came, down_only=False)
+        served = {each.group for each in onward} | {came}
+        asked = (context.neighbours.get(name) for name in context.table.match(destination.name))
+        children = [each for each in asked if each is not None and each.relation is Relation.CHILD]
+        passed = {each.group for each in children if each.name != came} - served
+        return TopicReach(
+            scope, len(self._trie.match(destination.name)), sorted(each.name for each in onward), len(passed)
+        )
 
     def ways(self, destination: Destination, scope: int) -> set[Spool]:
         """Where a topic's message waits that enters here."""
