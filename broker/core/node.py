@@ -141,7 +141,7 @@ class NodeCore:
         switch = self.switch = duplicate_injection.switch_for(settings)(
             context, forwarder, dispatcher, topics, self.interests, batching, may_enter
         )
-        self.kept_sessions = KeptSessions(context, topics)
+        self.kept_sessions = KeptSessions(context, topics, switch.producers)
         removal = self.removal = Removal(context, dispatcher, topics, switch)
         static_routing = self.static_routing = StaticRouting(context, forwarder, lookup)
         dead_letters = self.dead_letters = Redrive(context, forwarder, topics, arrivals, removal)

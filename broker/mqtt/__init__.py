@@ -5,7 +5,10 @@
 | `door` | listens, and knows who is connected |
 | `client` | one connection as a session of the switch |
 | `publishing`, `reading` | what it publishes; what it subscribes to, is given and acknowledges |
+| `connecting` | what a CONNECT asks for, and its answer |
 | `unread` | writes as fast as it reads |
-| `packets`, `packet_ids` | MQTT 3.1.1 as bytes; packet identifiers of messages under way |
+| `packets`, `fields`, `properties`, `reasons` | MQTT 3.1.1 and 5 as bytes |
+| `packet_ids`, `aliases` | packet identifiers of messages under way; topic aliases |
+| `messages`, `names` | messages and topics as those of the tree |
 | `ports` | what these know of each other |
 """

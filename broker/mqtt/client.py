@@ -13,41 +13,37 @@ import logging
 from collections.abc import Callable
 from typing import Final, cast
 
-from bridges.tls import shown_by
-from broker.core.clients.kept_sessions import NEVER
-from broker.core.errors import TOO_MANY, NotLoggedIn, SwitchError
 from broker.core.node import NodeCore
-from broker.core.sessions.rights import Rights
-from broker.core.sessions.sessions import Connection
-from broker.entrance.entrance import Caller
-from broker.entrance.near import is_near
+from broker.core.sessions.sessions import Connection, Window
 from broker.intake import Guest
 from broker.mqtt import packets
+from broker.mqtt.connecting import Connecting
+from broker.mqtt.fields import PacketError
+from broker.mqtt.names import DoorNames
 from broker.mqtt.packet_ids import ReceivedIds
 from broker.mqtt.packets import (
     Connect,
     Disconnect,
     Packet,
     PacketAnswer,
-    PacketError,
     Publish,
     Subscribe,
     Unsubscribe,
 )
 from broker.mqtt.ports import Clients
+from broker.mqtt.properties import NONE
 from broker.mqtt.publishing import Publishing
 from broker.mqtt.reading import MqttReading
+from broker.mqtt.reasons import REFUSED, Reason
 from broker.mqtt.unread import Outlet
 from broker.shares import LoopShare
 from sapwood.protocol.errors import SapwoodError
 from sapwood.protocol.session_frames import (
-    VERSION,
     ClientFrame,
     Confirm,
     Deliver,
     Done,
     Failed,
-    Login,
     NodeFrame,
     Reject,
     Welcome,
@@ -57,10 +53,7 @@ _log = logging.getLogger("sapwood.mqtt")
 _CONNECT_TIMEOUT: Final = 10.0
 _MOST_OF_A_STRANGER: Final = 64 * 1024
 _LAST_WORDS: Final = 10.0
-_MAX_ID: Final = 250
-PREFIX: Final = "mqtt/"
-"""Begins the names of MQTT clients' sessions."""
-_CODES: Final = {NotLoggedIn.code: packets.WRONG_PASSWORD, SwitchError.code: packets.NOT_ALLOWED}
+_LONGEST_WHY: Final = 200
 
 
 class MqttConnection(asyncio.Protocol):
@@ -76,29 +69,38 @@ class MqttConnection(asyncio.Protocol):
         self._reader = packets.PacketReader(_MOST_OF_A_STRANGER)
         self._publishing = Publishing(self)
         self._reading = MqttReading(self)
-        self._connect: Connect | None = None
+        self._connecting = Connecting(self, port, guest)
         self._running = self._over = False
         self._rests = False
         self._share = LoopShare(port.host.shares, port.host.wake)
         self._requests = self._failures = 0
+        self.failure = ""
         self._heard = 0.0
         self.entered_as = ""
 
     def __repr__(self) -> str:
-        return f"<MqttConnection {self.client_id!r} at {self._connection.address} {self._reading!r}>"
+        return f"<MqttConnection {self.client_id!r} at {self.connection.address} {self._reading!r}>"
 
     @property
     def client_id(self) -> str:
-        return self._connect.client_id if self._connect else ""
+        return self._connecting.client_id
 
     @property
-    def queue_prefix(self) -> str:
-        return self._port.queue_prefix
+    def names(self) -> DoorNames:
+        return self._port.names
+
+    @property
+    def is_5(self) -> bool:
+        return self._connecting.is_5
+
+    @property
+    def most_packet(self) -> int:
+        return self._connecting.wishes.most_packet
 
     @property
     def session(self) -> str:
         """The name of its session, '' before it has one: of two accounts each has its own client ids."""
-        session = self._connection.session
+        session = self.connection.session
         return session.token if session is not None else ""
 
     # --- the line
@@ -107,16 +109,18 @@ class MqttConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none of asyncio's classes
         peer = transport.get_extra_info("peername") or ("?", 0)
         shown = f"{peer[0]}:{peer[1]}"
-        self._connection = Connection(self._said, shown, "mqtt", rights=None, end=self._sent_away)
-        self._outlet = Outlet(self._host, self._transport, self._connection, self._flooded)
+        self.connection = Connection(self._said, shown, "mqtt", rights=None, end=self._sent_away)
+        self._outlet = Outlet(self._host, self._transport, self.connection, self._flooded)
         self._port.arrived(self)
-        self._timer = self._loop.call_later(_CONNECT_TIMEOUT, self.end, "it did not log in in time")
+        self._timer = self._loop.call_later(
+            _CONNECT_TIMEOUT, self.end, "it did not log in in time", Reason.SILENT
+        )
 
     def data_received(self, data: bytes) -> None:
         if self._over:
             return
         self._heard = self._loop.time()
-        self._connection.bytes_in += len(data)
+        self.connection.bytes_in += len(data)
         if self._rests:
             self._reader.add(data)  # a line that is not read any more may have had something already
             return
@@ -141,6 +145,9 @@ class MqttConnection(asyncio.Protocol):
         except packets.WrongLevel as error:
             self._transport.write(error.answer)
             self.end(str(error))
+        except PacketError as error:
+            self._transport.write(error.answer)
+            self.end(str(error), error.reason)
         except SapwoodError as error:
             self.end(str(error))
 
@@ -175,31 +182,42 @@ class MqttConnection(asyncio.Protocol):
     @property
     def _is_asked(self) -> bool:
         """Is the switch being asked whether it may log in?"""
-        return self._connect is not None and not self._running
+        return self._connecting.asked and not self._running
 
     def connection_lost(self, error: Exception | None) -> None:
         self.end(f"the line broke: {error}" if error else "it went without a DISCONNECT")
 
-    def end(self, reason: str) -> None:
+    @property
+    def transport(self) -> asyncio.Transport:
+        return self._transport
+
+    @property
+    def over(self) -> bool:
+        return self._over
+
+    def end(self, why: str, reason: int = Reason.UNSPECIFIED) -> None:
         """End it for a reason that the client has not chosen: its will is published. Once."""
         if self._over:
             return
-        _log.info("- MQTT client %r at %s: %s", self.client_id, self._connection.address, reason)
-        will = self._connect.will if self._connect and self._running else None
-        if will is not None:
-            try:
-                self._publishing.take(Publish(will.topic, will.payload, will.qos, will.retain, False, 0))
-                self._publishing.flush()
-            except SapwoodError as error:
-                _log.warning("! MQTT client %r: its will could not be sent: %s", self.client_id, error)
+        _log.info("- MQTT client %r at %s: %s", self.client_id, self.connection.address, why)
+        self._last_words(why, reason)
+        if self._running:
+            self._connecting.leave_will(self._publishing)
         self.leave()
 
+    def _last_words(self, why: str, reason: int) -> None:
+        """A client of MQTT 5 is told why its connection ends."""
+        if self._running and self.is_5:
+            said = packets.disconnect(reason, why[:_LONGEST_WHY])
+            self.write(said if len(said) <= self.most_packet else packets.disconnect(reason, ""))
+
     def _sent_away(self, reason: str) -> None:
-        _log.info("- MQTT client %r at %s: %s", self.client_id, self._connection.address, reason)
+        _log.info("- MQTT client %r at %s: %s", self.client_id, self.connection.address, reason)
+        self._last_words(reason, Reason.BY_OPERATOR)
         self.leave()
 
     def _flooded(self) -> None:
-        self.end("it leaves its messages unread")
+        self.end("it leaves its messages unread", Reason.QUOTA_EXCEEDED)
 
     def leave(self) -> None:
         """End it without a will. Once."""
@@ -210,7 +228,7 @@ class MqttConnection(asyncio.Protocol):
         self._timer.cancel()
         self._guest.leave()
         self._reader.forget()
-        self._switch.close(self._connection)
+        self._switch.close(self.connection)
         self._port.left(self)
         self._transport.close()
         if self._transport.get_write_buffer_size():
@@ -222,11 +240,10 @@ class MqttConnection(asyncio.Protocol):
 
     def _look(self) -> None:
         """Has it been silent for half as long again as it said it would be?"""
-        assert self._connect is not None
-        patience = 1.5 * self._connect.keep_alive
+        patience = 1.5 * self._connecting.keep_alive
         left = self._heard + patience - self._loop.time()
         if left <= 0:
-            self.end(f"it was silent for longer than {patience:g} s")
+            self.end(f"it was silent for longer than {patience:g} s", Reason.SILENT)
         else:
             self._timer = self._loop.call_later(left, self._look)
 
@@ -235,10 +252,11 @@ class MqttConnection(asyncio.Protocol):
     def _take(self, packet: Packet) -> None:
         if self._over:
             return
-        if self._connect is None:
+        if not self._connecting.asked:
             if not isinstance(packet, Connect):
                 raise PacketError("the first packet is not CONNECT")
-            self._open(packet)
+            self._transport.pause_reading()
+            self._connecting.open(packet, self._publishing)
         elif isinstance(packet, Publish):
             self._publishing.take(packet)
         else:
@@ -249,26 +267,48 @@ class MqttConnection(asyncio.Protocol):
         match packet:
             case PacketAnswer(kind=packets.PUBACK, packet_id=number):
                 self._reading.acknowledged(number)
-            case PacketAnswer(kind=packets.PUBREC, packet_id=number):
-                self._reading.received(number)
+            case PacketAnswer(kind=packets.PUBREC, packet_id=number, reason=reason):
+                self._reading.received(number, reason)
             case PacketAnswer(kind=packets.PUBCOMP, packet_id=number):
                 self._reading.completed(number)
             case PacketAnswer(packet_id=number):
-                self._publishing.received.discard(number)
-                self._answer_after_commit(packets.answer(packets.PUBCOMP, number))
-            case Subscribe(packet_id=number, filters=filters):
-                codes = [self._reading.subscribe(each, qos) for each, qos in filters]
-                self._reading.write_committed(packets.suback(number, codes))
+                self._release(number)
+            case Subscribe():
+                self._subscribe(packet)
             case Unsubscribe(packet_id=number, filters=filters):
-                for each in filters:
-                    self._reading.unsubscribe(each)
-                self._answer_after_commit(packets.unsuback(number))
+                found = [self._reading.unsubscribe(each) for each in filters]
+                said = packets.unsuback(number, found, NONE if self.is_5 else None)
+                self._answer_after_commit(said)
             case packets.PingRequest():
                 self.write(packets.PINGRESP)
             case Disconnect():
-                self.leave()
+                self._disconnected(packet)
+            case packets.Auth():
+                raise PacketError("AUTH, and no method of authentication was agreed", Reason.PROTOCOL_ERROR)
             case _:
-                raise PacketError("a second CONNECT")
+                raise PacketError("a second CONNECT", Reason.PROTOCOL_ERROR)
+
+    def _release(self, number: int) -> None:
+        """PUBREL: its identifier may be used again."""
+        known = number in self._publishing.received
+        self._publishing.received.discard(number)
+        reason = 0 if known or not self.is_5 else Reason.UNKNOWN_IDENTIFIER
+        self._answer_after_commit(packets.answer(packets.PUBCOMP, number, reason))
+
+    def _subscribe(self, packet: Subscribe) -> None:
+        codes = [
+            self._reading.subscribe(each, options, packet.identifier) for each, options in packet.filters
+        ]
+        if not self.is_5:
+            codes = [min(each, REFUSED) for each in codes]
+        said = packets.suback(packet.packet_id, codes, NONE if self.is_5 else None)
+        self._reading.write_committed(said)
+
+    def _disconnected(self, packet: Disconnect) -> None:
+        self._connecting.disconnected(packet.expires_in)
+        if packet.reason == Reason.WITH_WILL:
+            self._connecting.leave_will(self._publishing)
+        self.leave()
 
     def _answer_after_commit(self, answer: bytes) -> None:
         self.after_commit(lambda: self.write(answer))
@@ -283,80 +323,32 @@ class MqttConnection(asyncio.Protocol):
 
     # --- connecting
 
-    def _open(self, connect: Connect) -> None:
-        client_id = connect.client_id or (self._port.new_id() if connect.clean else "")
-        self._connect = connect._replace(client_id=client_id)
-        self._transport.pause_reading()
-        if not client_id or len(client_id) > _MAX_ID or not client_id.isprintable():
-            self._refuse(packets.WRONG_ID, "it has no client id that can be kept")
-            return
-        if not self._guest.may_log_in:
-            self._refuse(packets.UNAVAILABLE, TOO_MANY)
-            return
-        if connect.will is not None:
-            self._publishing.check(connect.will.topic)
-        transport, password = self._transport, (connect.password or b"").decode(errors="replace")
-        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-        shown = shown_by(transport.get_extra_info("peercert"))
-        caller = Caller(
-            "mqtt", self._connection.address, is_near(peer, local), connect.user or "", password, shown
-        )
-        self._port.entrance.admit(caller, self._admitted)
-
-    def _admitted(self, found: Rights | SwitchError) -> None:
-        """It is known now who it is, and whether it may come in."""
-        if self._over:
-            return
-        if isinstance(found, SwitchError):
-            self._refuse(_CODES.get(found.code, packets.UNAVAILABLE), str(found))
-            return
-        self._connection.rights = found
-        will = self._connect.will if self._connect else None
-        if will is not None and (why := self._publishing.why_not(will.topic, found)):
-            self._refuse(packets.NOT_ALLOWED, f"its will: {why}")
-            return
-        self.ask(Login(VERSION, PREFIX + self.client_id))
-        self._host.wake()
-
-    def _refuse(self, code: int, reason: str) -> None:
-        self._transport.write(packets.connack(present=False, code=code))
-        self.end(reason)
-
     def _begin(self) -> None:
         """It is logged in: what it read before goes on, or ends with a clean session."""
         if self._over or self._running:
             return
-        connect = self._connect
-        assert connect is not None
+        wishes = self._connecting.wishes
         self._port.entered(self)
         self._running = True
         self._guest.prove()
         self._reader.most = self._port.max_packet
-        self._reader.cuts = True
-        before = self._port.resume(self.session)
-        present = before is not None and not connect.clean
-        self.write(packets.connack(present=present, code=packets.ACCEPTED))
+        self._reader.cuts = not self.is_5
+        self.connection.window = Window(wishes.window)
+        self._reading.begin(wishes.aliases)
         self._timer.cancel()
-        if connect.keep_alive:
+        if self._connecting.keep_alive:
             self._look()
         try:
-            self._keep(connect)
+            kept = self._connecting.welcome()
+            if kept is not None:
+                self._publishing.received = ReceivedIds(kept)
+                self._reading.go_on(kept)
         except SapwoodError as error:
-            self.end(str(error))
+            self.end(str(error), Reason.QUOTA_EXCEEDED)
             return
         self._read(b"")
         self._read_on()
         self._host.wake()
-
-    def _keep(self, connect: Connect) -> None:
-        """A clean session: nothing of the one before remains. Else it goes on, or one begins that is kept."""
-        kept_sessions = self.core.kept_sessions
-        if connect.clean:
-            kept_sessions.end(self.session)
-            return
-        kept = kept_sessions.keep(self.session, NEVER)
-        self._publishing.received = ReceivedIds(kept)
-        self._reading.go_on(kept)
 
     def _read_on(self) -> None:
         if not self._over and not self._rests and not self._publishing.crowded:
@@ -367,7 +359,7 @@ class MqttConnection(asyncio.Protocol):
     def ask(self, *frames: ClientFrame) -> bool:
         """Whether the switch did all of it. What it answers comes while this runs, or later."""
         failures = self._failures
-        self._switch.receive(self._connection, list(frames))
+        self._switch.receive(self.connection, list(frames))
         return self._failures == failures
 
     @property
@@ -400,10 +392,10 @@ class MqttConnection(asyncio.Protocol):
             case Failed(request=0) if self._running:
                 self._loop.call_soon(self.end, frame.text)
             case Failed(request=0):
-                code = _CODES.get(frame.code, packets.UNAVAILABLE)
-                self._loop.call_soon(self._refuse, code, frame.text)
+                self._loop.call_soon(self._connecting.refuse_login, frame.code, frame.text)
             case Failed():
                 self._failures += 1
+                self.failure = frame.code
                 _log.info("! MQTT client %r: %s", self.client_id, frame.text)
             case Done():
                 pass

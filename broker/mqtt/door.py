@@ -1,6 +1,6 @@
 """The MQTT port of a node that is its site's broker: who is connected, and what is kept of whom.
 
-MQTT 3.1.1, on plain TCP or with the TLS of the node's port. What it promises and what it does not is in
+MQTT 3.1.1 and 5, on plain TCP or with the TLS of the node's port. What it promises and what it does not is in
 docs/mqtt.md.
 """
 
@@ -16,8 +16,10 @@ from broker.host import Host
 from broker.http.encrypted import Encrypted, Failed
 from broker.intake import Acceptor, Admission, Guest, Narrow, open_listeners
 from broker.mqtt.client import MqttConnection
+from broker.mqtt.names import DoorNames
 from broker.mqtt.ports import Entered
 from broker.mqtt.reading import MqttReading
+from broker.mqtt.reasons import Reason
 from config.model import Site
 from sapwood.protocol.errors import SapwoodError
 
@@ -26,7 +28,7 @@ _HEADROOM: Final = 64 * 1024 + 16
 
 
 class Door:
-    """Listens from `open` to `close`. `max_packet`: bytes; `queue_prefix`: begins topics that are queues.
+    """Listens from `open` to `close`. `max_packet`: bytes; `names`: how clients call what they send to.
 
     `refused(address, text)`: who could not connect with TLS, and why.
     """
@@ -38,7 +40,7 @@ class Door:
         self.entrance = entrance
         self._intake = intake
         self._refused = refused
-        self.queue_prefix = site.mqtt.queue_prefix
+        self.names = DoorNames(site.mqtt.queue_prefix, site.name)
         self.max_packet = site.limits.max_message + _HEADROOM
         self._clients: dict[str, Entered] = {}
         self._lines: set[Entered] = set()
@@ -91,7 +93,7 @@ class Door:
         """A client said who it is. Who was here under that name must go."""
         before = self._clients.get(client.session)
         if before is not None:
-            before.end("another connection has its client id now")
+            before.end("another connection has its client id now", Reason.TAKEN_OVER)
         client.entered_as = client.session
         self._clients[client.entered_as] = client
 

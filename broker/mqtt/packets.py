@@ -1,47 +1,45 @@
-"""MQTT 3.1.1 as a server reads and writes it: bytes in, packets out, and back.
+"""MQTT 3.1.1 and 5 as a server reads and writes it: bytes in, packets out, and back.
 
-Source: MQTT Version 3.1.1, OASIS Standard. No socket and no session here.
+Sources: MQTT Version 3.1.1 and MQTT Version 5.0, OASIS Standards. No socket and no session here.
 
-Law: nothing is believed: lengths are checked before anything is kept, texts are UTF-8 without U+0000, and
-what is not in the standard is a `PacketError`, upon which the connection ends.
+Law: bytes that are not in the standard are a `PacketError`, upon which the connection ends. The level of the
+CONNECT is that of all packets behind it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
+from broker.mqtt import properties
+from broker.mqtt.fields import PacketError, PacketFields, variable
+from broker.mqtt.properties import NONE, Name, Place, Properties
+from broker.mqtt.reasons import Reason
 from sapwood.protocol.errors import SapwoodError
 
-Item = TypeVar("Item")
-
 LEVEL_3_1_1: Final = 4
+LEVEL_5: Final = 5
 _MOST_LENGTH_BYTES: Final = 4
 
 PINGRESP: Final = b"\xd0\x00"
-REFUSED: Final = 0x80
-"""The answer to a filter that cannot be subscribed to."""
-
-ACCEPTED, WRONG_LEVEL, WRONG_ID, UNAVAILABLE, WRONG_PASSWORD, NOT_ALLOWED = 0, 1, 2, 3, 4, 5
-
-
-class PacketError(SapwoodError):
-    """These bytes are no MQTT 3.1.1."""
 
 
 class WrongLevel(SapwoodError):
     """Another version of MQTT. `answer`: what a client of it understands."""
 
     def __init__(self, level: int) -> None:
-        super().__init__(f"MQTT of protocol level {level}: this node speaks 3.1.1, which is level 4")
-        self.answer = b"\x20\x03\x00\x84\x00" if level >= 5 else connack(present=False, code=WRONG_LEVEL)
+        super().__init__(
+            f"MQTT of protocol level {level}: this node speaks 3.1.1 and 5, which are levels 4 and 5"
+        )
+        self.answer = b"\x20\x03\x00\x84\x00" if level > LEVEL_5 else b"\x20\x02\x00\x01"
 
 
 class Will(NamedTuple):
-    """What is to be published when the client is lost."""
+    """A message that is to be published when the client is lost."""
 
     topic: str
     payload: bytes
     qos: int
     retain: bool
+    properties: Properties = NONE
 
 
 class Connect(NamedTuple):
@@ -53,6 +51,8 @@ class Connect(NamedTuple):
     will: Will | None
     user: str | None
     password: bytes | None
+    level: int = LEVEL_3_1_1
+    properties: Properties = NONE
 
 
 class Publish(NamedTuple):
@@ -65,6 +65,7 @@ class Publish(NamedTuple):
     again: bool
     packet_id: int
     cut: str = ""
+    properties: Properties = NONE
 
 
 class PacketAnswer(NamedTuple):
@@ -72,11 +73,15 @@ class PacketAnswer(NamedTuple):
 
     kind: int
     packet_id: int
+    reason: int = 0
 
 
 class Subscribe(NamedTuple):
+    """`filters`: each with its options byte, which in 3.1.1 is the QoS. `identifier`: 0 = none."""
+
     packet_id: int
     filters: tuple[tuple[str, int], ...]
+    identifier: int = 0
 
 
 class Unsubscribe(NamedTuple):
@@ -89,15 +94,24 @@ class PingRequest(NamedTuple):
 
 
 class Disconnect(NamedTuple):
-    """DISCONNECT: the will is not wanted."""
+    """DISCONNECT: the will is not wanted, unless the reason says so. `expires_in`: None = as it was said."""
+
+    reason: int = 0
+    expires_in: int | None = None
 
 
-Packet = Connect | Publish | PacketAnswer | Subscribe | Unsubscribe | PingRequest | Disconnect
+class Auth(NamedTuple):
+    """AUTH: a step of an extended authentication."""
+
+
+Packet = Connect | Publish | PacketAnswer | Subscribe | Unsubscribe | PingRequest | Disconnect | Auth
 
 PUBACK, PUBREC, PUBREL, PUBCOMP = 4, 5, 6, 7
-_CONNECT, _PUBLISH, _SUBSCRIBE, _UNSUBSCRIBE, _PINGREQ, _DISCONNECT = 1, 3, 8, 10, 12, 14
+_CONNECT, _PUBLISH, _SUBSCRIBE, _UNSUBSCRIBE, _PINGREQ, _DISCONNECT, _AUTH = 1, 3, 8, 10, 12, 14, 15
 _FLAGS: Final = {_CONNECT: 0, PUBACK: 0, PUBREC: 0, PUBREL: 2, PUBCOMP: 0, _SUBSCRIBE: 2, _UNSUBSCRIBE: 2}
 """The lower half of the first byte, where it is fixed."""
+QOS, NO_LOCAL, AS_PUBLISHED, HANDLING, _RESERVED = 0x03, 0x04, 0x08, 0x30, 0xC0
+"""Bits of a subscription's options. `HANDLING`: retained messages, 0x10 = only if it is new, 0x20 = none."""
 
 
 class PacketReader:
@@ -108,6 +122,7 @@ class PacketReader:
 
     def __init__(self, most: int) -> None:
         self.most = most
+        self.level = LEVEL_3_1_1
         self.cuts = False
         self._buffer = bytearray()
         self._passing = 0
@@ -140,8 +155,11 @@ class PacketReader:
         try:
             while (place := self._body(start := self._passed(start))) is not None:
                 begin, end, length = place
-                packet = _packet(buffer[start], bytes(buffer[begin:end]))
-                if end - begin < length and isinstance(packet, Publish):
+                cut = end - begin < length
+                packet = _packet(buffer[start], bytes(buffer[begin:end]), LEVEL_3_1_1 if cut else self.level)
+                if isinstance(packet, Connect):
+                    self.level = packet.level
+                if cut and isinstance(packet, Publish):
                     why = f"a packet of {length} bytes: this node takes {self.most} at most"
                     packet = packet._replace(cut=why)
                     self._passing = length - (end - begin)
@@ -175,7 +193,8 @@ class PacketReader:
         begin, size = place + 1, length
         if length > self.most:
             if not self.cuts or buffer[start] >> 4 != _PUBLISH:
-                raise PacketError(f"a packet of {length} bytes: this node takes {self.most} at most")
+                text = f"a packet of {length} bytes: this node takes {self.most} at most"
+                raise PacketError(text, Reason.PACKET_TOO_LARGE)
             if len(buffer) < begin + 2:
                 return None
             size = 2 + int.from_bytes(buffer[begin : begin + 2]) + (2 if buffer[start] & 6 else 0)
@@ -183,154 +202,138 @@ class PacketReader:
         return (begin, end, length) if end <= len(buffer) else None
 
 
-def _packet(first: int, body: bytes) -> Packet:
+def _packet(first: int, body: bytes, level: int) -> Packet:
     kind, flags = first >> 4, first & 0x0F
+    fields = PacketFields(body)
     if kind == _PUBLISH:
-        return _publish(flags, _Fields(body))
+        return _publish(flags, fields, level)
     if flags != _FLAGS.get(kind, 0):
         raise PacketError(f"a packet of type {kind} with flags {flags:04b}")
-    fields = _Fields(body)
-    packet = _other(kind, fields)
+    packet = _connect(fields) if kind == _CONNECT else _other(kind, fields, level)
     fields.end()
     return packet
 
 
-def _other(kind: int, fields: "_Fields") -> Packet:
-    if kind == _CONNECT:
-        return _connect(fields)
+def _other(kind: int, fields: PacketFields, level: int) -> Packet:
     if kind in (PUBACK, PUBREC, PUBREL, PUBCOMP):
-        return PacketAnswer(kind, fields.packet_id())
+        return PacketAnswer(kind, fields.packet_id(), _reason(fields, Place(kind), level)[0])
     if kind == _SUBSCRIBE:
-        packet_id = fields.packet_id()
-        return Subscribe(packet_id, tuple(fields.every(lambda: (fields.text(), fields.qos()))))
+        return _subscribe(fields, level)
     if kind == _UNSUBSCRIBE:
         packet_id = fields.packet_id()
+        if level == LEVEL_5:
+            properties.read(fields, Place.UNSUBSCRIBE)
         return Unsubscribe(packet_id, tuple(fields.every(fields.text)))
     if kind == _PINGREQ:
         return PingRequest()
     if kind == _DISCONNECT:
-        return Disconnect()
+        reason, said = _reason(fields, Place.DISCONNECT, level)
+        return Disconnect(reason, said.get(Name.SESSION_EXPIRY))
+    if kind == _AUTH and level == LEVEL_5:
+        _reason(fields, Place.AUTH, level)
+        return Auth()
     raise PacketError(f"a packet of type {kind}, which no client sends")
 
 
-def _publish(flags: int, fields: "_Fields") -> Publish:
+def _reason(fields: PacketFields, place: Place, level: int) -> tuple[int, Properties]:
+    """The reason code and the properties at a packet's end, which are left out where they are plain."""
+    if level != LEVEL_5 or not fields.left:
+        return 0, NONE
+    reason = fields.byte()
+    return reason, properties.read(fields, place) if fields.left else NONE
+
+
+def _subscribe(fields: PacketFields, level: int) -> Subscribe:
+    packet_id = fields.packet_id()
+    said = properties.read(fields, Place.SUBSCRIBE) if level == LEVEL_5 else NONE
+
+    def wanted() -> tuple[str, int]:
+        name, options = fields.text(), fields.byte()
+        odd = options & _RESERVED or options & HANDLING == HANDLING if level == LEVEL_5 else options > QOS
+        if odd or options & QOS == QOS:
+            raise PacketError(f"a subscription with QoS byte {options}")
+        return name, options
+
+    return Subscribe(packet_id, tuple(fields.every(wanted)), said.get(Name.SUBSCRIPTION_IDENTIFIER, 0))
+
+
+def _publish(flags: int, fields: PacketFields, level: int) -> Publish:
     qos, again = flags >> 1 & 3, bool(flags & 8)
     if qos == 3 or (again and not qos):
         raise PacketError(f"a PUBLISH with flags {flags:04b}")
     topic = fields.text()
     packet_id = fields.packet_id() if qos else 0
-    return Publish(topic, fields.rest(), qos, bool(flags & 1), again, packet_id)
+    said = properties.read(fields, Place.PUBLISH) if level == LEVEL_5 else NONE
+    return Publish(topic, fields.rest(), qos, bool(flags & 1), again, packet_id, properties=said)
 
 
-def _connect(fields: "_Fields") -> Connect:
+def _connect(fields: PacketFields) -> Connect:
     protocol, level = fields.text(), fields.byte()
     if protocol not in ("MQTT", "MQIsdp"):
         raise PacketError(f"the protocol is {protocol[:20]!r}: expected MQTT")
-    if level != LEVEL_3_1_1 or protocol != "MQTT":
+    if level not in (LEVEL_3_1_1, LEVEL_5) or protocol != "MQTT":
         raise WrongLevel(level)
+    try:
+        return _connect_at(level, fields)
+    except PacketError as error:
+        if level == LEVEL_5:
+            error.answer = connack(present=False, code=error.reason, said=NONE)
+        raise
+
+
+def _connect_at(level: int, fields: PacketFields) -> Connect:
     flags, keep_alive = fields.byte(), fields.number()
     if flags & 1 or (not flags & 4 and flags & 0x38) or flags & 0x18 == 0x18:
         raise PacketError(f"a CONNECT with flags {flags:08b}")
+    said = properties.read(fields, Place.CONNECT) if level == LEVEL_5 else NONE
     client_id = fields.text()
     will = None
     if flags & 4:
-        will = Will(fields.text(), fields.binary(), flags >> 3 & 3, bool(flags & 0x20))
+        wanted = properties.read(fields, Place.WILL) if level == LEVEL_5 else NONE
+        will = Will(fields.text(), fields.binary(), flags >> 3 & 3, bool(flags & 0x20), wanted)
     user = fields.text() if flags & 0x80 else None
     password = fields.binary() if flags & 0x40 else None
-    return Connect(client_id, bool(flags & 2), keep_alive, will, user, password)
+    return Connect(client_id, bool(flags & 2), keep_alive, will, user, password, level, said)
 
 
-class _Fields:
-    """The fields of a packet's body, one after the other."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-        self._at = 0
-
-    def _take(self, count: int) -> bytes:
-        taken = self._body[self._at : self._at + count]
-        if len(taken) < count:
-            raise PacketError("a packet ends in the middle of a field")
-        self._at += count
-        return taken
-
-    def byte(self) -> int:
-        return self._take(1)[0]
-
-    def number(self) -> int:
-        return int.from_bytes(self._take(2))
-
-    def binary(self) -> bytes:
-        return self._take(self.number())
-
-    def text(self) -> str:
-        try:
-            text = self.binary().decode()
-        except UnicodeDecodeError:
-            raise PacketError("a text is not UTF-8") from None
-        if "\x00" in text:
-            raise PacketError("a text holds U+0000")
-        return text
-
-    def packet_id(self) -> int:
-        number = self.number()
-        if not number:
-            raise PacketError("a packet identifier is 0")
-        return number
-
-    def qos(self) -> int:
-        qos = self.byte()
-        if qos > 2:
-            raise PacketError(f"a subscription with QoS byte {qos}")
-        return qos
-
-    def every(self, one: Callable[[], Item]) -> Iterator[Item]:
-        """At least one, until the body ends."""
-        yield one()
-        while self._at < len(self._body):
-            yield one()
-
-    def rest(self) -> bytes:
-        return self._take(len(self._body) - self._at)
-
-    def end(self) -> None:
-        if self._at < len(self._body):
-            raise PacketError("a packet is longer than its fields")
+# --- what a server says; `said` are the properties, None in 3.1.1
 
 
-# --- what a server says
+def connack(*, present: bool, code: int, said: Properties | None = None) -> bytes:
+    body = bytes((present, code)) + (b"" if said is None else properties.written(said))
+    return b"\x20" + variable(len(body)) + body
 
 
-def connack(*, present: bool, code: int) -> bytes:
-    return bytes((0x20, 2, present, code))
+def suback(packet_id: int, codes: Iterable[int], said: Properties | None = None) -> bytes:
+    body = packet_id.to_bytes(2) + (b"" if said is None else properties.written(said)) + bytes(codes)
+    return b"\x90" + variable(len(body)) + body
 
 
-def suback(packet_id: int, codes: Iterable[int]) -> bytes:
-    body = packet_id.to_bytes(2) + bytes(codes)
-    return b"\x90" + _length(len(body)) + body
+def unsuback(packet_id: int, codes: Iterable[int] = (), said: Properties | None = None) -> bytes:
+    """In 3.1.1 without codes."""
+    body = packet_id.to_bytes(2) + (b"" if said is None else properties.written(said) + bytes(codes))
+    return b"\xb0" + variable(len(body)) + body
 
 
-def unsuback(packet_id: int) -> bytes:
-    return b"\xb0\x02" + packet_id.to_bytes(2)
+def answer(kind: int, packet_id: int, reason: int = 0, why: str = "") -> bytes:
+    """PUBACK, PUBREC, PUBREL or PUBCOMP. `reason`, `why`: in MQTT 5 only."""
+    body = packet_id.to_bytes(2)
+    if reason:
+        body += bytes((reason,)) + (properties.written({Name.REASON_STRING: why}) if why else b"")
+    return bytes((kind << 4 | _FLAGS[kind],)) + variable(len(body)) + body
 
 
-def answer(kind: int, packet_id: int) -> bytes:
-    """PUBACK, PUBREC, PUBREL or PUBCOMP."""
-    return bytes((kind << 4 | _FLAGS[kind], 2)) + packet_id.to_bytes(2)
+def disconnect(reason: int, why: str) -> bytes:
+    """Of MQTT 5."""
+    body = bytes((reason,)) + properties.written({Name.REASON_STRING: why} if why else {})
+    return b"\xe0" + variable(len(body)) + body
 
 
-def publish(topic: bytes, payload: bytes, qos: int, packet_id: int, *, retain: bool, again: bool) -> bytes:
-    """PUBLISH; `topic` in UTF-8, `packet_id` 0 with QoS 0."""
+def publish(
+    topic: bytes, payload: bytes, qos: int, packet_id: int, *, retain: bool, again: bool, said: bytes = b""
+) -> bytes:
+    """PUBLISH; `topic` in UTF-8, `packet_id` 0 with QoS 0. `said`: properties as they are written."""
     number = packet_id.to_bytes(2) if qos else b""
-    length = 2 + len(topic) + len(number) + len(payload)
+    size = 2 + len(topic) + len(number) + len(said) + len(payload)
     first = 0x30 | again << 3 | qos << 1 | retain
-    return b"".join((bytes((first,)), _length(length), len(topic).to_bytes(2), topic, number, payload))
-
-
-def _length(length: int) -> bytes:
-    found = bytearray()
-    while True:
-        length, low = length >> 7, length & 0x7F
-        found.append(low | (0x80 if length else 0))
-        if not length:
-            return bytes(found)
+    return b"".join((bytes((first,)), variable(size), len(topic).to_bytes(2), topic, number, said, payload))

@@ -5,22 +5,37 @@ from typing import Protocol
 
 from broker.core.clients.kept_sessions import KeptSession
 from broker.core.node import NodeCore
+from broker.core.sessions.sessions import Connection
 from broker.entrance.entrance import Entrance
 from broker.host import Host
+from broker.mqtt.names import DoorNames
+from broker.mqtt.reasons import Reason
 from sapwood.protocol.session_frames import ClientFrame
 
 
 class Speaker(Protocol):
     """One connection, as its publishing and its reading know it.
 
-    `queue_prefix`: begins topics that are queues. `session`: the name of its session.
+    `session`: the name of its session. `is_5`: does it speak MQTT 5? `most_packet`: bytes that it takes.
+    `failure`: the code of the latest error of the switch.
     """
+
+    failure: str
+
+    @property
+    def most_packet(self) -> int: ...
 
     @property
     def client_id(self) -> str: ...
 
     @property
-    def queue_prefix(self) -> str: ...
+    def names(self) -> DoorNames: ...
+
+    @property
+    def is_5(self) -> bool: ...
+
+    @property
+    def connection(self) -> Connection: ...
 
     @property
     def session(self) -> str: ...
@@ -51,7 +66,7 @@ class Entered(Protocol):
     @property
     def session(self) -> str: ...
 
-    def end(self, reason: str) -> None: ...
+    def end(self, why: str, reason: Reason) -> None: ...
 
     def leave(self) -> None: ...
 
@@ -66,7 +81,7 @@ class Clients(Protocol):
     def entrance(self) -> Entrance: ...
 
     @property
-    def queue_prefix(self) -> str: ...
+    def names(self) -> DoorNames: ...
 
     @property
     def max_packet(self) -> int: ...

@@ -1,45 +1,60 @@
 """What an MQTT client publishes: gathered to numbered sends, answered when they are on disk.
 
-Law: a PUBACK or PUBREC goes out after the commit that holds the message. A QoS 2 message that comes again
-before its PUBREL is answered again, and not taken again.
+Law: a PUBACK or PUBREC goes out after the commit that holds the message, in the order of the messages. A
+QoS 2 message that comes again before its PUBREL is answered again, and not taken again.
 
-Law: a message that could never be taken, however often it comes, is a dead letter, and is answered too.
+Law: a message that is not taken is answered with the reason in MQTT 5. 3.1.1 has no word for it: one that
+could never be taken, however often it comes, is a dead letter and is answered too; for any other the client
+is to come back. A message of QoS 0 is gone then, and counted.
 """
 
 from collections import deque
+from functools import partial
 from typing import Final, NamedTuple
 
 from broker.core.clients.batching import BundleClass, flags_of
-from broker.core.errors import BadRequest, TooLarge
+from broker.core.errors import BadRequest, Busy, TooLarge
 from broker.core.sessions.rights import Rights
 from broker.mqtt import packets
+from broker.mqtt.aliases import TopicAliases
+from broker.mqtt.fields import PacketError
+from broker.mqtt.messages import message_of
 from broker.mqtt.packet_ids import ReceivedIds
-from broker.mqtt.packets import PacketError, Publish
+from broker.mqtt.packets import Publish, Will
 from broker.mqtt.ports import Speaker
+from broker.mqtt.reasons import Reason, of_error
 from sapwood.protocol import bundles
-from sapwood.protocol.bundles import Foreign, Message, Properties
-from sapwood.protocol.destinations import Destination, Kind, queue, topic
+from sapwood.protocol.bundles import Message
+from sapwood.protocol.destinations import Destination, Kind
 from sapwood.protocol.errors import SapwoodError
-from sapwood.protocol.names import queue_name
 from sapwood.protocol.session_frames import Reject, Send
-from treeconnector.patterns import topic_from_mqtt
 
 _MAX_UNCONFIRMED: Final = 4 * 1024 * 1024
 _LONGEST_NAME: Final = 1024
 _LONGEST_REASON: Final = 300
 _NEVER: Final = (TooLarge.code, BadRequest.code)
 """Codes of refusals that will be the same whenever the message comes."""
-_OF_BROKERS: Final = ("$SYS", "$CONTROL", "$share")
-"""First levels of topics that no application publishes to: brokers speak there, or are commanded."""
-_ONCE: Final = Properties(foreign=Foreign(qos=2))
+
+
+class _Acknowledgement(NamedTuple):
+    """To one message of QoS 1 or 2. `why`: where it was refused."""
+
+    qos: int
+    packet_id: int
+    reason: int = 0
+    why: str = ""
+
+    def written(self) -> bytes:
+        kind = packets.PUBACK if self.qos == 1 else packets.PUBREC
+        return packets.answer(kind, self.packet_id, self.reason, self.why)
 
 
 class _Sent(NamedTuple):
-    """Messages under way to the disk, up to the number `last`; the QoS and packet identifier of each."""
+    """Messages under way to the disk, up to the number `last`; the answers to them."""
 
     last: int
     size: int
-    answers: list[tuple[int, int]]
+    answers: list[_Acknowledgement]
 
 
 class Publishing:
@@ -47,6 +62,7 @@ class Publishing:
 
     def __init__(self, client: Speaker) -> None:
         self._client = client
+        self._aliases = TopicAliases()
         self._gathered: list[Publish] = []
         self._size = 0
         self._under_way: deque[_Sent] = deque()
@@ -63,13 +79,22 @@ class Publishing:
         return self._unconfirmed > _MAX_UNCONFIRMED
 
     def take(self, publish: Publish) -> None:
-        """A packet came. Raises what `flush` raises, and `Busy`."""
+        """A packet came. Raises what `flush` raises, and `PacketError`."""
+        if self._client.is_5:
+            publish = self._aliases.resolved(publish)
         if publish.qos == 2 and publish.packet_id:
             if publish.packet_id in self.received:
                 self.flush()
-                self._answer_after_commit([(2, publish.packet_id)])
+                self._answer([_Acknowledgement(2, publish.packet_id)])
                 return
-            self.received.add(publish.packet_id)
+            try:
+                self.received.add(publish.packet_id)
+            except Busy as error:
+                if not self._client.is_5:
+                    raise
+                self.flush()
+                self._answer([_Acknowledgement(2, publish.packet_id, Reason.QUOTA_EXCEEDED, str(error))])
+                return
         if self._gathered and not self._goes_with(publish):
             self.flush()
         self._gathered.append(publish)
@@ -94,16 +119,17 @@ class Publishing:
             return
         first = gathered[0]
         try:
-            destination = self._destination(first.topic)
-        except SapwoodError as error:
-            self._bury(gathered, f"DESTINATION: {error}")
+            destination = self._client.names.destination(first.topic)
+            messages = [message_of(each, self._client.names) for each in gathered]
+        except PacketError as error:
+            self._never(gathered, error.reason, f"DESTINATION: {error}")
             return
         if first.cut:
-            self._bury(gathered, f"{TooLarge.code}: {first.cut}")
+            self._never(gathered, Reason.PACKET_TOO_LARGE, f"{TooLarge.code}: {first.cut}")
             return
-        body = b"".join(bundles.encode_message(_message(each)) for each in gathered)
+        body = b"".join(map(bundles.encode_message, messages))
         begin, self._last = self._last + 1, self._last + len(gathered)
-        answers = [(each.qos, each.packet_id) for each in gathered if each.packet_id]
+        answers = [_Acknowledgement(each.qos, each.packet_id) for each in gathered if each.packet_id]
         self._under_way.append(_Sent(self._last, len(body), answers))
         self._unconfirmed += len(body)
         retained = first.retain and destination.kind == Kind.TOPIC
@@ -111,28 +137,34 @@ class Publishing:
         self._client.ask(Send(begin, destination, len(gathered), body, bool(first.qos), retained))
         self._gathered = []
 
-    def check(self, will: str) -> None:
-        """Raise `SapwoodError` if nothing could ever be published under this topic of a will."""
+    # --- wills
+
+    def check(self, will: Will) -> None:
+        """Raise `PacketError` if nothing could ever be published under this topic of a will."""
         try:
-            self._destination(will)
-        except SapwoodError as error:
-            raise PacketError(f"its will goes nowhere: {error}") from None
+            self._client.names.destination(will.topic)
+            message_of(_published(will), self._client.names)
+        except PacketError as error:
+            raise PacketError(f"its will goes nowhere: {error}", error.reason) from None
 
     def why_not(self, name: str, rights: Rights) -> str:
         """Why nothing may be published to a topic with these rights, '' if it may."""
         try:
-            rights.check_send(self._destination(name))
+            rights.check_send(self._client.names.destination(name))
         except SapwoodError as error:
             return str(error)
         return ""
 
-    def _destination(self, name: str) -> Destination:
-        prefix = self._client.queue_prefix
-        if name.startswith(prefix) and len(name) > len(prefix):
-            return queue(queue_name(name.removeprefix(prefix)))
-        if name.startswith("$") and name.split("/", 1)[0] in _OF_BROKERS:
-            raise PacketError(f"{name[:80]!r}: no client publishes to topics of brokers")
-        return topic(topic_from_mqtt(name))
+    def publish_will(self, will: Will) -> None:
+        """Now. Raises `SapwoodError`."""
+        self.take(_published(will))
+        self.flush()
+
+    def kept_will(self, will: Will) -> tuple[Destination, bytes, int]:
+        """Its destination, the encoded message and the flags of its bundle: to be published later."""
+        destination = self._client.names.destination(will.topic)
+        encoded = bundles.encode_message(message_of(_published(will), self._client.names))
+        return destination, encoded, flags_of(bool(will.qos), will.retain and destination.kind == Kind.TOPIC)
 
     # --- answers
 
@@ -142,21 +174,17 @@ class Publishing:
         while self._under_way and self._under_way[0].last <= through:
             sent = self._under_way.popleft()
             self._unconfirmed -= sent.size
-            done += map(_answer, sent.answers)
+            done += [each.written() for each in sent.answers]
         self._client.write(b"".join(done))
 
     def rejected(self, frame: Reject) -> str:
-        """Messages were refused. Why the line must end, '' if it need not.
-
-        3.1.1 has no word for 'not now': a message of QoS 0 is gone and counted, and for any other the client
-        is to come back and send it again.
-        """
+        """Messages were refused. Why the line must end, '' if it need not."""
         sent = self._under_way[-1]
         refused = self._gathered[frame.first - frame.last - 1 :]
         if sent.answers:
             self._under_way[-1] = sent._replace(answers=sent.answers[: len(sent.answers) - len(refused)])
-        if frame.code in _NEVER:
-            self._bury(refused, f"{frame.code}: {frame.text}")
+        if self._client.is_5 or frame.code in _NEVER:
+            self._never(refused, of_error(frame.code), f"{frame.code}: {frame.text}")
             return ""
         if not sent.answers:
             return ""
@@ -164,25 +192,33 @@ class Publishing:
             self.received.discard(each.packet_id)
         return f"a message was refused: {frame.text}"
 
+    def _never(self, refused: list[Publish], reason: int, why: str) -> None:
+        """These are not taken: their client is told so, or they are dead letters."""
+        why = why[:_LONGEST_REASON]
+        if not self._client.is_5:
+            self._bury(refused, why)
+            reason, why = 0, ""
+        answers = [
+            _Acknowledgement(each.qos, each.packet_id, reason, why) for each in refused if each.packet_id
+        ]
+        for each in answers if reason else ():
+            self.received.discard(each.packet_id)
+        self._answer(answers)
+
     def _bury(self, publishes: list[Publish], reason: str) -> None:
-        """These can never be taken: dead letters, in the transaction after which they are answered."""
+        """Dead letters, in the transaction after which they are answered."""
         core = self._client.core
         for each in publishes:
-            kind = Kind.QUEUE if each.topic.startswith(self._client.queue_prefix) else Kind.TOPIC
+            kind = Kind.QUEUE if each.topic.startswith(self._client.names.prefix) else Kind.TOPIC
             name = Destination(kind, each.topic[:_LONGEST_NAME])
             bundle = BundleClass(name, flags_of(True, False), 0, self._client.session)
-            core.batching.refuse(bundle, _message(each), core.arrivals.refuse, reason[:_LONGEST_REASON])
-        self._answer_after_commit([(each.qos, each.packet_id) for each in publishes if each.packet_id])
+            core.batching.refuse(bundle, Message(each.payload), core.arrivals.refuse, reason)
 
-    def _answer_after_commit(self, answers: list[tuple[int, int]]) -> None:
-        said = b"".join(map(_answer, answers))
-        self._client.after_commit(lambda: self._client.write(said))
-
-
-def _message(publish: Publish) -> Message:
-    return Message(publish.payload, _ONCE) if publish.qos == 2 else Message(publish.payload)
+    def _answer(self, answers: list[_Acknowledgement]) -> None:
+        """In their turn: behind the answers to all that came before."""
+        self._under_way.append(_Sent(self._last, 0, answers))
+        self._client.after_commit(partial(self.confirmed, self._last))
 
 
-def _answer(of: tuple[int, int]) -> bytes:
-    qos, number = of
-    return packets.answer(packets.PUBACK if qos == 1 else packets.PUBREC, number)
+def _published(will: Will) -> Publish:
+    return Publish(will.topic, will.payload, will.qos, will.retain, False, 0, properties=will.properties)

@@ -15,9 +15,12 @@ from broker.core.clients.kept_sessions import READS, KeptSession
 from broker.core.messages.queue import Queue
 from broker.core.sessions.sessions import Connection
 from broker.mqtt import packets
+from broker.mqtt.aliases import GivenAliases
+from broker.mqtt.fields import PacketError
+from broker.mqtt.messages import qos_of, written
 from broker.mqtt.packet_ids import GivenIds
-from broker.mqtt.packets import PacketError
 from broker.mqtt.ports import Speaker
+from broker.mqtt.reasons import Reason, of_error
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Flag, Header, Message
 from sapwood.protocol.destinations import Destination, Kind, queue, topic
@@ -38,13 +41,18 @@ from treeconnector.patterns import from_mqtt, to_mqtt
 _log = logging.getLogger("sapwood.mqtt")
 _CREDIT: Final = 100
 _MAX_NAME: Final = 255
+_NEVER: Final = 0x20
 
 
 class _Reading(NamedTuple):
-    """A filter that is read. `durable`: its subscription's name, '' = it ends with the connection."""
+    """A filter that is read. `durable`: its subscription's name, '' = it ends with the connection.
+
+    `options`: as in SUBSCRIBE, with the QoS that is granted; `identifier`: 0 = none.
+    """
 
     number: int
-    qos: int
+    options: int
+    identifier: int
     durable: str
 
 
@@ -52,7 +60,8 @@ class _KeptReading(NamedTuple):
     """How a kept session reads a filter, as it is on disk."""
 
     spelled: str
-    qos: int
+    options: int
+    identifier: int = 0
 
 
 class MqttReading:
@@ -61,6 +70,7 @@ class MqttReading:
     def __init__(self, client: Speaker) -> None:
         self._client = client
         self._kept: KeptSession | None = None
+        self._aliases = GivenAliases()
         self._filters: dict[str, _Reading] = {}
         self._numbers: dict[int, _Reading] = {}
         self._count = 0
@@ -74,10 +84,15 @@ class MqttReading:
 
     # --- subscriptions
 
+    def begin(self, aliases: int) -> None:
+        """`aliases`: how many of topics the client takes."""
+        self._aliases = GivenAliases(aliases)
+
     def go_on(self, kept: KeptSession) -> None:
         """Read what was subscribed to before, and release again what was released."""
         self._kept = kept
         self._ids = GivenIds(kept)
+        self._window_taken(len(self._ids.released))
         self._client.write(
             b"".join(packets.answer(packets.PUBREL, each) for each in sorted(self._ids.released))
         )
@@ -88,7 +103,8 @@ class MqttReading:
                 kept.drop(name)
                 continue
             reading = msgspec.msgpack.decode(kept.values[name], type=_KeptReading)
-            self._read(reading.spelled, topic(found.pattern), reading.qos, found.name, greeted=False)
+            wanted = _Reading(0, reading.options, reading.identifier, found.name)
+            self._read(reading.spelled, topic(found.pattern), wanted, greeted=False)
 
     @staticmethod
     def adopt(kept: KeptSession, older: Mapping[str, str]) -> None:
@@ -97,76 +113,82 @@ class MqttReading:
             reading = _KeptReading(to_mqtt(pattern), int(name[0]))
             kept.put(READS + name, msgspec.msgpack.encode(reading))
 
-    def subscribe(self, spelled: str, qos: int) -> int:
-        """The answer of SUBACK to a filter: the QoS that it is given with, or that it is refused."""
+    def subscribe(self, spelled: str, options: int, identifier: int) -> int:
+        """The answer of SUBACK to a filter: the QoS that it is given with, or why it is refused."""
         try:
             destination = self._destination(spelled)
         except (PatternError, InvalidName, PacketError) as error:
             _log.info("! MQTT client %r may not read %r: %s", self._client.client_id, spelled[:80], error)
-            return packets.REFUSED
+            return Reason.WRONG_FILTER
         if destination.kind == Kind.QUEUE:
-            qos = min(qos, 1)
+            if options & packets.NO_LOCAL:
+                raise PacketError("a shared subscription with No Local", Reason.PROTOCOL_ERROR)
+            options = options & ~packets.QOS | min(options & packets.QOS, 1)
         durable = "" if self._kept is None or destination.kind == Kind.QUEUE else _name(spelled)
+        wanted = _Reading(0, options, identifier, durable)
         known = self._filters.get(spelled)
-        if known is None:
-            return qos if self._read(spelled, destination, qos, durable) else packets.REFUSED
-        self._read_otherwise(spelled, known, qos)
-        return qos
+        if known is not None:
+            self._read_otherwise(spelled, wanted._replace(number=known.number))
+        elif not self._read(spelled, destination, wanted, greeted=options & packets.HANDLING != _NEVER):
+            return of_error(self._client.failure)
+        return options & packets.QOS
 
     def _destination(self, spelled: str) -> Destination:
         """`$share/GROUP/` and the prefix of queues is a queue; every other filter is one of topics."""
         if not spelled.startswith("$share/"):
             return topic(from_mqtt(spelled))
-        prefix = self._client.queue_prefix
+        prefix = self._client.names.prefix
         rest = spelled.split("/", 2)[-1]
         if not rest.startswith(prefix):
             raise PacketError(f"a shared subscription reads a queue: $share/GROUP/{prefix}NAME")
         return queue(queue_name(rest.removeprefix(prefix)))
 
-    def _read(
-        self, spelled: str, destination: Destination, qos: int, durable: str, *, greeted: bool = True
-    ) -> bool:
+    def _read(self, spelled: str, destination: Destination, wanted: _Reading, *, greeted: bool) -> bool:
         self._count += 1
-        reading = _Reading(self._count, qos, durable)
+        reading = wanted._replace(number=self._count)
         self._filters[spelled] = self._numbers[reading.number] = reading
         frames: list[ClientFrame] = []
         if destination.kind == Kind.QUEUE:
             frames.append(Create(self._client.new_request(), destination.name))
+        own = not reading.options & packets.NO_LOCAL
         request = self._client.new_request()
-        frames.append(Subscribe(request, reading.number, destination, _CREDIT, durable, retained=greeted))
+        frames.append(Subscribe(request, reading.number, destination, _CREDIT, reading.durable, own, greeted))
         if self._client.ask(*frames):
             self._keep(spelled, reading)
             return True
         del self._filters[spelled], self._numbers[reading.number]
         return False
 
-    def _read_otherwise(self, spelled: str, known: _Reading, qos: int) -> None:
-        """Subscribed to again: nothing that waits is lost, and the retained messages come again."""
-        reading = known._replace(qos=qos)
-        self._filters[spelled] = self._numbers[known.number] = reading
+    def _read_otherwise(self, spelled: str, reading: _Reading) -> None:
+        """Subscribed to again: nothing that waits is lost, and the retained messages may come again."""
+        self._filters[spelled] = self._numbers[reading.number] = reading
         self._keep(spelled, reading)
-        if not spelled.startswith("$share/"):
-            topics, session = self._client.core.topics, self._client.session
-            found = topics.find(session, known.durable, spelled)
-            if found is not None:
+        if spelled.startswith("$share/"):
+            return
+        topics, session = self._client.core.topics, self._client.session
+        found = topics.find(session, reading.durable, spelled)
+        if found is not None:
+            found.deaf = bool(reading.options & packets.NO_LOCAL)
+            if not reading.options & packets.HANDLING:
                 topics.greet(found)
 
     def _keep(self, spelled: str, reading: _Reading) -> None:
         if self._kept is not None and reading.durable:
-            value = msgspec.msgpack.encode(_KeptReading(spelled, reading.qos))
+            value = msgspec.msgpack.encode(_KeptReading(spelled, reading.options, reading.identifier))
             self._kept.put(READS + reading.durable, value)
 
-    def unsubscribe(self, spelled: str) -> None:
-        """End it, also if it is durable. No error if it is not there."""
+    def unsubscribe(self, spelled: str) -> int:
+        """End it, also if it is durable: the answer of UNSUBACK."""
         reading = self._filters.pop(spelled, None)
         if reading is None:
-            return
+            return Reason.NO_SUBSCRIPTION
         del self._numbers[reading.number]
         self._client.ask(Unsubscribe(self._client.new_request(), reading.number))
         if reading.durable:
             self._client.ask(EndSubscription(self._client.new_request(), reading.durable))
             if self._kept is not None:
                 self._kept.drop(READS + reading.durable)
+        return Reason.SUCCESS
 
     # --- messages
 
@@ -198,29 +220,31 @@ class MqttReading:
             count=frame.count,
             size=frame.size,
         )
-        spelled = self._spelled(frame.destination).encode()
-        retain = bool(frame.flags & Flag.KEPT)
-        again = frame.redelivered or bool(frame.flags & Flag.MAYBE_DUPLICATE)
-        most = reading.qos if frame.flags & Flag.PERSISTENT else 0
-        skip = bundles.mask_bits(frame.skip)
         try:
             messages = bundles.unpack(header, frame.body)
         except FrameError as error:  # an older version kept it without a look
             self._refuse(frame, error)
             return
+        skip = bundles.mask_bits(frame.skip)
         parts, on_disk = [], True
         for index, message in enumerate(messages):
             if skip >> index & 1:
                 continue
-            transfer, qos = frame.first + index, min(most, _qos(message))
+            transfer, most = frame.first + index, reading.options & packets.QOS
+            qos = min(most, qos_of(message)) if frame.flags & Flag.PERSISTENT else 0
             number = self._ids.known(transfer) if qos == 2 else 0
-            dup = bool(qos) and (again or bool(number))
-            if qos and not number:
+            is_new = bool(qos) and not number
+            if is_new:
                 number = self._ids.next(transfer, qos)
-                on_disk = on_disk and (qos == 1 or self._kept is None)
+            packet = self._packet(frame, reading, message, qos, number, again=not is_new)
+            if len(packet) > self._client.most_packet:
+                self._too_large(transfer, number, len(packet))
+                continue
+            if is_new and qos == 2 and self._kept is not None:
+                on_disk = False
             if not qos:
                 self._acks.append(transfer)  # it is dealt with as soon as it is written
-            parts.append(packets.publish(spelled, message.payload, qos, number, retain=retain, again=dup))
+            parts.append(packet)
         said = b"".join(parts)
         if on_disk and not self._held:
             self._client.write(said)
@@ -237,16 +261,31 @@ class MqttReading:
 
         self._client.after_commit(write)
 
+    def _packet(
+        self, frame: Deliver, reading: _Reading, message: Message, qos: int, number: int, *, again: bool
+    ) -> bytes:
+        """The PUBLISH of a message. `again`: it was given over an earlier connection."""
+        client, flags = self._client, frame.flags
+        retain = flags & Flag.KEPT or (reading.options & packets.AS_PUBLISHED and flags & Flag.RETAINED)
+        dup = bool(qos) and (again or frame.redelivered or bool(flags & Flag.MAYBE_DUPLICATE))
+        name, said = client.names.topic(frame.destination).encode(), b""
+        if client.is_5:
+            name, alias = self._aliases.of(name)
+            said = written(message, client.names, frame.elapsed, reading.identifier, alias)
+        return packets.publish(name, message.payload, qos, number, retain=bool(retain), again=dup, said=said)
+
+    def _too_large(self, transfer: int, number: int, size: int) -> None:
+        """Its client takes no such packet: a dead letter, and it goes on."""
+        self._ids.dealt_with(number)
+        why = f"TOO_LARGE: a packet of {size} bytes, of which this client takes {self._client.most_packet}"
+        self._refusals.append(RefuseDelivery(transfer, transfer, why))
+
     def _refuse(self, frame: Deliver, error: FrameError) -> None:
         """Nobody can read it: the switch makes it a dead letter, and the connection goes on."""
         client, where = self._client.client_id, frame.destination
         _log.warning("! MQTT client %r is not given %s messages of %s: %s", client, frame.count, where, error)
         last = frame.first + frame.count - 1
         self._refusals.append(RefuseDelivery(frame.first, last, f"UNREADABLE: {error}"))
-
-    def _spelled(self, destination: Destination) -> str:
-        prefix = self._client.queue_prefix if destination.kind == Kind.QUEUE else ""
-        return prefix + destination.name
 
     # --- answers
 
@@ -255,32 +294,53 @@ class MqttReading:
         if transfer := self._ids.dealt_with(number):
             self._acks.append(transfer)
 
-    def received(self, number: int) -> None:
-        """PUBREC: the client has it, and is told so once that is on disk."""
-        if transfer := self._ids.release(number):
+    def received(self, number: int, reason: int) -> None:
+        """PUBREC: the client has it, and is told so once that is on disk; or it will not have it."""
+        if reason >= Reason.UNSPECIFIED:
+            self.acknowledged(number)
+            return
+        transfer = self._ids.release(number)
+        if transfer:
+            self._window_taken(1)
             self._acks.append(transfer)
             self.flush()
-        said = packets.answer(packets.PUBREL, number)
+        known = transfer or number in self._ids.released or not self._client.is_5
+        said = packets.answer(packets.PUBREL, number, 0 if known else Reason.UNKNOWN_IDENTIFIER)
         self._client.after_commit(lambda: self._client.write(said))
 
     def completed(self, number: int) -> None:
         """PUBCOMP."""
-        self._ids.complete(number)
+        if number in self._ids.released:
+            self._ids.complete(number)
+            self._window_taken(-1)
+
+    def _window_taken(self, count: int) -> None:
+        """A released message counts until it is completed."""
+        window = self._client.connection.window
+        if window is not None:
+            was_full, window.taken = window.room <= 0, window.taken + count
+            if was_full and window.room > 0:
+                self._give_on()
+
+    def _give_on(self) -> None:
+        """There is room again, which is one for all that it reads."""
+        core = self._client.core
+        for consumer in self._client.connection.consumers:
+            for each in consumer.queues:
+                core.forwarder.dispatch(each)
 
     def flush(self) -> None:
         """Tell the switch what is dealt with."""
         acks, self._acks = self._acks, []
+        window = self._client.connection.window
+        was_full = window is not None and window.room <= 0
         if acks:
             self._client.ask(Acknowledge([(each, each) for each in acks]))
         refusals, self._refusals = self._refusals, []
         if refusals:
             self._client.ask(*refusals)
-
-
-def _qos(message: Message) -> int:
-    """The QoS with which it was published; 1 where its sender has none."""
-    foreign = message.properties.foreign
-    return foreign.qos if foreign is not None else 1
+        if was_full and window is not None and window.room > 0:
+            self._give_on()
 
 
 def _name(spelled: str) -> str:

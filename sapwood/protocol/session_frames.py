@@ -171,7 +171,8 @@ class Deliver(SessionFrame, frozen=True, tag=26):
     """Messages of one bundle. Message i has transfer id `first` + i and id (`bundle`, `position` + i).
 
     `skip`: mask of messages that are not for this reader. `size`: plain bytes of the body. `again`: a node
-    in debug mode gives them a second time on purpose; they are to be handed out again.
+    in debug mode gives them a second time on purpose; they are to be handed out again. `elapsed`: ms since
+    the messages entered the tree, where one of them expires.
     """
 
     subscription: int
@@ -187,6 +188,7 @@ class Deliver(SessionFrame, frozen=True, tag=26):
     redelivered: bool = False
     origin: str = ""
     again: bool = False
+    elapsed: int = 0
 
 
 class SessionPong(SessionFrame, frozen=True, tag=27):

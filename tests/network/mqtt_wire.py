@@ -18,6 +18,10 @@ CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, SUBACK = 
 UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT, AUTH = range(10, 16)
 
 
+Properties = dict[int, Any]
+"""By identifier; of user properties a list."""
+
+
 class Packet(NamedTuple):
     """One packet of the node. `flags`: the lower half of its first byte."""
 
@@ -176,6 +180,125 @@ class Wire311(Wire):
         name, rest = found.body[2 : 2 + size].decode(), found.body[2 + size :]
         number = int.from_bytes(rest[:2]) if qos else 0
         return name, rest[2 if qos else 0 :], qos, bool(found.flags & 1), bool(found.flags & 8), number
+
+
+class Wire5(Wire):
+    """A client of MQTT 5. Properties are bytes, as they stand in a packet, without their length."""
+
+    def connect(
+        self,
+        name: str,
+        *,
+        clean: bool = True,
+        said: bytes = b"",
+        keep_alive: int = 0,
+        will: tuple[str, bytes, int, bool, bytes] | None = None,
+    ) -> tuple[bool, int, Properties]:
+        """Session Present, the reason, the properties."""
+        flags = 2 * clean
+        body = length(len(said)) + said + text(name)
+        if will is not None:
+            topic, payload, qos, retain, wanted = will
+            flags |= 4 | qos << 3 | retain << 5
+            body += length(len(wanted)) + wanted + text(topic) + text(payload)
+        self.say(packet(CONNECT, text("MQTT") + bytes((5, flags)) + keep_alive.to_bytes(2) + body))
+        found = self.expect(CONNACK).body
+        return bool(found[0]), found[1], properties(found[2:])[0]
+
+    def subscribe(self, *filters: tuple[str, int], said: bytes = b"") -> bytes:
+        """The codes. Each filter has its options."""
+        body = b"\x00\x01" + length(len(said)) + said
+        body += b"".join(text(name) + bytes((options,)) for name, options in filters)
+        self.say(packet(SUBSCRIBE, body, 2))
+        return properties(self.expect(SUBACK).body[2:])[1]
+
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        qos: int = 0,
+        number: int = 0,
+        *,
+        retain: bool = False,
+        said: bytes = b"",
+    ) -> None:
+        identifier = number.to_bytes(2) if qos else b""
+        body = text(topic) + identifier + length(len(said)) + said + payload
+        self.say(packet(PUBLISH, body, qos << 1 | retain))
+
+    def answer(self, kind: int, number: int, *reason: int) -> None:
+        self.say(packet(kind, number.to_bytes(2) + bytes(reason), 2 if kind == PUBREL else 0))
+
+    def confirmed(self, kind: int) -> tuple[int, int]:
+        """The identifier and the reason of the answer that comes next."""
+        found = self.expect(kind).body
+        return int.from_bytes(found[:2]), found[2] if len(found) > 2 else 0
+
+    def given(self) -> "Given":
+        """The PUBLISH that comes next."""
+        found = self.expect(PUBLISH)
+        qos, size = found.flags >> 1 & 3, int.from_bytes(found.body[:2])
+        name, rest = found.body[2 : 2 + size].decode(), found.body[2 + size :]
+        number = int.from_bytes(rest[:2]) if qos else 0
+        said, payload = properties(rest[2 if qos else 0 :])
+        return Given(name, payload, qos, bool(found.flags & 1), bool(found.flags & 8), number, said)
+
+    def told(self) -> int:
+        """The reason of the DISCONNECT that comes next; then the node closes."""
+        found = self.expect(DISCONNECT).body
+        self.closed()
+        return found[0]
+
+
+class Given(NamedTuple):
+    """A PUBLISH of the node. `said`: its properties."""
+
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    dup: bool
+    number: int
+    said: Properties
+
+
+def properties(data: bytes) -> tuple[Properties, bytes]:
+    """Properties by their identifiers, and what comes behind them."""
+    size, at = _variable(data, 0)
+    end, found = at + size, Properties()
+    while at < end:
+        name, at = data[at], at + 1
+        if name in (0x03, 0x08, 0x09, 0x12, 0x15, 0x16, 0x1A, 0x1C, 0x1F):
+            stop = at + 2 + int.from_bytes(data[at : at + 2])
+            value: Any = data[at + 2 : stop]
+        elif name == 0x26:
+            half = at + 2 + int.from_bytes(data[at : at + 2])
+            stop = half + 2 + int.from_bytes(data[half : half + 2])
+            value = (data[at + 2 : half], data[half + 2 : stop])
+        elif name == 0x0B:
+            value, stop = _variable(data, at)
+        else:
+            stop = at + _SIZES.get(name, 1)
+            value = int.from_bytes(data[at:stop])
+        if name == 0x26:
+            found.setdefault(name, []).append(value)
+        else:
+            assert name not in found
+            found[name] = value
+        at = stop
+    return found, data[end:]
+
+
+_SIZES = {0x02: 4, 0x11: 4, 0x18: 4, 0x27: 4, 0x13: 2, 0x21: 2, 0x22: 2, 0x23: 2}
+
+
+def _variable(data: bytes, at: int) -> tuple[int, int]:
+    found = shift = 0
+    while True:
+        found |= (data[at] & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if not data[at - 1] & 0x80:
+            return found, at
 
 
 class DoorNode:

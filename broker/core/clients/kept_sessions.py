@@ -2,24 +2,30 @@
 
 A kept session has values by name, each a row on disk. Values whose names begin with `READS` are of the
 durable subscription of that name. With the session all of them end, and what waits for its subscriptions.
+A will is published once its delay is over, or the session is.
 
 Law: a value is in the transaction of whatever was done with it. A session is kept for `expires_in` seconds of
 running time after its last connection, and for `subscription_retention` at most; a crash ends connections.
 """
 
 from collections import Counter
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from broker.core.clients.producers import Producers
 from broker.core.clock import PART
 from broker.core.context import Context
 from broker.core.errors import Busy
 from broker.core.policy import Policy
 from broker.core.routing.topics import Topics, space_of
 from broker.core.rows import ClientRow
+from sapwood.protocol import bundles
+from sapwood.protocol.destinations import parse
+from sapwood.protocol.errors import SapwoodError
 
 READS: Final = "reads "
+_WILL: Final = "will"
 NEVER: Final = 0xFFFF_FFFF
 """As `expires_in`: no end of its own."""
 MOST: Final = 100_000
@@ -27,6 +33,18 @@ MOST_OF_ONE: Final = 10_000
 MOST_VALUES: Final = 1_000_000
 MOST_BYTES: Final = 256 * 1024 * 1024
 _ALL: Final = ""
+
+
+class LaterWill(NamedTuple):
+    """A message that is published if its client does not come back by `due`, in ms of running time.
+
+    `message`: encoded; `destination` and `flags` as those of a bundle.
+    """
+
+    due: int
+    destination: str
+    message: bytes
+    flags: int
 
 
 class _Use:
@@ -88,9 +106,10 @@ class KeptSession:
 class KeptSessions(Policy):
     """Of one node, by token."""
 
-    def __init__(self, context: Context, topics: Topics) -> None:
+    def __init__(self, context: Context, topics: Topics, producers: Producers) -> None:
         self._context = context
         self._topics = topics
+        self._producers = producers
         self._sessions: dict[str, KeptSession] = {}
         self._of: Counter[str] = Counter()
         self._use = _Use()
@@ -108,6 +127,8 @@ class KeptSessions(Policy):
     def keep(self, token: str, expires_in: int) -> KeptSession:
         """The session of a client that is here now. Raises `Busy` where no other can be kept."""
         session = self._sessions.get(token)
+        if session is not None:
+            session.drop(_WILL)
         if session is None:
             space = space_of(token)
             if self._of[_ALL] >= MOST or (space and self._of[space] >= MOST_OF_ONE):
@@ -134,6 +155,23 @@ class KeptSessions(Policy):
         elif (known := self._sessions.get(row.session)) is not None:
             known.restore(row.name, row.value)
 
+    def keep_will(self, token: str, will: LaterWill) -> None:
+        """Publish it when it is due, unless its client comes back. Raises `Busy`."""
+        self._sessions[token].put(_WILL, msgspec.msgpack.encode(will))
+
+    def _publish_will(self, session: KeptSession) -> None:
+        value = session.values.get(_WILL)
+        if value is None:
+            return
+        will = msgspec.msgpack.decode(value, type=LaterWill)
+        (message,) = bundles.decode_messages(will.message, 1)
+        try:
+            self._producers.for_absent(session.token, parse(will.destination), message, will.flags)
+        except SapwoodError:
+            counters = self._context.counters
+            counters["wills_refused"] = counters.get("wills_refused", 0) + 1
+        session.drop(_WILL)
+
     def leave(self, token: str) -> None:
         """Its last connection has gone: it is kept for as long as it asked for."""
         session = self._sessions.get(token)
@@ -150,6 +188,7 @@ class KeptSessions(Policy):
         session = self._sessions.pop(token, None)
         if session is None:
             return
+        self._publish_will(session)
         for space in {_ALL, space_of(token)}:
             self._of[space] -= 1
             if not self._of[space]:
@@ -170,5 +209,8 @@ class KeptSessions(Policy):
         del self._unseen[-PART:]
         now, longest = self._context.clock.now, self._context.settings.subscription_retention
         for session in [self._sessions[token] for token in part if token in self._sessions]:
+            due = session.values.get(_WILL)
+            if due is not None and msgspec.msgpack.decode(due, type=LaterWill).due <= now * 1000:
+                self._publish_will(session)
             if session.left and now - session.left > min(session.expires_in, longest):
                 self.end(session.token)

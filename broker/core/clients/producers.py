@@ -136,6 +136,14 @@ class Producers:
         gathered = self._entry.gathered(destination, sender)
         return self._admission.fits(destination, sender, count, size, scope, gathered)
 
+    def for_absent(self, token: str, destination: Destination, will: Message, flags: int) -> None:
+        """A message of a client that has gone, which was allowed to send it. Raises `SwitchError`."""
+        destination, body = self._checked(destination), bundles.encode_message(will)
+        scope = self._scope(destination, -1)
+        self._check(destination, token, 1, len(body), scope)
+        self._entry.add(BundleClass(destination, flags, scope, token), batch_of([will], body))
+        self._admission.stored(len(body))
+
     def check_site(self, destination: Destination, message: Message, body: bytes, scope: int) -> None:
         """May a message of the site broker enter? It has many senders, so no quota. `body`: it, encoded.
 

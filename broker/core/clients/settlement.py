@@ -52,7 +52,7 @@ class Settlement:
         self._custody.trace.dealt_with(given, bits, count)
         if self._custody.mark_done(entry, bits):
             self._dispatcher.finished(entry)
-        given.consumer.outstanding -= count
+        given.consumer.took(-count)
         self._clear(session, given, touched)
         return count
 
@@ -63,7 +63,7 @@ class Settlement:
             entry, bits = given.entry, given.bits_of(first, last) & ~given.entry.done
             touched.update((queue.name, queue) for queue in given.consumer.queues)
             if bits:
-                given.consumer.outstanding -= bits.bit_count()
+                given.consumer.took(-bits.bit_count())
                 self._dispatcher.bury_part(entry, bits, reason)
             self._clear(session, given, touched)
         for queue in touched.values():
@@ -80,7 +80,7 @@ class Settlement:
             session.unacked.remove(given)
             for part in given.without(first, last):
                 session.unacked.put(part)
-            given.consumer.outstanding -= bits.bit_count()
+            given.consumer.took(-bits.bit_count())
             entry.given &= ~bits
             entry.queue.waiting.put_back([entry])
             self._came_back(entry, bits, guilty=True)

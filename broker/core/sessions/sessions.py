@@ -152,6 +152,23 @@ class Waiter:
         self.ready = ready
 
 
+class Window:
+    """How many messages one connection may have unacknowledged over all its consumers. `taken`: so many."""
+
+    __slots__ = ("limit", "taken")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.taken = 0
+
+    def __repr__(self) -> str:
+        return f"<Window {self.taken} of {self.limit}>"
+
+    @property
+    def room(self) -> int:
+        return self.limit - self.taken
+
+
 class Connection:
     """One connection of a client. `send` takes frames for it, buffered, and never blocks.
 
@@ -159,6 +176,7 @@ class Connection:
     request. `messages_in`: that it sent, `messages_out`: that it was given; bytes likewise.
     `answered`: what the latest transfer told of below its `ack_to`; told again if it was not read.
     `rights`: None until whoever is at its other end has proved who it is. `end`: ends it, and says why.
+    `window`: of the consumers that it gets from now on; None = each has its credit alone.
     """
 
     __slots__ = (
@@ -175,6 +193,7 @@ class Connection:
         "send",
         "session",
         "stream",
+        "window",
     )
 
     def __init__(
@@ -194,6 +213,7 @@ class Connection:
         self.bytes_in = self.bytes_out = 0
         self.session: Session | None = None
         self.stream: ProducerStream | None = None
+        self.window: Window | None = None
         self.heard = 0.0
         self.answered: dict[int, ConsumerDelivery] = {}
 
@@ -336,6 +356,7 @@ class PushConsumer:
 
     __slots__ = (
         "alone", "connection", "credit", "gathers", "number", "outstanding", "queues", "session", "tried",
+        "window",
     )  # fmt: skip
     can_fail = True
 
@@ -352,6 +373,7 @@ class PushConsumer:
         self.number = number
         self.credit = credit
         self.outstanding = 0
+        self.window = connection.window if connection is not None else None
         self.queues = queues
         self.alone = self.gathers = False
         self.tried: ConsumerDelivery | None = None
@@ -362,7 +384,14 @@ class PushConsumer:
 
     @property
     def room(self) -> int:
-        return 0 if self.alone else self.credit - self.outstanding
+        room = 0 if self.alone else self.credit - self.outstanding
+        return room if self.window is None else min(room, self.window.room)
+
+    def took(self, messages: int) -> None:
+        """It has so many more to answer; fewer, where that is negative."""
+        self.outstanding += messages
+        if self.window is not None:
+            self.window.taken += messages
 
     @property
     def room_ahead(self) -> int:
@@ -379,7 +408,7 @@ class PushConsumer:
         assert self.connection is not None
         self.connection.send(deliver_frame(given, self.number, body))
         self.connection.messages_out += given.messages
-        self.outstanding += given.messages
+        self.took(given.messages)
         self.session.unacked.put(given)
 
 
@@ -421,7 +450,7 @@ class PullConsumer(PushConsumer):
 
 def deliver_frame(given: ConsumerDelivery, subscription: int, body: bytes) -> Deliver:
     """The frame for a slice: the blob itself where it is the whole bundle, else the slice encoded anew."""
-    header, entry = given.entry.stored.header, given.entry
+    header, entry, whole = given.entry.stored.header, given.entry, body
     flags, size = header.flags, header.size
     if given.messages != header.count:
         messages = slice_of(given, body)
@@ -440,7 +469,23 @@ def deliver_frame(given: ConsumerDelivery, subscription: int, body: bytes) -> De
         b"",
         entry.deliveries > 0,
         header.origin,
+        elapsed=int(elapsed(entry, whole, given.at)) if header.expires_first else 0,
     )
+
+
+def elapsed(entry: QueueEntry, body: bytes, now: float) -> float:
+    """Milliseconds since the messages of a bundle entered the tree, of which one expires.
+
+    Raises `FrameError`.
+    """
+    stored = entry.stored
+    header = stored.header
+    if stored.messages is not None:
+        times = [message.properties.expires_in for message in stored.messages]
+    else:
+        times = [properties.expires_in for properties in opened(header, body)]
+    before = min((time for time in times if time > 0), default=0) - header.expires_first
+    return before + (now - stored.since) * 1000
 
 
 def slice_of(given: ConsumerDelivery, body: bytes) -> list[bundles.Message]:

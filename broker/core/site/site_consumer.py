@@ -5,7 +5,14 @@ from collections.abc import Callable
 import msgspec
 
 from broker.core.messages.queue import Queue, QueueEntry
-from broker.core.sessions.sessions import Connection, ConsumerDelivery, PushConsumer, Session, slice_of
+from broker.core.sessions.sessions import (
+    Connection,
+    ConsumerDelivery,
+    PushConsumer,
+    Session,
+    elapsed,
+    slice_of,
+)
 from sapwood.protocol import bundles
 from sapwood.protocol.bundles import Message
 from treeconnector.edge import BrokerDelivery
@@ -37,8 +44,8 @@ class SiteConsumer(PushConsumer):
         header, entry = given.entry.stored.header, given.entry
         again = entry.deliveries > 0 or bool(header.flags & bundles.Flag.MAYBE_DUPLICATE)
         if header.expires_first:
-            elapsed = self._elapsed(entry)
-            messages = [_aged(message, elapsed) for message in messages]
+            age = elapsed(entry, body, self.now())
+            messages = [_aged(message, age) for message in messages]
         self.outstanding += given.messages
         self.session.unacked.put(given)
         assert self.connection is not None
@@ -52,17 +59,10 @@ class SiteConsumer(PushConsumer):
             ],
         )
 
-    def _elapsed(self, entry: QueueEntry) -> float:
-        """Milliseconds since the messages of a bundle entered the tree."""
-        stored = entry.stored
-        times = (message.properties.expires_in for message in stored.messages or ())
-        before = min((time for time in times if time > 0), default=0) - stored.header.expires_first
-        return before + (self.now() - stored.since) * 1000
 
-
-def _aged(message: Message, elapsed: float) -> Message:
+def _aged(message: Message, age: float) -> Message:
     properties = message.properties
     if properties.expires_in <= 0:
         return message
-    left = max(int(properties.expires_in - elapsed), 1)
+    left = max(int(properties.expires_in - age), 1)
     return Message(message.payload, msgspec.structs.replace(properties, expires_in=left))

@@ -1,4 +1,4 @@
-"""MQTT 3.1.1 on the wire, byte by byte as the standard has it, and with bytes that are no MQTT."""
+"""MQTT 3.1.1 and 5 on the wire, byte by byte as the standard has it, and with bytes that are no MQTT."""
 
 import contextlib
 
@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.mqtt import packets
+from broker.mqtt import packets, properties
+from broker.mqtt.fields import PacketError, variable
 from broker.mqtt.packets import (
+    Auth,
     Connect,
     Disconnect,
     PacketAnswer,
-    PacketError,
     PacketReader,
     PingRequest,
     Publish,
@@ -20,6 +21,7 @@ from broker.mqtt.packets import (
     Will,
     WrongLevel,
 )
+from broker.mqtt.properties import Name
 
 CONNECT = b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04till"
 
@@ -82,9 +84,9 @@ def test_what_is_no_mqtt_is_refused_with_a_reason(data: bytes, why: str) -> None
         read(data)
 
 
-@pytest.mark.parametrize(("level", "answer"), [(3, b"\x20\x02\x00\x01"), (5, b"\x20\x03\x00\x84\x00")])
+@pytest.mark.parametrize(("level", "answer"), [(3, b"\x20\x02\x00\x01"), (6, b"\x20\x03\x00\x84\x00")])
 def test_another_version_is_answered_in_its_own_words(level: int, answer: bytes) -> None:
-    with pytest.raises(WrongLevel, match=f"level {level}: this node speaks 3.1.1") as raised:
+    with pytest.raises(WrongLevel, match=f"level {level}: this node speaks 3.1.1 and 5") as raised:
         read(b"\x10\x10\x00\x04MQTT" + bytes([level]) + b"\x02\x00\x3c\x00\x04till")
     assert raised.value.answer == answer
 
@@ -99,10 +101,28 @@ def test_it_does_not_matter_how_the_bytes_come(sent: list[bytes], data: st.DataO
     assert found == read(b"".join(sent))
 
 
-@given(st.binary(max_size=200))
-def test_garbage_is_read_or_refused_and_nothing_else(data: bytes) -> None:
+@given(st.binary(max_size=200), st.sampled_from([4, 5]))
+def test_garbage_is_read_or_refused_and_nothing_else(data: bytes, level: int) -> None:
+    reader = PacketReader(100)
+    reader.level = level
     with contextlib.suppress(PacketError, WrongLevel):
-        read(data, 100)
+        list(reader.feed(data))
+
+
+@pytest.mark.parametrize("cuts", [1, 7, 100])
+def test_of_a_publish_that_is_too_long_the_head_is_read_and_nothing_of_the_rest_is_kept(cuts: int) -> None:
+    """The packet behind it is read as ever."""
+    long = b"\x32\xac\x02\x00\x03a/b\x00\x07" + bytes(300 - 7)
+    reader, found = PacketReader(100), []
+    reader.cuts = True
+    stream = long + b"\xc0\x00"
+    for start in range(0, len(stream), cuts):
+        found += reader.feed(stream[start : start + cuts])
+        assert len(reader) <= 10
+    why = "a packet of 300 bytes: this node takes 100 at most"
+    assert found == [Publish("a/b", b"", 1, False, False, 7, why), PingRequest()]
+    with pytest.raises(PacketError, match="300 bytes"):
+        read(long, 100)
 
 
 @given(
@@ -127,3 +147,95 @@ def test_what_a_server_says() -> None:
     assert packets.unsuback(5) == b"\xb0\x02\x00\x05"
     assert packets.answer(packets.PUBCOMP, 5) == b"\x70\x02\x00\x05"
     assert packets.publish(b"a", b"x" * 200, 0, 0, retain=False, again=False)[:3] == b"\x30\xcb\x01"
+
+
+# --- 5
+
+
+def read_5(data: bytes) -> list[packets.Packet]:
+    reader = PacketReader(1 << 20)
+    reader.level = 5
+    return list(reader.feed(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "packet"),
+    [
+        (b"\x30\x08\x00\x03a/b\x00hi", Publish("a/b", b"hi", 0, False, False, 0, properties={})),
+        (
+            b"\x30\x0a\x00\x03a/b\x02\x01\x01hi",
+            Publish("a/b", b"hi", 0, False, False, 0, properties={Name.PAYLOAD_FORMAT: 1}),
+        ),
+        (b"\x40\x02\x00\x07", PacketAnswer(packets.PUBACK, 7)),
+        (b"\x50\x03\x00\x07\x97", PacketAnswer(packets.PUBREC, 7, 0x97)),
+        (b"\x62\x04\x00\x07\x92\x00", PacketAnswer(packets.PUBREL, 7, 0x92)),
+        (b"\x82\x09\x00\x01\x02\x0b\x05\x00\x01a\x2e", Subscribe(1, (("a", 0x2E),), 5)),
+        (b"\xa2\x06\x00\x02\x00\x00\x01a", Unsubscribe(2, ("a",))),
+        (b"\xe0\x00", Disconnect()),
+        (b"\xe0\x07\x04\x05\x11\x00\x00\x00\x09", Disconnect(4, 9)),
+        (b"\xf0\x00", Auth()),
+    ],
+    ids=repr,
+)
+def test_each_packet_of_5_is_read(data: bytes, packet: packets.Packet) -> None:
+    assert read_5(data[:-1]) == []
+    assert read_5(data) == [packet]
+
+
+def test_a_connect_of_5_says_the_level_of_all_behind_it() -> None:
+    data = (
+        b"\x10\x27\x00\x04MQTT\x05\x06\x00\x3c\x05\x11\x00\x00\x00\x09\x00\x04till"
+        b"\x05\x18\x00\x00\x00\x07\x00\x01w\x00\x02up\xe0\x01\x04"
+    )
+    will = Will("w", b"up", 0, False, {Name.WILL_DELAY: 7})
+    connect = Connect("till", True, 60, will, None, None, 5, {Name.SESSION_EXPIRY: 9})
+    data = data[:1] + bytes((len(data) - 5,)) + data[2:]
+    assert read(data) == [connect, Disconnect(4)]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (b"\x02\x7f\x00", 0x81),
+        (b"\x04\x01\x00\x01\x01", 0x82),
+        (b"\x02\x01\x02", 0x82),
+        (b"\x09\x01\x01", 0x81),
+    ],
+    ids=["unknown", "twice", "no truth", "cut"],
+)
+def test_properties_that_cannot_be_are_refused_with_a_reason(said: bytes, reason: int) -> None:
+    body = b"\x00\x01t" + said
+    with pytest.raises(PacketError) as raised:
+        read_5(b"\x30" + bytes((len(body),)) + body)
+    assert raised.value.reason == reason
+
+
+def test_properties_are_bounded_in_bytes() -> None:
+    """Each byte of them would be many in memory."""
+    user = b"\x26\x00\x01a\x00\x01b" * 40_000
+    body = b"\x00\x01t" + variable(len(user)) + user
+    with pytest.raises(PacketError, match="properties of 280000 bytes") as raised:
+        read_5(b"\x30" + variable(len(body)) + body)
+    assert raised.value.reason == 0x95
+    few = b"\x26\x00\x01a\x00\x01b" * 2
+    assert read_5(b"\x30\x12\x00\x01t\x0e" + few) == [
+        Publish("t", b"", 0, False, False, 0, properties={Name.USER_PROPERTY: [("a", "b")] * 2})
+    ]
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            Name.PAYLOAD_FORMAT: st.integers(0, 1),
+            Name.MESSAGE_EXPIRY: st.integers(0, 2**32 - 1),
+            Name.CONTENT_TYPE: st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])),
+            Name.CORRELATION_DATA: st.binary(),
+            Name.TOPIC_ALIAS: st.integers(0, 65535),
+            Name.USER_PROPERTY: st.lists(st.tuples(st.just("a"), st.just("b")), min_size=1),
+        },
+    )
+)
+def test_properties_that_are_written_read_back(said: dict[Name, object]) -> None:
+    data = packets.publish(b"t", b"x", 0, 0, retain=False, again=False, said=properties.written(said))
+    assert read_5(data) == [Publish("t", b"x", 0, False, False, 0, properties=said)]

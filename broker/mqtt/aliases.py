@@ -1,0 +1,58 @@
+"""Topic aliases of MQTT 5: numbers that stand for topics on one connection, each direction its own."""
+
+from typing import Final
+
+from broker.mqtt.fields import PacketError
+from broker.mqtt.packets import Publish
+from broker.mqtt.properties import PROTOCOL_ERROR, Name
+from broker.mqtt.reasons import Reason
+
+MOST_ALIASES: Final = 64
+
+
+class TopicAliases:
+    """Those that a client sets."""
+
+    def __init__(self) -> None:
+        self._topics: dict[int, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<TopicAliases {len(self._topics)}>"
+
+    def resolved(self, publish: Publish) -> Publish:
+        """With its topic. Raises `PacketError`."""
+        alias = publish.properties.get(Name.TOPIC_ALIAS)
+        if alias is None:
+            if not publish.topic:
+                raise PacketError("a PUBLISH with neither a topic nor an alias", PROTOCOL_ERROR)
+            return publish
+        if not 1 <= alias <= MOST_ALIASES:
+            raise PacketError(
+                f"topic alias {alias}: expected 1 to {MOST_ALIASES}", Reason.TOPIC_ALIAS_INVALID
+            )
+        if publish.topic:
+            self._topics[alias] = publish.topic
+            return publish
+        if alias not in self._topics:
+            raise PacketError(f"topic alias {alias} stands for no topic", PROTOCOL_ERROR)
+        return publish._replace(topic=self._topics[alias])
+
+
+class GivenAliases:
+    """Those that the node sets: the first topics that a client is given have one, as many as it takes."""
+
+    def __init__(self, most: int = 0) -> None:
+        self._most = min(most, MOST_ALIASES)
+        self._aliases: dict[bytes, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<GivenAliases {len(self._aliases)} of {self._most}>"
+
+    def of(self, topic: bytes) -> tuple[bytes, int]:
+        """The topic to write, and its alias; 0 = none."""
+        alias = self._aliases.get(topic, 0)
+        if alias:
+            return b"", alias
+        if len(self._aliases) < self._most:
+            alias = self._aliases[topic] = len(self._aliases) + 1
+        return topic, alias

@@ -1,0 +1,58 @@
+"""Messages of MQTT 5 and their properties, as those of the tree; those of 3.1.1 have none but their QoS."""
+
+from typing import Final
+
+from bridges.properties import MqttProperties, from_mqtt, to_mqtt
+from broker.mqtt import properties
+from broker.mqtt.names import DoorNames
+from broker.mqtt.packets import Publish
+from broker.mqtt.properties import Name
+from sapwood.protocol.bundles import Foreign, Message
+from sapwood.protocol.bundles import Properties as TreeProperties
+
+_ONCE: Final = TreeProperties(foreign=Foreign(qos=2))
+
+
+def message_of(publish: Publish, names: DoorNames) -> Message:
+    """What is kept of a PUBLISH. Raises `PacketError` for a response topic that is none."""
+    said = publish.properties
+    if not said:
+        return Message(publish.payload, _ONCE) if publish.qos == 2 else Message(publish.payload)
+    given = MqttProperties(
+        content_type=said.get(Name.CONTENT_TYPE, ""),
+        response_topic=said.get(Name.RESPONSE_TOPIC, ""),
+        correlation=said.get(Name.CORRELATION_DATA, b""),
+        user=said.get(Name.USER_PROPERTY, ()),
+        expiry=said.get(Name.MESSAGE_EXPIRY),
+        utf8=bool(said.get(Name.PAYLOAD_FORMAT)),
+    )
+    return Message(publish.payload, from_mqtt(given, publish.qos, names.reply_from))
+
+
+def qos_of(message: Message) -> int:
+    """The QoS with which it was published; 1 where its sender has none."""
+    foreign = message.properties.foreign
+    return foreign.qos if foreign is not None else 1
+
+
+def written(message: Message, names: DoorNames, elapsed: int, identifier: int, alias: int) -> bytes:
+    """The properties of a PUBLISH to a client. `elapsed`: ms of its expiry that are over."""
+    given = to_mqtt(message.properties, names.reply_to)
+    said: dict[Name, object] = {}
+    if given.utf8:
+        said[Name.PAYLOAD_FORMAT] = 1
+    if given.expiry is not None:
+        said[Name.MESSAGE_EXPIRY] = max(given.expiry - elapsed // 1000, 1)
+    if given.content_type:
+        said[Name.CONTENT_TYPE] = given.content_type
+    if given.response_topic:
+        said[Name.RESPONSE_TOPIC] = given.response_topic
+    if given.correlation:
+        said[Name.CORRELATION_DATA] = given.correlation
+    if identifier:
+        said[Name.SUBSCRIPTION_IDENTIFIER] = identifier
+    if alias:
+        said[Name.TOPIC_ALIAS] = alias
+    if given.user:
+        said[Name.USER_PROPERTY] = list(given.user)
+    return properties.written(said)
